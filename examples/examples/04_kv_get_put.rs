@@ -21,7 +21,7 @@ impl Example for KvGetPut {
 
         // How the client reaches it, now and after every loss of the connection.
         let door = server.clone();
-        let dial = Dial::new(move || {
+        let dial = Dial::new("this process", move || {
             let (ours, theirs) = ControlStream::pair();
             door.adopt(theirs);
             Ok(ours)

@@ -22,7 +22,7 @@ impl Example for InjectAFault {
         let server =
             Arc::new(Server::<Faulty<P>>::start(&device, None, &ServerOptions::default(), |_worker| {})?);
         let at_server = server.clone();
-        let dial = Dial::new(move || {
+        let dial = Dial::new("this process", move || {
             let (ours, theirs) = ControlStream::pair();
             at_server.adopt(theirs);
             Ok(ours)

@@ -4,10 +4,10 @@ use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::Steps;
 use serde_json::Value;
+use std::process::Command;
 
-/// The README's first command, shortened, with bounds and rivals.
-const SMOKE: &str = "run --release --quiet -- bench --keys 100000 --seconds 0.3 --repeats 1 --bound \
-                     --vs memcached,redis --json -";
+/// Arguments of the README's first command, shortened, with bounds and rivals.
+const SMOKE: &str = "bench --keys 100000 --seconds 0.3 --repeats 1 --bound --vs memcached,redis --json -";
 /// One sample of everything covered by the performance promises.
 const ORDINARY: &str = "run --release --quiet -- bench --system herd --fabric shm --mix b --dist zipf --keys 1000000 \
                         --key-size 16 --value-size 32 --window 16 --server-cores 1 --client-cores 1 --seconds 3 \
@@ -39,7 +39,9 @@ const RIVAL_FIELDS: &[&str] = &["/name", "/mode", "/throughput_ops", "/latency_u
 /// A bench with its own server: it measures, finds every key, and reports all promised fields.
 pub fn smoke(steps: &mut Steps) {
     steps.run("bench smoke", || {
-        let mut bench = cargo(&words(SMOKE));
+        command::build_drover()?;
+        let mut bench = Command::new(command::drover_path());
+        bench.args(words(SMOKE)).current_dir(root());
         let text = command::output(bench.arg("--results").arg(target_dir("bench-results")))?;
         let report: Value = serde_json::from_str(&text).map_err(|e| format!("{e} in {text}"))?;
         match complaint(&report) {

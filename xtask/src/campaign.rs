@@ -1,7 +1,7 @@
 //! `cargo xtask campaign`: every scenario of every system in turn, with fresh seeds, until the time is over. A file
 //! records the seeds run, one JSON object per line, as evidence of the campaigns.
 
-use crate::command::{self, cargo, root, target_dir};
+use crate::command::{self, root};
 use crate::counts::Counts;
 use crate::seed;
 use crate::steps::{StepResult, Steps};
@@ -28,16 +28,7 @@ const SEEDS: u64 = 250;
 
 /// Runs the campaign.
 pub fn run(steps: &mut Steps, args: &Args) {
-    let built = steps.run("campaign build", || {
-        command::run(&mut cargo(&[
-            "build",
-            "--profile",
-            "campaign",
-            "--quiet",
-            "-p",
-            "drover",
-        ]))
-    });
+    let built = steps.run("campaign build", command::build_drover);
     if built {
         steps.run("campaign", || play(args));
     }
@@ -111,7 +102,7 @@ pub fn list(system: &str) -> Result<Vec<String>, String> {
 }
 
 fn drover() -> Command {
-    Command::new(target_dir("campaign").join("drover"))
+    Command::new(command::drover_path())
 }
 
 /// A range of seeds of a scenario.

@@ -4,7 +4,7 @@
 //! should take. Longer checks are commands of their own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds
 //! 600`.
 
-use crate::command::{self, cargo};
+use crate::command;
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, suite};
 use crate::steps::{StepResult, Steps};
@@ -35,23 +35,33 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run_together("builds", &[build_release, fuzz::build, prepare_others]);
+    steps.run_together("builds", &[build_programs, fuzz::build, prepare_others]);
     bench::smoke(steps);
     suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
     clients::rounds(steps, &clients::Args::default());
-    differ::run(steps, &differ::Args::default());
-    sim::smoke(steps);
+    single_core(steps);
     guest::run(steps, &guest::Args::default());
-    instructions::run(steps, &instructions::Args::default());
-    fuzz::run_all(
-        steps,
-        &fuzz::Args {
+}
+
+/// What needs one core each, together: the longest first.
+fn single_core(steps: &mut Steps) {
+    let (differ, fuzz) = (
+        differ::Args::default(),
+        fuzz::Args {
             target: None,
             seconds: FUZZ_SECONDS,
             seed: None,
         },
     );
+    let mut works = differ::works(&differ);
+    works.push(instructions::all());
+    works.extend(sim::smoke());
+    match fuzz::works(&fuzz) {
+        Ok(targets) => works.extend(targets),
+        Err(why) => drop(steps.run("fuzz targets", || Err(why))),
+    }
+    steps.run_on_all_cores(works);
 }
 
 /// Prepares later steps, one after the other, because package installations cannot run concurrently.
@@ -61,8 +71,9 @@ fn prepare_others() -> StepResult {
     suite::prepare().map(|_| Counts::default())
 }
 
-/// Builds the release, and the programs that count its instructions.
-fn build_release() -> StepResult {
-    command::run(&mut cargo(&["build", "--release", "--quiet"]))?;
+/// Builds what later steps run: `drover`, and the programs whose instructions are counted, the only ones with the
+/// release profile.
+fn build_programs() -> StepResult {
+    command::build_drover()?;
     instructions::build()
 }

@@ -22,6 +22,27 @@ pub fn target_dir(kind: &str) -> PathBuf {
     base.join(kind)
 }
 
+/// Profile of the program that steps run as a user would: nearly the speed of a release, with every assertion, built in a
+/// fraction of the time.
+pub const SMOKE_PROFILE: &str = "campaign";
+
+/// Builds `drover` with [`SMOKE_PROFILE`].
+pub fn build_drover() -> StepResult {
+    run(&mut cargo(&[
+        "build",
+        "--profile",
+        SMOKE_PROFILE,
+        "--quiet",
+        "-p",
+        "drover",
+    ]))
+}
+
+/// Path of that build.
+pub fn drover_path() -> PathBuf {
+    target_dir(SMOKE_PROFILE).join("drover")
+}
+
 /// `cargo` with these arguments, at the root of the workspace.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");

@@ -1,6 +1,6 @@
 //! Runs the fuzzers of `fuzz/` on the stable toolchain: libFuzzer needs only the compiler's coverage pass.
 //!
-//! The canary, a target that a working fuzzer must crash, runs first: a fuzzer that cannot fail proves nothing.
+//! The canary is a target that a working fuzzer must crash: a fuzzer that cannot fail proves nothing.
 
 use crate::command::{output, root, run, target_dir};
 use crate::counts::Counts;
@@ -38,40 +38,45 @@ pub fn build() -> StepResult {
         .env("RUSTFLAGS", flags))
 }
 
-/// Builds the fuzzers, runs the canary, then the targets.
+/// Builds the fuzzers, runs the canary and the targets.
 pub fn run_all(steps: &mut Steps, args: &Args) {
-    let built = steps.run("fuzz build", build);
-    if !built {
+    if !steps.run("fuzz build", build) {
         return;
     }
-    steps.run("fuzz canary", || {
-        match fuzz(CANARY, &["-runs=2000000", "-max_total_time=60", "-seed=1"]) {
-            Ok(()) => Err("the fuzzer did not find the planted crash".to_string()),
-            Err(_) => Ok(Counts::ONE),
-        }
-    });
-    let names = match targets() {
-        Ok(names) => names,
-        Err(why) => {
-            steps.run("fuzz targets", || Err(why));
-            return;
-        }
+    match works(args) {
+        Ok(works) => steps.run_on_all_cores(works),
+        Err(why) => drop(steps.run("fuzz targets", || Err(why))),
+    }
+}
+
+/// The canary and the targets, a single-core work each. The program must have been [built](build).
+///
+/// # Errors
+/// The program does not name its targets.
+pub fn works<'a>(args: &Args) -> Result<Vec<Work<'a>>, String> {
+    let canary = || match fuzz(CANARY, &["-runs=2000000", "-max_total_time=60", "-seed=1"]) {
+        Ok(()) => Err("the fuzzer did not find the planted crash".to_string()),
+        Err(_) => Ok(Counts::ONE),
     };
+    let mut works: Vec<Work<'a>> = vec![("fuzz canary".to_string(), Box::new(canary))];
     let seconds = format!("-max_total_time={}", args.seconds);
     let seed = args.seed.map_or_else(crate::seed::fresh, u64::from).max(1); // 0 would let libFuzzer choose
     println!("fuzz: --seed {seed}");
     let seed = format!("-seed={seed}");
-    let wanted = names
-        .iter()
-        .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == *name));
-    let works = wanted.map(|name| -> Work<'_> {
-        let options = [&*seconds, &*seed, "-timeout=5", "-verbosity=0"];
+    let wanted = targets()?
+        .into_iter()
+        .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == name));
+    works.extend(wanted.map(|name| -> Work<'a> {
+        let (seconds, seed) = (seconds.clone(), seed.clone());
         (
             format!("fuzz {name}"),
-            Box::new(move || fuzz(name, &options).map(|()| Counts::ONE)),
+            Box::new(move || {
+                let options = [&*seconds, &*seed, "-timeout=5", "-verbosity=0"];
+                fuzz(&name, &options).map(|()| Counts::ONE)
+            }),
         )
-    });
-    steps.run_on_all_cores(works.collect());
+    }));
+    Ok(works)
 }
 
 /// The instrumented build names its target, so that build scripts and macros stay uninstrumented.

@@ -6,7 +6,7 @@
 
 use crate::command::{cargo, output, root, target_dir};
 use crate::counts::Counts;
-use crate::steps::{StepResult, Steps};
+use crate::steps::{StepResult, Steps, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
@@ -142,18 +142,28 @@ const METERS: &[Meter] = &[
 
 /// Measures every meter and compares.
 pub fn run(steps: &mut Steps, args: &Args) {
-    steps.run("instructions", || {
-        let measured = measure(args)?;
-        let mut agreed = agreed()?;
-        if args.write {
-            agreed.retain(|name, _| !args.names(name));
-            agreed.extend(measured);
-            write(&agreed)
-        } else {
-            agreed.retain(|name, _| args.names(name));
-            compare(&measured, &agreed)
-        }
-    });
+    steps.run("instructions", || run_meters(args));
+}
+
+/// The same for CI, as one work.
+pub fn all<'a>() -> Work<'a> {
+    (
+        "instructions".to_string(),
+        Box::new(|| run_meters(&Args::default())),
+    )
+}
+
+fn run_meters(args: &Args) -> StepResult {
+    let measured = measure(args)?;
+    let mut agreed = agreed()?;
+    if args.write {
+        agreed.retain(|name, _| !args.names(name));
+        agreed.extend(measured);
+        write(&agreed)
+    } else {
+        agreed.retain(|name, _| args.names(name));
+        compare(&measured, &agreed)
+    }
 }
 
 fn measure(args: &Args) -> Result<BTreeMap<String, f64>, String> {

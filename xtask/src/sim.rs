@@ -1,10 +1,11 @@
 //! Campaigns of simulated clusters, by `drover sim` in a build with all assertions that is nearly as fast as a release.
 
 use crate::campaign;
-use crate::command::{self, cargo};
+use crate::command::{self, cargo, root};
 use crate::counts::Counts;
-use crate::steps::Steps;
+use crate::steps::{Steps, Work};
 use crate::systems;
+use std::process::Command;
 
 /// Options of a campaign.
 #[derive(clap::Args)]
@@ -69,15 +70,13 @@ pub fn run(steps: &mut Steps, args: &Args) {
     }
 }
 
-/// Runs CI's seeds, with the release that CI has built.
-pub fn smoke(steps: &mut Steps) {
+/// CI's seeds, a single-core work each.
+pub fn smoke<'a>() -> Vec<Work<'a>> {
     let systems = match systems::names() {
         Ok(systems) => systems,
-        Err(why) => {
-            steps.run("sim systems", || Err(why));
-            return;
-        }
+        Err(why) => return vec![("sim systems".to_owned(), Box::new(move || Err(why)))],
     };
+    let mut works: Vec<Work<'a>> = Vec::new();
     for system in systems {
         let fresh = match system.as_str() {
             "herd" => FRESH_IN_CI,
@@ -88,19 +87,25 @@ pub fn smoke(steps: &mut Steps) {
             ("fresh", fresh),
             ("planted", &["--planted"][..]),
         ] {
-            steps.run(&format!("sim {system} {name}"), || {
-                let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim", "--system", &system]);
-                command::run(sim.args(arguments)).map(|_| Counts::ONE)
-            });
+            let (name, system) = (format!("sim {system} {name}"), system.clone());
+            let work = move || {
+                let mut sim = Command::new(command::drover_path());
+                sim.args(["sim", "--system", &system])
+                    .args(arguments)
+                    .current_dir(root());
+                command::run(&mut sim).map(|_| Counts::ONE)
+            };
+            works.push((name, Box::new(work)));
         }
     }
+    works
 }
 
-fn drover() -> std::process::Command {
+fn drover() -> Command {
     cargo(&[
         "run",
         "--profile",
-        "campaign",
+        command::SMOKE_PROFILE,
         "--quiet",
         "-p",
         "drover",

@@ -93,6 +93,13 @@ impl Steps {
         self.done.extend(done.into_iter().flat_map(|(_, steps)| steps));
     }
 
+    /// Runs works one after the other, each as a step.
+    pub fn run_in_turn(&mut self, works: Vec<Work<'_>>) {
+        for (name, work) in works {
+            self.run(&name, work);
+        }
+    }
+
     /// Runs several works in parallel as one step: builds in separate folders, whose last crates use only one core. All
     /// of them run to their end; the step fails with the first that failed.
     pub fn run_together(&mut self, name: &str, works: &[fn() -> StepResult]) -> bool {

@@ -2,6 +2,7 @@
 //! found or done, 1 missing, 2 error, so that scripts can distinguish a miss from a failure.
 
 use drover_client::FabricError;
+use drover_kv::StartError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -44,6 +45,16 @@ impl From<FabricError> for Failure {
         let code = match error {
             FabricError::Usage(_) => USAGE,
             _ => UNAVAILABLE,
+        };
+        Failure::new(code, error)
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        let code = match error {
+            StartError::Options { .. } => USAGE,
+            _ => OS_ERROR,
         };
         Failure::new(code, error)
     }

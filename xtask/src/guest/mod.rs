@@ -15,6 +15,7 @@ mod packages;
 mod programs;
 mod scenarios;
 
+use crate::command::SMOKE_PROFILE;
 use crate::command::{has, target_dir};
 use crate::counts::Counts;
 use crate::setup;
@@ -42,12 +43,9 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     pub patience: u32,
     /// Build profile of `drover`: `dev` builds fastest.
-    #[arg(long, default_value = RELEASE)]
+    #[arg(long, default_value = SMOKE_PROFILE)]
     pub profile: String,
 }
-
-/// The shipped profile.
-const RELEASE: &str = "release";
 
 impl Default for Args {
     fn default() -> Args {
@@ -56,7 +54,7 @@ impl Default for Args {
             list: false,
             loss: None,
             patience: 1,
-            profile: RELEASE.to_string(),
+            profile: SMOKE_PROFILE.to_string(),
         }
     }
 }

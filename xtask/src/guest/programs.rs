@@ -14,7 +14,7 @@ use std::process::Command;
 pub enum Program {
     /// An example of some package, with all assertions, built as tests are.
     Example { name: &'static str },
-    /// `drover` itself, in the release build or the requested one.
+    /// `drover` itself, with the requested profile.
     Drover,
 }
 

@@ -10,7 +10,7 @@ use crate::steps::{StepResult, Steps};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// drover (the release build), or the path of another build
+    /// drover (the build of profile `campaign`), or the path of another build
     #[arg(long, default_value = "drover")]
     pub server: String,
     /// Only this scenario

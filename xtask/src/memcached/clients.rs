@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// drover (its release build), memcached, or the path of a build of drover
+    /// drover (its build of profile `campaign`), memcached, or the path of a build of drover
     #[arg(long, default_value = "drover")]
     pub server: String,
 }

@@ -4,12 +4,12 @@ use super::server::{Kind, Server};
 use super::{folder, versus};
 use crate::command;
 use crate::counts::Counts;
-use crate::steps::{StepResult, Steps};
+use crate::steps::{StepResult, Steps, Work};
 
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// drover (its release build), memcached, or the path of a build of drover
+    /// drover (its build of profile `campaign`), memcached, or the path of a build of drover
     #[arg(long, default_value = "drover")]
     pub server: String,
     /// Seed; without it a fresh one, which is printed
@@ -71,34 +71,41 @@ const FIXED: &[(u64, u64, u64)] = &[
 /// The canaries always use the same streams: with another seed one might have no place.
 const CANARY_SEED: u64 = 1;
 
-/// Runs the canaries, which must be noticed between memcached and itself; then the comparison, of fixed and of fresh
-/// streams. With `--seed`, only of that seed.
+/// Runs the [works](works) one after the other.
 pub fn run(steps: &mut Steps, args: &Args) {
-    steps.run("differ canaries", || {
+    steps.run_in_turn(works(args));
+}
+
+/// The canaries, which must be noticed between memcached and itself; then the comparison, of fixed and of fresh streams.
+/// With `--seed`, only of that seed.
+pub fn works(args: &Args) -> Vec<Work<'_>> {
+    let canaries = || {
         let streams = Streams {
             seed: CANARY_SEED,
             first: 0,
             count: CANARY_STREAMS,
         };
         compare(&Kind::Memcached, &streams, &["--canaries"])
-    });
-    if args.seed.is_none() {
-        steps.run("differ fixed", || {
-            let mut counts = Counts::default();
-            for &(seed, first, count) in FIXED {
-                counts.add(compare_and_tell(args, &Streams { seed, first, count })?);
-            }
-            Ok(counts)
-        });
-    }
+    };
+    let fixed = || {
+        let mut counts = Counts::default();
+        for &(seed, first, count) in FIXED {
+            counts.add(compare_and_tell(args, &Streams { seed, first, count })?);
+        }
+        Ok(counts)
+    };
     let streams = Streams {
         seed: args.seed.unwrap_or_else(crate::seed::fresh),
         first: args.first,
         count: args.streams,
     };
-    steps.run(&format!("differ seed {}", streams.seed), || {
-        compare_and_tell(args, &streams)
-    });
+    let name = format!("differ seed {}", streams.seed);
+    let mut works: Vec<Work<'_>> = vec![(name, Box::new(move || compare_and_tell(args, &streams)))];
+    works.push(("differ canaries".to_string(), Box::new(canaries)));
+    if args.seed.is_none() {
+        works.push(("differ fixed".to_string(), Box::new(fixed)));
+    }
+    works
 }
 
 /// A selection of streams.
@@ -126,14 +133,18 @@ fn compare(kind: &Kind, streams: &Streams, more: &[&str]) -> StepResult {
     let left = Server::start(
         &Kind::Memcached,
         MEMCACHED,
-        &folder().join("differ-memcached.txt"),
+        &folder().join(format!("differ-memcached-{}.txt", streams.seed)),
     )?;
     let flags = if *kind == Kind::Memcached {
         MEMCACHED
     } else {
         DROVER
     };
-    let right = Server::start(kind, flags, &folder().join("differ-server.txt"))?;
+    let right = Server::start(
+        kind,
+        flags,
+        &folder().join(format!("differ-server-{}.txt", streams.seed)),
+    )?;
     let mut versus = versus()?;
     versus.arg("differ");
     for (flag, number) in [

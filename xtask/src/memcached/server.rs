@@ -1,6 +1,6 @@
 //! Servers that speak memcached's protocol: their command lines, and a running one.
 
-use crate::command::target_dir;
+use crate::command::drover_path;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,17 +17,20 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `drover` (the release build), `memcached`, or the path of another build of drover.
+    /// `drover` (built with [`SMOKE_PROFILE`](crate::command::SMOKE_PROFILE)), `memcached`, or the path of another build of drover.
     pub fn named(name: &str) -> Result<Kind, String> {
         let program = match name {
             "memcached" => return Ok(Kind::Memcached),
-            "drover" => target_dir("release").join("drover"),
+            "drover" => drover_path(),
             path if path.contains('/') => PathBuf::from(path),
             other => return Err(format!("{other}: neither drover nor memcached nor a path")),
         };
         match program.is_file() {
             true => Ok(Kind::Drover(program)),
-            false => Err(format!("{} is not built", program.display())),
+            false => Err(format!(
+                "{} is not built: cargo build --profile campaign -p drover",
+                program.display()
+            )),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod docs;
+mod fields;
 mod floors;
 mod licences;
 mod programs;
@@ -55,6 +56,7 @@ const RULES: &[(&str, Rule)] = &[
     ("test programs", programs::few),
     ("files of other crates", programs::own_files),
     ("file sizes", sizes::lines_and_bytes),
+    ("fields shown", fields::shown),
     ("machine paths", words::machine_paths),
     ("unfinished work", words::unfinished),
     ("registry hosts", words::registry_hosts),

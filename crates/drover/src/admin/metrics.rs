@@ -24,10 +24,10 @@ pub struct Snapshot {
     pub service: Option<ServiceCounters>,
 }
 
-/// Counters of a service, named by its row in the table of systems.
+/// Counters of a running service. Their names are in [`facts`](ServiceCounters::facts).
 #[derive(Clone, Debug)]
 pub struct ServiceCounters {
-    /// Row of the system.
+    /// The system's row in the table of systems: its name and the names of its counters.
     pub facts: &'static Facts,
     /// Values of the counters, per shard.
     pub shards: Vec<Vec<u64>>,
@@ -441,7 +441,7 @@ pub struct Whole<'a, P: Provider> {
     /// Maximum number of native clients.
     pub clients_max: usize,
     /// Counters of memcached clients, if the server has a listener for them.
-    pub front: Option<SocketStats>,
+    pub front: Option<&'a SocketStats>,
 }
 
 impl<P: Provider> super::Source for Whole<'_, P> {
@@ -449,7 +449,7 @@ impl<P: Provider> super::Source for Whole<'_, P> {
         Ok(Snapshot {
             server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
             clients_max: self.clients_max,
-            sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
+            sockets: self.front.map(SocketStats::read).unwrap_or_default(),
             service: None,
         })
     }

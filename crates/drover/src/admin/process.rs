@@ -45,7 +45,7 @@ fn parse(stat: &str, ticks_per_second: u64, page_bytes: u64) -> Option<Process> 
     })
 }
 
-/// Adds their families.
+/// Adds the metrics of `process` to `out`.
 pub fn add(out: &mut Exposition, process: &Process) {
     let mut gauge = |name, help, value: u64| out.family(name, Kind::Gauge, help).count(&[], value);
     gauge(

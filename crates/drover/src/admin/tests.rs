@@ -4,7 +4,7 @@ use super::metrics::{Snapshot, Sockets, Whole, render};
 use super::process::Process;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
-use drover_kv_herd::server::{Flaw, Server, ServerOptions, ServerStats, WorkerStats};
+use drover_kv_herd::server::{Mistake, Server, ServerOptions, ServerStats, Variant, WorkerStats};
 use drover_store::PartitionOptions;
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn whole(server: &Server<Shm>) -> Whole<'_, Shm> {
     }
 }
 
-fn options(flaw: Option<Flaw>) -> ServerOptions {
+fn options() -> ServerOptions {
     ServerOptions {
         partition_count: 2,
         partition: PartitionOptions {
@@ -39,7 +39,6 @@ fn options(flaw: Option<Flaw>) -> ServerOptions {
             bucket_count: 1 << 8,
             ..PartitionOptions::default()
         },
-        flaw,
         ..ServerOptions::default()
     }
 }
@@ -96,8 +95,7 @@ fn with_port<T>(source: &dyn Source, test: impl FnOnce(SocketAddr) -> T) -> T {
 
 #[test]
 fn a_server_is_scraped_and_healthy() {
-    let server =
-        Server::<Shm>::start(&ShmDevice::default(), None, &options(None), |_| {}).expect("it starts");
+    let server = Server::<Shm>::start(&ShmDevice::default(), None, &options(), |_| {}).expect("it starts");
     with_port(&whole(&server), |addr| {
         assert_eq!(get(addr, "/healthz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
         let (status, body) = get(addr, "/metrics?format=any");
@@ -118,10 +116,20 @@ fn a_server_is_scraped_and_healthy() {
     });
 }
 
+/// Workers that do not say what they did.
+#[derive(Clone, Copy)]
+struct Silent;
+
+impl Variant for Silent {
+    fn makes(self, mistake: Mistake) -> bool {
+        mistake == Mistake::KeepsSilent
+    }
+}
+
 #[test]
 fn workers_that_keep_silent_are_named() {
-    let silent = options(Some(Flaw::KeepsSilent));
-    let server = Server::<Shm>::start(&ShmDevice::default(), None, &silent, |_| {}).expect("it starts");
+    let device = ShmDevice::default();
+    let server = Server::<Shm>::start_as(&device, None, &options(), |_| {}, None, Silent).expect("it starts");
     let answer = whole(&server).snapshot(Duration::from_millis(1));
     assert_eq!(answer.err().as_deref(), Some("no answer from worker 0, 1"));
 }

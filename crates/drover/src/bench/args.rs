@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use drover_bench::Helper;
 use drover_bench::rivals::Entrant;
 use drover_bench::workload::{Mix, Popularity};
 use drover_kv::SystemTable;
@@ -38,7 +39,7 @@ pub struct Args {
     /// The program to start as server, clients and helpers, instead of this one: for tests, whose executable is not only
     /// this program
     #[arg(long, value_name = "FILE", hide = true)]
-    pub again: Option<PathBuf>,
+    again: Option<PathBuf>,
     /// Fabric for the data; with --address, the address determines it
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
@@ -190,6 +191,17 @@ impl Args {
             }
         };
         self.value_size.split(',').map(one).collect()
+    }
+
+    /// Command line to start this program again with the hidden command `helper`.
+    pub fn helper(&self, helper: &str) -> Result<Helper, Failure> {
+        match &self.again {
+            None => Helper::current(&[helper]).map_err(|error| Failure::new(exit::OS_ERROR, error)),
+            Some(program) => Ok(Helper {
+                program: program.clone(),
+                arguments: vec![helper.to_owned()],
+            }),
+        }
     }
 
     /// Whether all systems are measured, interleaved.

@@ -15,7 +15,7 @@ use drover_bench::pin::{self, Cores};
 use drover_bench::report::Report;
 use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
-use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
+use drover_bench::{Latency, Pace, Progress, helper_main, result_file};
 use drover_client::{Fabric, Job};
 use drover_kv::{System, SystemJob, SystemTable, ask_service};
 use drover_mem::NativeCpu;
@@ -218,22 +218,11 @@ fn plan<T: SystemTable>(args: &Args, system: T, value_bytes: [usize; 2], keys: u
         rivals: args.rivals()?,
         rival_modes: args.vs_modes.clone(),
         load: true,
-        helper: helper_of(args)?,
+        helper: args.helper(HELPER)?,
         server_pid: None,
         table: None,
         turnovers: args.turnovers(system, mix_inserts)?,
     })
-}
-
-/// How helpers are started.
-fn helper_of(args: &Args) -> Result<Helper, Failure> {
-    match &args.again {
-        None => Helper::current(&[HELPER]).map_err(os_error),
-        Some(program) => Ok(Helper {
-            program: program.clone(),
-            arguments: vec![HELPER.to_owned()],
-        }),
-    }
 }
 
 fn wanted(args: &Args) -> Option<Wanted> {

@@ -2,7 +2,7 @@
 
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
-use drover_kv::{Capacity, OnCore, Service, Sizes, System, SystemJob, SystemTable};
+use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_verbs::Provider;
@@ -252,7 +252,7 @@ struct Start<'d, P: Provider, T> {
 }
 
 impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for Start<'_, P, T> {
-    type Answer = Result<Box<dyn Service>, String>;
+    type Answer = Result<Box<dyn Service>, StartError>;
 
     fn run<S: System>(self) -> Self::Answer {
         let plan = planned::<S>(&self.plan.sizes());

@@ -10,9 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the file, if one is set, for a server of `options`, and records it there. Keys are hashed under `seed` unless
-/// the file already has items, with its own seed. `now_s` is the wall clock at the server's start, seconds since 1970.
-/// Logs whether the start is cold, and why.
+/// Opens the memory file, if `settings` has one, and stores it in `options`, with the start time and the hash seed.
+/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall
+/// clock at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
+/// reason.
 ///
 /// # Errors
 /// The file cannot be used.

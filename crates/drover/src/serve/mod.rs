@@ -2,6 +2,7 @@
 
 mod args;
 mod extended;
+mod herd;
 mod limits;
 mod listen;
 mod memcached;
@@ -27,13 +28,9 @@ pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    exit::from_result(Settings::resolve::<T>(args).and_then(|(settings, system)| {
-        // memcached's clients share a worker's core and partition, so their host has a way to serve of its own.
-        match settings.system.value.offers.memcached {
-            true => run::serve(&settings),
-            false => native::serve(&settings, system),
-        }
-    }))
+    exit::from_result(
+        Settings::resolve::<T>(args).and_then(|(settings, system)| run::serve(&settings, system)),
+    )
 }
 
 /// Prints every setting with its origin.

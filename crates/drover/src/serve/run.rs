@@ -1,26 +1,77 @@
-//! A running server: HERD has workers and a control thread; this thread waits for signals and for clients of the
-//! additional listeners.
+//! `drover serve`, for any system: takes what the process needs, starts the service, waits for signals, stops it.
 
-use super::memcached::{Memcached, unix_time_s};
+use super::herd::Herd;
+use super::native::Native;
 use super::ops::{Files, Ops, Signal, Signals};
 use super::settings::Settings;
-use super::{limits, listen, memory_file, ops, plan, ways};
-use crate::admin::Whole;
+use super::{limits, listen, plan};
+use crate::admin::Source;
 use crate::exit::{self, Failure};
-use drover_base::{Cpu, HashSeed};
 use drover_client::{Fabric, Job};
-use drover_kv_herd::server::{Server, ServerOptions, StartError};
+use drover_kv::{OnCore, Service, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
-use drover_net::Listener;
 use drover_rt::control::{ControlListener, Endpoint};
-use drover_verbs::{Context, Device, Provider};
+use drover_verbs::Provider;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::Timespec;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A service that is to start: what differs between systems here.
+pub(super) trait Start<'a>: Sized {
+    /// Reads the settings and opens sockets, as the user who starts the process.
+    fn prepare(settings: &'a Settings) -> Result<Self, Failure>;
+
+    /// Addresses of its clients that connect by sockets.
+    fn socket_addresses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Starts it with clients at `listeners`; `on_core` runs first on each of its cores. Logs the choices and their reasons.
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        self,
+        device: &P::Device,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+        files: Arc<Files>,
+    ) -> Result<Box<dyn Running>, Failure>;
+}
+
+/// A service that runs, with the numbers for the admin port and the watchdog.
+pub(super) trait Running: Source {
+    fn service(&self) -> &dyn Service;
+
+    /// Whether it keeps its items in a file, so that it is worth stopping for (SIGUSR1).
+    fn saves(&self) -> bool {
+        false
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    /// What it could not save.
+    fn stop(self: Box<Self>) -> Result<(), Failure>;
+}
+
 /// Serves until SIGTERM or SIGINT.
-pub fn serve(settings: &Settings) -> Result<(), Failure> {
+pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failure> {
+    // Socket clients and the memory file are known to HERD's workers only.
+    match system.facts().offers.memcached {
+        true => serve_system::<Herd>(settings),
+        false => system.run(ServeNative(settings)),
+    }
+}
+
+struct ServeNative<'a>(&'a Settings);
+
+impl SystemJob for ServeNative<'_> {
+    type Answer = Result<(), Failure>;
+
+    fn run<S: System>(self) -> Result<(), Failure> {
+        serve_system::<Native<S>>(self.0)
+    }
+}
+
+fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure> {
     start_logging(settings.verbose);
     limits::check(settings)?;
     if settings.lock_memory.value {
@@ -33,19 +84,18 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
         tracing::info!("RDMA device: {choice}");
     }
     let listeners = listen::open_all(&addrs)?;
-    let sockets = ways::open_all(settings, ops::inherited()?)?;
+    let start = S::prepare(settings)?;
     fabric.run(Serve {
-        settings,
-        options: plan::server_options(settings)?,
+        start,
+        cores: settings.cores.value.clone(),
         ops: Ops::take(&settings.ops, &socket_files(settings, &listeners))?,
         listeners,
-        sockets,
         signals,
     })
 }
 
 /// Socket files that the user of `-u` must be able to remove at the end, and its group to use.
-pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
+fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
     for listener in listeners {
         if let Endpoint::Path(path) = listener.addr().place() {
@@ -58,106 +108,51 @@ pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -
 }
 
 /// Everything acquired before the first thread starts.
-struct Serve<'a> {
-    settings: &'a Settings,
-    options: ServerOptions,
-    /// Control listeners; the first is the fabric's.
+struct Serve<S> {
+    start: S,
+    /// The core of each thread of the service.
+    cores: Option<Vec<usize>>,
     listeners: Vec<ControlListener>,
-    /// Listeners for memcached clients.
-    sockets: Vec<Listener>,
     ops: Ops,
     signals: Signals,
 }
 
-impl Job for Serve<'_> {
+impl<'a, S: Start<'a>> Job for Serve<S> {
     type Answer = Result<(), Failure>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
-        plan::announce(self.settings, &self.options, device.caps());
-        let mut ways: Vec<String> = self.listeners.iter().map(|way| way.addr().to_string()).collect();
-        ways.extend(
-            self.sockets
-                .iter()
-                .map(|way| format!("memcached {}", way.address())),
-        );
-        let fabric = self.listeners.remove(0);
-        let cores = self.settings.cores.value.clone();
-        let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-        let now_unix_s = self.prepare_items::<P>(device)?;
-        let memcached = self.memcached(now_unix_s)?;
-        let front = memcached.as_ref().map(|memcached| memcached.front());
-        let co_actors = memcached.map(Memcached::co_actors::<P>);
-        let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, co_actors)
-            .map_err(|error| failure(&error))?;
-        let status = format!("serving at {}", ways.join(" and "));
-        tracing::info!("{status}");
+        let listeners = self.listeners.iter().map(|listener| listener.addr().to_string());
+        let addresses: Vec<String> = listeners.chain(self.start.socket_addresses()).collect();
+        let cores = self.cores;
+        let on_core = Box::new(move |index: usize| pin_worker(index, cores.as_deref()));
         let files = self.ops.files();
-        let source = Whole {
-            server: &server,
-            clients_max: self.options.clients_max,
-            front,
-        };
-        let warm = self.options.warm.as_deref();
+        let running = self
+            .start
+            .start::<P>(device, self.listeners, on_core, files.clone())?;
+        let status = format!("serving at {}", addresses.join(" and "));
+        tracing::info!("{status}");
         let end = std::thread::scope(|scope| {
-            let _while_it_serves = self.ops.start(scope, &source, &status)?;
-            wait(&server, &self.signals, &files, &self.listeners, warm.is_some())
+            let _while_it_serves = self.ops.start(scope, &*running, &status)?;
+            wait(running.service(), &self.signals, &files, running.saves())
         })?;
-        conclude(server, end)?;
-        warm.map_or(Ok(()), memory_file::seal)
+        conclude(running, end)
     }
 }
 
-impl Serve<'_> {
-    /// Chooses the hash seed of keys, because memcached clients and the next start must find the same items, and opens
-    /// the memory file. Reads the server's clock and the wall clock at the same moment and returns the latter: however
-    /// long the start takes, items expire when their client said.
-    fn prepare_items<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<u64, Failure> {
-        let now_unix_s = unix_time_s();
-        if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
-            return Ok(now_unix_s);
-        }
-        let context = device
-            .context()
-            .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
-        let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
-        self.options.hash_seed = Some(seed);
-        let now_unix_s = unix_time_s();
-        self.options.started = Some(context.cpu().refresh());
-        memory_file::open(self.settings, &mut self.options, seed, now_unix_s)?;
-        Ok(now_unix_s)
-    }
-
-    /// The memcached side, if it has listeners.
-    fn memcached(&mut self, now_unix_s: u64) -> Result<Option<Arc<Memcached>>, Failure> {
-        let Some(seed) = self.options.hash_seed.filter(|_| !self.sockets.is_empty()) else {
-            return Ok(None);
-        };
-        let system =
-            |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("sockets: {error}"));
-        let (count, sockets) = (self.options.partition_count, std::mem::take(&mut self.sockets));
-        let memcached = Memcached::new(
-            self.settings,
-            self.ops.files(),
-            seed,
-            (now_unix_s, self.options.start_s),
-            count,
-            sockets,
-        );
-        Ok(Some(Arc::new(memcached.map_err(|error| system(&error))?)))
-    }
-}
-
-/// Stops the server, or reports why it has stopped.
-fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
+/// Stops the service, or reports why it has stopped.
+fn conclude(running: Box<dyn Running>, end: End) -> Result<(), Failure> {
     match end {
         End::Asked => {
             tracing::info!("stopping: notifying clients and freeing memory");
-            server.stop();
-            Ok(())
+            running.stop()
         }
-        End::Alone => server
-            .join()
-            .map_err(|error| Failure::new(exit::SOFTWARE, format!("the server has ended: {error}"))),
+        End::Alone => {
+            let why = running.service().why();
+            Err(Failure::new(
+                exit::SOFTWARE,
+                format!("the server has ended: {why}"),
+            ))
+        }
     }
 }
 
@@ -166,31 +161,16 @@ fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
 enum End {
     /// A signal came.
     Asked,
-    /// The server ended unexpectedly.
+    /// A thread of the service ended unexpectedly.
     Alone,
 }
 
-/// Passes clients of the additional listeners to the server until a signal comes. `saves`: there is a memory file.
-fn wait<P: Provider>(
-    server: &Server<P>,
-    signals: &Signals,
-    files: &Files,
-    listeners: &[ControlListener],
-    saves: bool,
-) -> Result<End, Failure> {
-    // After a failed accept (no descriptors) the listeners are ignored for a while, or this thread would spin.
-    let mut deaf = false;
+/// Waits for a signal that ends the service, or for its end. `saves`: there is a memory file.
+fn wait(service: &dyn Service, signals: &Signals, files: &Files, saves: bool) -> Result<End, Failure> {
     loop {
-        let mut fds = vec![PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
+        let mut fds = vec![PollFd::from_borrowed_fd(service.ended(), PollFlags::IN)];
         fds.extend(signals.interests());
-        if !deaf {
-            fds.extend(
-                listeners
-                    .iter()
-                    .map(|listener| PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)),
-            );
-        }
-        match poll(&mut fds, deaf.then_some(&DEAF)) {
+        match poll(&mut fds, None) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Failure::new(exit::OS_ERROR, format!("poll: {error}"))),
@@ -204,33 +184,10 @@ fn wait<P: Provider>(
             None if alone => return Ok(End::Alone),
             None => {}
         }
-        deaf = !adopt_all(server, listeners);
     }
 }
 
-/// Pause in accepting after the system refused an accept.
-const DEAF: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
-
-/// Passes on one client of each listener; returns `false` if the system refuses an accept.
-fn adopt_all<P: Provider>(server: &Server<P>, listeners: &[ControlListener]) -> bool {
-    let mut well = true;
-    for listener in listeners {
-        match listener.accept() {
-            Ok(Some(stream)) => server.adopt(stream),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!("accepting at {}: {error}", listener.addr());
-                well = false;
-            }
-        }
-    }
-    well
-}
-
-pub(super) fn pin_worker(worker: usize, cores: Option<&[usize]>) {
+fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     let Some(core) = cores.and_then(|cores| cores.get(worker)) else {
         return;
     };
@@ -239,7 +196,7 @@ pub(super) fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     }
 }
 
-pub(super) fn start_logging(verbose: u8) {
+fn start_logging(verbose: u8) {
     let level = match verbose {
         0 => tracing::Level::INFO,
         1 => tracing::Level::DEBUG,
@@ -253,19 +210,23 @@ pub(super) fn start_logging(verbose: u8) {
     lines.with_ansi(colour).without_time().init(); // service managers add the time
 }
 
-fn failure(error: &StartError) -> Failure {
-    match error {
-        StartError::Options { .. } => Failure::new(exit::USAGE, error),
-        _ => Failure::new(exit::OS_ERROR, error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::herd::HerdServer;
     use super::*;
-    use drover_kv_herd::server::{Flaw, ServerOptions};
+    use drover_kv_herd::server::{Mistake, Server, ServerOptions, Variant};
     use drover_store::PartitionOptions;
     use drover_verbs_shm::{Shm, ShmDevice};
+
+    /// Workers that panic whenever they begin to poll.
+    #[derive(Clone, Copy)]
+    struct Panics;
+
+    impl Variant for Panics {
+        fn makes(self, mistake: Mistake) -> bool {
+            mistake == Mistake::PanicsAlways
+        }
+    }
 
     #[test]
     fn a_server_that_ends_by_itself_is_not_waited_for_and_is_a_bug_of_ours() {
@@ -275,16 +236,18 @@ mod tests {
                 bucket_count: 1 << 8,
                 ..PartitionOptions::default()
             },
-            flaw: Some(Flaw::PanicsAlways),
             ..ServerOptions::default()
         };
-        let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
+        let device = ShmDevice::default();
+        let server =
+            Server::<Shm>::start_as(&device, None, &doomed, |_| {}, None, Panics).expect("it starts");
+        let running: Box<dyn Running> = Box::new(HerdServer::alone(server));
         let (signals, _never) = Signals::by_hand();
         assert_eq!(
-            wait(&server, &signals, &Files::default(), &[], false).expect("no system error"),
+            wait(running.service(), &signals, &Files::default(), false).expect("no system error"),
             End::Alone
         );
-        let failure = conclude(server, End::Alone).expect_err("nobody asked it to end");
+        let failure = conclude(running, End::Alone).expect_err("nobody asked it to end");
         assert_eq!(failure.code, exit::SOFTWARE);
         assert_eq!(
             failure.text,

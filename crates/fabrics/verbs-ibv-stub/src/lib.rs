@@ -19,12 +19,12 @@ mod odd;
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
 
-/// A machine with one device, `stub0`, whose only port has a link-local and an IPv4 address.
+/// The library of a machine with one device, `stub0`, whose only port has a link-local and an IPv4 address.
 pub fn library() -> Arc<Library> {
     Arc::new(control::table())
 }
 
-/// The same machine with a data path that does nothing, which leaves only the cost of the calls.
+/// As [`library`], with a data path that does nothing, which leaves only the cost of the calls.
 pub fn idle_library() -> Arc<Library> {
     let open_device = idle::open_device;
     Arc::new(Library {
@@ -33,7 +33,7 @@ pub fn idle_library() -> Arc<Library> {
     })
 }
 
-/// A machine without devices.
+/// The library of a machine without devices.
 pub fn empty_library() -> Arc<Library> {
     let get_device_list = control::no_devices;
     Arc::new(Library {
@@ -42,7 +42,7 @@ pub fn empty_library() -> Arc<Library> {
     })
 }
 
-/// A machine without the kernel modules for verbs.
+/// The library of a machine without the kernel modules for verbs.
 pub fn kernel_less_library() -> Arc<Library> {
     let get_device_list = control::no_kernel_part;
     Arc::new(Library {
@@ -51,7 +51,7 @@ pub fn kernel_less_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose device may not be opened.
+/// The library of a machine where this user has no permission to open the device.
 pub fn locked_library() -> Arc<Library> {
     let open_device = control::not_permitted;
     Arc::new(Library {
@@ -60,7 +60,7 @@ pub fn locked_library() -> Arc<Library> {
     })
 }
 
-/// A machine that cannot pin more memory.
+/// The library of a machine that cannot pin more memory.
 pub fn full_library() -> Arc<Library> {
     let reg_mr_iova = control::no_memory;
     Arc::new(Library {
@@ -69,7 +69,7 @@ pub fn full_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose port has only a null GID.
+/// The library of a machine whose port has only a null GID.
 pub fn null_gid_library() -> Arc<Library> {
     let query_gid_table = odd::query_null_gid_table;
     Arc::new(Library {
@@ -78,7 +78,7 @@ pub fn null_gid_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose port carries packets of 4096 bytes, on the same fabric.
+/// The library of a machine whose port carries packets of 4096 bytes, on the same fabric.
 pub fn wide_library() -> Arc<Library> {
     let query_port = odd::query_wide_port;
     Arc::new(Library {
@@ -87,7 +87,7 @@ pub fn wide_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose port is down.
+/// The library of a machine whose port is down.
 pub fn down_library() -> Arc<Library> {
     let query_port = odd::query_down_port;
     Arc::new(Library {
@@ -96,7 +96,7 @@ pub fn down_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose device registers no more than 64 KiB at once.
+/// The library of a machine whose device registers no more than 64 KiB at once.
 pub fn narrow_library() -> Arc<Library> {
     let query_device = odd::query_narrow_device;
     Arc::new(Library {

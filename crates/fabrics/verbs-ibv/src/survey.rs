@@ -38,27 +38,27 @@ pub struct Details {
 /// Limits of a device as it reports them; 0 if it does not report one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most queue pairs.
+    /// Maximum number of queue pairs.
     pub qp: usize,
-    /// Most outstanding requests per queue.
+    /// Maximum number of outstanding requests per queue.
     pub qp_wr: usize,
-    /// Most elements per request.
+    /// Maximum number of scatter/gather elements per request.
     pub sge: usize,
-    /// Most completion queues.
+    /// Maximum number of completion queues.
     pub cq: usize,
-    /// Most completions per queue.
+    /// Maximum number of completions per queue.
     pub cqe: usize,
-    /// Most registered regions.
+    /// Maximum number of registered regions.
     pub mr: usize,
     /// Longest registered region, bytes.
     pub mr_bytes: u64,
-    /// Most READs and atomics that a queue pair answers at a time.
+    /// Maximum number of READs and atomics that a queue pair answers at a time.
     pub qp_rd_atom: usize,
-    /// Most READs and atomics that a queue pair requests at a time.
+    /// Maximum number of READs and atomics that a queue pair requests at a time.
     pub qp_init_rd_atom: usize,
-    /// Most shared receive queues.
+    /// Maximum number of shared receive queues.
     pub srq: usize,
-    /// Most RECVs per shared receive queue.
+    /// Maximum number of RECVs per shared receive queue.
     pub srq_wr: usize,
     /// Scope of CAS and FAA.
     pub atomics: Atomics,
@@ -105,8 +105,8 @@ impl Survey {
     /// Reads the properties of all devices, with the machine's library or another one.
     ///
     /// # Errors
-    /// Those of opening a device before one is chosen: no library, or a library that cannot list devices. Finding no
-    /// device is no error here, but one of [`choose`](Survey::choose).
+    /// There is no verbs library, or it cannot list devices. An empty list is no error here, but an error of
+    /// [`choose`](Survey::choose).
     pub fn take(library: Option<Arc<Library>>) -> Result<Survey, OpenError> {
         let lib = load(library)?;
         let look = |name: String| DeviceFacts {
@@ -117,7 +117,7 @@ impl Survey {
         Ok(Survey { devices })
     }
 
-    /// The device that opening would choose, and why.
+    /// Chooses the device and port that `IbvDevice::open` would use for `wish`, and says why.
     ///
     /// # Errors
     /// [`ChooseError`]; if devices exist and none can be opened, it is [`ChooseError::Unopened`].

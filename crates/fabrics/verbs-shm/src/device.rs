@@ -19,8 +19,9 @@ pub struct ShmOptions {
     /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds the delay that a
     /// hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
-    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Memory is touched
-    /// only as far as it is used, but a lane cycles through all of it.
+    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Each sender has
+    /// its own ring (a lane). The system backs a ring with memory as messages first reach each page; a lane in use
+    /// cycles through its whole ring.
     pub ring_lines_per_recv: usize,
 }
 

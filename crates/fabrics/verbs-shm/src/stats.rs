@@ -14,13 +14,13 @@ pub struct ShmStats {
     pub dropped_too_long: u64,
     /// Datagrams lost because the receiver's ring was full.
     pub dropped_ring_full: u64,
-    /// Datagrams sent through a handle of another queue pair, or of one that is gone.
+    /// Datagrams sent through an address handle of another queue pair, or of one that no longer exists.
     pub dropped_no_qp: u64,
     /// UC requests refused because of the responder's rights or bounds.
     pub dropped_no_access: u64,
-    /// Lanes abandoned because the sender violated the format.
+    /// Lanes (rings of one sender) that this context abandoned because the sender violated the format.
     pub poisoned: u64,
-    /// Wakes of peers: one system call each.
+    /// Wake-ups sent to parked peers; each costs one system call.
     pub wakes_sent: u64,
 }
 

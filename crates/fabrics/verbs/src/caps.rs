@@ -65,15 +65,15 @@ impl Access {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
-    /// RC queue pairs.
+    /// RC queue pairs are supported.
     pub rc: bool,
-    /// UC queue pairs.
+    /// UC queue pairs are supported.
     pub uc: bool,
-    /// UD queue pairs.
+    /// UD queue pairs are supported.
     pub ud: bool,
-    /// CAS and FAA on 8-byte words.
+    /// CAS and FAA on 8-byte words are supported.
     pub atomics: bool,
-    /// Shared receive queues.
+    /// Shared receive queues are supported.
     pub srq: bool,
     /// Largest inline payload, bytes.
     pub inline_bytes_max: usize,
@@ -84,13 +84,13 @@ pub struct Caps {
     /// Largest SEND over RC or UC that every queue pair accepts, bytes. A longer one may be refused as
     /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
     pub send_bytes_max: usize,
-    /// Most requests outstanding per queue pair.
+    /// Maximum number of outstanding requests per queue pair.
     pub send_depth_max: usize,
-    /// Most RECVs outstanding per queue.
+    /// Maximum number of outstanding RECVs per queue.
     pub recv_depth_max: usize,
-    /// Most scatter/gather elements per request.
+    /// Maximum number of scatter/gather elements per request.
     pub sge_max: usize,
-    /// READs and atomics in flight per queue pair.
+    /// Maximum number of READs and atomics in flight per queue pair.
     pub reads_outstanding_max: usize,
     /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
     pub ordered_writes: bool,
@@ -130,7 +130,7 @@ impl Caps {
         }
     }
 
-    /// Whether queue pairs of `kind` exist.
+    /// Whether the provider supports queue pairs of `kind`.
     pub fn has(&self, kind: QpKind) -> bool {
         match kind {
             QpKind::Rc => self.rc,

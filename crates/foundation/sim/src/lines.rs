@@ -3,20 +3,20 @@
 use crate::{LastLevel, Ps};
 use drover_base::Line;
 
-/// Prices of memory accesses.
+/// How long a core is busy with memory accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinePrices {
-    /// A line touched recently.
+    /// Access to a line that the core touched recently.
     pub hit: Ps,
-    /// A random line from DRAM.
+    /// Access to a random line in DRAM.
     pub miss: Ps,
-    /// The line after one touched recently: the core prefetches it.
+    /// Access to the line after one that the core touched recently: the hardware prefetches it.
     pub next: Ps,
-    /// A line from the last-level cache.
+    /// Access to a line in the last-level cache.
     pub last_level: Ps,
-    /// A prefetch.
+    /// Issue of a prefetch, without the wait for its line.
     pub prefetch: Ps,
-    /// Lines in flight at once, at most 32; a prefetch beyond that waits.
+    /// Maximum number of lines in flight, at most 32; a prefetch beyond that waits.
     pub in_flight_max: usize,
 }
 

@@ -94,6 +94,7 @@ impl Herd {
                 window: self.window,
                 ..self.style.client()
             },
+            format: self.style.format(),
         }
     }
 
@@ -137,9 +138,15 @@ impl Style {
             Style::Batches => usual,
             Style::Paper => ServerOptions {
                 mode: ServeMode::Pipeline { drain: false },
-                paper_format: true,
                 ..usual
             },
+        }
+    }
+
+    fn format(self) -> Format {
+        match self {
+            Style::Batches => Format::D,
+            Style::Paper => Format::P,
         }
     }
 
@@ -147,7 +154,6 @@ impl Style {
         match self {
             Style::Batches => ClientOptions::default(),
             Style::Paper => ClientOptions {
-                format: Format::P,
                 post_batch: 1,
                 ..ClientOptions::default()
             },

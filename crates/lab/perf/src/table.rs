@@ -9,9 +9,9 @@ use std::fmt;
 /// A row of a latency table, microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
-    /// Message size.
+    /// Message size, bytes.
     pub bytes: u32,
-    /// Iterations that counted.
+    /// Number of measured iterations.
     pub iterations: u64,
     /// The minimum.
     pub t_min: f64,
@@ -32,11 +32,11 @@ pub struct LatencyRow {
 /// A row of a rate table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RateRow {
-    /// Message size.
+    /// Message size, bytes.
     pub bytes: u32,
-    /// Iterations that counted.
+    /// Number of measured iterations.
     pub iterations: u64,
-    /// Bandwidth of the best stretch of one queue length, MiB per second.
+    /// Highest bandwidth over any run of as many messages as the queue holds, MiB per second.
     pub bw_peak: f64,
     /// Average bandwidth, MiB per second.
     pub bw_average: f64,
@@ -60,7 +60,8 @@ pub enum Row {
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 impl Row {
-    /// A row for messages of `bytes` with result `found`; the other end missed `lost` messages.
+    /// The row of messages of `bytes` bytes with the measurement `found`; `lost` messages did not arrive at the other
+    /// end.
     pub fn new(op: Op, bytes: u32, found: &Found, lost: u64) -> Row {
         match found {
             Found::Latency(latency) => {

@@ -3,10 +3,11 @@
 use crate::service::Core;
 use crate::{Doorkeeper, Load, Service, Setup};
 use drover_base::{Cpu, HashSeed, KeyHash, Line, Ns};
+use drover_kv::StartError;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::layout::paper;
-use drover_kv_herd::server::{Server, ServerOptions, StartError, Worker};
+use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::LocalListener;
 use drover_store::{Key, Mode, PartitionOptions, PutOutcome, item_bytes};
@@ -16,6 +17,9 @@ use std::rc::Rc;
 /// Tables are never so small that a core has all of them near: see `drover_sim`'s lines.
 const ITEMS_MIN: usize = 1 << 15;
 
+/// A worker for clients of either format.
+pub type SimWorker = Worker<Sim, WithPaperFormat>;
+
 /// HERD.
 #[derive(Clone)]
 pub struct Herd {
@@ -23,6 +27,8 @@ pub struct Herd {
     pub server: ServerOptions,
     /// Every client.
     pub client: ClientOptions,
+    /// What every client speaks.
+    pub format: Format,
 }
 
 impl Herd {
@@ -39,6 +45,7 @@ impl Herd {
                 window: 4,
                 ..ClientOptions::default()
             },
+            format: Format::D,
         }
     }
 
@@ -68,13 +75,13 @@ impl Default for Herd {
 }
 
 impl Service for Herd {
-    type Client = HerdClient<Sim>;
+    type Client = HerdClient<Sim, Format>;
 
     fn open(&self, world: &World, setup: &Setup) -> Vec<LocalListener> {
         let listener = LocalListener::new();
         open(world, 0, &self.server_options(setup), &listener, |workers| {
             if setup.filled {
-                fill(workers, &setup.load, setup.hash_seed(), self.client.format);
+                fill(workers, &setup.load, setup.hash_seed(), self.format);
             }
         })
         .expect("a server");
@@ -85,11 +92,11 @@ impl Service for Herd {
         true
     }
 
-    fn client(&self, core: Rc<Core>, listeners: &[LocalListener]) -> HerdClient<Sim> {
-        HerdClient::new(core, Dial::at(&listeners[0]), self.client.clone())
+    fn client(&self, core: Rc<Core>, listeners: &[LocalListener]) -> HerdClient<Sim, Format> {
+        HerdClient::with_format(core, Dial::at(&listeners[0]), self.client.clone(), self.format)
     }
 
-    fn is_ready(client: &mut HerdClient<Sim>) -> bool {
+    fn is_ready(client: &mut HerdClient<Sim, Format>) -> bool {
         client.is_ready()
     }
 
@@ -99,16 +106,16 @@ impl Service for Herd {
 }
 
 /// Opens a server on `machine`: each worker and the doorkeeper on a core of their own. `prepare` sees the workers before
-/// they begin. Errors: as [`Server::in_pieces`].
+/// they begin. Errors: as [`Server::in_pieces_as`].
 pub fn open(
     world: &World,
     machine: usize,
     options: &ServerOptions,
     listener: &LocalListener,
-    prepare: impl FnOnce(&mut [Worker<Sim>]),
+    prepare: impl FnOnce(&mut [SimWorker]),
 ) -> Result<(), StartError> {
     let device = world.device(machine);
-    let (acceptor, mut workers) = Server::<Sim>::in_pieces(&device, options)?;
+    let (acceptor, mut workers) = Server::<Sim>::in_pieces_as(&device, options, WithPaperFormat)?;
     prepare(&mut workers);
     for worker in workers {
         let ctx = worker.context();
@@ -123,7 +130,7 @@ pub fn open(
 ///
 /// # Panics
 /// If a partition has no cluster.
-pub fn fill(workers: &mut [Worker<Sim>], load: &Load, seed: HashSeed, format: Format) {
+pub fn fill(workers: &mut [SimWorker], load: &Load, seed: HashSeed, format: Format) {
     let (hasher, value, count) = (seed.hasher(), load.value(), workers.len());
     for index in 0..load.keys {
         let key = Load::key(index);

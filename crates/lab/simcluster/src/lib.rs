@@ -36,7 +36,7 @@ mod tally;
 
 pub use asker::Asker;
 pub use doorkeeper::Doorkeeper;
-pub use herd::{Herd, fill, open};
+pub use herd::{Herd, SimWorker, fill, open};
 pub use load::{Load, Popularity};
 pub use outcome::{LatencyUs, Outcome};
 pub use run::run;

@@ -1,4 +1,4 @@
-//! What actors of any simulated cluster are made of: the fabric, a core's actor, a client with its user.
+//! Parts of every simulated cluster: the fabric, the actor on a core, a client with its load.
 
 use crate::asker::{Asker, Shared};
 use drover_base::{Actor, Cpu, Ns, Progress};
@@ -9,15 +9,15 @@ use drover_verbs_suite::faulty::{FaultCounts, Faulty, FaultyContext, FaultyDevic
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The fabric: simulated machines, and a network that does worse than networks do.
+/// The fabric: simulated machines, and a network with injected faults.
 pub type Fabric = Faulty<Sim>;
-/// An actor's view of it.
+/// A core's context of the fabric.
 pub type Core = Rc<FaultyContext<Sim>>;
 
-/// A core with late messages looks at them this often, though nothing arrives.
+/// Interval at which a core with delayed messages checks them although nothing arrives.
 const LATE_LOOK: Ns = Ns::from_us(20);
 
-/// An actor on a faulty fabric: what is late goes on its way even if the actor has nothing to do.
+/// An actor on a faulty fabric: delivers delayed messages even if the actor is idle.
 struct FaultyActor<A> {
     actor: Shared<A>,
     core: Core,
@@ -35,7 +35,7 @@ impl<A: Actor<VirtualCpu>> Actor<VirtualCpu> for FaultyActor<A> {
     }
 }
 
-/// The core steps `actor` from now on; returns a handle to it.
+/// Lets the core step `actor` from now on; returns a handle to it.
 pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A) -> Rc<RefCell<A>> {
     let actor = Rc::new(RefCell::new(actor));
     let faulty_actor = FaultyActor {
@@ -46,7 +46,7 @@ pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A
     actor
 }
 
-/// A client that is up.
+/// A running client.
 pub struct Seated<C> {
     pub asker: Rc<RefCell<Asker<C>>>,
     pub core: Core,
@@ -54,13 +54,13 @@ pub struct Seated<C> {
 }
 
 impl<C> Seated<C> {
-    /// Somebody outside has changed what the client has to do.
+    /// Wakes the client's core after its work was changed from outside.
     pub fn wake(&self) {
         self.core.waker().wake();
     }
 }
 
-/// What happened to the messages of all `devices`.
+/// Number of faults injected into the messages of all `devices`.
 pub fn fault_counts(devices: &[FaultyDevice<Sim>]) -> FaultCounts {
     let mut sum = FaultCounts::default();
     for device in devices {

@@ -1,11 +1,11 @@
-//! [`Asker`]: a client with somebody who uses it: draws operations, writes down what becomes of them.
+//! [`Asker`]: a client and its load: draws operations, submits them and records their outcomes.
 
 use crate::actors::Fabric;
+use crate::cluster::Client;
 use crate::options::Load;
 use crate::record::{End, Entry, Record, key_text};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
-use drover_kv_herd::client::HerdClient;
 use drover_sim::{Stream, VirtualCpu};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::value_bytes;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// An operation to be asked.
+/// An operation to submit.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub kind: OpKind,
@@ -22,32 +22,32 @@ pub struct Wish {
     pub ttl_s: u32,
 }
 
-/// How a client is asked for its server's statistics, if that is possible.
+/// How to request statistics from a client's server, for systems that support it.
 pub struct ServerStats<C> {
     pub ask: fn(&mut C),
     pub take: fn(&mut C) -> Option<String>,
 }
 
-/// A client and its user.
+/// A client and its load.
 pub struct Asker<C> {
-    /// Its number: crashed ones are not used again.
+    /// Number of the client; numbers of crashed clients are not reused.
     pub id: u32,
     pub client: C,
-    /// Its server is asked for statistics now and then.
+    /// If set, the client sometimes requests statistics from its server.
     pub server_stats: Option<ServerStats<C>>,
     load: Load,
     dice: Stream,
-    /// Operations still to be drawn.
+    /// Number of operations still to be drawn.
     pub left: usize,
-    /// Operations of its own making stop.
+    /// Draws no more operations.
     pub closing: bool,
-    /// To be asked as soon as the client takes them, before any that are drawn.
+    /// Operations to submit as soon as the client accepts them, before any drawn ones.
     pub wishes: VecDeque<Wish>,
-    /// The next drawn operation is not asked before.
+    /// Earliest time of the next drawn operation.
     next_at: Ns,
-    /// Mean pause, so that the operations fill the time there is.
+    /// Mean pause, chosen so that the operations fill the available time.
     pause: Ns,
-    /// Longest key that fits a request.
+    /// Longest key that fits into a request, bytes.
     key_bytes_max: usize,
     record: Rc<RefCell<Record>>,
 }
@@ -105,7 +105,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
         }
     }
 
-    /// Asks; false: the client does not take it now.
+    /// Submits an operation; false: the client's window is full.
     fn ask(&mut self, cpu: &VirtualCpu, wish: Wish) -> bool {
         let mut record = self.record.borrow_mut();
         let token = record.entries.len() as u64;
@@ -153,7 +153,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
         }
     }
 
-    /// Asks what there is to be asked now. Returns when it wants to ask again.
+    /// Submits the operations that are due. Returns the time of its next call.
     fn submit(&mut self, cpu: &VirtualCpu) -> Ns {
         while let Some(&wish) = self.wishes.front() {
             if !self.ask(cpu, wish) {
@@ -183,14 +183,14 @@ impl<C: KvClient<Fabric>> Asker<C> {
         Ns::MAX
     }
 
-    /// It has asked everything and heard of everything.
+    /// Whether all operations were submitted and have ended.
     pub fn is_done(&self) -> bool {
         self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)
     }
 }
 
-impl Asker<HerdClient<Fabric>> {
-    /// Closes the client; what is under way ends. Returns how many operations are left to be drawn by others.
+impl Asker<Client> {
+    /// Closes the client, which ends its operations in flight. Returns the number of operations that were not drawn.
     pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
         let record = &self.record;
         self.client.close(&mut |completion: Completion<'_>| {
@@ -204,7 +204,7 @@ impl Asker<HerdClient<Fabric>> {
     }
 }
 
-/// An actor of which somebody else has a handle, too.
+/// An actor to which other code has a handle, too.
 pub struct Shared<A>(pub Rc<RefCell<A>>);
 
 impl<C: Cpu, A: Actor<C>> Actor<C> for Shared<A> {

@@ -1,4 +1,4 @@
-//! Many seeds on several threads; and less of a case that failed.
+//! Runs many seeds on several threads; and reduces a case that failed.
 
 use crate::case::Case;
 use crate::check::Violation;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Runs a case; a panic in it is a violation like any other.
+/// Runs a case; a panic counts as a violation.
 pub fn judge<S: Subject>(case: &Case<S>) -> Result<Outcome, Violation> {
     catch_unwind(AssertUnwindSafe(|| S::run(case))).map_err(|panic| {
         let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
@@ -22,7 +22,7 @@ pub fn judge<S: Subject>(case: &Case<S>) -> Result<Outcome, Violation> {
     })
 }
 
-/// What is wrong with a case: the first violation.
+/// The first violation of a case.
 pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
     match judge(case) {
         Ok(outcome) => outcome.violations.into_iter().next(),
@@ -30,37 +30,38 @@ pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
     }
 }
 
-/// A case that must not be.
+/// A case that violates a rule.
 #[derive(Clone, Debug)]
 pub struct Finding<S: Subject = Herd> {
-    /// It.
+    /// The case.
     pub case: Case<S>,
-    /// What is wrong with it.
+    /// Its first violation.
     pub violation: Violation,
 }
 
-/// What a campaign came to.
+/// Results of a campaign.
 #[derive(Clone, Debug)]
 pub struct Tally<S: Subject = Herd> {
     /// Cases run.
     pub cases: u64,
-    /// Operations in all of them.
+    /// Operations in all cases.
     pub operations: u64,
-    /// Events in all of them.
+    /// Events in all cases.
     pub events: u64,
-    /// Faults of messages in all of them.
+    /// Message faults in all cases.
     pub message_faults: u64,
-    /// Operations whose fate nobody could know.
+    /// Operations with an indeterminate outcome.
     pub unknown: u64,
-    /// Keys whose histories were judged.
+    /// Keys whose histories were checked.
     pub judged: u64,
-    /// Keys whose histories overlapped too much to be judged.
+    /// Keys whose histories overlap too much to be checked.
     pub unjudged: u64,
-    /// What was found, by seed.
+    /// Violations found, in the order of seeds.
     pub findings: Vec<Finding<S>>,
 }
 
-/// Runs `cases` on `jobs` threads. Tells `progress` how many are done; `stop_early`: no further ones after a finding.
+/// Runs `cases` on `jobs` threads, and counts finished ones in `progress`. `stop_early`: starts no more cases after a
+/// finding.
 pub fn search<S: Subject>(
     cases: &[Case<S>],
     jobs: usize,
@@ -135,7 +136,8 @@ impl<S: Subject> Tally<S> {
     }
 }
 
-/// A smaller case with the same rule broken: fewer kinds, then fewer operations and clients. Costs some dozens of runs.
+/// Reduces a case while it breaks the same rule: first fewer kinds, then fewer operations and clients. Costs a few
+/// dozen runs.
 pub fn shrink<S: Subject>(finding: &Finding<S>) -> Finding<S> {
     let mut least = finding.clone();
     let attempt = |case: Case<S>, least: &mut Finding<S>| -> bool {

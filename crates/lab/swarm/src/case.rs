@@ -1,30 +1,30 @@
-//! [`Case`]: what to run: a system, a scenario, a seed, and what is left of that.
+//! [`Case`]: one run of a system: a scenario, a seed, and reductions of what the seed draws.
 
 use crate::scenario::Scenario;
 use crate::subject::{Planted, Subject, Trouble};
 
-/// What to run.
+/// One run.
 #[derive(Clone, Debug)]
 pub struct Case<S: Subject> {
     /// The scenario.
     pub scenario: &'static Scenario<S::Trouble>,
     /// The seed.
     pub seed: u64,
-    /// Those of the scenario's kinds that are left.
+    /// Kinds of trouble that are switched on: those that the seed draws, or fewer.
     pub kinds: Vec<S::Trouble>,
-    /// Other than drawn: operations per client.
+    /// Operations per client, if not as drawn.
     pub ops: Option<usize>,
-    /// Other than drawn: clients.
+    /// Number of clients, if not as drawn.
     pub clients: Option<usize>,
-    /// A mistake.
+    /// A planted mistake.
     pub planted: Option<&'static Planted<S::Mistake>>,
 }
 
-/// The system that `drover sim` plays unless it is told another one.
+/// The system that `drover sim` runs by default.
 const DEFAULT_SYSTEM: &str = "herd";
 
 impl<S: Subject> Case<S> {
-    /// What `seed` makes of `scenario`.
+    /// The run of `scenario` that `seed` determines.
     pub fn new(scenario: &'static Scenario<S::Trouble>, seed: u64) -> Case<S> {
         Case {
             scenario,
@@ -36,7 +36,7 @@ impl<S: Subject> Case<S> {
         }
     }
 
-    /// Arguments of `drover sim` that run it again.
+    /// Arguments of `drover sim` that repeat this run.
     pub fn arguments(&self) -> String {
         let mut text = String::new();
         if S::NAME != DEFAULT_SYSTEM {

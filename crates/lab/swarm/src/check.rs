@@ -1,4 +1,4 @@
-//! What must hold of a run, whatever the cluster did: pure checks over the record.
+//! Rules that every run must satisfy: pure checks of the record, independent of the cluster.
 
 use crate::record::{End, Entry, Record};
 use drover_base::Ns;
@@ -7,12 +7,12 @@ use drover_sim::Ps;
 use drover_testkit::history::{Call, Event};
 use drover_testkit::linear::{Model, Strict};
 
-/// Something that must not be.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which rule, in a word.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub text: String,
 }
 
@@ -30,38 +30,40 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// Sets of done operations remembered per key before a history counts as too wide to be judged.
+/// Maximum number of sets of completed operations that the checker remembers per key; a history that needs more is not
+/// checked.
 const CONFIGURATIONS_MAX: usize = 1 << 17;
-/// An operation may end so much after its deadline: clients look at their timers every millisecond at least.
+/// Tolerance after an operation's deadline: clients check their timers at least every millisecond.
 pub const DEADLINE_SLACK: Ns = Ns::from_ms(5);
-/// An item may be seen so much later than it expires: servers look at the clock once per step.
+/// Tolerance after an item's expiry: servers read the clock once per step.
 const EXPIRY_SLACK: Ns = Ns::from_ms(1);
 
-/// What the checks found.
+/// Result of the checks.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// What must not be.
+    /// Violations found.
     pub violations: Vec<Violation>,
-    /// Keys whose histories were searched to an answer.
+    /// Keys whose histories were checked completely.
     pub judged: usize,
-    /// Keys whose histories overlap too much to be judged.
+    /// Keys whose histories overlap too much to be checked.
     pub unjudged: usize,
 }
 
-/// What is known of a run besides its record.
+/// Facts about a run that its record does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Something went wrong in the cluster, so operations may fail.
+    /// Faults were injected, so operations may fail.
     pub troubled: bool,
-    /// From then on no operation whose fate is unknown happens: everybody had a session, with nothing under way.
+    /// From this time on no indeterminate operation takes effect: every client had a session, with nothing in flight.
+    /// Picoseconds.
     pub settled_at: u64,
-    /// New items are refused when there is no space.
+    /// The server may refuse new items because it is full.
     pub may_be_full: bool,
-    /// Values longer than this are refused.
+    /// The server refuses values longer than this, bytes.
     pub refused_above: u64,
-    /// Every operation ends within this.
+    /// Maximum duration of an operation.
     pub deadline: Ns,
-    /// Items may vanish without anybody deleting them.
+    /// Items may disappear without a DELETE.
     pub forgets: bool,
 }
 
@@ -79,7 +81,8 @@ pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     verdict
 }
 
-/// Every key is a register, or a cached one where items may vanish; a client's operations stand in its order.
+/// Every key is a register, or a cached register where items may disappear; the operations of a client keep their
+/// order.
 fn linearizability(record: &Record, circumstances: Circumstances, verdict: &mut Verdict) {
     let strict = Strict {
         unknown_until: circumstances.settled_at,
@@ -105,15 +108,15 @@ fn linearizability(record: &Record, circumstances: Circumstances, verdict: &mut 
     }
 }
 
-/// The least that is still wrong: calls up to the first return that cannot be explained, and without what may be left
-/// out.
+/// The smallest history that is still wrong: calls up to the first return that cannot be explained, without those that
+/// do not matter.
 fn shortest(events: &[Event], model: Model, strict: &Strict) -> Vec<Event> {
     let wrong = |events: &[Event]| strict.is_linearizable(events, model) == Some(false);
     let mut left = events.to_vec();
     left.sort_by_key(|event| event.called_at);
     let mut returns: Vec<u64> = left.iter().filter_map(|event| event.returned_at).collect();
     returns.sort_unstable();
-    // What returns later explains nothing that returned before, but may have been seen by then.
+    // An operation that returns later cannot explain an earlier return, but its effect may be visible by then.
     let cut = |until: u64| -> Vec<Event> {
         let called = left.iter().filter(|event| event.called_at <= until);
         called
@@ -134,7 +137,7 @@ fn shortest(events: &[Event], model: Model, strict: &Strict) -> Vec<Event> {
     while at < left.len() {
         let mut without = left.clone();
         without.remove(at);
-        // A GET of a value that nobody put is wrong in another way.
+        // A GET of a value that no PUT stored would be a different violation.
         if wrong(&without) && explains_its_reads(&without) {
             left = without;
         } else {
@@ -144,7 +147,7 @@ fn shortest(events: &[Event], model: Model, strict: &Strict) -> Vec<Event> {
     left
 }
 
-/// Whether the PUT of every value read is there.
+/// Whether the history contains the PUT of every value read.
 fn explains_its_reads(events: &[Event]) -> bool {
     events.iter().all(|event| match event.call {
         Call::Get(Some(id)) => events.iter().any(|put| put.call == Call::Put(id)),
@@ -165,7 +168,7 @@ fn line(event: &Event) -> String {
     )
 }
 
-/// Nobody refuses what can be done.
+/// Checks that no operation is refused without a reason.
 fn refusals(record: &Record, circumstances: Circumstances, found: &mut Vec<Violation>) {
     let Circumstances {
         troubled,
@@ -182,13 +185,13 @@ fn refusals(record: &Record, circumstances: Circumstances, found: &mut Vec<Viola
             End::Pending | End::Answered(_) | End::Orphaned => false,
         };
         if wrong {
-            let text = format!("operation {token} without need: {entry:?}");
+            let text = format!("operation {token} was refused without a reason: {entry:?}");
             found.push(Violation::new("refused", text));
         }
     }
 }
 
-/// Every operation ends within its deadline, in time in which its client's core runs.
+/// Checks that every operation ends within its deadline; time in which its client's core is stopped does not count.
 fn ends(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
     let longest = Ps::from(deadline + DEADLINE_SLACK).0;
     for (token, entry) in record.entries.iter().enumerate() {
@@ -213,7 +216,7 @@ fn ends(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
     }
 }
 
-/// What has expired is not read.
+/// Checks that no GET returns an expired item.
 fn expiry(record: &Record, found: &mut Vec<Violation>) {
     for get in &record.entries {
         let (Call::Get(Some(id)), End::Answered(_)) = (get.call, get.end) else {

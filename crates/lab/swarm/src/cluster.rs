@@ -1,13 +1,15 @@
-//! [`Cluster`]: a server and its clients on simulated machines, which crash, restart and stall when they are told to.
+//! [`Cluster`]: a server and its clients on simulated machines; its methods crash, restart and stall machines.
 
 use crate::actors::{Core, Fabric, Seated, fault_counts, host};
 use crate::asker::{Asker, ServerStats};
 use crate::non_client::NonClient;
 use crate::options::Options;
 use crate::phases::CalmCluster;
+use crate::planted::SimVariant;
 use crate::record::{Record, Stall};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
+use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_rt::control::{ControlStream, DialError};
 use drover_sim::{Noise, Ps, VirtualCpu};
@@ -19,10 +21,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// The machine of the server; clients are on the others.
+type SimAcceptor = Acceptor<Fabric, SimVariant>;
+type SimWorker = Worker<Fabric, SimVariant>;
+/// A client of either format.
+pub type Client = HerdClient<Fabric, Format>;
+
+/// Index of the server's machine; clients are on the others.
 pub const SERVER: usize = 0;
 
-/// Where clients connect.
+/// The server's address for clients.
 #[derive(Default)]
 struct Door {
     open: bool,
@@ -31,9 +38,9 @@ struct Door {
 
 type SharedDoor = Arc<Mutex<Door>>;
 
-/// The acceptor, which looks at its channels now and then.
+/// The acceptor, which polls its control channels at intervals.
 struct Doorkeeper {
-    acceptor: Rc<RefCell<Acceptor<Fabric>>>,
+    acceptor: Rc<RefCell<SimAcceptor>>,
     door: SharedDoor,
     look_every: Ns,
 }
@@ -49,33 +56,33 @@ impl Actor<VirtualCpu> for Doorkeeper {
     }
 }
 
-/// A server that is up.
+/// A running server.
 pub struct Served {
-    pub acceptor: Rc<RefCell<Acceptor<Fabric>>>,
-    pub workers: Vec<Rc<RefCell<Worker<Fabric>>>>,
+    pub acceptor: Rc<RefCell<SimAcceptor>>,
+    pub workers: Vec<Rc<RefCell<SimWorker>>>,
 }
 
-/// Everybody. Handles go before the world.
+/// The server and all clients. Handles to actors are declared before the world, so that they are dropped first.
 pub struct Cluster {
     pub served: Option<Served>,
-    pub seated: Vec<Seated<HerdClient<Fabric>>>,
+    pub seated: Vec<Seated<Client>>,
     pub record: Rc<RefCell<Record>>,
     non_clients: Vec<Rc<RefCell<NonClient>>>,
-    /// The server that is up says goodbye.
+    /// Whether the running server is shutting down.
     leaving: bool,
     devices: Vec<FaultyDevice<Sim>>,
     door: SharedDoor,
     options: Options,
     next_id: u32,
-    /// Of the server that is up, or was last.
+    /// Epoch of the current or last server.
     epoch: u64,
-    /// Operations that crashed clients have not asked, by machine.
+    /// Numbers of operations that crashed clients had left to submit, per machine.
     owed: Vec<Vec<usize>>,
     pub world: World,
 }
 
 impl Cluster {
-    /// A cluster in which everybody begins to connect.
+    /// A cluster whose clients begin to connect.
     pub fn new(options: &Options, seed: u64) -> Cluster {
         let machines = 1 + options.client_machines;
         let world = World::with_options(world_options(options), machines, seed);
@@ -122,8 +129,8 @@ impl Cluster {
             },
             ..self.options.server.clone()
         };
-        let (acceptor, workers) =
-            Server::<Fabric>::in_pieces(&device, &options).expect("options that fit the fabric");
+        let (acceptor, workers) = Server::<Fabric>::in_pieces_as(&device, &options, self.options.variant)
+            .expect("options that fit the fabric");
         let workers = workers.into_iter().map(|worker| {
             let core = worker.context();
             host(&self.world, &core, worker)
@@ -147,7 +154,7 @@ impl Cluster {
 
     fn dial(&self) -> Dial {
         let door = self.door.clone();
-        Dial::new(move || {
+        Dial::new("the simulated server", move || {
             let mut door = door.lock().expect("nobody panics with it");
             if !door.open {
                 let addr = "the cluster's server".to_owned();
@@ -159,11 +166,16 @@ impl Cluster {
         })
     }
 
-    /// A client with `ops` operations to ask begins on `machine`.
+    /// Starts a client on `machine`, with `ops` operations to submit.
     fn faulty_actor(&mut self, machine: usize, ops: usize) {
         let device = self.device(machine);
         let core = Rc::new(device.context().expect("a context on this thread"));
-        let client = HerdClient::new(core.clone(), self.dial(), self.options.client.clone());
+        let client = HerdClient::with_format(
+            core.clone(),
+            self.dial(),
+            self.options.client.clone(),
+            self.options.format,
+        );
         let load = crate::options::Load {
             ops,
             ..self.options.load
@@ -188,7 +200,7 @@ impl Cluster {
         self.seated.push(Seated { asker, core, machine });
     }
 
-    /// The machine is gone, and everybody on it.
+    /// Crashes the machine and everything on it.
     pub fn crash(&mut self, machine: usize) {
         if machine == SERVER {
             let mut door = self.door();
@@ -210,7 +222,7 @@ impl Cluster {
         self.world.crash(machine);
     }
 
-    /// The machine is there again, and new ones in the places of those who were on it.
+    /// Restarts the machine, with new actors in place of those that were on it.
     pub fn restart(&mut self, machine: usize) {
         self.world.restart(machine);
         if machine == SERVER {
@@ -221,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// A client says goodbye, and another one takes its place.
+    /// Closes a client properly, and starts another one in its place.
     pub fn goodbye(&mut self, index: usize) {
         if self.seated.is_empty() {
             return;
@@ -231,7 +243,7 @@ impl Cluster {
         self.faulty_actor(seated.machine, ops);
     }
 
-    /// The server, if it is up, says goodbye to everybody. Clients that connect from now on are refused.
+    /// Shuts the running server down properly: it notifies its clients. Clients that connect from now on are refused.
     pub fn shut_down(&mut self) {
         if let Some(served) = &self.served {
             let mut acceptor = served.acceptor.borrow_mut();
@@ -241,7 +253,7 @@ impl Cluster {
         }
     }
 
-    /// Another server takes the place of one that has said goodbye.
+    /// Starts another server in place of one that is shutting down.
     pub fn succeed(&mut self) {
         if self.leaving {
             self.crash(SERVER);
@@ -249,7 +261,7 @@ impl Cluster {
         }
     }
 
-    /// A peer that is no client connects, if the server listens.
+    /// Connects a peer that is no client, if the server listens.
     pub fn connect_non_client(&mut self, index: usize) {
         let Ok(stream) = self.dial().attempt() else {
             return;
@@ -260,7 +272,7 @@ impl Cluster {
         self.non_clients.push(non_client);
     }
 
-    /// A worker of the server, if that is up, begins again with an empty partition.
+    /// Restarts a worker of the running server with an empty partition.
     pub fn restart_worker(&mut self, index: usize) {
         let Some(served) = &self.served else {
             return;
@@ -272,7 +284,7 @@ impl Cluster {
             .expect("a partition could be made before");
     }
 
-    /// A core of the machine does nothing for `time`.
+    /// Stops a core of the machine for `time`.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let mut cores: Vec<Core> = self
             .seated
@@ -300,7 +312,7 @@ impl Cluster {
         }
     }
 
-    /// From now on nothing goes wrong any more; what is late still arrives.
+    /// Stops the injection of faults; delayed messages still arrive.
     pub fn calm_down(&mut self) {
         self.non_clients
             .drain(..)
@@ -309,14 +321,14 @@ impl Cluster {
         self.world.set_loss(0.0);
     }
 
-    /// What happened to messages.
+    /// Number of faults injected into messages.
     pub fn fault_counts(&self) -> FaultCounts {
         fault_counts(&self.devices)
     }
 }
 
 impl CalmCluster for Cluster {
-    type Client = HerdClient<Fabric>;
+    type Client = Client;
 
     fn world(&self) -> &World {
         &self.world
@@ -326,12 +338,12 @@ impl CalmCluster for Cluster {
         &self.record
     }
 
-    fn seated(&self) -> &[Seated<HerdClient<Fabric>>] {
+    fn seated(&self) -> &[Seated<Client>] {
         &self.seated
     }
 
     fn is_ready(&self) -> bool {
-        let is_ready = |seated: &Seated<HerdClient<Fabric>>| {
+        let is_ready = |seated: &Seated<Client>| {
             let asker = seated.asker.borrow();
             asker.client.is_ready() && asker.client.epoch() == Some(self.epoch)
         };
@@ -340,12 +352,12 @@ impl CalmCluster for Cluster {
     }
 
     fn errors(&self) -> Vec<String> {
-        let error = |seated: &Seated<HerdClient<Fabric>>| seated.asker.borrow_mut().client.take_error();
+        let error = |seated: &Seated<Client>| seated.asker.borrow_mut().client.take_error();
         let errors = self.seated.iter().filter_map(error);
         errors.map(|error| error.to_string()).collect()
     }
 
-    fn part_count(&self, client: &HerdClient<Fabric>) -> usize {
+    fn part_count(&self, client: &Client) -> usize {
         client.partition_count().unwrap_or(1)
     }
 

@@ -1,28 +1,28 @@
-//! [`Kind`]: the kinds of trouble, each of which a seed switches on or off as a whole.
+//! [`Kind`]: the kinds of trouble; a seed switches each of them on or off as a whole.
 //!
-//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine is up, the network
-//! delivers everything, and nobody is stopped.
+//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine runs, the
+//! network delivers everything, and no core is stopped.
 //!
 //! *Messages* that are unreliable by contract (WRITEs over UC, datagrams) may be lost, arrive twice, arrive late or
-//! after later ones, and a WRITE may land line by line in any order, each line when it likes; then the fabric says that
-//! it does not keep the order of bytes. Duplicates and late messages carry the bytes as they were when posted. The
-//! sender notices nothing. Reliable connections may break, before or after a request was carried out. The network may
-//! lose single packets, which reliable connections send again. Bytes are never changed or invented.
+//! after later ones. The lines of a WRITE may land separately, in any order and at any time; in that case the fabric
+//! reports that it does not keep the order of bytes. Duplicates and late messages carry the bytes as they were when
+//! posted. The sender notices nothing. Reliable connections may break, before or after a request was executed. The
+//! network may lose single packets, which reliable connections retransmit. Bytes are never changed or invented.
 //!
-//! *Machines* crash between two steps of their cores: what has left their card arrives, everything else and their memory
-//! is lost, control channels end, and clients that dial meanwhile are refused. Later they are there again: a server with
-//! empty partitions, another epoch and another secret; clients that know nothing. A *worker* may begin again alone, as
-//! after a panic, with its clients and without its items. A client's operations that were under way when it crashed may
-//! or may not happen.
+//! *Machines* crash between two steps of their cores. Messages that have left their card arrive; everything else and
+//! their memory is lost, control channels end, and clients that dial in the meantime are refused. Later they restart:
+//! a server with empty partitions, another epoch and another secret; clients without any state. A *worker* may restart
+//! alone, as after a panic, with its clients and without its items. Operations of a client that are in flight when it
+//! crashes may or may not happen.
 //!
-//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end gives them up for dead; then they
-//! go on where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little shorter or
-//! longer. Clocks of cores differ by a constant.
+//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
+//! continue where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little
+//! shorter or longer. Clocks of cores differ by a constant.
 //!
-//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does. Peers
-//! that are no clients may connect; they say nothing, malformed messages, or too little to be admitted.
+//! *Control channels* are reliable, ordered streams, like TCP and Unix sockets; they end when one end does. Peers that
+//! are no clients may connect; they send nothing, malformed messages, or too little to be admitted.
 //!
-//! *Shutdowns* are not crashes: the server says goodbye to everybody, and another one takes its place.
+//! *Shutdowns* are not crashes: the server notifies all clients, and another server takes its place.
 
 use crate::options::{Options, between, pick, rate, time};
 use crate::subject::Trouble;
@@ -32,13 +32,13 @@ use drover_kv_herd::server::ServeMode;
 use drover_sim::Stream;
 use drover_store::Mode;
 
-/// A kind of trouble, or of tightness.
+/// A kind of trouble, or of tight limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
     /// Messages are lost.
     Loss,
-    /// The network loses packets, of reliable connections, too.
+    /// The network loses packets, including those of reliable connections.
     Packets,
     /// Messages arrive twice.
     Duplicates,
@@ -50,7 +50,7 @@ pub enum Kind {
     Breaks,
     /// The server's machine crashes.
     Servers,
-    /// Workers begin again.
+    /// Workers restart.
     Workers,
     /// Clients' machines crash.
     Clients,
@@ -58,54 +58,54 @@ pub enum Kind {
     Stalls,
     /// Cores stop for seconds.
     Silence,
-    /// Clocks differ.
+    /// Clocks of cores differ.
     Skew,
-    /// There is memory for few items.
+    /// The memory has space for only a few items.
     Pressure,
     /// Items expire.
     Expiry,
-    /// Windows of one or two, slots of a line or two.
+    /// Windows of one or two requests, slots of one or two lines.
     Narrow,
     /// Some or all clients send datagrams.
     Datagrams,
     /// Values longer than slots.
     Large,
-    /// One to four keys, most operations write.
+    /// One to four keys, and most operations are updates.
     Conflicts,
     /// The paper's pipeline instead of batches.
     Pipeline,
     /// Send queues hardly longer than a batch.
     ShortQueues,
-    /// Clients say goodbye in the middle of things, and others come.
+    /// Clients close properly while operations are in flight, and others take their place.
     Goodbyes,
-    /// Clients speak the paper's format, which knows neither retransmission nor DELETE: messages are lost at most.
+    /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
     Paper,
     /// Cores stop for about as long as a timer runs.
     Pauses,
     /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
     Restarts,
-    /// Most messages are lost: requests are given up though they were executed.
+    /// Most messages are lost: clients give up requests although these were executed.
     Storm,
-    /// The fabric promises that no WRITE is lost or overtaken, if nothing else in the cluster belies that.
+    /// The fabric promises that no WRITE is lost or overtaken, unless another kind in the cluster breaks the promise.
     Ordered,
-    /// Ten to fourteen clients, most of them silent most of the time.
+    /// Ten to fourteen clients, most of them idle most of the time.
     Crowd,
-    /// The server takes no more clients than there are: a new client waits until an old one has gone.
+    /// The server accepts no more clients than there are: a new client waits until an old one has left.
     FullHouse,
-    /// The server says goodbye to everybody, and another one takes its place.
+    /// The server shuts down properly, and another one takes its place.
     Shutdowns,
-    /// Peers that are no clients connect; clients ask for statistics.
+    /// Peers that are no clients connect; clients request statistics.
     NonClients,
-    /// Values longer than the server takes.
+    /// Values longer than the server accepts.
     Oversize,
-    /// Few operations may wait in a client.
+    /// Only a few operations may wait in a client.
     ShortWaits,
-    /// Workers stop while many datagrams are sent to them, longer than clients wait before they give requests up.
+    /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
     Backlog,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 33] = [
         Kind::Loss,
         Kind::Packets,
@@ -142,7 +142,7 @@ impl Kind {
         Kind::Backlog,
     ];
 
-    /// As it is typed.
+    /// Name of the kind on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Loss => "loss",
@@ -181,12 +181,13 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// The kind called `name`.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Puts it into a cluster. Every kind draws from a stream of its own, so that leaving one out changes no other.
+    /// Applies the kind to the options. Every kind draws from its own random stream, so that leaving one out changes
+    /// no other.
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "kind");
         match self {
@@ -228,8 +229,8 @@ impl Kind {
             }
             Kind::Goodbyes => options.machines.goodbyes = between(dice, 1, 6) as u32,
             Kind::Paper => {
-                options.client.format = Format::P;
-                options.server.paper_format = true;
+                options.format = Format::P;
+                options.variant.paper_format = true;
             }
             Kind::Pauses => {
                 options.machines.pauses = between(dice, 1, 12) as u32;
@@ -296,21 +297,21 @@ impl Trouble for Kind {
     }
 }
 
-/// Times after which something happens: pauses are about as long as one of them.
+/// Timers of the protocol; pauses are about as long as one of them.
 pub const TIMERS: [Ns; 10] = [
-    Ns::from_us(250), // the client looks at its timers
+    Ns::from_us(250), // the client checks its timers
     Ns::from_ms(1),   // first retransmission at the earliest; a torn request is given up
     Ns::from_ms(2),   // second retransmission
     Ns::from_ms(32),  // last retransmission
     Ns::from_ms(63),  // a request is given up and asked about
-    Ns::from_ms(100), // replies that no completion tells of count as lost
+    Ns::from_ms(100), // replies without a completion count as lost
     Ns::from_ms(200), // longest wait before another attempt to connect
     Ns::from_s(1),    // heartbeat
     Ns::from_s(3),    // a silent peer is given up
     Ns::from_s(5),    // a handshake is given up
 ];
 
-/// How late late messages are.
+/// Draws how late late messages are.
 fn late(options: &mut Options, dice: &Stream) {
     options.messages.late_polls_max = pick(dice, &[1, 8, 64]);
     options.messages.late_max = time(dice, Ns(100), Ns::from_ms(30));
@@ -318,14 +319,14 @@ fn late(options: &mut Options, dice: &Stream) {
 
 fn tear(options: &mut Options, dice: &Stream) {
     options.torn = true;
-    // Else lines come in ascending order.
+    // Otherwise lines land in ascending order.
     if dice.chance(0.8) {
         options.messages.tear = rate(dice) * 3.0;
         late(options, dice);
     }
 }
 
-/// Somebody is given up for dead and is not.
+/// A peer is considered dead although it is not.
 fn silence(options: &mut Options, dice: &Stream) {
     let machines = &mut options.machines;
     machines.stalls = between(dice, 1, 4) as u32;
@@ -334,13 +335,14 @@ fn silence(options: &mut Options, dice: &Stream) {
     slow(options);
 }
 
-/// A cluster for seconds: looks that nobody waits for are rarer. Several kinds may ask for that; still, a client's first long
-/// value needs two answers of the acceptor, and a request that was given up one more, all within the deadline.
+/// For a cluster that runs for seconds: polls the control channels less often. Several kinds may request this. Even
+/// then, a client's first long value needs two answers of the acceptor, and a request that was given up needs one
+/// more, all within the deadline.
 fn slow(options: &mut Options) {
     options.look_every = (options.look_every * 4).min(Ns(options.client.deadline.0 / 8));
 }
 
-/// Who is no client comes and goes; in some clusters he stays until he is sent away.
+/// Peers that are no clients connect and leave; in some clusters they stay until the server closes them.
 fn non_clients(options: &mut Options, dice: &Stream) {
     options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);
@@ -357,13 +359,13 @@ fn non_clients(options: &mut Options, dice: &Stream) {
 fn datagrams(options: &mut Options, dice: &Stream) {
     options.server.datagram_recvs = 64 << between(dice, 0, 4);
     match dice.below(3) {
-        // Only those that find no slots.
+        // Only clients that get no slots.
         0 => options.server.slot_clients_max = dice.below(3) as usize,
         _ => options.client.front_end = FrontEnd::Datagrams,
     }
 }
 
-/// At any moment some client waits for a reply that was lost, and older copies of its requests are still to land.
+/// At any moment some client waits for a reply that was lost, and older copies of its requests have not landed yet.
 fn restarts(options: &mut Options, dice: &Stream) {
     let (machines, messages) = (&mut options.machines, &mut options.messages);
     machines.worker_relapses = between(dice, 40, 120) as u32;
@@ -394,10 +396,10 @@ fn backlog(options: &mut Options, dice: &Stream) {
     options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
 }
 
-/// What does not go together gives way.
+/// Adjusts options that do not go together.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
-    // How many large values fit is nobody's promise: only caches get them.
+    // The number of large values that fit is not specified, so only caches get them.
     let has_large = has(Kind::Large) || has(Kind::Oversize);
     if has_large && options.server.partition.mode == Mode::Store {
         options.server.partition.mode = Mode::Cache { move_to_head: 1.0 };
@@ -405,16 +407,16 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     if has(Kind::Paper) {
         speak_as_the_paper(options);
     }
-    // A crowd that waits for seconds costs a minute and shows nothing new.
+    // A crowd that waits for seconds costs a minute of real time and shows nothing new.
     if has(Kind::Crowd) && options.machines.horizon > CROWD_HORIZON_MAX {
         options.clients = options.clients.min(6);
     }
 }
 
-/// Longest run of a crowd.
+/// Longest horizon of a crowd.
 const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);
 
-/// What the paper's format cannot say is not asked; what it cannot survive does not happen.
+/// Restricts load and faults to those that the paper's format supports.
 fn speak_as_the_paper(options: &mut Options) {
     let (messages, load) = (&mut options.messages, &mut options.load);
     (

@@ -1,21 +1,21 @@
-//! Simulation testing: real servers and clients, unchanged, as actors in a simulated cluster in which things go
-//! wrong; every operation is recorded, and what the cluster did is checked afterwards.
+//! Simulation testing: unchanged servers and clients, as actors in a simulated cluster with injected faults. Every
+//! operation is recorded; afterwards the record is checked.
 //!
-//! One run is a scenario and a seed. The seed draws the sizes, switches whole kinds of trouble on or off (*swarm
+//! A run is a scenario and a seed. The seed draws the sizes, switches whole kinds of trouble on or off (*swarm
 //! testing* `[Groce12]`: a run without loss reaches states that a run with a little of everything never does), and
-//! places every fault. The same scenario and seed give the same [trace hash](run::Outcome::trace_hash), so a run that
-//! found something can be had again, by one command.
+//! places every fault. The same scenario and seed give the same [trace hash](run::Outcome::trace_hash), so one command
+//! repeats a run that found something.
 //!
-//! - [`subject`] says what campaigns want of a system, [`case`] what one run is, [`outcome`] what came of it.
+//! - [`subject`] defines what a system supplies for campaigns, [`case`] one run, [`outcome`] its result.
 //! - [`scenario`] is HERD's table of scenarios, [`kind`] its kinds of trouble and **the fault model in prose**.
-//! - [`run`] runs one of HERD: trouble, then calm, then questions to which everybody must have an answer.
-//! - [`shards`] has the same for systems whose services are equal shards.
-//! - [`check`] says what must hold; it knows nothing of how the cluster was run.
-//! - [`campaign`] runs many seeds on several threads, and shrinks what it finds.
-//! - [`planted`] are mistakes that a campaign must find: a search that cannot fail proves nothing.
+//! - [`run`] runs one case of HERD: first trouble, then operations that must all succeed.
+//! - [`shards`] has the same for systems whose services consist of equal shards.
+//! - [`check`] defines the rules that a record must satisfy, independent of the cluster.
+//! - [`campaign`] runs many seeds on several threads, and reduces the cases that fail.
+//! - [`planted`] lists mistakes that a campaign must find: a search that cannot fail proves nothing.
 //!
-//! It is no model of a system: clients and servers are those that serve production, on a fabric that happens to
-//! be simulated. Nothing here says how fast anything is.
+//! It contains no model of a system: clients and servers are those of production, on a simulated fabric. It measures
+//! no performance.
 //!
 //! ```
 //! use drover_swarm::{run, scenario::Scenario};

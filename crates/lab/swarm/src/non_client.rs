@@ -1,12 +1,12 @@
-//! [`NonClient`]: a peer that connects to the server and is no client: it asks something and leaves, says nothing, or sends
-//! malformed messages.
+//! [`NonClient`]: a peer that connects to the server and is no client: it sends a query and leaves, sends nothing, or
+//! sends malformed messages.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_rt::control::ControlStream;
 use drover_rt::control::service::ServiceQuery;
 
-/// Its description in the timeline, and what it sends.
+/// Text for the timeline, and the messages sent.
 type Behaviour = (&'static str, fn(&mut ControlStream));
 
 const BEHAVIOURS: [Behaviour; 9] = [
@@ -70,15 +70,15 @@ fn send(stream: &mut ControlStream, message: &Message) {
     let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
 }
 
-/// Describes non-client number `index`.
+/// Text for the timeline about non-client number `index`.
 pub fn describe(index: usize) -> &'static str {
     BEHAVIOURS[index % BEHAVIOURS.len()].0
 }
 
-/// Keeps a channel open, shows that it is alive, and has no more to say.
+/// A peer that keeps a channel open and answers heartbeats.
 pub struct NonClient(Option<ControlStream>);
 
-/// Heartbeats are answered this often.
+/// Interval at which heartbeats are answered.
 const LOOK_EVERY: Ns = Ns::from_ms(100);
 
 impl NonClient {
@@ -88,7 +88,7 @@ impl NonClient {
         NonClient(Some(stream))
     }
 
-    /// Goes.
+    /// Closes the channel.
     pub fn leave(&mut self) {
         self.0 = None;
     }

@@ -1,132 +1,138 @@
-//! [`Options`]: what one seed drew. Sizes first; the kinds of trouble change them afterwards.
+//! [`Options`]: the parameters of a run that a seed draws: first the sizes, which the kinds of trouble then change.
 
+use crate::planted::SimVariant;
 use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
+use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_store::{Mode, PartitionOptions};
 use drover_verbs_suite::faulty::FaultOptions;
 
-/// Everything about a run but its seed.
+/// All parameters of a run except its seed.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What cards and hosts cost.
+    /// Name of the profile with the costs of cards and hosts.
     pub profile: &'static str,
-    /// The server's.
+    /// Options of the server.
     pub server: ServerOptions,
-    /// Every client's.
+    /// How the server differs from the shipped one.
+    pub variant: SimVariant,
+    /// Options of every client.
     pub client: ClientOptions,
-    /// How many clients.
+    /// Request format of every client.
+    pub format: Format,
+    /// Number of clients.
     pub clients: usize,
-    /// On how many machines they are; the server has one of its own.
+    /// Number of machines with clients; the server has its own machine.
     pub client_machines: usize,
-    /// What they ask.
+    /// Load of each client.
     pub load: Load,
-    /// What happens to single messages.
+    /// Faults of single messages.
     pub messages: FaultOptions,
-    /// Probability that the network loses a packet (RC sends it again).
+    /// Probability that the network loses a packet (RC retransmits it).
     pub loss: f64,
     /// Lines of a message become visible one by one, in ascending order.
     pub torn: bool,
-    /// The fabric promises that WRITEs are neither lost nor overtaken, unless messages go wrong.
+    /// The fabric promises that WRITEs are neither lost nor overtaken, unless message faults are injected.
     pub lossless: bool,
-    /// The server takes no more clients than there are.
+    /// The server accepts no more clients than there are.
     pub full_house: bool,
-    /// Clocks of cores differ by up to this.
+    /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
-    /// What happens to machines and cores.
+    /// Faults of machines and cores.
     pub machines: Machines,
-    /// How often the acceptor looks at its channels, which are no part of the modelled network.
+    /// Interval between two polls of the acceptor's control channels, which are not part of the modelled network.
     pub look_every: Ns,
 }
 
-/// What clients ask.
+/// Load of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Operations per client, if there is time for them.
+    /// Operations per client, as far as time allows.
     pub ops: usize,
-    /// Of those at a time, at most.
+    /// Maximum number of operations in flight.
     pub in_flight: usize,
-    /// Distinct keys.
+    /// Number of distinct keys.
     pub keys: u64,
-    /// 1: all keys alike; 3: an eighth of them gets half of the operations.
+    /// 1: all keys are equally likely; 3: an eighth of the keys gets half of the operations.
     pub skew: f64,
-    /// Of 100 operations.
+    /// Percentage of PUTs.
     pub put_percent: u64,
-    /// Of 100 operations.
+    /// Percentage of DELETEs.
     pub delete_percent: u64,
-    /// Of 100 PUTs, so many expire.
+    /// Percentage of PUTs with a time to live.
     pub ttl_percent: u64,
     /// Longest time to live, seconds.
     pub ttl_s_max: u32,
     /// Longest ordinary value, bytes.
     pub value_bytes_max: u64,
-    /// Of 100 PUTs, so many are large.
+    /// Percentage of PUTs with a large value.
     pub large_percent: u64,
     /// Longest large value, bytes.
     pub large_bytes_max: u64,
-    /// Values longer than this are refused.
+    /// The server refuses values longer than this, bytes.
     pub refused_above: u64,
-    /// Before so many of 100 operations the server is asked for its statistics.
+    /// Percentage of operations before which the client requests statistics from the server.
     pub stats_percent: u64,
-    /// Of 100 operations, so many come after a pause; the others follow the completion of one before.
+    /// Percentage of operations that follow a pause; the others are submitted as soon as an earlier one completes.
     pub pause_percent: u64,
 }
 
-/// What happens to machines and cores, and until when.
+/// Faults of machines and cores, and their end.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// Trouble ends here.
+    /// End of the trouble.
     pub horizon: Ns,
     /// Crashes of the server's machine, each followed by a restart.
     pub server_crashes: u32,
     /// Crashes of clients' machines.
     pub client_crashes: u32,
-    /// Clients that say goodbye, each followed by another one.
+    /// Clients that close properly, each replaced by another one.
     pub goodbyes: u32,
-    /// Servers that say goodbye to everybody, each followed by another one.
+    /// Proper shutdowns of the server, each followed by another server.
     pub shutdowns: u32,
     /// Peers that connect and are no clients.
     pub non_clients: u32,
-    /// A crashed machine is away for so long at most.
+    /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
-    /// Workers that begin again with an empty partition, as after a panic.
+    /// Restarts of workers with an empty partition, as after a panic.
     pub worker_restarts: u32,
-    /// Cores that do nothing for a while.
+    /// Number of times that a core stops.
     pub stalls: u32,
-    /// The longest while.
+    /// Maximum duration of such a stop.
     pub stall_max: Ns,
-    /// Cores that do nothing for about as long as one of [`TIMERS`](crate::kind::TIMERS).
+    /// Number of times that a core stops for about as long as one of [`TIMERS`](crate::kind::TIMERS).
     pub pauses: u32,
-    /// Workers that do nothing for longer than clients wait before they give a request up.
+    /// Number of times that a worker stops for longer than clients wait before they give up a request.
     pub worker_hangs: u32,
-    /// Workers that do nothing for a while, and then begin again with an empty partition.
+    /// Number of times that a worker stops for a while and then restarts with an empty partition.
     pub worker_relapses: u32,
 }
 
-/// One of `choices`.
+/// One of `choices`, at random.
 pub fn pick<T: Copy>(dice: &Stream, choices: &[T]) -> T {
     choices[dice.below(choices.len() as u64) as usize]
 }
 
-/// From `low` to `high`, both included.
+/// A number from `low` to `high`, both included.
 pub fn between(dice: &Stream, low: u64, high: u64) -> u64 {
     low + dice.below(high - low + 1)
 }
 
-/// A time from `low` to `high`, every factor of two as likely as any other.
+/// A time from `low` to `high`; all factors of two are equally likely.
 pub fn time(dice: &Stream, low: Ns, high: Ns) -> Ns {
     Ns(dice.log_uniform(low.0 as f64, high.0 as f64) as u64)
 }
 
-/// A probability from one in a thousand to one in ten.
+/// A probability from 0.001 to 0.1.
 pub fn rate(dice: &Stream) -> f64 {
     dice.log_uniform(1e-3, 1e-1)
 }
 
 impl Options {
-    /// A cluster without trouble, of sizes that `seed` draws.
+    /// Parameters without trouble; `seed` draws the sizes.
     pub fn calm(seed: u64) -> Options {
         let dice = &Stream::new(seed, 0, "sizes");
         let horizon = time(dice, Ns::from_ms(5), Ns::from_ms(250));
@@ -144,6 +150,8 @@ impl Options {
                 ..ClientOptions::default()
             },
             server: server(dice),
+            variant: SimVariant::default(),
+            format: Format::D,
             load: load(dice),
             messages: FaultOptions::quiet(seed),
             loss: 0.0,
@@ -170,7 +178,7 @@ impl Options {
         }
     }
 
-    /// Whether an item may vanish without anybody deleting it.
+    /// Whether items may disappear without a DELETE.
     pub fn forgets(&self) -> bool {
         let machines = &self.machines;
         let small = self.server.partition.log_bytes < LARGE_LOG_BYTES
@@ -183,9 +191,9 @@ impl Options {
     }
 }
 
-/// Nothing that runs here fills a log of this size with small values ...
+/// No load here fills a log of this size with small values ...
 const LARGE_LOG_BYTES: usize = 2 << 20;
-/// ... or so many buckets.
+/// ... or this many buckets.
 const LARGE_BUCKETS: usize = 1 << 12;
 
 fn server(dice: &Stream) -> ServerOptions {

@@ -1,4 +1,4 @@
-//! [`Outcome`]: what came of a run, whichever system was in it.
+//! [`Outcome`]: the result of a run, for any system.
 
 use crate::check::Violation;
 use crate::record::{End, Record};
@@ -7,50 +7,50 @@ use drover_sim::Ps;
 use drover_verbs_sim::World;
 use std::fmt;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What must not be, if anything.
+    /// Violations of rules, if any.
     pub violations: Vec<Violation>,
-    /// What happened.
+    /// Counts.
     pub summary: Summary,
-    /// Of machines and cores, in order.
+    /// Faults of machines and cores, in order of time.
     pub timeline: Vec<String>,
-    /// Over every event of the cluster: equal for equal cases.
+    /// Hash over all events of the cluster; equal for equal cases.
     pub trace_hash: u64,
 }
 
 /// Counts of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Operations asked.
+    /// Operations submitted.
     pub asked: usize,
-    /// Answered.
+    /// Operations with an answer.
     pub completed: usize,
-    /// Nobody can know.
+    /// Operations with an indeterminate outcome.
     pub unknown: usize,
-    /// Did not happen.
+    /// Operations that were refused and did not happen.
     pub refused: usize,
-    /// Their clients crashed.
+    /// Operations whose clients crashed.
     pub orphaned: usize,
-    /// Messages lost, late, doubled, torn; connections broken.
+    /// Messages lost, delayed, duplicated or torn, and connections broken.
     pub message_faults: u64,
-    /// What clients that are up at the end counted, each with its name.
+    /// Counters of the clients that run at the end, by name.
     pub counted: Vec<(&'static str, u64)>,
-    /// Keys whose histories were judged.
+    /// Keys whose histories were checked.
     pub judged: usize,
-    /// Keys whose histories overlap too much to be judged.
+    /// Keys whose histories overlap too much to be checked.
     pub unjudged: usize,
-    /// Virtual time in all.
+    /// Total virtual time.
     pub time: Ns,
-    /// Of it from the end of trouble until every client was ready.
+    /// Time from the end of the trouble until every client was ready.
     pub until_ready: Ns,
-    /// Events.
+    /// Number of events.
     pub events: u64,
 }
 
 impl Summary {
-    /// Of operations and time.
+    /// The counts of operations, time and events.
     pub(crate) fn of(record: &Record, world: &World) -> Summary {
         Summary {
             asked: record.entries.len(),

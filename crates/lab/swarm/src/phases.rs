@@ -1,11 +1,11 @@
-//! What is asked of a cluster when its trouble is over, whichever system runs in it.
+//! Checks of a cluster after the end of the trouble, for any system.
 //!
 //! ```text
-//! quiet        what is under way ends, within the deadline of operations
+//! quiet        operations in flight end, within their deadline
 //! ready        every client has its sessions again
-//! probe        every client fills all its windows, reads every key; everything is answered
-//! read again   what was late has arrived, and has changed nothing
-//! settle       nothing is under way, nobody is busy, nothing has leaked
+//! probe        every client fills all its windows and reads every key; every operation gets an answer
+//! read again   delayed messages have arrived, and have changed nothing
+//! settle       nothing is in flight, no core is busy, no resource has leaked
 //! ```
 
 use crate::actors::{Fabric, Seated};
@@ -19,46 +19,46 @@ use drover_verbs_sim::World;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A cluster whose trouble is over.
+/// A cluster after the end of its trouble.
 pub trait CalmCluster {
-    /// A client of its system.
+    /// Client type of the system.
     type Client: KvClient<Fabric>;
 
-    /// The machines.
+    /// The simulated machines.
     fn world(&self) -> &World;
 
-    /// What was asked and answered.
+    /// All operations so far.
     fn record(&self) -> &Rc<RefCell<Record>>;
 
-    /// All clients that are up.
+    /// All running clients.
     fn seated(&self) -> &[Seated<Self::Client>];
 
-    /// Whether every client has its sessions with servers that are up, and those know nobody else.
+    /// Whether every client has its sessions with running servers, and these have no other sessions.
     fn is_ready(&self) -> bool;
 
     /// Why clients have no sessions.
     fn errors(&self) -> Vec<String>;
 
-    /// With how many parts of its service `client` has a window each.
+    /// Number of parts of the service at which `client` has a window of its own.
     fn part_count(&self, client: &Self::Client) -> usize;
 
-    /// What servers hold that they should not.
+    /// Resources of servers that should have been released.
     fn leaks(&self) -> Vec<String>;
 }
 
-/// Questions in a cluster where nothing goes wrong any more are answered within this.
+/// Maximum time until operations are answered in a cluster without faults.
 const PROBE_MAX: Ns = Ns::from_ms(200);
-/// The last replies have been forgotten within this.
+/// Time after which the last replies are forgotten.
 const REST: Ns = Ns::from_ms(5);
-/// For so long everybody is watched doing nothing ...
+/// For this time every core is checked to be idle ...
 const WATCHED: Ns = Ns::from_ms(10);
-/// ... with at most one step in this time.
+/// ... which means at most one step per this interval.
 const REST_MIN: Ns = Ns::from_us(5);
 
-/// Everything under way must end.
+/// Checks that all operations in flight end.
 pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation>) {
     let until = cluster.world().now() + deadline + DEADLINE_SLACK;
-    // What has ended stays ended: no look at it again with every event.
+    // Entries that have ended are not checked again at every event.
     let ended = Cell::new(0);
     let pending = || {
         let record = cluster.record().borrow();
@@ -78,12 +78,12 @@ pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation
     }
 }
 
-/// Everybody must have a session again, within `longest`.
+/// Checks that every client gets its sessions within `longest`.
 pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>) -> bool {
     let until = cluster.world().now() + longest;
     if !cluster.is_ready() && cluster.world().run_while(until, || !cluster.is_ready()) {
         let text = format!(
-            "not every client found its way back to the server, or sessions are left over: {}",
+            "not every client has a session again, or servers have sessions without clients: {}",
             cluster.errors().join("; ")
         );
         found.push(Violation::new("ready", text));
@@ -92,7 +92,7 @@ pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>
     true
 }
 
-/// All clients fill all windows and read every key: one that is stuck shows.
+/// Lets all clients fill all their windows and read every key: this exposes a client that is stuck.
 pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     for seated in cluster.seated() {
@@ -105,7 +105,7 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
             ttl_s: 0,
         };
         let reads = (0..load.keys).map(|key| wish(OpKind::Get, key));
-        // Keys of their own, so that nobody waits for anybody.
+        // Each client has its own keys, so that no operation waits for that of another client.
         let own = (u64::from(asker.id) + 1) << 32;
         let puts = (0..fill).map(|key| wish(OpKind::Put, own + key));
         asker.wishes.extend(reads.chain(puts));
@@ -122,7 +122,7 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
     answered(cluster, before, found);
 }
 
-/// One client reads every key once more: what is late has arrived, and has changed nothing.
+/// Lets one client read every key once more, after delayed messages have arrived: they must not have changed anything.
 pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     let Some(seated) = cluster.seated().first() else {
@@ -140,7 +140,7 @@ pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Viola
     answered(cluster, before, found);
 }
 
-/// All wishes are asked, and everything asked since `before` is answered.
+/// Checks that all wishes are submitted, and that everything submitted since `before` is answered.
 fn answered(cluster: &impl CalmCluster, before: usize, found: &mut Vec<Violation>) {
     let missing = || {
         let is_busy = |seated: &&Seated<_>| !seated.asker.borrow().is_done();
@@ -148,19 +148,19 @@ fn answered(cluster: &impl CalmCluster, before: usize, found: &mut Vec<Violation
     };
     let until = cluster.world().now() + PROBE_MAX;
     if missing() > 0 && cluster.world().run_while(until, || missing() > 0) {
-        let text = format!("{} clients wait for answers though all is well", missing());
+        let text = format!("{} clients wait for answers without any fault", missing());
         found.push(Violation::new("probe", text));
     }
     let record = cluster.record().borrow();
     let failed = |end: &End| !matches!(end, End::Answered(_) | End::Refused(_, Refusal::Full));
     let mut entries = record.entries[before..].iter();
     if let Some(entry) = entries.find(|entry| failed(&entry.end)) {
-        let text = format!("an operation failed though all is well: {entry:?}");
+        let text = format!("an operation failed although no fault is active: {entry:?}");
         found.push(Violation::new("probe", text));
     }
 }
 
-/// Nothing is left over, and nobody is busy.
+/// Checks that no resource has leaked and that all cores are idle.
 pub fn settle(cluster: &impl CalmCluster, found: &mut Vec<Violation>) {
     cluster.world().run_for(REST);
     let mut leak = |what: String| found.push(Violation::new("leak", what));
@@ -185,7 +185,7 @@ pub fn settle(cluster: &impl CalmCluster, found: &mut Vec<Violation>) {
     cluster.world().run_for(WATCHED);
     for (n, (after, before)) in steps().into_iter().zip(before).enumerate() {
         if after - before > WATCHED.0 / REST_MIN.0 {
-            leak(format!("core {n} makes {} steps for nothing", after - before));
+            leak(format!("core {n} is busy without work: {} steps", after - before));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Record`]: every operation of a run, who called it, when it came back and with what.
+//! [`Record`]: every operation of a run: its client, its times, its result.
 
 use drover_kv::{Outcome, Refusal};
 use drover_testkit::history::{Call, Event, History};
@@ -7,73 +7,73 @@ use drover_testkit::kv_conformance::value_bytes;
 /// How an operation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Not yet.
+    /// It has not ended.
     Pending,
     /// With an answer, at this time.
     Answered(u64),
-    /// Nobody can know whether it happened; at this time it was said so.
+    /// With an indeterminate outcome, reported at this time.
     Unknown(u64),
-    /// It did not happen.
+    /// It was refused at this time and did not happen.
     Refused(u64, Refusal),
-    /// Its client crashed before it came back.
+    /// Its client crashed before it ended.
     Orphaned,
 }
 
 /// One operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Whose: clients that take the place of a crashed one have numbers of their own.
+    /// Number of the client; a client that replaces a crashed one has a new number.
     pub client: u32,
-    /// Which key.
+    /// Number of the key.
     pub key: u64,
-    /// What, and what it returned.
+    /// The operation and its result.
     pub call: Call,
     /// PUT: length of the value, bytes.
     pub value_len: u32,
-    /// PUT: its time to live, 0 = for ever.
+    /// PUT: time to live, seconds; 0 = for ever.
     pub ttl_s: u32,
-    /// When, in picoseconds of the cluster's own clock.
+    /// Time of the call, in picoseconds of the cluster's clock.
     pub called_at: u64,
-    /// How it ended.
+    /// How the operation ended.
     pub end: End,
 }
 
-/// All operations, in the order of their calls. The index of an operation is its token, and the identity of the value
-/// that it puts.
+/// All operations, in the order of their calls. The index of an operation is its token, and identifies the value that
+/// it stores.
 #[derive(Debug, Default)]
 pub struct Record {
     /// The operations.
     pub entries: Vec<Entry>,
-    /// Answers that no state of a store explains.
+    /// Answers that are wrong regardless of the order of operations.
     pub nonsense: Vec<String>,
-    /// When clients' cores stood still.
+    /// Stops of clients' cores.
     pub stalls: Vec<Stall>,
 }
 
-/// A client's core stood still.
+/// A stop of a client's core.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// Whose.
+    /// Number of the client.
     pub client: u32,
-    /// Since when, in picoseconds.
+    /// Start of the stop, picoseconds.
     pub from: u64,
-    /// For how long, in picoseconds.
+    /// Duration of the stop, picoseconds.
     pub time: u64,
 }
 
 impl Record {
-    /// A new operation; returns its token.
+    /// Adds an operation; returns its token.
     pub fn call(&mut self, entry: Entry) -> u64 {
         self.entries.push(entry);
         self.entries.len() as u64 - 1
     }
 
-    /// The last operation was not taken.
+    /// Removes the last operation, which the client did not accept.
     pub fn undo(&mut self) {
         self.entries.pop();
     }
 
-    /// Operation `token` came back at `now`.
+    /// Records that operation `token` ended at `now`.
     pub fn complete(&mut self, token: u64, outcome: Outcome<'_>, now: u64) {
         let Some(&entry) = self.entries.get(token as usize) else {
             return self.nonsense.push(format!("token {token} was never given"));
@@ -109,7 +109,7 @@ impl Record {
         self.entries[token as usize] = Entry { call, end, ..entry };
     }
 
-    /// Who put this value. Errors: nobody, or not under this key.
+    /// The token of the PUT that stored this value. Errors: there is none, or it has another key.
     fn identify(&self, bytes: &[u8], key: u64) -> Result<u64, String> {
         let head: [u8; 8] = match bytes.first_chunk() {
             Some(head) => *head,
@@ -128,7 +128,7 @@ impl Record {
         Ok(id)
     }
 
-    /// The operations of `client` that have not come back never will.
+    /// Marks the unfinished operations of `client`, which has crashed.
     pub fn orphan(&mut self, client: u32) {
         for entry in &mut self.entries {
             if entry.client == client && entry.end == End::Pending {
@@ -137,13 +137,13 @@ impl Record {
         }
     }
 
-    /// How many operations ended in a way that `which` accepts.
+    /// Number of operations whose end satisfies `which`.
     pub fn count(&self, which: impl Fn(&End) -> bool) -> usize {
         self.entries.iter().filter(|entry| which(&entry.end)).count()
     }
 
-    /// What can be checked for linearizability: every answer, and updates whose fate nobody knows; per key in the order
-    /// of their calls.
+    /// The history to check for linearizability: every answer, and updates with an indeterminate outcome; per key in
+    /// the order of calls.
     pub fn history(&self) -> History {
         let mut history = History::default();
         for entry in &self.entries {
@@ -164,7 +164,7 @@ impl Record {
     }
 }
 
-/// An outcome without the bytes of values.
+/// Text of an outcome without the bytes of its value.
 fn brief(outcome: Outcome<'_>) -> String {
     match outcome {
         Outcome::Value(bytes) => format!("a value of {} bytes", bytes.len()),
@@ -172,8 +172,7 @@ fn brief(outcome: Outcome<'_>) -> String {
     }
 }
 
-/// The bytes of key number `key`: of 16 bytes, which clients treat specially, or of some other length up to
-/// `bytes_max`.
+/// The bytes of key number `key`: 16 bytes, which clients treat specially, or another length up to `bytes_max`.
 pub fn key_text(key: u64, bytes_max: usize) -> Vec<u8> {
     let mut text = format!("key-{key:012}").into_bytes();
     if key % 3 == 2 && bytes_max > 16 {

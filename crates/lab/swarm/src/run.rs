@@ -1,12 +1,12 @@
-//! Runs one case of HERD: trouble, calm, questions, checks.
+//! Runs one case of HERD: trouble, then checks.
 //!
 //! ```text
-//! 0 .. horizon       clients ask, things go wrong
-//! .. quiet           what is under way ends, within the deadline of operations
+//! 0 .. horizon       clients submit operations while faults are injected
+//! .. quiet           operations in flight end, within their deadline
 //! .. ready           every client has a session again
-//! .. probed          every client fills all its windows, reads every key; everything is answered
-//! .. read again      what was late has arrived, and has changed nothing
-//! .. settled         nothing is under way, nobody is busy, nothing has leaked
+//! .. probed          every client fills all its windows and reads every key; every operation gets an answer
+//! .. read again      delayed messages have arrived, and have changed nothing
+//! .. settled         nothing is in flight, no core is busy, no resource has leaked
 //! ```
 
 use crate::check::{self, Circumstances};
@@ -15,7 +15,7 @@ use crate::kind::{Kind, TIMERS};
 use crate::options::{Options, pick, time};
 pub use crate::outcome::{Outcome, Summary};
 use crate::phases;
-use crate::planted::{self, Mistake};
+use crate::planted::{self, Wrong};
 use crate::scenario::{self, Scenario};
 use crate::subject::{Planted, Subject};
 use drover_base::Ns;
@@ -26,11 +26,11 @@ use drover_rt::control::ATTEMPT_MAX;
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Ps, Stream};
 use drover_store::Mode;
 
-/// What to run of HERD.
+/// One run of HERD.
 pub type Case = crate::case::Case<Herd>;
 
 impl Case {
-    /// The options that come of it.
+    /// The options of this case.
     pub fn options(&self) -> Options {
         let mut options = self.scenario.options(self.seed, &self.kinds);
         options.load.ops = self.ops.unwrap_or(options.load.ops);
@@ -42,14 +42,15 @@ impl Case {
     }
 }
 
-/// No attempt to connect blocks in a simulated cluster; the handshake itself takes well under 100 ms.
+/// Maximum time to reconnect. No attempt to connect blocks in a simulated cluster; the handshake takes well under 100
+/// ms.
 const READY_MAX: Ns = Ns(RECONNECT_MAX.0 - ATTEMPT_MAX.0 + Ns::from_ms(100).0);
-/// Requests that were given up have been ruled out by the server within this.
+/// Time within which the server excludes the execution of requests that were given up.
 const RULED_OUT: Ns = Ns::from_ms(5);
-/// What is late arrives within this.
+/// Time within which delayed messages arrive.
 const SETTLE: Ns = Ns::from_ms(60);
 
-/// Something that happens to a machine or core.
+/// A fault of a machine, core, worker or client.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Machine { machine: usize, kind: FaultKind },
@@ -63,9 +64,9 @@ enum Trouble {
 impl Subject for Herd {
     const NAME: &'static str = <Herd as System>::FACTS.name;
     type Trouble = Kind;
-    type Mistake = Mistake;
+    type Mistake = Wrong;
     const SCENARIOS: &'static [Scenario] = scenario::ALL;
-    const PLANTED: &'static [Planted<Mistake>] = planted::ALL;
+    const PLANTED: &'static [Planted<Wrong>] = planted::ALL;
 
     fn sizes(case: &Case) -> (usize, usize) {
         let options = case.options();
@@ -77,7 +78,7 @@ impl Subject for Herd {
     }
 }
 
-/// Runs it.
+/// Runs a case.
 pub fn run(case: &Case) -> Outcome {
     let options = case.options();
     let plan = plan(&options, case.seed);
@@ -138,7 +139,7 @@ pub fn run(case: &Case) -> Outcome {
     }
 }
 
-/// Whether operations may fail.
+/// Whether operations may fail with these kinds.
 fn is_troubled(kinds: &[Kind]) -> bool {
     use Kind::*;
     let sizes = [
@@ -161,7 +162,7 @@ fn is_troubled(kinds: &[Kind]) -> bool {
     kinds.iter().any(|kind| !sizes.contains(kind))
 }
 
-/// Everything that happens to machines and cores, in order.
+/// All faults of machines and cores, in order of time.
 fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
     let machines = &options.machines;
     let none = FaultOptions {
@@ -260,7 +261,7 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
     }
     let dice = Stream::new(seed, 0, "non-clients");
     for _ in 0..machines.non_clients {
-        // Many come early: those who stay are sent away in the end.
+        // Most come early, so that the server closes those that stay before the end.
         let at = Ns((dice.unit().powi(4) * machines.horizon.0 as f64) as u64);
         let index = dice.below(1 << 16) as usize;
         plan.push((at, Trouble::NonClient { index }));
@@ -269,7 +270,7 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
     plan
 }
 
-/// When every core goes on.
+/// Time at which every core runs again.
 fn last_stall(plan: &[(Ns, Trouble)]) -> Ns {
     plan.iter()
         .map(|&(at, trouble)| match trouble {

@@ -1,26 +1,26 @@
-//! [`Scenario`]: which kinds of trouble there may be; and HERD's, one line per scenario.
+//! [`Scenario`]: a selection of kinds of trouble; and HERD's scenarios, one line each.
 
 use crate::kind::{Kind, reconcile};
 use crate::options::Options;
 use crate::subject::Trouble;
 use drover_sim::Stream;
 
-/// A named selection of kinds.
+/// A named selection of kinds of trouble.
 #[derive(Debug)]
 pub struct Scenario<K: 'static = Kind> {
-    /// As it is typed.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is about.
+    /// One line of description.
     pub about: &'static str,
-    /// Always there.
+    /// Kinds that are on in every seed.
     pub always: &'static [K],
-    /// Each there in some of the seeds.
+    /// Kinds that are on in some seeds.
     pub maybe: &'static [K],
 }
 
 use Kind::*;
 
-/// Sizes and clocks that go with anything.
+/// Kinds that change only sizes and clocks, and go with any scenario.
 const SIZES: &[Kind] = &[Skew, Narrow, Conflicts, Pipeline, ShortQueues];
 
 /// All scenarios of HERD.
@@ -233,7 +233,7 @@ impl<K: Trouble> Scenario<K> {
     /// The kinds that `seed` switches on.
     pub fn kinds(&self, seed: u64) -> Vec<K> {
         let dice = Stream::new(seed, 0, "swarm");
-        // Some seeds have much of it, some little.
+        // Some seeds switch on many kinds, some few.
         let share = 0.1 + 0.4 * dice.unit();
         let chosen = K::ALL.iter().copied();
         chosen
@@ -246,12 +246,12 @@ impl<K: Trouble> Scenario<K> {
 }
 
 impl Scenario {
-    /// HERD's scenario of this name.
+    /// HERD's scenario called `name`.
     pub fn named(name: &str) -> Option<&'static Scenario> {
         ALL.iter().find(|scenario| scenario.name == name)
     }
 
-    /// What `seed` draws, with these of its kinds.
+    /// The options that `seed` draws with these kinds.
     pub fn options(&self, seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm(seed);
         for kind in kinds {

@@ -1,4 +1,4 @@
-//! [`Subject`]: a system as campaigns know it: its scenarios, its mistakes, and how one case of it is run.
+//! [`Subject`]: a system that campaigns can run: its scenarios, its planted mistakes, and how to run a case.
 
 use crate::case::Case;
 use crate::outcome::Outcome;
@@ -9,61 +9,61 @@ use drover_kv::{ShardedJob, ShardedSystem, System, SystemTable};
 use drover_kv_herd::Herd;
 use std::fmt::Debug;
 
-/// Kinds of trouble, each of which a seed switches on or off as a whole.
+/// The kinds of trouble of a system; a seed switches each of them on or off as a whole.
 pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
-    /// All of them, in the order in which seeds draw them.
+    /// All kinds, in the order in which seeds draw them.
     const ALL: &'static [Self];
 
-    /// As it is typed.
+    /// Name of the kind on the command line.
     fn name(self) -> &'static str;
 
-    /// The kind of this name.
+    /// The kind called `name`.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }
 
-/// A system that can be simulated: HERD, which has a runner of its own, and every [`Sharded`] one.
+/// A system that can be simulated: HERD, which has its own runner, and every [`Sharded`] system.
 pub trait Subject: Copy + Debug + Send + Sync + 'static {
-    /// The system's.
+    /// Name of the system.
     const NAME: &'static str;
-    /// What may go wrong, and how tight things may be.
+    /// Kinds of faults and of tight limits.
     type Trouble: Trouble;
-    /// What may be wrong with it on purpose.
+    /// Deliberate mistakes of the system.
     type Mistake: Copy + Debug + Send + Sync + 'static;
     /// All scenarios; the first is the default one.
     const SCENARIOS: &'static [Scenario<Self::Trouble>];
     /// All mistakes that can be planted.
     const PLANTED: &'static [Planted<Self::Mistake>];
 
-    /// Operations per client, and clients, that `case` has.
+    /// Number of operations per client, and of clients, in `case`.
     fn sizes(case: &Case<Self>) -> (usize, usize);
 
-    /// Runs it.
+    /// Runs a case.
     fn run(case: &Case<Self>) -> Outcome;
 
-    /// The scenario of this name.
+    /// The scenario called `name`.
     fn scenario(name: &str) -> Option<&'static Scenario<Self::Trouble>> {
         Self::SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
-    /// The mistake of this name.
+    /// The mistake called `name`.
     fn planted(name: &str) -> Option<&'static Planted<Self::Mistake>> {
         Self::PLANTED.iter().find(|planted| planted.name == name)
     }
 }
 
-/// Something to do with a subject, whichever it is.
+/// A job that is generic over subjects.
 pub trait SubjectJob {
-    /// What comes of it.
+    /// Result of the job.
     type Answer;
 
-    /// Does it with `S`.
+    /// Runs the job with `S`.
     fn run<S: Subject>(self) -> Self::Answer;
 }
 
-/// Does `job` with a system of a table. `None`: it cannot be simulated, because its services are not equal shards and it has
-/// no runner here.
+/// Runs `job` with a system of a table. `None`: the system cannot be simulated, because its services are not equal shards
+/// and it has no runner here.
 pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answer> {
     match system.sharded(AsShards(job)) {
         Ok(answer) => Some(answer),

@@ -1,9 +1,9 @@
-//! Which seeds a test plays: a few fixed ones, so that what was found once stays found, and fresh ones, so that every run
-//! looks where none has looked before.
+//! [`Seeds`]: the seeds that a test runs with. A few are fixed, so that a failure found once is always tested again;
+//! the others are fresh, so that every run covers new cases.
 //!
-//! Environment variables choose others: `DROVER_SEED` the first one, and `DROVER_SEEDS` how many. With `DROVER_SEED` alone
-//! it is that seed only, which is how a failure is repeated; with `DROVER_SEEDS` alone it is so many fresh ones after the
-//! fixed ones.
+//! Environment variables choose other seeds: `DROVER_SEED` is the first seed, `DROVER_SEEDS` the number of seeds.
+//! `DROVER_SEED` alone means only that seed, to repeat a failure; `DROVER_SEEDS` alone means that number of fresh
+//! seeds after the fixed ones.
 //!
 //! ```
 //! use drover_testkit::seeds::Seeds;
@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Fresh seeds are below this number, so that they are easy to type.
 const FRESH_MAX: u64 = 1_000_000_000;
 
-/// The seeds that a test plays.
+/// The seeds that a test runs with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seeds {
     fixed: Range<u64>,
@@ -30,12 +30,12 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// `fixed` seeds from 0 on and `fresh` consecutive ones from a start that the system's randomness gives, unless the
-    /// environment chooses others.
+    /// `fixed` seeds from 0 on and `fresh` consecutive seeds from a random start, unless the environment chooses
+    /// others.
     ///
     /// # Panics
     ///
-    /// A variable is no number, or the system has no randomness.
+    /// If an environment variable is no number, or the system provides no randomness.
     pub fn new(fixed: u64, fresh: u64) -> Seeds {
         Seeds::choose(
             fixed,
@@ -70,18 +70,18 @@ impl Seeds {
         }
     }
 
-    /// How many there are.
+    /// Number of seeds.
     pub fn count(&self) -> u64 {
         let len = |range: &Range<u64>| range.end - range.start;
         len(&self.fixed) + len(&self.others)
     }
 
-    /// A few seeds have been chosen to repeat a failure: too few for what only many seeds show.
+    /// Whether the environment selects a few seeds to repeat a failure: too few for checks that need many seeds.
     pub fn is_repetition(&self) -> bool {
         self.is_repetition
     }
 
-    /// Calls `play` with each seed. If it panics, standard error says how to repeat that seed.
+    /// Calls `play` with each seed. If `play` panics, standard error shows how to repeat that seed.
     pub fn each(&self, mut play: impl FnMut(u64)) {
         for seed in self.fixed.clone().chain(self.others.clone()) {
             let told = TellSeed(seed);
@@ -105,7 +105,7 @@ impl fmt::Display for Seeds {
     }
 }
 
-/// Says in a panic which seed was played.
+/// Prints the current seed if its run panics.
 struct TellSeed(u64);
 
 impl Drop for TellSeed {

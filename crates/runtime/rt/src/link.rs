@@ -287,7 +287,7 @@ impl<H: Handshake> Link<H> {
 
     /// Drops the session, and then the channel, which notifies the server.
     fn lose(&mut self, now: Ns, error: H::Error) {
-        tracing::debug!(%error, "session failed, will retry");
+        tracing::debug!(%error, server = self.dial.server(), rest = %self.rest, "session failed, will retry");
         self.error = Some(error);
         let retry_at = now + self.rest;
         self.rest = (self.rest * 2).min(self.options.rest_max);

@@ -8,7 +8,7 @@ use crate::asynch::{Answer, Cell, OwnedOp, answer, as_value};
 use crate::session::{Connected, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Completion, ConnectError, Op, SubmitError, Token};
+use drover_kv::{Completion, ConnectError, Op, SetupError, SubmitError, Token};
 use drover_verbs::Waker as FabricWaker;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -142,7 +142,12 @@ impl ClientThread {
                 }
                 queue_too.close();
             })
-            .map_err(|error| ConnectError::Setup(error.into()))?;
+            .map_err(|source| {
+                ConnectError::Setup(SetupError::System {
+                    what: "starting the client's thread",
+                    source,
+                })
+            })?;
         let this = ClientThread {
             queue: queue.clone(),
             stop,

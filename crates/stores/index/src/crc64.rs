@@ -41,7 +41,7 @@ const fn tables() -> [[u64; 256]; STRIDE] {
     tables
 }
 
-/// A sum over bytes that arrive in pieces.
+/// CRC-64/XZ computed step by step, for bytes that are not contiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc64(u64);
 
@@ -52,7 +52,7 @@ impl Default for Crc64 {
 }
 
 impl Crc64 {
-    /// Adds `bytes`. About 0.7 ns per byte, eight table look-ups for eight bytes.
+    /// Continues the checksum with `bytes`. Costs about 0.7 ns per byte: eight table look-ups for eight bytes.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Crc64 {
         let (words, rest) = bytes.as_chunks::<STRIDE>();
@@ -63,13 +63,13 @@ impl Crc64 {
         Crc64(rest.iter().fold(whole, byte))
     }
 
-    /// Adds the eight bytes of `word`, little-endian.
+    /// Continues the checksum with the eight bytes of `word`, little-endian.
     #[must_use]
     pub fn word(self, word: u64) -> Crc64 {
         Crc64(fold(self.0 ^ word))
     }
 
-    /// The sum of all bytes added.
+    /// The checksum of all bytes so far.
     pub fn sum(self) -> u64 {
         !self.0
     }

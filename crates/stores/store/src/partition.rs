@@ -286,7 +286,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         self.get_hinted(cpu, key, now_s, Hint::NONE)
     }
 
-    /// As [`get`](Partition::get), with the hint of [`prefetch_item`](Partition::prefetch_item) for the key's hash.
+    /// As [`get`](Partition::get). `hint` is what [`prefetch_item`](Partition::prefetch_item) returned for the key's
+    /// hash.
     #[inline(always)]
     pub fn get_hinted<C: Cpu>(
         &mut self,
@@ -311,7 +312,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         self.put_hinted(cpu, key, value, expire_s, now_s, Hint::NONE)
     }
 
-    /// As [`put`](Partition::put), with the hint of [`prefetch_item`](Partition::prefetch_item) for the key's hash.
+    /// As [`put`](Partition::put). `hint` is what [`prefetch_item`](Partition::prefetch_item) returned for the key's
+    /// hash.
     #[inline(always)]
     pub fn put_hinted<C: Cpu>(
         &mut self,

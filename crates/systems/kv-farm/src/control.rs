@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  where table, objects and this client's ring are, the server's queue pair
+//!         <---------- Welcome (or refused)  addresses of table, objects and ring, the server's queue pair
 //! client: Attach ---------------------->    the client's queue pair, its mailbox, its memory for long values
 //!         <---------------------- Ready
 //! ```
@@ -11,55 +11,56 @@ use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
+pub use drover_one_sided::{Ready, ServerParams};
 
-/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
+/// This system's name in a [`ServiceInfo`](drover_rt::control::service::ServiceInfo).
 pub const SYSTEM: &str = "farm";
 
 /// Version of these messages and of the layouts.
 pub const PROTOCOL_VERSION: u16 = 2;
 
-/// A client's first word.
+/// A client's first message.
 pub type Hello = drover_one_sided::Hello<FarmParams>;
 
-/// What clients of this system say in it.
+/// The system's parameters in a client's Hello.
 #[derive(Clone, Debug)]
 pub struct FarmParams {
-    /// Their fabric may show the bytes of a WRITE in any order.
+    /// Whether records and replies need checksums, because the client's fabric may show the bytes of a WRITE in any
+    /// order.
     pub sums: bool,
 }
 
-/// The server's answer.
+/// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// What all servers say; items have 20 bytes beside key and value.
+    /// Parameters that all servers send; items have 20 bytes in addition to key and value.
     pub terms: ServerParams,
     /// Geometry, kind and size of the table.
     pub table: TableOptions,
-    /// Place of a reply in the mailbox, bytes.
+    /// Bytes of the mailbox per reply.
     pub reply_bytes: u32,
-    /// Of the ring.
+    /// Length of the ring, bytes.
     pub ring_bytes: u32,
-    /// Records and replies carry sums.
+    /// Whether records and replies carry checksums.
     pub sums: bool,
-    /// The table.
+    /// Memory of the table.
     pub slots: Export,
-    /// The objects.
+    /// Memory of the objects.
     pub objects: Export,
-    /// This client's ring.
+    /// Memory of this client's ring.
     pub ring: Export,
-    /// RC.
+    /// The server's RC queue pair.
     pub qp: Export,
 }
 
-/// The client's end.
+/// The client's resources.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// RC.
+    /// The client's RC queue pair.
     pub qp: Export,
-    /// Where the server WRITEs replies.
+    /// Memory of the mailbox, where the server WRITEs replies.
     pub mailbox: Export,
-    /// Where it READs long values from, and WRITEs them to.
+    /// Memory for long values, which the server READs and WRITEs.
     pub values: Export,
 }
 

@@ -7,18 +7,18 @@ use drover_base::HashSeed;
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, System, TableKind, TableShape,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// GETs by READ of a neighbourhood of a hopscotch table, in which short values are.
+/// GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Farm;
 
-/// Longest value that is kept in the table.
+/// Longest value that is kept in the table, bytes.
 const INLINE_BYTES: usize = 32;
 
 /// More than the header and the lines' versions of an object take whose value has up to a kilobyte.
@@ -54,7 +54,7 @@ impl System for Farm {
     type Client<P: Provider> = FarmClient<P>;
 
     fn plan(sizes: &Sizes) -> Result<ShardPlan, String> {
-        // Where any length may come, short values are in the table all the same.
+        // If values of any length may come, the table still holds the short ones.
         let inline = match sizes.capacity {
             Capacity::Memory { .. } => true,
             Capacity::Items { .. } => sizes.value_bytes_max <= INLINE_BYTES,
@@ -91,7 +91,7 @@ impl System for Farm {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
+    ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
 
@@ -137,7 +137,7 @@ impl ShardedSystem for Farm {
     }
 }
 
-/// How shard `index` of a service of `plan` is set up.
+/// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
         shard: index as u16,

@@ -7,9 +7,8 @@
 
 use drover_base::{Actor, Cpu, HashSeed};
 use drover_kv::{Completion, KvClient, Op, Outcome};
-use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
-use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{Server, ServerOptions, Worker};
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, Paper, RequestFormat};
+use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::{NativeCpu, PageWish};
 use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
@@ -30,8 +29,8 @@ struct Progress {
 
 /// The part that is measured: the window is filled, and what has been answered is looked at.
 #[inline(never)]
-fn turn(
-    client: &mut HerdClient<Shm>,
+fn turn<F: RequestFormat>(
+    client: &mut HerdClient<Shm, F>,
     cpu: &NativeCpu,
     put: bool,
     keys: &[[u8; 16]],
@@ -65,24 +64,29 @@ fn main() {
         .next()
         .and_then(|count| count.parse().ok())
         .unwrap_or(100_000);
-    let (mut acceptor, mut workers) =
-        Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options(paper)).expect("server");
-    let ctx = Rc::new(ShmDevice::default().context().expect("context"));
-    let cpu = ctx.cpu();
-    let listener = LocalListener::new();
     let usual = ClientOptions {
         window: WINDOW,
         ..ClientOptions::default()
     };
-    let options = match paper {
-        true => ClientOptions {
-            format: Format::P,
-            post_batch: 1,
-            ..usual
-        },
-        false => usual,
+    let one_by_one = ClientOptions {
+        post_batch: 1,
+        ..usual.clone()
     };
-    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&listener), options);
+    match paper {
+        true => run(put, count, one_by_one, Paper),
+        false => run(put, count, usual, Keyed),
+    }
+}
+
+fn run(put: bool, count: usize, options: ClientOptions, format: impl RequestFormat) {
+    let device = ShmDevice::default();
+    let (mut acceptor, mut workers) =
+        Server::<Shm>::in_pieces_as(&device, &server_options(), WithPaperFormat).expect("server");
+    let ctx = Rc::new(ShmDevice::default().context().expect("context"));
+    let cpu = ctx.cpu();
+    let listener = LocalListener::new();
+    let mut client: HerdClient<Shm, _> =
+        HerdClient::with_format(ctx.clone(), Dial::at(&listener), options, format);
     let control = acceptor.context();
     while !client.is_ready() {
         cpu.refresh();
@@ -96,7 +100,7 @@ fn main() {
     }
     // From here on time stands still for the client, so nothing is sent twice and every run is the same.
     let keys: Vec<[u8; 16]> = (0..KEYS as u64).map(key).collect();
-    let mut run = |put, count: usize| {
+    let mut ask = |put, count: usize| {
         let mut at = Progress::default();
         while at.sent < count || client.in_flight() > 0 {
             turn(&mut client, cpu, put, &keys, count, &mut at);
@@ -104,11 +108,11 @@ fn main() {
         }
         assert_eq!(at.good, count, "every operation succeeds");
     };
-    run(true, KEYS);
-    run(put, count);
+    ask(true, KEYS);
+    ask(put, count);
 }
 
-fn step(worker: &mut Worker<Shm>) {
+fn step(worker: &mut Worker<Shm, WithPaperFormat>) {
     let ctx = worker.context();
     worker.step(ctx.cpu());
 }
@@ -119,9 +123,8 @@ fn key(index: u64) -> [u8; 16] {
     key
 }
 
-fn server_options(paper_format: bool) -> ServerOptions {
+fn server_options() -> ServerOptions {
     ServerOptions {
-        paper_format,
         partition: PartitionOptions {
             log_bytes: 1 << 21,
             bucket_count: 1 << 13,

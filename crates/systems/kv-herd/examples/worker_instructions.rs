@@ -7,7 +7,7 @@
 use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::layout::{Commit, SlotMap, SlotOp, paper};
-use drover_kv_herd::server::{ServeMode, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{ServeMode, Server, ServerOptions, Standard, Variant, WithPaperFormat, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
@@ -20,7 +20,7 @@ const RECV_BYTES: usize = 128;
 
 /// The part that is measured.
 #[inline(never)]
-fn serve(worker: &mut Worker<Shm>, cpu: &<Shm as Provider>::Cpu) -> bool {
+fn serve<V: Variant>(worker: &mut Worker<Shm, V>, cpu: &<Shm as Provider>::Cpu) -> bool {
     worker.step(cpu) == Progress::Busy
 }
 
@@ -79,6 +79,18 @@ fn request(ask: Ask, r: u64, key: &str, value: &[u8]) -> Vec<u8> {
 /// Serves `count` requests after as many PUTs as there are keys; returns by how much `meter` went on meanwhile in
 /// the worker.
 pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn std::error::Error>> {
+    match ask.paper {
+        true => run_as(ask, count, WithPaperFormat, meter),
+        false => run_as(ask, count, Standard, meter),
+    }
+}
+
+fn run_as<V: Variant>(
+    ask: Ask,
+    count: u64,
+    variant: V,
+    meter: &dyn Fn() -> u64,
+) -> Result<u64, Box<dyn std::error::Error>> {
     let device = ShmDevice::default();
     let (mode, format) = match ask.paper {
         true => (ServeMode::Pipeline { drain: true }, Format::P),
@@ -86,7 +98,6 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
     };
     let options = ServerOptions {
         mode,
-        paper_format: ask.paper,
         partition: PartitionOptions {
             log_bytes: 1 << 21,
             bucket_count: 1 << 11,
@@ -96,7 +107,7 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
         idle_sweeps: 1,
         ..ServerOptions::default()
     };
-    let (mut acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options)?;
+    let (mut acceptor, mut workers) = Server::<Shm>::in_pieces_as(&device, &options, variant)?;
     let worker = &mut workers[0];
     let (server_ctx, control_ctx) = (worker.context(), acceptor.context());
 
@@ -114,7 +125,7 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
     };
     send(&mut stream, &Message::Hello(hello));
     acceptor.adopt(other);
-    let mut settle = |worker: &mut Worker<Shm>| {
+    let mut settle = |worker: &mut Worker<Shm, V>| {
         for _ in 0..10 {
             acceptor.step(control_ctx.cpu());
             worker.step(server_ctx.cpu());

@@ -20,6 +20,7 @@
 //! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
 //! its channel.
 
+use drover_kv::SetupError;
 use drover_rt::control::{DecodeError, Reader, Writer};
 use drover_verbs::Export;
 use std::os::fd::OwnedFd;
@@ -146,6 +147,18 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// What a client makes of a refusal with this code.
+    pub(crate) fn refusal(self, text: &str) -> SetupError {
+        SetupError::Refused {
+            code: self as u16,
+            text: format!("{text} ({self:?})"),
+            is_final: matches!(
+                self,
+                ErrorCode::Version | ErrorCode::Auth | ErrorCode::NotSupported | ErrorCode::Malformed
+            ),
+        }
+    }
+
     fn from_number(number: u16) -> ErrorCode {
         match number {
             1 => ErrorCode::Malformed,
@@ -280,6 +293,15 @@ pub enum MessageError {
     /// A field is missing, or says what it cannot say.
     #[error(transparent)]
     Field(#[from] DecodeError),
+}
+
+impl From<MessageError> for SetupError {
+    fn from(error: MessageError) -> SetupError {
+        match error {
+            MessageError::UnknownKind { kind } => SetupError::UnknownMessage { kind },
+            MessageError::Field(error) => SetupError::Message(error),
+        }
+    }
 }
 
 /// A message as a frame wants it.
@@ -533,6 +555,3 @@ impl Resynced {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,10 @@
 //! [`Herd`]: the system's row in the table of systems.
 
-use crate::client::{ClientOptions, HerdClient, SetupError};
+use crate::client::{ClientOptions, HerdClient};
 use crate::server::{Server, ServerOptions, WorkerStats};
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ServiceClient,
-    SetupFailure, Sizes, System,
+    SetupError, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_rt::control::{ControlListener, Dial};
@@ -151,14 +151,9 @@ impl System for Herd {
         plan: &HerdPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
-        let mut listeners = listeners.into_iter();
-        let (first, more) = (listeners.next(), listeners.next());
-        if let Some(more) = more {
-            return Err(format!("{}: a second address needs `serve`", more.addr()));
-        }
-        let server = Server::<P>::start(device, first, &plan.server, on_core);
-        Ok(Box::new(server.map_err(|error| error.to_string())?))
+    ) -> Result<Box<dyn Service>, StartError> {
+        let server = Server::<P>::start(device, listeners, &plan.server, on_core)?;
+        Ok(Box::new(server))
     }
 }
 
@@ -168,7 +163,7 @@ impl<P: Provider> Service for Server<P> {
     }
 
     fn why(&self) -> String {
-        "a thread of the server has ended".to_owned()
+        Server::why(self).unwrap_or_else(|| "it was asked to".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
@@ -209,11 +204,7 @@ impl<P: Provider> ServiceClient<P> for HerdClient<P> {
         HerdClient::is_ready(self)
     }
 
-    fn take_error(&mut self) -> Option<SetupFailure> {
-        let error: SetupError = HerdClient::take_error(self)?;
-        Some(SetupFailure {
-            is_final: error.is_final(),
-            error: error.into(),
-        })
+    fn take_error(&mut self) -> Option<SetupError> {
+        HerdClient::take_error(self)
     }
 }

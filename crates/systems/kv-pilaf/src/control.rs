@@ -2,72 +2,72 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  where the table and the extents are, the server's queue pair
-//! client: Attach ---------------------->    the client's queue pair, and memory for values that the server fetches
+//!         <---------- Welcome (or refused)  addresses of table and extents, the server's queue pair
+//! client: Attach ---------------------->    the client's queue pair, and memory for values that the server READs
 //!         <---------------------- Ready
 //! and from then on, whenever the table has grown:
-//!         <---------------------- Grown     where the new table is
-//! client: Adopted --------------------->    no READ of the one before is under way any more
+//!         <---------------------- Grown     address of the new table
+//! client: Adopted --------------------->    no READ of the previous table is in flight
 //! ```
 
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
+pub use drover_one_sided::{Ready, ServerParams};
 
-/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
+/// This system's name in a [`ServiceInfo`](drover_rt::control::service::ServiceInfo).
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
 pub const PROTOCOL_VERSION: u16 = 3;
 
-/// A client's first word.
+/// A client's first message.
 pub type Hello = drover_one_sided::Hello;
 
-/// Where a table is.
+/// Location of a table.
 #[derive(Clone, Debug)]
 pub struct TableDescriptor {
-    /// Salts its entries; of the next table, one more.
+    /// Epoch of the table, which the checksums of its entries cover; the next table's epoch is one higher.
     pub epoch: u64,
-    /// A power of two.
+    /// Number of entries, a power of two.
     pub entry_count: u64,
-    /// To READ.
+    /// Memory of the table, for READs.
     pub memory: Export,
 }
 
-/// The server's answer.
+/// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// What all servers say; items are records.
+    /// Parameters that all servers send; items are records.
     pub terms: ServerParams,
-    /// The table.
+    /// Location of the current table.
     pub table: TableDescriptor,
-    /// The records.
+    /// Memory of the records.
     pub extents: Export,
-    /// RC.
+    /// The server's RC queue pair.
     pub qp: Export,
 }
 
-/// The client's end.
+/// The client's resources.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// RC.
+    /// The client's RC queue pair.
     pub qp: Export,
-    /// Where it keeps values that the server READs.
+    /// Memory for long values, which the server READs.
     pub values: Export,
 }
 
-/// The table has grown.
+/// The table has been replaced by a larger one.
 #[derive(Clone, Debug)]
 pub struct Grown {
-    /// The table from now on. The one before is readable for a while, but none of its entries is whole for long.
+    /// The new table. The previous one is readable for a while, but its entries are being invalidated.
     pub table: TableDescriptor,
 }
 
-/// The client has let go of older tables.
+/// The client no longer READs older tables.
 #[derive(Clone, Debug)]
 pub struct Adopted {
-    /// Of the table that it reads.
+    /// Epoch of the table that the client READs.
     pub epoch: u64,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Whatever is understood says the same again; nothing panics.
+    /// Decodes and encodes a message. Returns whether it was valid; a valid one must give the same bytes again.
     fn again<M: Message>(body: &[u8]) -> bool {
         let Ok(message) = frame::<M>(body).decode::<M>() else {
             return false;

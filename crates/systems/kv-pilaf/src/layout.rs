@@ -1,4 +1,4 @@
-//! Every byte that is read or sent: records, requests, replies. Little-endian throughout. The table's bytes are those of
+//! Layout of all data that is read or sent: records, requests, replies. Little-endian throughout. For the table see
 //! [`drover_index::cuckoo`].
 //!
 //! # Record, in the extents: written by the server, READ by clients
@@ -8,14 +8,14 @@
 //! | 0 | 2 | key length | bytes |
 //! | 2 | 2 | | 0 |
 //! | 4 | 4 | value length | bytes |
-//! | 8 | 8 | version | of the shard: one more for every write |
-//! | 16 | 4 | expiry | in seconds of the server's clock; 0 = never |
+//! | 8 | 8 | version | of the shard, incremented by every write |
+//! | 16 | 4 | expiry | seconds of the server's clock; 0 = never |
 //! | 20 | 4 | | 0 |
 //! | 24 | | key, value | |
 //!
 //! # Request, client to server, by SEND
 //!
-//! A [`Request`] whose slot and sequence come back in the reply.
+//! A [`Request`]; the reply carries its slot and sequence.
 //!
 //! # Reply, server to client, by SEND
 //!
@@ -24,7 +24,7 @@
 //! | 0 | 1 | status | [`Status`] |
 //! | 1 | 1 | | 0 |
 //! | 2 | 2 | slot | of the request |
-//! | 4 | 4 | length | of the value behind, or of the record named, bytes |
+//! | 4 | 4 | length | of the value that follows, or of the record named, bytes |
 //! | 8 | 8 | sequence | of the request |
 //! | 16 | 8 | record offset | `Location` |
 //! | 24 | 8 | record sum | `Location` |
@@ -47,21 +47,21 @@ pub const fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     RECORD_HEADER_BYTES + key_bytes + value_bytes
 }
 
-/// What a record says beside its key and value.
+/// Fields of a record other than key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
-    /// Bytes.
+    /// Length of the key, bytes.
     pub key_bytes: usize,
-    /// Bytes.
+    /// Length of the value, bytes.
     pub value_bytes: usize,
-    /// Of the shard.
+    /// The shard's version at the time of the write.
     pub version: u64,
-    /// In seconds of the server's clock; 0 = never.
+    /// Expiry in seconds of the server's clock; 0 = never.
     pub expire_s: u32,
 }
 
 impl RecordHeader {
-    /// As it stands in memory.
+    /// Encodes the header as it is stored in memory.
     pub fn encode(self) -> [u8; RECORD_HEADER_BYTES] {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         bytes[..2].copy_from_slice(&(self.key_bytes as u16).to_le_bytes());
@@ -71,7 +71,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// Takes a header apart; its lengths may be anything.
+    /// Decodes a header; its lengths are not checked.
     pub fn decode(bytes: &[u8; RECORD_HEADER_BYTES]) -> RecordHeader {
         RecordHeader {
             key_bytes: usize::from(u16::from_le_bytes([bytes[0], bytes[1]])),
@@ -81,13 +81,13 @@ impl RecordHeader {
         }
     }
 
-    /// Whether it has expired at second `now_s` of the server's clock.
+    /// Whether the record has expired at second `now_s` of the server's clock.
     pub fn is_expired(&self, now_s: u32) -> bool {
         self.expire_s != 0 && now_s >= self.expire_s
     }
 }
 
-/// A record that proved itself.
+/// A record whose checksum was verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
     /// Lengths, version, expiry.
@@ -98,13 +98,13 @@ pub struct Record<'a> {
     pub value: &'a [u8],
 }
 
-/// What was read is not the record asked for: its place was reused, or is being written.
+/// The bytes read are not the requested record: its memory was reused, or is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not the record that the entry names")]
 pub struct BadRecord;
 
 impl<'a> Record<'a> {
-    /// Takes apart what a READ of `wanted` brought.
+    /// Verifies and decodes the bytes that a READ of `wanted` returned.
     pub fn open(bytes: &'a [u8], wanted: &RecordRef) -> Result<Record<'a>, BadRecord> {
         if bytes.len() != wanted.len as usize || crc64(bytes) != wanted.sum {
             return Err(BadRecord);
@@ -122,18 +122,18 @@ impl<'a> Record<'a> {
 /// A reply's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// What came of it.
+    /// Result of the request.
     pub status: Status,
-    /// Of the request.
+    /// Slot of the request.
     pub slot: u16,
-    /// Of the request.
+    /// Sequence number of the request.
     pub sequence: u64,
-    /// `Value`: only its length. `Location`: all of it.
+    /// `Value`: only the length is used, as that of the value. `Location`: the record to READ.
     pub record: RecordRef,
 }
 
 impl Reply {
-    /// As it travels.
+    /// Encodes the header as it is sent.
     pub fn encode(&self) -> [u8; MESSAGE_HEADER_BYTES] {
         let mut bytes = [0; MESSAGE_HEADER_BYTES];
         bytes[0] = self.status as u8;
@@ -145,7 +145,7 @@ impl Reply {
         bytes
     }
 
-    /// The reply in `message` with its value; `None`: it contradicts itself.
+    /// Decodes `message` into reply and value; `None` if its lengths are inconsistent.
     pub fn decode(message: &[u8]) -> Option<(Reply, &[u8])> {
         let (bytes, value) = message.split_first_chunk::<MESSAGE_HEADER_BYTES>()?;
         let status = Status::decode(bytes[0])?;

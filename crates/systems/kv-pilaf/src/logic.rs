@@ -1,67 +1,67 @@
-//! [`Lookup`]: what a GET reads next, decided from the bytes it has.
+//! [`Lookup`]: which READ of a GET is next, decided from the bytes read so far.
 //!
 //! ```text
-//! probe: READ entry of place i
-//!        the table has been replaced  -> from place 0 of the new one
-//!        not whole                    -> once more from place 0, a little later; after TRIES_MAX: ask
-//!        free, or another fingerprint -> next place; after the last: a miss, to be confirmed by asking
+//! probe: READ candidate entry i
+//!        the table was replaced       -> start with entry 0 of the new table
+//!        torn                         -> after a backoff, start with entry 0; after TRIES_MAX: ask the server
+//!        free, or another fingerprint -> next candidate; after the last: a miss, which the server must confirm
 //!        READ record
-//!        not the record               -> once more from place 0, as above
-//!        another key                  -> next place
+//!        not this record              -> after a backoff, start with entry 0, as above
+//!        another key                  -> next candidate
 //!        seems expired                -> ask the server
 //!        the value
 //! ```
-//! To ask is to send one message; the answer is authoritative. *(Order of READs and retries: read in Pilaf's public code, which
-//! has no fingerprint, retries for ever, and takes a miss for an answer. The rest: our choice.)*
+//! To ask the server takes one message; the answer is authoritative. *(Order of READs and retries: read in Pilaf's
+//! public code, which has no fingerprints, retries for ever, and treats a miss as an answer. The rest: our choice.)*
 
 use crate::layout::Record;
 use drover_base::KeyHash;
 use drover_index::cuckoo::{Candidates, ENTRY_BYTES, RecordRef, Seal, fingerprint};
 
-/// Torn entries and records before the server is asked. *(our choice)*
+/// Number of torn entries and records after which a GET asks the server. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
-/// What a reader does when no place has its key.
+/// What a client does when no candidate entry has its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Miss {
-    /// It asks the server: a key that moved between two probes is in none of the places read.
+    /// Ask the server: a key that moved between two probes is in none of the entries read.
     #[default]
     Confirmed,
-    /// It says so: wrong now and then, and here for tests to show that.
+    /// Report a miss. Sometimes wrong; only for tests that demonstrate this.
     Trusted,
 }
 
-/// What to do next.
+/// Next step of a GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// READ this entry of the table.
     Entry(u64),
     /// READ this record.
     Record(RecordRef),
-    /// Something was torn: wait a little, then [`begin`](Lookup::begin) again.
+    /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
     /// Ask the server.
     Ask,
-    /// There is no such key.
+    /// The key does not exist.
     Miss,
-    /// The record read last has the value.
+    /// The last record READ has the value.
     Found,
 }
 
-/// The table as a reader knows it.
+/// A reader's description of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableShape {
-    /// Salts the entries.
+    /// Epoch of the table, which the checksums of its entries cover.
     pub epoch: u64,
-    /// A power of two.
+    /// Number of entries, a power of two.
     pub entry_count: u64,
-    /// Of the records' memory.
+    /// Length of the records' memory, bytes.
     pub extents_bytes: u64,
     /// Longest record, bytes.
     pub record_bytes_max: u32,
 }
 
-/// One GET on its way through the table.
+/// State of one GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
     hash: KeyHash,
@@ -74,7 +74,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Of the key with `hash`.
+    /// A GET of the key with `hash`.
     pub fn new(hash: KeyHash, shape: &TableShape, miss: Miss) -> Lookup {
         Lookup {
             hash,
@@ -87,7 +87,7 @@ impl Lookup {
         }
     }
 
-    /// From the first place on, in the table of `shape`, which may have taken the place of the one before.
+    /// Starts with the first candidate entry of the table of `shape`, which may have replaced the previous table.
     pub fn begin(&mut self, shape: &TableShape) -> Step {
         if self.epoch != shape.epoch {
             self.epoch = shape.epoch;
@@ -97,19 +97,19 @@ impl Lookup {
         Step::Entry(self.candidates.as_slice()[0])
     }
 
-    /// The record asked for last.
+    /// The record that was last to be READ.
     pub fn record(&self) -> &RecordRef {
         &self.record
     }
 
-    /// The server says where the record is: it is what [`read`](Lookup::read) will be given.
+    /// Takes note that the server named the record; [`read`](Lookup::read) will get its bytes.
     pub fn notified(&mut self, record: RecordRef) {
         self.record = record;
     }
 
-    /// The entry asked for has come.
+    /// Handles the bytes of the entry that was READ.
     pub fn entry(&mut self, bytes: &[u8; ENTRY_BYTES], shape: &TableShape) -> Step {
-        // Of a table that was replaced meanwhile: what it says may be old by now, and its places are others.
+        // The READ is of a replaced table: the entry may be outdated, and the new table has other candidates.
         if self.epoch != shape.epoch {
             return self.begin(shape);
         }
@@ -122,7 +122,8 @@ impl Lookup {
             Err(_) => self.torn(),
             Ok(Some(entry)) if entry.fingerprint == fingerprint(self.hash) => {
                 self.record = entry.record;
-                // Whole, and still not to be trusted with an address: a wrong one breaks the connection.
+                // The checksum is right, but the address is still checked: a READ out of bounds would break the
+                // connection.
                 match is_within(&entry.record, shape) {
                     true => Step::Record(entry.record),
                     false => self.torn(),
@@ -132,14 +133,14 @@ impl Lookup {
         }
     }
 
-    /// The record asked for has come: what `bytes` are to a reader of `key` at second `now_s` of the server's clock.
+    /// Handles the bytes of the record that was READ, for a GET of `key` at second `now_s` of the server's clock.
     pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32, shape: &TableShape) -> Step {
         match Record::open(bytes, &self.record) {
             Err(_) => self.torn(),
-            // Its places are none of the table's there is now.
+            // The candidates belong to a replaced table.
             Ok(record) if record.key != key && self.epoch != shape.epoch => self.begin(shape),
             Ok(record) if record.key != key => self.next_place(),
-            // Only the server's clock says so to everybody alike.
+            // Clients' clocks differ; only the server's clock decides, for all clients alike.
             Ok(record) if record.header.is_expired(now_s) => Step::Ask,
             Ok(_) => Step::Found,
         }
@@ -163,7 +164,7 @@ impl Lookup {
     }
 }
 
-/// Whether a reader may READ it.
+/// Whether `record` is within the bounds that a reader may READ.
 pub fn is_within(record: &RecordRef, shape: &TableShape) -> bool {
     let end = record.offset.checked_add(u64::from(record.len));
     record.len <= shape.record_bytes_max && end.is_some_and(|end| end <= shape.extents_bytes)
@@ -223,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Pilaf's released code retries for ever and at once.
+    /// Pilaf's released code retries for ever, without a pause.
     #[test]
     fn pilaf_retries_end_with_a_question() {
         let mut lookup = Lookup::new(hash(1), &SHAPE, Miss::Confirmed);
@@ -250,8 +251,8 @@ mod tests {
         }
     }
 
-    /// Pilaf's released code READs as many bytes as an entry says into a buffer of a megabyte. A server that means harm, or
-    /// has a bug, cannot make its readers READ out of bounds.
+    /// Pilaf's released code READs as many bytes as an entry says into a buffer of a megabyte. Here, a hostile or
+    /// faulty server cannot make its readers READ out of bounds.
     #[test]
     fn pilaf_records_out_of_bounds_are_not_read() {
         let mut table = table(0);
@@ -268,8 +269,8 @@ mod tests {
         }
     }
 
-    /// A reader that probes while its key moves to an earlier place, as `index`'s tests show for bytes alone: what
-    /// it says without confirmation, and what with it.
+    /// A reader probes while its key moves to an earlier candidate, as in `index`'s tests of the bytes alone: the
+    /// reader's answer with and without confirmation.
     #[test]
     fn pilaf_a_key_that_moves_between_two_probes_is_asked_for() {
         let (mut missed, mut asked) = (0, 0);
@@ -282,7 +283,7 @@ mod tests {
                         unreachable!("a place")
                     };
                     let mut step = lookup.entry(&entry(&table, first), &SHAPE);
-                    // The owner, between this reader's first and second READ.
+                    // The owner changes the table between this reader's first and second READ.
                     table.remove(hash(gone));
                     table.scrub(64);
                     while let Step::Entry(index) = step {

@@ -6,14 +6,14 @@ use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_kv::{
     Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, System, TableKind, TableShape,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// GETs by READ of a cuckoo table and of records.
+/// GETs by READs of a cuckoo table and of records.
 #[derive(Clone, Copy, Debug)]
 pub struct Pilaf;
 
@@ -79,7 +79,7 @@ impl System for Pilaf {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
+    ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
 
@@ -122,7 +122,7 @@ impl ShardedSystem for Pilaf {
     }
 }
 
-/// How shard `index` of a service of `plan` is set up.
+/// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
         shard: index as u16,

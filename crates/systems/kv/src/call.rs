@@ -1,4 +1,4 @@
-//! [`CallError`]: why a call of any client has no result.
+//! [`CallError`]: why a call of a client has no result.
 
 use crate::{Outcome, Refusal, SubmitError};
 
@@ -6,14 +6,14 @@ use crate::{Outcome, Refusal, SubmitError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The operation was not taken.
+    /// The client did not accept the operation.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// It certainly had no effect.
+    /// The operation certainly had no effect.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It may or may not have had an effect.
-    #[error("the server failed meanwhile: it may or may not have happened")]
+    /// The operation may or may not have had an effect.
+    #[error("the server or the network failed: the operation may or may not have happened")]
     Indeterminate,
     /// The client's thread has ended.
     #[error("the client has ended")]
@@ -21,7 +21,7 @@ pub enum CallError {
 }
 
 impl Outcome<'_> {
-    /// Whether there was such a key.
+    /// Whether the key exists (GET, DELETE) or the value was stored (PUT).
     ///
     /// # Errors
     /// The operation was refused, or its effect is unknown.

@@ -4,19 +4,19 @@ use crate::{Op, Outcome};
 use drover_base::Ns;
 use drover_verbs::Provider;
 
-/// The caller's name for an operation; comes back in its completion.
+/// The caller's number for an operation; its completion carries the same number.
 pub type Token = u64;
 
 /// One finished operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion<'a> {
-    /// As submitted.
+    /// The number given to [`submit`](KvClient::submit).
     pub token: Token,
-    /// What came of it.
+    /// Result of the operation.
     pub outcome: Outcome<'a>,
 }
 
-/// Why an operation was not taken. It had no effect and will not complete.
+/// Why the client did not accept an operation. The operation had no effect and will not complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
@@ -36,20 +36,19 @@ pub enum SubmitError {
 
 /// A client of one key-value service, for one thread. Never blocks; keeps a window of operations in flight.
 ///
-/// Operations of one client on one key take effect in the order they were submitted, as long as the connection lasts
-/// and the server answers in time: a read that has to be sent again may see what was written after it.
+/// Operations of one client on one key take effect in the order of submission, as long as the connection lasts and the
+/// server answers in time: a read that has to be sent again may see a value that was written after it.
 pub trait KvClient<P: Provider> {
-    /// Stages one operation. It is on its way at the latest after the next [`poll`](KvClient::poll).
-    /// Key and value are copied.
+    /// Stages one operation; the next [`poll`](KvClient::poll) sends it at the latest. Key and value are copied.
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
-    /// Sends what is staged, takes what has arrived, minds the timers; hands every finished operation to
-    /// `sink` and returns how many there were.
+    /// Sends staged operations, receives replies and runs timers; calls `sink` with every completed operation and
+    /// returns their number.
     fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize;
 
-    /// Operations submitted and not completed.
+    /// Number of operations submitted and not yet completed.
     fn in_flight(&self) -> usize;
 
-    /// When [`poll`](KvClient::poll) must be called again even if nothing arrives ([`Ns::MAX`]: never).
+    /// Time at which [`poll`](KvClient::poll) must be called again even if nothing arrives ([`Ns::MAX`]: never).
     fn next_timer(&self) -> Ns;
 }

@@ -1,25 +1,25 @@
-//! [`ServiceClient`]: a client of a whole service; [`connect`] waits until it has its sessions.
+//! [`ServiceClient`]: a client of a whole service; [`connect`] waits until the client has all its sessions.
 
-use crate::{Channels, Facts, KvClient, Reads};
+use crate::{Channels, Facts, KvClient, Reads, SetupError};
 use drover_base::{Cpu, Ns};
 use drover_rt::control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
 use std::error::Error;
 use std::rc::Rc;
 
-/// How long a client that waits for its sessions sleeps between two looks.
+/// Interval between two polls of a client that waits for its sessions.
 const LOOK_EVERY: Ns = Ns::from_us(200);
 
-/// How a client wants to work.
+/// Options of a client's connections.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Operations under way at each shard.
+    /// Maximum number of operations in flight per shard.
     pub window: usize,
     /// An operation that has no result after this time fails.
     pub deadline: Ns,
-    /// The caller may rest for seconds between two polls: the session must outlive that.
+    /// The caller may pause for seconds between two polls; the session must survive such a pause.
     pub rests: bool,
-    /// What the server's operator asks for, at most 256 bytes.
+    /// Shared secret that the server's operator requires, at most 256 bytes; empty: none.
     pub secret: Vec<u8>,
 }
 
@@ -36,29 +36,20 @@ impl Default for ConnectOptions {
 
 /// A client of a service, with a session at each of its shards.
 pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
-    /// A client that starts to connect at its first poll: by one channel to the service, or by one to each shard in
-    /// their order, as the system's [`Channels`] say.
+    /// A client that starts to connect at its first poll. `dials` has one channel to the service, or one per shard in
+    /// the order of the shards, as the system's [`Channels`] require.
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self;
 
-    /// Whether it has all its sessions.
+    /// Whether the client has a session with every shard.
     fn is_ready(&mut self) -> bool;
 
-    /// Why a session could not be had, if there was a reason since the last call.
-    fn take_error(&mut self) -> Option<SetupFailure>;
+    /// The last error of setting up a session, if there was one since the last call.
+    fn take_error(&mut self) -> Option<SetupError>;
 
-    /// What it has read so far, if it READs and counts that.
+    /// Counts of the READs so far; `None` if the system issues or counts no READs.
     fn reads(&self) -> Option<Reads> {
         None
     }
-}
-
-/// Why there is no session. The client goes on trying.
-#[derive(Debug)]
-pub struct SetupFailure {
-    /// What happened.
-    pub error: Box<dyn Error + Send + Sync>,
-    /// Trying again will not help.
-    pub is_final: bool,
 }
 
 /// Why a client is not connected.
@@ -68,42 +59,42 @@ pub enum ConnectError {
     /// The address has no listener.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The server does not say what it is.
+    /// The server did not describe its service.
     #[error("{0}")]
     Service(Box<dyn Error + Send + Sync>),
-    /// The server speaks a system that this program does not have.
-    #[error("the server speaks {name}, which this program does not")]
+    /// This program does not have the server's system.
+    #[error("the server's system is {name}, which this program does not have")]
     UnknownSystem {
-        /// As the server said.
+        /// Name of the system, from the server.
         name: String,
     },
-    /// A service without shards.
-    #[error("the server says that it has no shards")]
+    /// The service has no shards.
+    #[error("the server reports a service without shards")]
     NoShards,
-    /// The fabric has no context for it.
+    /// The fabric could not create a context.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// No session could be had.
-    #[error("{0}")]
-    Setup(Box<dyn Error + Send + Sync>),
-    /// The sessions were not there in time.
+    /// A session could not be set up.
+    #[error(transparent)]
+    Setup(SetupError),
+    /// The sessions were not complete within the timeout.
     #[error("the server did not answer in time")]
     Timeout,
 }
 
-/// What a server said of its service.
+/// A server's description of its service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
-    /// Name of its system.
+    /// Name of the system.
     pub system: String,
-    /// Its shards.
+    /// Number of shards.
     pub shard_count: usize,
 }
 
-/// Asks the server at the other end what its service is; `patience` for the answer.
+/// Asks the server at the other end of `stream` to describe its service; waits at most `patience`.
 ///
 /// # Errors
-/// No answer, or another one.
+/// No answer within `patience`, or a malformed one.
 pub fn ask_service(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -117,8 +108,8 @@ pub fn ask_service(
     })
 }
 
-/// The channels that a client of a service at `addr` opens. `first` is used for the first attempt if there is one
-/// and only one channel.
+/// The dials of a client of the service at `addr`. `first` is a channel that is already open: if the system uses a
+/// single channel, its first attempt uses `first`.
 pub fn dials(
     facts: &Facts,
     addr: &ControlAddr,
@@ -130,20 +121,20 @@ pub fn dials(
             .map(|shard| Dial::to_shard(addr.clone(), shard))
             .collect(),
         Channels::One => {
-            let (mut first, addr) = (first, addr.clone());
+            let (mut first, addr, addr_text) = (first, addr.clone(), addr.to_string());
             let attempt = move || {
                 let again = || ControlStream::connect(&addr, drover_rt::control::ATTEMPT_MAX);
                 first.take().map_or_else(again, Ok)
             };
-            vec![Dial::new(attempt)]
+            vec![Dial::new(addr_text, attempt)]
         }
     }
 }
 
-/// A client that has its sessions.
+/// Opens a client and waits until it has all its sessions.
 ///
 /// # Errors
-/// Why it does not: at once if another attempt would not help, else after `timeout`.
+/// The reason: at once if further attempts are useless, otherwise after `timeout`.
 pub fn connect<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
     dials: Vec<Dial>,
@@ -163,8 +154,8 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
             return Ok(client);
         }
         match client.take_error() {
-            Some(failure) if failure.is_final => return Err(ConnectError::Setup(failure.error)),
-            Some(failure) => last = Some(failure.error),
+            Some(error) if error.is_final() => return Err(ConnectError::Setup(error)),
+            Some(error) => last = Some(error),
             None => {}
         }
         if now >= deadline {

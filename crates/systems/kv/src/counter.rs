@@ -1,38 +1,38 @@
-//! [`Counter`]: what a service counts, with its name and help, so that every exporter tells the same.
+//! [`Counter`]: name, help and kind of a number that a service counts, shared by all exporters.
 
-/// One number that every shard of a service keeps.
+/// One number that every shard of a service counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// As `drover stats` prints it; a metric is called `drover_NAME`, with `_total` behind it if it only grows.
+    /// Name in `drover stats`. The metric is called `drover_NAME`, with `_total` appended if it is a count of events.
     pub name: &'static str,
     /// One sentence for the metric's help.
     pub help: &'static str,
-    /// What kind of number it is.
+    /// Kind of the number.
     pub kind: CounterKind,
-    /// How the service's number follows from its shards'.
+    /// How the numbers of the shards are combined into that of the service.
     pub merge: Merge,
 }
 
-/// What kind of number a [`Counter`] is.
+/// Kind of a [`Counter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterKind {
-    /// Counts events since the start.
+    /// Number of events since the start.
     Events,
-    /// A present amount.
+    /// A current amount.
     Amount,
 }
 
-/// How a service's number follows from its shards'.
+/// How the numbers of the shards are combined into that of the service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merge {
-    /// Their sum.
+    /// The sum of all shards.
     Sum,
-    /// The largest: a client has a session with every shard, and their sum would count it several times.
+    /// The maximum of all shards: a client has a session with every shard, and a sum would count it several times.
     Max,
 }
 
 impl Counter {
-    /// Counts events.
+    /// A count of events; the service's number is the sum of its shards'.
     pub const fn events(name: &'static str, help: &'static str) -> Counter {
         Counter {
             name,
@@ -42,7 +42,7 @@ impl Counter {
         }
     }
 
-    /// A present amount, of which shards have parts.
+    /// A current amount; the service's number is the sum of its shards'.
     pub const fn amount(name: &'static str, help: &'static str) -> Counter {
         Counter {
             name,
@@ -52,7 +52,7 @@ impl Counter {
         }
     }
 
-    /// The same, but the service's is the largest of its shards'.
+    /// The same counter, with the maximum of the shards' numbers as the service's number.
     pub const fn largest(self) -> Counter {
         Counter {
             merge: Merge::Max,
@@ -60,7 +60,7 @@ impl Counter {
         }
     }
 
-    /// The service's number.
+    /// The service's number, computed from those of its shards.
     pub fn merged(&self, shards: impl Iterator<Item = u64>) -> u64 {
         match self.merge {
             Merge::Sum => shards.sum(),
@@ -69,7 +69,8 @@ impl Counter {
     }
 }
 
-/// Lines `name value` of a service of `system` whose shards counted `shards`: of the whole, then of each shard.
+/// Text of `drover stats`: a line `name value` per counter of the whole service, then of each shard. `shards`: the
+/// counters' values per shard.
 pub fn stats_text(system: &str, counters: &[Counter], shards: &[Vec<u64>]) -> String {
     let mut text = format!("system {system}\nshards {}\n", shards.len());
     for (index, counter) in counters.iter().enumerate() {

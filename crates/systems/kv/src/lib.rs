@@ -1,23 +1,24 @@
-//! What every key-value system of drover offers: operations, outcomes, and the shape of clients.
+//! The common interface of drover's key-value systems: operations, outcomes, and the client trait.
 //!
-//! It is not a system: those are the `kv-*` crates. Anything generic over systems (the conformance suite,
+//! It is not a system: those are the `kv-*` crates. Code that is generic over systems (the conformance suite,
 //! benchmarks, the command line) is written against this crate.
 //!
-//! - [`Op`] is what a caller wants, [`Outcome`] what came of it.
-//! - [`KvClient`] is the batch-shaped, non-blocking client that everything else is built on: submit, poll.
-//! - [`System`] is what a system tells and does as a whole: facts, sizes, how a service starts and a client connects.
+//! - [`Op`] is an operation that a caller submits, [`Outcome`] its result.
+//! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
+//! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
 //! - [`SystemTable`] is a table of systems, for whatever iterates over one.
 //!
-//! **Promises.** Per key, completed operations are linearizable. An operation that may or may not have
-//! happened is [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation
-//! completes: with a result, or with a failure when its deadline has passed.
+//! **Promises.** Completed operations on a key are linearizable. An operation that may or may not have happened is
+//! [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation completes: with a
+//! result, or with a failure after its deadline.
 #![forbid(unsafe_code)]
 
 mod call;
 mod client;
 mod connect;
 mod counter;
+mod error;
 mod op;
 mod plan;
 mod reads;
@@ -27,10 +28,9 @@ mod system;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
-pub use connect::{
-    ConnectError, ConnectOptions, ServiceClient, ServiceInfo, SetupFailure, ask_service, connect, dials,
-};
+pub use connect::{ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials};
 pub use counter::{Counter, CounterKind, Merge, stats_text};
+pub use error::{SetupError, StartError, refused};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use plan::{ShardPlan, TableShape};
 pub use reads::{Reads, TableKind};

@@ -11,7 +11,7 @@ pub enum Op<'a> {
         /// 1 to [`KEY_BYTES_MAX`] bytes.
         key: &'a [u8],
     },
-    /// Write the value, whether or not there is one.
+    /// Write the value, whether or not the key exists.
     Put {
         /// 1 to [`KEY_BYTES_MAX`] bytes.
         key: &'a [u8],
@@ -58,22 +58,22 @@ impl<'a> Op<'a> {
     }
 }
 
-/// What came of an operation.
+/// Result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// GET: the value. Valid during the callback only.
+    /// GET: the value. Valid only during the callback.
     Value(&'a [u8]),
     /// PUT: done.
     Stored,
     /// DELETE: done.
     Deleted,
-    /// GET or DELETE: there is no such key.
+    /// GET or DELETE: the key does not exist.
     NotFound,
-    /// Nobody can know whether this PUT or DELETE happened: the server or the network failed meanwhile.
-    /// It may still take effect up to the moment the client has reconnected, never later.
+    /// It is unknown whether this PUT or DELETE happened, because the server or the network failed. It may still take
+    /// effect until the client has reconnected, but not later.
     Indeterminate,
-    /// It certainly did not happen.
+    /// The operation certainly did not happen.
     Refused(Refusal),
 }
 
@@ -84,14 +84,14 @@ pub enum Refusal {
     /// The value is over the server's item limit, or the key does not fit a request.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
-    /// Store mode: no space. Cache mode never says this.
+    /// Store mode: no space. A cache never refuses for this reason.
     #[error("the store is full")]
     Full,
     /// The server found the request malformed.
     #[error("the server found the request malformed")]
     BadRequest,
-    /// No server answered before the deadline: a GET, or a PUT or DELETE that was never sent or never executed.
-    /// (One that may have been executed is `Indeterminate`.)
+    /// No server answered before the deadline: a GET, or a PUT or DELETE that was never sent or never executed. (An
+    /// update that may have been executed is `Indeterminate`.)
     #[error("no server answered before the deadline")]
     Unavailable,
 }

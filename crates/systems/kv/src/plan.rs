@@ -1,52 +1,52 @@
-//! [`ShardPlan`]: how the memory of a service is shared out among its shards, and within one between table and records.
+//! [`ShardPlan`]: how a service's memory is divided among its shards, and a shard's memory between table and records.
 //!
-//! | of each shard's share | |
+//! | part of a shard's share | size |
 //! |---|---|
-//! | table | Pilaf: a place (32 bytes) for every 96 to 192 bytes, a power of two of them, so a sixth to a third of the share. FaRM: the same with its slots of 32 bytes, or of 64 where values of up to 32 bytes are in them, and an eighth more for keys that overflow |
-//! | records | the rest: header, key, value; rounded up to its class |
+//! | table | Pilaf: one entry (32 bytes) per 96 to 192 bytes of the share, a power of two, so the table is a sixth to a third of the share. FaRM: the same with slots of 32 bytes, or of 64 bytes where slots hold values of up to 32 bytes, plus an eighth for overflow |
+//! | records | the rest; a record is header, key, value, rounded up to its size class |
 //!
-//! At the load up to which a table is good, 0.75, Pilaf's records of about 130 bytes fill both at the same time. Shorter ones
-//! fill the table first, longer ones the records. *(our choice)*
+//! At a load of 0.75, up to which a table works well, records of about 130 bytes (Pilaf) fill both parts at the same
+//! time. With shorter records the table is full first, with longer ones the records. *(our choice)*
 
 use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
 use drover_base::Ns;
 use drover_mem::PageWish;
 use drover_rt::Idle;
 
-/// A place has at least so many times its bytes of the share.
+/// Minimum ratio of the share to the table: the share has at least this many times the bytes of the table.
 const SHARE_PER_PLACE: usize = 3;
-/// The smallest share that makes sense.
+/// Smallest usable share of a shard, bytes.
 const SHARE_MIN: usize = 1 << 18;
-/// Beside key and value, a record has so many bytes.
+/// Bytes of a record's header, in addition to key and value.
 pub const RECORD_HEADER_BYTES: usize = 24;
-/// Places of a table filled to plan are so full at most, per cent: shards get unequal shares of the keys.
+/// Maximum load of a table that holds the planned items, per cent: the shards get unequal shares of the keys.
 const FULL_PERCENT: usize = 80;
-/// A READ takes microseconds; who takes longer finds something torn, and tries again.
+/// A READ takes microseconds; one that takes longer finds torn bytes, and is made again.
 const GRACE: Ns = Ns::from_ms(1);
-/// How often the control channels of a service are looked at: a client waits so long twice when it connects.
+/// Interval between two polls of a service's control channels. A client that connects waits for up to two intervals.
 const LOOK_EVERY: Ns = Ns::from_us(500);
 
-/// What a system's table consists of.
+/// Sizes of a system's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableShape {
-    /// Bytes of a place.
+    /// Bytes of an entry (Pilaf) or slot (FaRM).
     pub place_bytes: usize,
-    /// Places for each block of overflow; 0: no overflow. A block has two places.
+    /// Entries per overflow block; 0: no overflow. A block has two slots.
     pub places_per_block: usize,
 }
 
 impl TableShape {
-    /// A cuckoo table's.
+    /// A cuckoo table.
     pub const SINGLE: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 0,
     };
-    /// A hopscotch table's, values in records.
+    /// A hopscotch table with all values in records.
     pub const NARROW: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 16,
     };
-    /// A hopscotch table's, short values in it.
+    /// A hopscotch table with short values in its slots.
     pub const WIDE: TableShape = TableShape {
         place_bytes: 64,
         places_per_block: 16,
@@ -61,41 +61,41 @@ impl TableShape {
     }
 }
 
-/// What every shard of a service is made of.
+/// Sizes and options of every shard of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardPlan {
-    /// Shards, each with a thread of its own.
+    /// Number of shards; each has its own thread.
     pub shard_count: usize,
-    /// Of what its table consists.
+    /// Sizes of the table's parts.
     pub table: TableShape,
-    /// Places of each table at first, a power of two.
+    /// Entries of each table at the start, a power of two.
     pub entry_count: usize,
-    /// Places up to which a table may grow, a power of two: as many as at first, unless memory beyond the shares may be
-    /// had. Means nothing to systems whose tables do not grow.
+    /// Maximum number of entries of a table, a power of two. Equal to [`entry_count`](ShardPlan::entry_count) unless
+    /// the table may use memory beyond the shard's share. Ignored by systems whose tables do not grow.
     pub entry_count_max: usize,
-    /// Bytes for each shard's records.
+    /// Bytes of memory for each shard's records.
     pub record_bytes: usize,
     /// Longest record, bytes.
     pub item_bytes_max: usize,
-    /// Forgets old items instead of refusing new ones.
+    /// Evict old items when the memory is full, instead of refusing new ones.
     pub evicts: bool,
-    /// Which pages.
+    /// Page size of tables and records.
     pub pages: PageWish,
-    /// What a shard with nothing to do does.
+    /// Behaviour of a shard's core when it is idle.
     pub idle: Idle,
-    /// How long the memory of a record that was replaced is not used again: readers may be under way to it.
+    /// Time that the memory of a replaced record is not used again, because READs of it may be under way.
     pub grace: Ns,
-    /// How often a shard looks at its control channels.
+    /// Interval between two polls of a shard's control channels.
     pub look_every: Ns,
-    /// Most clients of each shard.
+    /// Maximum number of clients per shard.
     pub clients_max: usize,
 }
 
 impl ShardPlan {
-    /// Shards of these sizes, with tables of `table`.
+    /// A plan for `sizes` with tables of the form `table`.
     ///
     /// # Errors
-    /// Memory that is too little to share, for people.
+    /// If the memory is too small for the shards; the text is for people.
     pub fn new(table: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
         let (shards, value_bytes_max) = (sizes.shard_count, sizes.value_bytes_max);
         match sizes.capacity {
@@ -110,7 +110,7 @@ impl ShardPlan {
         }
     }
 
-    /// Puts an operator's decisions in.
+    /// Applies an operator's policy.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.evicts = policy.evicts;
         self.clients_max = policy.clients_max;
@@ -120,7 +120,7 @@ impl ShardPlan {
         }
     }
 
-    /// What was planned, for the log.
+    /// Describes the plan in lines for the log.
     pub fn describe(&self) -> Vec<String> {
         let full = match self.evicts {
             true => "evicts the items that were written first: GETs leave no trace",
@@ -137,7 +137,8 @@ impl ShardPlan {
         ]
     }
 
-    /// Shards that share `memory_bytes`, for values of up to `value_bytes_max`. `None`: too little to share.
+    /// A plan for shards that share `memory_bytes`, for values of up to `value_bytes_max` bytes. `None` if the memory
+    /// is too small.
     pub fn of_memory(
         table: TableShape,
         memory_bytes: usize,
@@ -154,19 +155,19 @@ impl ShardPlan {
             shard_count,
             table,
             entry_count,
-            // The memory is for table and records together: a table that doubles would be over it.
+            // Table and records share the memory; a doubled table would not fit.
             entry_count_max: entry_count,
             record_bytes,
             ..ShardPlan::for_values(value_bytes_max)
         })
     }
 
-    /// Shards for `item_count` items of `item_bytes` (key and value) in all, whose tables are less than full, and with
-    /// space for as many records again: replaced ones wait a while.
+    /// A plan for `item_count` items in total, each of `item_bytes` (key and value). The tables stay less than full,
+    /// and there is space for twice the records, because replaced records stay readable for a while.
     pub fn of_items(table: TableShape, item_count: u64, item_bytes: usize, shard_count: usize) -> ShardPlan {
         let share = (item_count as usize).div_ceil(shard_count.max(1));
         let entry_count = (share * 100 / FULL_PERCENT).max(1 << 10).next_power_of_two();
-        // A class holds up to a quarter more than is asked for; whole lines with a version each, still more of few bytes.
+        // A size class may be a quarter larger than the record. FaRM's records also carry a version in every line.
         let record_bytes = (item_bytes + RECORD_HEADER_BYTES).next_multiple_of(62) * 5 / 4;
         ShardPlan {
             shard_count,
@@ -195,12 +196,12 @@ impl ShardPlan {
         }
     }
 
-    /// Blocks of overflow of each table.
+    /// Number of overflow blocks of each table.
     pub fn block_count(&self) -> usize {
         self.table.blocks(self.entry_count)
     }
 
-    /// Bytes of table and of records, all shards together.
+    /// Bytes of the tables and of the records, all shards together.
     pub fn footprint(&self) -> [usize; 2] {
         [self.table.bytes(self.entry_count), self.record_bytes].map(|bytes| bytes * self.shard_count)
     }

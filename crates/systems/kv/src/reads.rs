@@ -1,8 +1,8 @@
-//! [`Reads`]: what clients of one-sided systems READ; [`TableKind`]: what was computed for the tables they READ.
+//! [`Reads`]: counts of the READs of one-sided clients; [`TableKind`]: the number of READs computed for each table.
 
 use serde::{Deserialize, Serialize};
 
-/// What clients READ in a run.
+/// Counts of the READs of clients in a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reads {
     /// GETs that found their value.
@@ -11,14 +11,14 @@ pub struct Reads {
     pub probes: u64,
     /// READs of records.
     pub records: u64,
-    /// Messages that asked the server what a key has.
+    /// GETs that asked the server by a message.
     pub asked: u64,
-    /// READs that brought something torn, and were made again.
+    /// READs that returned torn data and were repeated.
     pub torn: u64,
 }
 
 impl Reads {
-    /// Adds another client's.
+    /// Adds the counts of another client.
     pub fn add(&mut self, other: &Reads) {
         self.hits += other.hits;
         self.probes += other.probes;
@@ -27,7 +27,7 @@ impl Reads {
         self.torn += other.torn;
     }
 
-    /// What has come since `earlier`.
+    /// Counts since `earlier`.
     pub fn since(&self, earlier: &Reads) -> Reads {
         Reads {
             hits: self.hits - earlier.hits,
@@ -39,18 +39,18 @@ impl Reads {
     }
 }
 
-/// Which table it is: what a GET of it should READ.
+/// Kind of a table, which determines how many READs a GET should take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
-    /// 3-1 cuckoo hashing: a READ of an entry for each place tried, and one of the record.
+    /// 3-1 cuckoo hashing: one READ per entry probed, one of the record.
     Cuckoo,
-    /// Hopscotch hashing, neighbourhoods of 6: one READ of the neighbourhood, one more for who overflowed; and one of
-    /// the record, where values are beside the table.
+    /// Hopscotch hashing with neighbourhoods of 6 slots: one READ of the neighbourhood, one more for a key in
+    /// overflow; and one of the record, if values are outside the table.
     Hopscotch,
 }
 
-/// Computed for tables filled once, nothing deleted: load and READs of the table for a GET that hits.
+/// Computed for tables filled once without deletions: (load, READs of the table per GET that hits).
 const CUCKOO: [(f64, f64); 4] = [(0.0, 1.0), (0.5, 1.32), (0.75, 1.56), (0.9, 1.80)];
 const HOPSCOTCH: [(f64, f64); 5] = [
     (0.0, 1.0),
@@ -60,11 +60,12 @@ const HOPSCOTCH: [(f64, f64); 5] = [
     (0.9, 1.043),
 ];
 
-/// At a load of 0.75 whose every operation is a DELETE or a new key, with the scrubber.
+/// READs of the table per hit at a load of 0.75, when every operation is a DELETE or inserts a new key, with the
+/// scrubber.
 const CUCKOO_SCRUBBED: f64 = 1.65;
 
 impl TableKind {
-    /// READs of the table that a GET takes at `load`, interpolated between what was computed.
+    /// Expected READs of the table per GET that hits, at `load` (0 to 1), interpolated between computed values.
     pub fn probes_at(self, load: f64) -> f64 {
         let points: &[(f64, f64)] = match self {
             TableKind::Cuckoo => &CUCKOO,
@@ -79,11 +80,13 @@ impl TableKind {
         points.last().map_or(1.0, |(_, most)| *most)
     }
 
-    /// The same where keys come and go at a constant `load`; `None`: nothing was computed for it.
+    /// Expected READs of the table per GET that hits, when keys are inserted and deleted at a constant `load` (0 to
+    /// 1); `None` for a load that was not computed.
     ///
-    /// Entries of a cuckoo table stay at their later places when an earlier one becomes free, and would drift to 1.88 READs at
-    /// three quarters; the server's scrubber moves them back, and 1.65 is what it has to keep to. A slot of a hopscotch table that
-    /// becomes free calls a key back from overflow: the table is as if just filled.
+    /// Keys in a cuckoo table stay in their later entries when an earlier one becomes free. Without a countermeasure
+    /// the mean would rise to 1.88 READs at a load of 0.75; the server's scrubber moves keys back and must keep it at
+    /// 1.65. In a hopscotch table a slot that becomes free takes a key back from overflow, so the table is like a
+    /// newly filled one.
     pub fn probes_under_churn(self, load: f64) -> Option<f64> {
         match self {
             TableKind::Cuckoo => ((load - 0.75).abs() < 0.005).then_some(CUCKOO_SCRUBBED),

@@ -1,5 +1,5 @@
-//! [`ShardedSystem`]: a system whose services are equal shards, for callers that run shards and clients as actors of
-//! their own: simulations, mostly.
+//! [`ShardedSystem`]: a system whose services consist of equal shards, for callers that run shards and clients as
+//! their own actors, such as simulations.
 
 use crate::{ConnectOptions, Shard, ShardPlan, System, TableShape};
 use drover_rt::control::Dial;
@@ -7,13 +7,13 @@ use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose services are equal shards: no threads are needed to run it. Test beds, simulated clusters and campaigns
-/// need to know no more of a system than this.
+/// A system whose services consist of equal shards; they run without threads. Test beds, simulated clusters and campaigns
+/// need no more of a system than this.
 pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// One shard of a service.
     type Shard<P: Provider>: Shard<P>;
-    /// A way in which its clients can be told to be wrong: tests that search for wrong answers prove with it that they
-    /// would find some.
+    /// A deliberate mistake of a client. A test that searches for wrong answers plants one, to prove that it would
+    /// find them.
     type Mistake: Copy + Debug + Send + Sync + 'static;
 
     /// Mistakes that campaigns must find.
@@ -22,13 +22,13 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// Whether tables grow while they are served, up to [`entry_count_max`](ShardPlan::entry_count_max).
     const TABLES_GROW: bool;
 
-    /// Tables that its services can have, each with what figures call the system then. The first is the usual one.
+    /// Tables that its services can have, each with the name of the curve in figures. The first is the usual one.
     const TABLES: &'static [(&'static str, TableShape)];
 
-    /// About the memory that the record of such an item takes, bytes: for who has to give a shard enough for so many.
+    /// Approximate bytes of memory that the record of an item takes, for callers that size a shard for a number of items.
     fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// What [`ServiceClient::open`](crate::ServiceClient::open) makes, but wrong in the way of `mistake`.
+    /// As [`ServiceClient::open`](crate::ServiceClient::open), but the client makes `mistake`.
     fn open_mistaken<P: Provider>(
         ctx: Rc<P::Context>,
         dials: Vec<Dial>,
@@ -40,21 +40,21 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
 /// A mistake that a campaign of simulations must find.
 #[derive(Debug)]
 pub struct Planted<M> {
-    /// As it is typed.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What is wrong then.
+    /// What the mistake is.
     pub about: &'static str,
-    /// The scenario in which it is searched for.
+    /// The scenario that must find it.
     pub scenario: &'static str,
-    /// How it is made.
+    /// The mistake.
     pub mistake: M,
 }
 
-/// Something to do with a system of shards, whichever it is.
+/// A job that is generic over systems of shards.
 pub trait ShardedJob {
-    /// What comes of it.
+    /// Result of the job.
     type Answer;
 
-    /// Does it with system `S`.
+    /// Runs the job with system `S`.
     fn run<S: ShardedSystem>(self) -> Self::Answer;
 }

@@ -1,7 +1,7 @@
-//! [`System`]: a key-value system as commands, benchmarks, simulations and tests see it. The table of all systems
-//! is crate `systems`; a row of it is a type that implements this.
+//! [`System`]: the interface of a key-value system for commands, benchmarks, simulations and tests. The table of all
+//! systems is crate `systems`; each of its rows is a type that implements this trait.
 
-use crate::{Counter, ServiceClient, ShardedJob, TableKind};
+use crate::{Counter, ServiceClient, ShardedJob, StartError, TableKind};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_rt::control::ControlListener;
@@ -10,40 +10,40 @@ use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// What is known of a system without running it.
+/// Static properties of a system.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// As `--system` has it, and as its services announce themselves.
+    /// Name for `--system`, and in the [`ServiceInfo`](crate::ServiceInfo) of its services.
     pub name: &'static str,
     /// One line for `--help`.
     pub about: &'static str,
-    /// What it needs of a fabric, in words.
+    /// What the system requires of a fabric, in words.
     pub needs: &'static str,
-    /// Whether a fabric has that.
+    /// Whether a fabric with these capabilities meets the requirements.
     pub fits: fn(&Caps) -> bool,
-    /// The table that its clients READ; `None`: they READ nothing.
+    /// The table that clients READ; `None`: clients issue no READs.
     pub table: Option<TableKind>,
-    /// How its clients connect.
+    /// How clients connect.
     pub channels: Channels,
-    /// What its services offer beside native clients.
+    /// What services offer in addition to native clients.
     pub offers: Offers,
-    /// What a service counts, in the order of [`Service::counters`].
+    /// The service's counters, in the order of [`Service::counters`].
     pub counters: &'static [Counter],
 }
 
-/// What services of a system offer beside native clients.
+/// What services of a system offer in addition to native clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
     /// memcached's protocol over sockets.
     pub memcached: bool,
-    /// Request slots that an operator can share out.
+    /// Request slots, whose number an operator can set.
     pub request_slots: bool,
-    /// A memory file, so that items outlive the process; if not, why.
+    /// A memory file, so that items outlive the process; the error says why there is none.
     pub memory_file: Result<(), &'static str>,
 }
 
 impl Offers {
-    /// Native clients only, and no memory file for the reason given.
+    /// Native clients only. `no_memory_file` is the reason for having no memory file.
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
             memcached: false,
@@ -53,7 +53,7 @@ impl Offers {
     }
 }
 
-/// How many control channels a client opens.
+/// Number of control channels that a client opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channels {
     /// One to the service.
@@ -62,95 +62,96 @@ pub enum Channels {
     PerShard,
 }
 
-/// What a service is for, from which a system computes the sizes of its parts.
+/// Size requirements of a service, from which a system computes its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Shards (partitions), each with a core.
+    /// Number of shards (partitions); each has its own core.
     pub shard_count: usize,
-    /// Of the whole service.
+    /// Capacity of the whole service.
     pub capacity: Capacity,
     /// Longest value, bytes.
     pub value_bytes_max: usize,
-    /// Operations that a client has under way at each shard.
+    /// Maximum number of operations that a client has in flight per shard.
     pub window: usize,
 }
 
-/// How large a service is to be.
+/// Capacity of a service.
 #[derive(Clone, Copy, Debug)]
 pub enum Capacity {
-    /// Bytes for items and the tables that find them.
+    /// Memory for items and for the tables that index them.
     Memory {
-        /// In all.
+        /// Bytes in total.
         bytes: usize,
     },
-    /// Space for so many items.
+    /// Space for a number of items.
     Items {
-        /// In all.
+        /// Number of items in total.
         count: u64,
-        /// Of each key.
+        /// Length of each key, bytes.
         key_bytes: usize,
     },
 }
 
-/// What an operator decides of a service, whatever its sizes.
+/// An operator's decisions that do not depend on the sizes of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Forgets old items instead of refusing new ones.
+    /// Evict old items when the memory is full, instead of refusing new ones.
     pub evicts: bool,
-    /// Most clients.
+    /// Maximum number of clients.
     pub clients_max: usize,
-    /// Large pages, or nothing.
+    /// Require huge pages; fail without them.
     pub large_pages: bool,
-    /// What a core with nothing to do does.
+    /// Behaviour of an idle core.
     pub idle: Idle,
 }
 
-/// Runs first in the thread of each core of a service, with its number: for pinning.
+/// Hook that runs first in the thread of each core of a service, for pinning. Its argument is the index of the core
+/// within the service.
 pub type OnCore = Box<dyn Fn(usize) + Send + Sync>;
 
 /// A key-value system: one row of the table of systems.
 pub trait System: Send + Sync + 'static {
-    /// What is known without running it.
+    /// Static properties of the system.
     const FACTS: Facts;
-    /// The sizes of a service's parts.
+    /// Sizes of a service's parts.
     type Plan: Clone + Debug + Send + Sync + 'static;
     /// A client of a service.
     type Client<P: Provider>: ServiceClient<P>;
 
-    /// A service of these sizes.
+    /// Computes a plan for a service of these sizes.
     ///
     /// # Errors
-    /// Why there can be none, for people.
+    /// The sizes are impossible; the text is for people.
     fn plan(sizes: &Sizes) -> Result<Self::Plan, String>;
 
-    /// Puts an operator's decisions into a plan.
+    /// Applies an operator's policy to a plan.
     fn set_policy(plan: &mut Self::Plan, policy: &Policy);
 
-    /// The longest item that fits into a service of this plan, and the longest that it accepts, both in bytes.
+    /// The longest item that fits into a service of this plan, and the limit on accepted items, both in bytes.
     fn item_bytes_max(plan: &mut Self::Plan) -> (usize, &mut usize);
 
     /// Bytes of tables and of items that requests touch, all shards together.
     fn footprint(plan: &Self::Plan) -> [usize; 2];
 
-    /// Entries of all tables at the start.
+    /// Number of entries of all tables at the start.
     fn entry_count(plan: &Self::Plan) -> usize;
 
-    /// What was planned, a line each, for the log.
+    /// Describes the plan in lines for the log.
     fn describe(plan: &Self::Plan) -> Vec<String>;
 
-    /// Starts a service that lets clients in at `listeners`.
+    /// Starts a service that accepts clients at `listeners`.
     ///
     /// # Errors
-    /// Why it could not be started, for people.
+    /// Why it could not be started.
     fn start<P: Provider<Cpu = NativeCpu>>(
         device: &P::Device,
         plan: &Self::Plan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String>;
+    ) -> Result<Box<dyn Service>, StartError>;
 
-    /// Does `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and gives it back if it is not.
-    /// A system of shards overrides it by `Ok(job.run::<Self>())`: nothing else tells a table that it is one.
+    /// Runs `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
+    /// A system of shards overrides this method by `Ok(job.run::<Self>())`; that is how a table learns of it.
     fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
         Err(job)
     }
@@ -158,44 +159,45 @@ pub trait System: Send + Sync + 'static {
 
 /// A service that runs in threads of this process. Stops when dropped.
 pub trait Service: Send + Sync {
-    /// Becomes readable when a thread of it has ended by itself.
+    /// Becomes readable when a thread of the service ends without [`stop`](Service::stop).
     fn ended(&self) -> BorrowedFd<'_>;
 
-    /// Why it has ended by itself.
+    /// Why a thread of the service ended.
     fn why(&self) -> String;
 
-    /// Values of the system's [counters](Facts::counters), shard by shard. Waits for each answer, at most `patience`.
+    /// Values of the system's [counters](Facts::counters), per shard. Waits for each shard's answer, at most
+    /// `patience`.
     ///
     /// # Errors
-    /// Which shards do not answer.
+    /// The shards that do not answer.
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String>;
 
-    /// Ends all threads. Clients find their channels closed.
+    /// Ends all threads. The clients' channels are closed.
     fn stop(self: Box<Self>);
 }
 
-/// Something to do with a system, whichever it is: what a table of systems calls with the row that was chosen.
+/// A job that is generic over systems; the table of systems runs it with the selected system.
 pub trait SystemJob {
-    /// What comes of it.
+    /// Result of the job.
     type Answer;
 
-    /// Does it with system `S`.
+    /// Runs the job with system `S`.
     fn run<S: System>(self) -> Self::Answer;
 }
 
-/// A table of systems: what `systems!` of crate `systems` makes. What serves, measures or simulates the systems of a table
-/// takes the table as its parameter, so a test can have one of its own.
+/// A table of systems, as the macro `systems!` of crate `systems` defines it. Code that serves, measures or simulates the
+/// systems of a table takes the table as a type parameter, so a test can bring its own.
 pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
-    /// All rows, in the order of the table. The first is what commands take unless they are told another one.
+    /// All systems, in the order of the table. The first is the default of commands.
     const ALL: &'static [Self];
 
-    /// What is known of a system without running it.
+    /// Static properties of the system.
     fn facts(self) -> &'static Facts;
 
-    /// Does `job` with it.
+    /// Runs `job` with the system.
     fn run<J: SystemJob>(self, job: J) -> J::Answer;
 
-    /// Does `job` with it if it is a [`ShardedSystem`](crate::ShardedSystem), and gives the job back if it is not.
+    /// Runs `job` with the system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
     fn sharded<J: ShardedJob>(self, job: J) -> Result<J::Answer, J> {
         self.run(IfSharded(job))
     }
@@ -208,10 +210,10 @@ pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
             .find(|system| system.facts().name == name)
     }
 
-    /// Names of all systems, with `between` between them.
-    fn names(between: &str) -> String {
+    /// Names of all systems, separated by `separator`.
+    fn names(separator: &str) -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|system| system.facts().name).collect();
-        names.join(between)
+        names.join(separator)
     }
 }
 

@@ -1,4 +1,5 @@
-//! What both ends of a control channel say, whatever the system. The rest, `Welcome` and `Attach`, is each system's own.
+//! Messages of the control channel that all one-sided systems share. Each system defines its own `Welcome` and
+//! `Attach`.
 //!
 //! ```text
 //! client: Hello ----------------------->
@@ -8,29 +9,22 @@
 //! ```
 
 use drover_base::HashSeed;
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind, refusal};
+use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use std::fmt::Debug;
-
-/// Code of a refusal: this server is not the shard that the client took it for.
-pub const WRONG_SHARD: u16 = refusal::APPLICATION;
-
-/// Code of a refusal: another version.
-pub const WRONG_VERSION: u16 = WRONG_SHARD + 1;
-
-/// Code of a refusal: the server lacks memory or queues.
-pub const NO_RESOURCES: u16 = WRONG_SHARD + 2;
 
 /// What clients of one system say in their [`Hello`] and others do not.
 pub trait ClientParams: Clone + Debug {
-    /// As it travels.
+    /// Appends the parameters to `to`.
     fn encode(&self, to: &mut Writer);
 
+    /// Reads the parameters from `from`.
+    ///
     /// # Errors
-    /// If it is none.
+    /// The bytes are malformed.
     fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
-/// None.
+/// No parameters.
 impl ClientParams for () {
     fn encode(&self, _: &mut Writer) {}
 
@@ -39,20 +33,21 @@ impl ClientParams for () {
     }
 }
 
-/// A client's first word.
+/// A client's first message.
 #[derive(Clone, Debug)]
 pub struct Hello<W = ()> {
-    /// Of the system's messages and layouts.
+    /// Version of the system's messages and layouts.
     pub version: u16,
-    /// Operations under way at a time.
+    /// Maximum number of operations in flight.
     pub slots: u16,
-    /// Which shard the client takes the server for.
+    /// Index of the shard that the client wants to reach.
     pub shard: u16,
-    /// Of how many. A client with another list would look for keys in the wrong place, and find none.
+    /// Number of shards in the client's list. With a different list, the client would look for keys in the wrong shard
+    /// and not find them.
     pub shard_count: u16,
-    /// Its last session, which is over; 0 = none.
+    /// Id of the client's previous session, which has ended; 0 = none.
     pub previous: u64,
-    /// What is the system's own.
+    /// The system's own parameters.
     pub wishes: W,
 }
 
@@ -80,16 +75,16 @@ impl<W: ClientParams> Message for Hello<W> {
     }
 }
 
-/// What a server tells every client, the first words of its `Welcome`.
+/// Parameters that every server sends, at the start of its `Welcome`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerParams {
-    /// The new session.
+    /// Id of the new session.
     pub session: u64,
-    /// Keys the hash.
+    /// First half of the hash seed.
     pub hash_k0: u64,
-    /// Keys the hash.
+    /// Second half of the hash seed.
     pub hash_k1: u64,
-    /// Longest item, as the system counts its bytes.
+    /// Longest item, bytes, counted as the system does.
     pub item_bytes_max: u32,
     /// Longest request, bytes.
     pub message_bytes: u32,
@@ -98,12 +93,12 @@ pub struct ServerParams {
 }
 
 impl ServerParams {
-    /// What keys the hash.
+    /// The hash seed.
     pub fn hash_seed(&self) -> HashSeed {
         HashSeed::new(self.hash_k0, self.hash_k1)
     }
 
-    /// As it travels.
+    /// Appends the parameters to `to`.
     pub fn encode(&self, to: &mut Writer) {
         to.u64(self.session).u64(self.hash_k0).u64(self.hash_k1);
         to.u32(self.item_bytes_max)
@@ -111,8 +106,10 @@ impl ServerParams {
             .u32(self.now_s);
     }
 
+    /// Reads the parameters from `from`.
+    ///
     /// # Errors
-    /// If there are not as many bytes.
+    /// There are too few bytes.
     pub fn decode(from: &mut Reader<'_>) -> Result<ServerParams, DecodeError> {
         Ok(ServerParams {
             session: from.u64()?,

@@ -1,20 +1,20 @@
-//! What key-value systems have in common whose GETs are READs that pass the server by.
+//! Common parts of key-value systems whose GETs are READs that do not involve the server's processor.
 //!
 //! ```text
 //! client of all shards                               one server = one shard, an actor
-//!   Operations: links, places, order, deadlines             Server: control channels, who is let in, who has gone
-//!   Reader: a system's own half  ---READs------------> memory that the ShardLogic wrote
-//!     what is read next, where replies are ---------->  ShardLogic: a system's own half: table, records, answers
+//!   Operations: links, places, order, deadlines             Server: control channels, admission and loss of clients
+//!   Reader: the system's part    ---READs------------> memory that the ShardLogic wrote
+//!     which READ is next, replies    ---------------->  ShardLogic: the system's part: table, records, answers
 //! ```
-//! It is not a system: it knows no table, no record and no reply, and no way by which a request gets to the server.
+//! It is not a system: it does not define tables, records, replies, or the transport of requests.
 //!
 //! - [`Server`] is one shard and its clients; a system supplies its [`ShardLogic`].
-//! - [`Client`] is a [`KvClient`](drover_kv::KvClient) of all shards of a service; a system supplies its [`Reader`], and the
-//!   [`Session`] it has with each shard.
-//! - [`Request`] is what is asked of a server, [`Status`] what it says to that, [`Hello`] and [`ServerParams`] what both ends say first; [`ConnResources`]:
-//!   what sessions consist of.
+//! - [`Client`] is a [`KvClient`](drover_kv::KvClient) of all shards of a service; a system supplies its [`Reader`],
+//!   and its [`Session`] with each shard.
+//! - [`Request`] is a request to a server, [`Status`] the server's result, [`Hello`] and [`ServerParams`] the first
+//!   messages of the two ends; [`ConnResources`]: resources that every session has.
 //!
-//! A request, as both systems send it:
+//! A request, in the format that both systems use:
 //! ```
 //! use drover_one_sided::{Request, RequestKind};
 //! let request = Request {
@@ -24,7 +24,7 @@
 //! assert_eq!(Request::decode(&message), Some((request, &b"key"[..], &b"value"[..])));
 //! ```
 //!
-//! Sources: `[Pilaf]`, `[FaRM]`; that they have this in common is *our choice*.
+//! Sources: `[Pilaf]`, `[FaRM]`; to share these parts is *our choice*.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -39,8 +39,8 @@ pub use client::{
     Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
-pub use control::{ClientParams, Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
-pub use error::{PeerError, SetupError, StartError};
+pub use control::{ClientParams, Hello, Ready, ServerParams};
+pub use error::PeerError;
 pub use queues::{Depths, Queues, WHICH};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
 pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};

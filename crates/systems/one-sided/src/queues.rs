@@ -1,42 +1,42 @@
-//! [`Queues`]: a queue pair with a completion queue of its own, and what is staged for it.
+//! [`Queues`]: a queue pair with its own completion queue, and the requests staged for it.
 
 use drover_verbs::{
     CompletionQueue, Context, CreateError, PIECES_MAX, Pieces, PostError, Provider, QpKind, QpOptions,
     QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
-/// A request's name says what it was for in its upper half, and which one of those it is in its lower.
+/// Mask of a work request id: the lower half is an index, the upper half tells what the request was for.
 pub const WHICH: u64 = (1 << 32) - 1;
 
-/// How much may be under way.
+/// Maximum numbers of requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Depths {
-    /// Requests, those of long values but for the last of each not counted.
+    /// Requests. Of a long value, which moves in pieces, only the last piece counts.
     pub sends: usize,
     /// RECVs.
     pub recvs: usize,
     /// Transfers of long values, which move in pieces.
     pub longs: usize,
-    /// Longest of those, bytes.
+    /// Longest of these values, bytes.
     pub long_bytes_max: usize,
 }
 
 /// One end of an RC connection, at a client or a server.
 pub struct Queues<P: Provider> {
-    /// Gone to error when this is dropped.
+    /// Moved to the error state when this is dropped.
     pub qp: P::Qp,
     cq: P::Cq,
-    /// How READs and WRITEs of long values are cut.
+    /// How READs and WRITEs of long values are divided into pieces.
     pub pieces: Pieces,
     list: SendList,
     recvs: RecvList,
 }
 
 impl<P: Provider> Queues<P> {
-    /// For as much as `depths` say.
+    /// Creates queues of the given depths.
     ///
     /// # Errors
-    /// What the device says.
+    /// The device's error.
     pub fn new(ctx: &P::Context, depths: Depths) -> Result<Queues<P>, CreateError> {
         let send_depth = depths.sends + depths.longs * PIECES_MAX;
         let cq = ctx.create_cq(send_depth + depths.recvs.max(1))?;
@@ -54,7 +54,7 @@ impl<P: Provider> Queues<P> {
         })
     }
 
-    /// What has completed.
+    /// Polls completions into `wcs`; returns their number.
     #[inline]
     pub fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize {
         self.cq.poll(cpu, wcs)
@@ -76,7 +76,7 @@ impl<P: Provider> Queues<P> {
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
-    /// Stages a request as it is.
+    /// Stages a request without dividing it.
     #[inline]
     pub fn push(&mut self, wr: SendWr) {
         self.list.push(wr);
@@ -88,10 +88,11 @@ impl<P: Provider> Queues<P> {
         self.recvs.push(RecvWr { wr_id, sge });
     }
 
-    /// Posts what is staged. RECVs go first: who is answered finds one for what it sends next.
+    /// Posts all staged requests. RECVs are posted first, so that a peer that receives a reply finds a RECV for its
+    /// next message.
     ///
     /// # Errors
-    /// The queue pair is of no more use.
+    /// The queue pair has failed.
     pub fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
         if !self.recvs.wrs().is_empty() {
             self.qp.post_recv(cpu, &self.recvs)?;

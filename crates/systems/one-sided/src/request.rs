@@ -1,56 +1,56 @@
-//! [`Request`]: what a client asks of a server, however it gets there. Little-endian.
+//! [`Request`]: a client's request to a server, independent of its transport. Little-endian.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 1 | kind | [`RequestKind`] |
 //! | 1 | 1 | | 0 |
-//! | 2 | 2 | slot | whose the reply is: the place of the operation |
+//! | 2 | 2 | slot | the operation's place; the reply carries it |
 //! | 4 | 2 | key length | bytes |
 //! | 6 | 2 | | 0 |
 //! | 8 | 4 | value length | bytes; `Get`: space at the value offset, 0 = none |
 //! | 12 | 4 | time to live | seconds; 0 = for ever |
-//! | 16 | 8 | sequence | comes back in the reply |
-//! | 24 | 8 | value offset | `PutLarge`, `Get`: where in the client's memory of values |
-//! | 32 | | key, value | the value only of `Put` |
+//! | 16 | 8 | sequence | the reply carries the same number |
+//! | 24 | 8 | value offset | `PutLarge`, `Get`: offset in the client's memory for long values |
+//! | 32 | | key, value | the value only for `Put` |
 
 /// Bytes of a request before its key.
 pub const REQUEST_HEADER_BYTES: usize = 32;
 
-/// What a request asks for.
+/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RequestKind {
-    /// Store the value behind the key.
+    /// Store the value that follows the key.
     Put = 1,
-    /// Store the value that lies in the client's memory.
+    /// Store a value from the client's memory, which the server READs.
     PutLarge = 2,
     /// Remove the key.
     Delete = 3,
-    /// Say what the key has: asked to confirm a miss, and by who cannot get hold of it.
+    /// Return the value: sent to confirm a miss, and by a reader whose READs stay torn.
     Get = 4,
 }
 
 /// A request's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What for.
+    /// Kind of the request.
     pub kind: RequestKind,
-    /// Of the reply.
+    /// The operation's place, to which the reply belongs.
     pub slot: u16,
-    /// Bytes.
+    /// Length of the key, bytes.
     pub key_bytes: usize,
-    /// Bytes.
+    /// Length of the value, bytes; `Get`: space for it at the value offset, 0 = none.
     pub value_bytes: usize,
-    /// Seconds; 0 = for ever.
+    /// Time to live, seconds; 0 = for ever.
     pub ttl_s: u32,
-    /// Comes back.
+    /// Sequence number, returned in the reply.
     pub sequence: u64,
-    /// In the client's memory.
+    /// Offset of the value in the client's memory for long values.
     pub value_offset: u64,
 }
 
 impl Request {
-    /// As it travels.
+    /// Encodes the header as it is sent.
     pub fn encode(&self) -> [u8; REQUEST_HEADER_BYTES] {
         let mut bytes = [0; REQUEST_HEADER_BYTES];
         bytes[0] = self.kind as u8;
@@ -63,7 +63,7 @@ impl Request {
         bytes
     }
 
-    /// The request in `message` with its key and value; `None`: it contradicts itself.
+    /// Decodes `message` into header, key and value; `None` if its lengths are inconsistent.
     pub fn decode(message: &[u8]) -> Option<(Request, &[u8], &[u8])> {
         let (bytes, rest) = message.split_first_chunk::<REQUEST_HEADER_BYTES>()?;
         let u32_at = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));

@@ -1,8 +1,8 @@
-//! [`Status`]: what a server says to a [`Request`](crate::Request), the first word of a reply, whatever else that has.
+//! [`Status`]: a server's result for a [`Request`](crate::Request), in every reply.
 
 use drover_kv::{OpKind, Outcome, Refusal};
 
-/// What came of a request. A system whose servers do not say one of these takes it for a refusal.
+/// Result of a request. A client treats a status that its system does not use as a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
@@ -10,21 +10,21 @@ pub enum Status {
     Stored = 1,
     /// DELETE: done.
     Deleted = 2,
-    /// GET, DELETE: no such key.
+    /// GET, DELETE: the key does not exist.
     NotFound = 3,
     /// GET: the value is in the reply.
     Value = 4,
-    /// GET: READ the record that the reply names.
+    /// GET: the client must READ the record that the reply names.
     Location = 5,
-    /// GET: the value is where the client wanted it.
+    /// GET: the server has WRITTEN the value to the client's memory.
     Written = 6,
-    /// GET: the value is longer than the reply and the space.
+    /// GET: the value is too long for the reply and for the client's space.
     Long = 7,
-    /// No space.
+    /// There is no space (store mode).
     Full = 8,
-    /// The item would be longer than the server allows.
+    /// The item exceeds the server's item limit.
     TooLarge = 9,
-    /// The request contradicts itself.
+    /// The request is inconsistent.
     BadRequest = 10,
 }
 
@@ -42,12 +42,13 @@ impl Status {
         Status::BadRequest,
     ];
 
-    /// What `byte` stands for, if for anything.
+    /// The status with code `byte`, if there is one.
     pub fn decode(byte: u8) -> Option<Status> {
         Status::ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
-    /// What it means to an operation of `kind`; `None`: a GET for which the rest of the reply counts.
+    /// The outcome for an operation of `kind`; `None` for a GET that succeeds, whose outcome depends on the rest of
+    /// the reply.
     pub fn outcome(self, kind: OpKind) -> Option<Outcome<'static>> {
         Some(match (self, kind) {
             (Status::Stored, OpKind::Put) => Outcome::Stored,

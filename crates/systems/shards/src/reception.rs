@@ -1,4 +1,4 @@
-//! [`Reception`]: who comes in at the one address of a service is asked which shard it wants, and passed on.
+//! [`Reception`]: asks each client that connects to the service's address for its shard, and passes the channel on.
 
 use crate::threads::Mail;
 use drover_base::Ns;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Shards that have not answered a question by then are not waited for.
+/// Time after which a query stops waiting for shards that have not answered.
 const PATIENCE: Ns = Ns::from_s(5);
 
-/// A shard's thread as others see it.
+/// Handle to a shard's thread, for other threads.
 pub(super) struct Door {
     pub(super) mailer: Mailer<Mail>,
-    /// Clients that the shard has.
+    /// Number of the shard's clients.
     pub(super) clients: Arc<AtomicUsize>,
 }
 
@@ -27,26 +27,26 @@ pub(super) struct Reception {
     facts: &'static Facts,
     doors: Arc<[Door]>,
     clients_max: usize,
-    /// Ends the control thread's wait when a shard has answered.
+    /// Wakes the control thread when a shard has answered.
     bell: Option<Waker>,
     questions: Vec<Asked>,
 }
 
-/// A question that shards have not all answered yet.
+/// A statistics query that some shards have not answered yet.
 struct Asked {
     conn: ConnId,
     answers: Answers,
     until: Option<Ns>,
 }
 
-/// What shards answer.
+/// The shards' answers to a query.
 pub(super) struct Answers {
     receiver: Receiver<(usize, Vec<u64>)>,
     counters: Vec<Option<Vec<u64>>>,
 }
 
 impl Answers {
-    /// Asks all shards; `bell` is rung with each answer.
+    /// Sends the query to all shards; each answer wakes `bell`.
     pub(super) fn ask(doors: &[Door], bell: Option<&Waker>) -> Answers {
         let (sender, receiver) = channel();
         for (index, door) in doors.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Answers {
                 sender: sender.clone(),
                 bell: bell.cloned(),
             };
-            // A shard that is gone or whose queue is full does not answer: the caller gives up.
+            // A shard that has ended or whose queue is full does not answer: the caller's wait times out.
             let _ = door.mailer.send(Mail::StatsQuery(answer));
         }
         Answers {
@@ -64,7 +64,7 @@ impl Answers {
         }
     }
 
-    /// All answers, once they are there.
+    /// All answers; `None` if some are missing.
     pub(super) fn complete(&mut self) -> Option<Vec<Vec<u64>>> {
         for (index, counters) in self.receiver.try_iter() {
             self.counters[index] = Some(counters);
@@ -72,13 +72,13 @@ impl Answers {
         self.counters.iter().cloned().collect()
     }
 
-    /// Shards that have not answered.
+    /// Indices of the shards that have not answered.
     pub(super) fn missing(&self) -> Vec<usize> {
         let missing = |(index, counters): (usize, &Option<Vec<u64>>)| counters.is_none().then_some(index);
         self.counters.iter().enumerate().filter_map(missing).collect()
     }
 
-    /// Waits for the next one, at most so long; false: none came.
+    /// Waits for the next answer, at most `time`; false on timeout.
     pub(super) fn wait(&mut self, time: std::time::Duration) -> bool {
         let got = self.receiver.recv_timeout(time);
         let Ok((index, counters)) = got else { return false };
@@ -87,7 +87,7 @@ impl Answers {
     }
 }
 
-/// Where one shard's answer goes.
+/// Reply handle of one shard.
 pub(super) struct Reply {
     index: usize,
     sender: Sender<(usize, Vec<u64>)>,
@@ -95,7 +95,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Answers.
+    /// Sends the answer.
     pub(super) fn reply(self, counters: Vec<u64>) {
         // The caller may have stopped waiting.
         let _ = self.sender.send((self.index, counters));
@@ -129,7 +129,7 @@ impl Reception {
             );
             return peers.refuse(conn, refusal::BAD_MESSAGE, &text);
         };
-        // Relaxed: a limit, which two that come at the same time may both just pass.
+        // Relaxed: the limit is approximate; two clients that connect at the same time may both pass it.
         if door.clients.load(Ordering::Relaxed) >= self.clients_max {
             let text = format!("the server has {} clients, its limit (-c)", self.clients_max);
             return peers.refuse(conn, refusal::TOO_MANY_CONNECTIONS, &text);
@@ -169,7 +169,7 @@ impl ControlHandler for Reception {
         };
         if !known {
             let text = format!(
-                "this is a service of {}: a client must say which of its {} shards it wants",
+                "this is a service of {}: a client must first select one of its {} shards",
                 self.facts.name,
                 self.doors.len()
             );
@@ -182,7 +182,7 @@ impl ControlHandler for Reception {
         self.questions.retain_mut(|asked| {
             if let Some(counters) = asked.answers.complete() {
                 let text = stats_text(facts.name, facts.counters, &counters);
-                // It may have gone meanwhile.
+                // The client may have closed the channel.
                 let _ = peers.send_message(asked.conn, &Text { text });
                 return false;
             }

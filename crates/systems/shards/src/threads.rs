@@ -1,173 +1,128 @@
-//! [`Shards`]: every shard in a thread of its own, and one thread that lets clients in.
+//! [`Shards`]: a thread per shard, and one control thread that accepts clients.
 
+use crate::crew::{Crew, Hello, wait_for_all};
 use crate::reception::{Answers, Door, Reception, Reply};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
-use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan};
+use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan, StartError};
 use drover_mem::NativeCpu;
 use drover_rt::acceptor::{ControlServer, ServerOptions};
 use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Mailbox, RunLoop, StopFlag, mailbox};
 use drover_verbs::{Provider, Waker};
-use std::io::{PipeReader, PipeWriter, Write};
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Channels and questions that may wait for a shard to take them.
+/// Capacity of a shard's mailbox: channels and queries.
 const MAIL_MAX: usize = 256;
-/// Channels that have not said yet which shard they want, beyond those of clients.
+/// Connections that have not selected a shard yet, in addition to those of clients.
 const UNDECIDED_MAX: usize = 64;
 
-/// What a shard is told.
+/// A message to a shard's thread.
 pub(super) enum Mail {
     /// Serve the client at the other end.
     Adopt(ControlStream),
-    /// Say what you have done.
+    /// Report the counters.
     StatsQuery(Reply),
 }
 
-/// A service that runs. Stops when dropped.
+/// A running service. Stops when dropped.
 struct Shards {
     doors: Arc<[Door]>,
-    stoppers: Vec<Waker>,
-    threads: Vec<JoinHandle<()>>,
-    ended: PipeReader,
-    why: Arc<Mutex<Option<String>>>,
+    crew: Crew,
 }
 
-/// What a shard's thread says when it is ready.
+/// A shard's thread is ready; the handles to it.
 struct Ready {
     door: Door,
     stopper: Waker,
 }
 
-/// Starts `plan`'s shards of the system of `facts` on `device`, and lets clients in at `listeners`. `on_core` runs first in
-/// each shard's thread, with its number: for pinning.
+/// Starts the shards of `plan` on `device`, of the system described by `facts`, and accepts clients at `listeners`.
+/// `on_core` runs first in each shard's thread, with the shard's index, for pinning.
 ///
 /// # Errors
-/// Why it could not be started, for people.
+/// Why it could not be started.
 pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     device: &P::Device,
     facts: &'static Facts,
     plan: &ShardPlan,
     listeners: Vec<ControlListener>,
     on_core: OnCore,
-) -> Result<Box<dyn Service>, String> {
-    let shards = Shards::start::<P, S>(device, facts, plan, listeners, on_core)?;
-    Ok(Box::new(shards))
+) -> Result<Box<dyn Service>, StartError> {
+    let cpu = NativeCpu::new(0);
+    let seed = HashSeed::new(cpu.random(), cpu.random());
+    let on_core = Arc::new(on_core);
+    let mut crew = Crew::new()?;
+    let mut starting = Vec::new();
+    for index in 0..plan.shard_count {
+        let (device, plan, on_core) = (device.clone(), plan.clone(), on_core.clone());
+        let work = move |hello: &Hello<Ready>| {
+            on_core(index);
+            run::<P, S>(&device, &plan, index, seed, hello);
+            Ok(())
+        };
+        starting.push(crew.start(format!("drover-shard-{index}"), work));
+    }
+    let (ready, result) = wait_for_all(starting);
+    let mut doors = Vec::new();
+    for ready in ready {
+        crew.stop_by(ready.stopper);
+        doors.push(ready.door);
+    }
+    result.map_err(|(index, error)| StartError::Shard {
+        index,
+        error: Box::new(error),
+    })?;
+    let doors: Arc<[Door]> = doors.into();
+    // The control thread starts last and stops first, so that no client is accepted while shards stop.
+    receive(&mut crew, facts, plan, listeners, doors.clone())?;
+    Ok(Box::new(Shards { doors, crew }))
 }
 
-impl Shards {
-    fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
-        device: &P::Device,
-        facts: &'static Facts,
-        plan: &ShardPlan,
-        listeners: Vec<ControlListener>,
-        on_shard: OnCore,
-    ) -> Result<Shards, String> {
-        let cpu = NativeCpu::new(0);
-        let seed = HashSeed::new(cpu.random(), cpu.random());
-        let on_shard = Arc::new(on_shard);
-        let (ended, end) = std::io::pipe().map_err(|error| error.to_string())?;
-        let end = Arc::new(end);
-        let mut shards = Shards {
-            doors: Arc::from([]),
-            stoppers: Vec::new(),
-            threads: Vec::new(),
-            ended,
-            why: Arc::default(),
-        };
-        let mut starting = Vec::new();
-        for index in 0..plan.shard_count {
-            let (say, said) = channel();
-            let (device, plan, on_shard) = (device.clone(), plan.clone(), on_shard.clone());
-            let last_words = LastWords::new(&shards.why, &end, format!("shard {index}"));
-            let work = move || {
-                let mut last_words = last_words;
-                on_shard(index);
-                match run::<P, S>(&device, &plan, index, seed, &say) {
-                    Ok(()) => last_words.was_asked = true,
-                    Err(error) => drop(say.send(Err(error))),
-                }
-            };
-            shards.spawn(format!("drover-shard-{index}"), work)?;
-            starting.push(said);
-        }
-        let mut doors = Vec::new();
-        for (index, said) in starting.into_iter().enumerate() {
-            let ready = said.recv().unwrap_or_else(|_| Err("it ended at once".to_owned()));
-            let ready = ready.map_err(|error| format!("shard {index}: {error}"))?;
-            shards.stoppers.push(ready.stopper);
-            doors.push(ready.door);
-        }
-        shards.doors = doors.into();
-        shards.receive(
-            facts,
-            plan,
-            listeners,
-            LastWords::new(&shards.why, &end, "reception".into()),
-        )?;
-        Ok(shards)
-    }
-
-    fn receive(
-        &mut self,
-        facts: &'static Facts,
-        plan: &ShardPlan,
-        listeners: Vec<ControlListener>,
-        last_words: LastWords,
-    ) -> Result<(), String> {
-        let handler = Reception::new(facts, self.doors.clone(), plan.clients_max);
-        let options = ServerOptions {
-            connections_max: plan.clients_max + UNDECIDED_MAX,
-            ..ServerOptions::default()
-        };
-        let mut server = ControlServer::new(handler, options).map_err(|error| error.to_string())?;
-        let waker = server.waker();
-        server.handler().ring(waker.clone());
-        listeners.into_iter().for_each(|listener| server.listen(listener));
-        let stop = StopFlag::new();
-        let flag = stop.clone();
-        self.stoppers.push(Waker::new(move || {
-            flag.set();
-            waker.wake();
-        }));
-        self.spawn("drover-control".to_owned(), move || {
-            let mut last_words = last_words;
-            server.run(&NativeCpu::new(0), &stop);
-            last_words.was_asked = true;
-        })
-    }
-
-    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
-        let thread = Builder::new().name(name.clone()).spawn(work);
-        let thread = thread.map_err(|error| format!("thread {name}: {error}"))?;
-        self.threads.push(thread);
+/// Starts the control thread, which accepts clients.
+fn receive(
+    crew: &mut Crew,
+    facts: &'static Facts,
+    plan: &ShardPlan,
+    listeners: Vec<ControlListener>,
+    doors: Arc<[Door]>,
+) -> Result<(), StartError> {
+    let handler = Reception::new(facts, doors, plan.clients_max);
+    let options = ServerOptions {
+        connections_max: plan.clients_max + UNDECIDED_MAX,
+        ..ServerOptions::default()
+    };
+    let mut server = ControlServer::new(handler, options).map_err(|source| StartError::System {
+        what: "waiting for clients",
+        source,
+    })?;
+    let waker = server.waker();
+    server.handler().ring(waker.clone());
+    listeners.into_iter().for_each(|listener| server.listen(listener));
+    let stop = StopFlag::new();
+    let flag = stop.clone();
+    crew.stop_by(Waker::new(move || {
+        flag.set();
+        waker.wake();
+    }));
+    let starting = crew.start("drover-control".to_owned(), move |hello| {
+        hello.say(Ok(()));
+        server.run(&NativeCpu::new(0), &stop);
         Ok(())
-    }
-
-    fn shut_down(&mut self) {
-        // Nobody is let in any more before shards go.
-        self.stoppers.iter().rev().for_each(Waker::wake);
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so on its way.
-            let _ = thread.join();
-        }
-    }
+    });
+    starting.wait()
 }
 
 impl Service for Shards {
     fn ended(&self) -> BorrowedFd<'_> {
-        self.ended.as_fd()
+        self.crew.ended()
     }
 
     fn why(&self) -> String {
-        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        why.clone().unwrap_or_else(|| "it was asked to".to_owned())
+        self.crew.why().unwrap_or_else(|| "it was stopped".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
@@ -183,49 +138,11 @@ impl Service for Shards {
     }
 
     fn stop(mut self: Box<Self>) {
-        self.shut_down();
+        self.crew.stop();
     }
 }
 
-impl Drop for Shards {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-/// Tells when a thread ends that nobody asked to.
-struct LastWords {
-    why: Arc<Mutex<Option<String>>>,
-    end: Arc<PipeWriter>,
-    who: String,
-    was_asked: bool,
-}
-
-impl LastWords {
-    fn new(why: &Arc<Mutex<Option<String>>>, end: &Arc<PipeWriter>, who: String) -> LastWords {
-        LastWords {
-            why: why.clone(),
-            end: end.clone(),
-            who,
-            was_asked: false,
-        }
-    }
-}
-
-impl Drop for LastWords {
-    fn drop(&mut self) {
-        if self.was_asked {
-            return;
-        }
-        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        why.get_or_insert(format!("{} has ended", self.who));
-        drop(why);
-        // The reader may have gone.
-        let _ = (&*self.end).write(&[0]);
-    }
-}
-
-/// A shard and its mail.
+/// A shard and its mailbox.
 struct Resident<S> {
     shard: S,
     mail: Mailbox<Mail>,
@@ -234,7 +151,7 @@ struct Resident<S> {
 }
 
 impl<S> Resident<S> {
-    /// Takes what has come; whether something had.
+    /// Handles all mail; returns whether there was any.
     fn take_mail<P: Provider>(&mut self) -> bool
     where
         S: Shard<P>,
@@ -261,22 +178,28 @@ impl<P: Provider, S: Shard<P>> Actor<P::Cpu> for Post<P, S> {
         let count = self.0.shard.client_count();
         if count != self.0.client_count {
             self.0.client_count = count;
-            // Relaxed: a number for the reception to look at.
+            // Relaxed: the control thread needs only an approximate count.
             self.0.clients.store(count, Ordering::Relaxed);
         }
         if any { Progress::Busy } else { progress }
     }
 }
 
-/// A shard's thread, until it is asked to stop.
+/// Main function of a shard's thread; returns when the thread is asked to stop.
 fn run<P: Provider, S: Shard<P>>(
     device: &P::Device,
     plan: &ShardPlan,
     index: usize,
     seed: HashSeed,
-    say: &Sender<Result<Ready, String>>,
-) -> Result<(), String> {
-    let shard = S::open(device, plan, index, seed)?;
+    hello: &Hello<Ready>,
+) {
+    let shard = match S::open(device, plan, index, seed) {
+        Ok(shard) => shard,
+        Err(error) => {
+            hello.say(Err(error));
+            return;
+        }
+    };
     let ctx = shard.context();
     let (mailer, mail) = mailbox(MAIL_MAX, drover_verbs::Context::waker(&*ctx));
     let clients = Arc::new(AtomicUsize::new(0));
@@ -289,9 +212,9 @@ fn run<P: Provider, S: Shard<P>>(
         },
         stopper: run_loop.stopper(&stop),
     };
-    // The starter may have given up; then it has dropped the way to stop us, too.
-    if say.send(Ok(ready)).is_err() {
-        return Ok(());
+    // The starter may have given up; in that case it has also dropped the stopper.
+    if !hello.say(Ok(ready)) {
+        return;
     }
     let resident = Resident {
         shard,
@@ -300,5 +223,4 @@ fn run<P: Provider, S: Shard<P>>(
         client_count: 0,
     };
     run_loop.run(&mut [&mut Post::<P, S>(resident, PhantomData)], &stop);
-    Ok(())
 }

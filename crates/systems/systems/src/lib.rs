@@ -1,5 +1,5 @@
-//! The one table of key-value systems. Commands, benchmarks, simulations, suites and documents iterate over it, so a new
-//! system is its crate and one line here.
+//! The table of key-value systems. Commands, benchmarks, simulations, suites and documents iterate over it, so a new
+//! system needs its crate and one line here.
 //!
 //! ```
 //! use drover_systems::System;
@@ -9,8 +9,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-/// Makes a table: an enum with a variant for each row, and the one `match` from a variant to its type, which
-/// implements [`kv::System`](drover_kv::System). The enum is a [`SystemTable`](drover_kv::SystemTable).
+/// Defines a table of systems: an enum with a variant per row, and the only `match` from a variant to its type, which
+/// implements [`kv::System`](drover_kv::System). The enum implements [`SystemTable`](drover_kv::SystemTable).
 #[macro_export]
 macro_rules! systems {
     ($(#[$meta:meta])* $visibility:vis enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $Type:ty,)+ }) => {
@@ -21,17 +21,17 @@ macro_rules! systems {
         }
 
         impl $Name {
-            /// All there are, in the order of the table.
+            /// All systems, in the order of the table.
             pub const ALL: &'static [$Name] = &[$($Name::$Variant,)+];
 
-            /// What is known of it without running it.
+            /// Static properties of the system.
             pub fn facts(self) -> &'static $crate::kv::Facts {
                 match self {
                     $($Name::$Variant => const { &<$Type as $crate::kv::System>::FACTS },)+
                 }
             }
 
-            /// Does `job` with it.
+            /// Runs `job` with the system.
             pub fn run<J: $crate::kv::SystemJob>(self, job: J) -> J::Answer {
                 match self {
                     $($Name::$Variant => job.run::<$Type>(),)+
@@ -72,9 +72,9 @@ systems! {
     pub enum System {
         /// Requests by WRITE, replies by SEND, a worker per partition.
         Herd = drover_kv_herd::Herd,
-        /// GETs by READ of a cuckoo table and of records.
+        /// GETs by READs of a cuckoo table and of records.
         Pilaf = drover_kv_pilaf::Pilaf,
-        /// GETs by READ of a neighbourhood of a hopscotch table, in which short values are.
+        /// GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
         Farm = drover_kv_farm::Farm,
     }
 }

@@ -1,5 +1,5 @@
-//! [`Cluster`]: the shards of a service and its clients on simulated machines, which crash, restart and stall when they
-//! are told to.
+//! [`Cluster`]: the shards of a service and its clients on simulated machines; its methods crash, restart and stall
+//! machines.
 
 use super::faults::Whose;
 use super::options::Options;
@@ -22,10 +22,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where clients of a shard connect, if it is up.
+/// A shard's address for clients; open while the shard runs.
 #[derive(Clone, Default)]
 struct Door {
-    /// Relaxed: whatever belongs to a cluster stays on its thread.
+    /// Relaxed: a cluster and everything in it stay on one thread.
     open: Arc<AtomicBool>,
     listener: LocalListener,
 }
@@ -33,11 +33,13 @@ struct Door {
 impl Door {
     fn dial(&self) -> Dial {
         let door = self.clone();
-        Dial::new(move || match door.open.load(Ordering::Relaxed) {
-            true => Ok(door.listener.connect()),
-            false => Err(DialError::Refused {
-                addr: "a shard of the cluster".to_owned(),
-            }),
+        Dial::new("a simulated shard", move || {
+            match door.open.load(Ordering::Relaxed) {
+                true => Ok(door.listener.connect()),
+                false => Err(DialError::Refused {
+                    addr: "a shard of the cluster".to_owned(),
+                }),
+            }
         })
     }
 
@@ -63,12 +65,12 @@ impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
     }
 }
 
-/// A shard of which its core has a handle, too.
+/// A shard that both its core's actor and the cluster refer to.
 type SharedShard<S> = Rc<RefCell<<S as ShardedSystem>::Shard<Fabric>>>;
 
-/// Everybody. Handles go before the world.
+/// All shards and clients. Handles to actors are declared before the world, so that they are dropped first.
 pub struct Cluster<S: ShardedSystem> {
-    /// Those that are up.
+    /// The running shards.
     shards: Vec<Option<SharedShard<S>>>,
     seated: Vec<Seated<S::Client<Fabric>>>,
     record: Rc<RefCell<Record>>,
@@ -77,18 +79,18 @@ pub struct Cluster<S: ShardedSystem> {
     /// Machines that are down.
     down: BTreeSet<usize>,
     is_service_down: bool,
-    /// How often the service has begun: its hash has another seed each time.
+    /// Number of starts of the service: each start has another hash seed.
     generation: u64,
     options: Options,
     mistake: Option<S::Mistake>,
     next_id: u32,
-    /// Operations that crashed clients have not asked, by machine.
+    /// Numbers of operations that crashed clients had left to submit, per machine.
     owed: Vec<Vec<usize>>,
     world: World,
 }
 
 impl<S: ShardedSystem> Cluster<S> {
-    /// A cluster in which everybody begins to connect.
+    /// A cluster whose clients begin to connect.
     pub fn new(options: &Options, seed: u64, mistake: Option<S::Mistake>) -> Cluster<S> {
         let first_client = options.shard_machines();
         let machines = first_client + options.client_machines;
@@ -126,7 +128,7 @@ impl<S: ShardedSystem> Cluster<S> {
         device
     }
 
-    /// The shards that are on `machine`.
+    /// Indices of the shards on `machine`.
     fn shards_on(&self, machine: usize) -> std::ops::Range<usize> {
         match self.options.is_apart {
             true => machine..(machine + 1).min(self.shards.len()).max(machine),
@@ -135,7 +137,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// The shards of a machine begin, empty.
+    /// Starts the shards of a machine, empty.
     fn serve(&mut self, machine: usize) {
         let device = self.device(machine);
         let seed = HashSeed::new(self.options.messages.seed, self.generation);
@@ -154,7 +156,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// A client with `ops` operations to ask begins on `machine`, as soon as that is up.
+    /// Starts a client on `machine`, with `ops` operations to submit, as soon as the machine runs.
     pub fn seat(&mut self, machine: usize, ops: usize) {
         if self.down.contains(&machine) {
             return self.owed[machine].push(ops);
@@ -195,7 +197,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// It is gone, and everybody on its machines.
+    /// Crashes the machines of `whose` and everything on them.
     pub fn crash(&mut self, whose: Whose) {
         self.is_service_down |= whose == Whose::Service;
         for machine in self.machines_of(whose) {
@@ -222,7 +224,7 @@ impl<S: ShardedSystem> Cluster<S> {
         self.world.crash(machine);
     }
 
-    /// It is there again. A shard stays away as long as its whole service does.
+    /// Restarts the machines of `whose`. A shard does not restart while its whole service is down.
     pub fn restart(&mut self, whose: Whose) {
         match whose {
             Whose::Service => {
@@ -246,7 +248,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// A core of the machine does nothing for `time`.
+    /// Stops a core of the machine for `time`.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let here = self.seated.iter().filter(|seated| seated.machine == machine);
         let mut cores: Vec<(Core, Option<u32>)> = here
@@ -270,18 +272,18 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// From now on nothing goes wrong any more.
+    /// Stops the injection of faults.
     pub fn calm_down(&mut self) {
         self.devices.iter().for_each(|device| device.set_active(false));
         self.world.set_loss(0.0);
     }
 
-    /// What happened to messages.
+    /// Number of faults injected into messages.
     pub fn fault_counts(&self) -> FaultCounts {
         fault_counts(&self.devices)
     }
 
-    /// What clients and shards that are up have counted.
+    /// Counters of the running clients and shards, by name.
     pub fn counted(&self) -> Vec<(&'static str, u64)> {
         let (mut reads, mut torn) = (0, 0);
         for seated in &self.seated {
@@ -303,7 +305,7 @@ impl<S: ShardedSystem> Cluster<S> {
     }
 }
 
-/// Longest key that is asked for.
+/// Longest key of the load, bytes.
 const KEY_BYTES_MAX: usize = 60;
 
 impl<S: ShardedSystem> CalmCluster for Cluster<S> {
@@ -330,7 +332,7 @@ impl<S: ShardedSystem> CalmCluster for Cluster<S> {
         let error = |seated: &Seated<S::Client<Fabric>>| seated.asker.borrow_mut().client.take_error();
         let errors = self.seated.iter().filter_map(error);
         errors
-            .map(|failure| failure.error.to_string())
+            .map(|error| error.to_string())
             .chain(self.leaks())
             .collect()
     }

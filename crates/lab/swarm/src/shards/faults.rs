@@ -1,4 +1,4 @@
-//! [`plan`]: everything that happens to machines and cores of a service of shards, drawn from the seed.
+//! [`plan`]: draws all faults of machines and cores of a service of shards from the seed.
 
 use super::kind::TIMERS;
 use super::options::Options;
@@ -7,31 +7,31 @@ use drover_base::Ns;
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Stream};
 use std::fmt;
 
-/// Who something happens to.
+/// What a fault affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// All shards.
     Service,
-    /// One of them.
+    /// One shard.
     Shard(usize),
-    /// A machine of clients.
+    /// A machine with clients, by index.
     Clients(usize),
 }
 
-/// Something that happens.
+/// A fault, or the arrival of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// It is gone.
+    /// Crash.
     Crash(Whose),
-    /// It is there again.
+    /// Restart after a crash.
     Restart(Whose),
-    /// A core (modulo how many there are) of a machine does nothing for a while.
+    /// A core of a machine stops for a while; the index is taken modulo the number of cores.
     Stall {
         machine: usize,
         core_index: usize,
         time: Ns,
     },
-    /// A client comes to a machine of clients.
+    /// A client starts on a machine with clients.
     Arrival { machine: usize },
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What happens, in order.
+/// All faults, in order of time.
 pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     let machines = &options.machines;
     let first_client = options.shard_machines();
@@ -121,7 +121,7 @@ pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     plan
 }
 
-/// When every core goes on.
+/// Time at which every core runs again.
 pub fn last_end(plan: &[(Ns, Fault)]) -> Ns {
     let end = |&(at, fault): &(Ns, Fault)| match fault {
         Fault::Stall { time, .. } => at + time,

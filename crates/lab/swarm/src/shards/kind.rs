@@ -1,21 +1,22 @@
-//! [`Kind`]: the kinds of trouble of services of shards, each of which a seed switches on or off as a whole.
+//! [`Kind`]: the kinds of trouble of services of shards; a seed switches each of them on or off as a whole.
 //!
-//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine is up, the network
-//! delivers everything, and nobody is stopped.
+//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine runs, the
+//! network delivers everything, and no core is stopped.
 //!
-//! *Messages* all travel over reliable connections, so none is lost, doubled or overtaken. The network may lose single
-//! packets, which connections send again, until they give up. Connections may break, before or after a request was carried
-//! out. The lines of a READ may be sampled one by one, and those of a WRITE land one by one, in ascending order, with any
-//! time between them. Bytes are never changed or invented.
+//! *Messages* all travel over reliable connections, so none is lost, duplicated or overtaken. The network may lose
+//! single packets, which a connection retransmits until it gives up. Connections may break, before or after a request
+//! was executed. The lines of a READ may be sampled one by one, and those of a WRITE land one by one, in ascending
+//! order, with any time between them. Bytes are never changed or invented.
 //!
-//! *Machines* crash between two steps of their cores: what has left their card arrives, everything else and their memory
-//! is lost, control channels end, and a client that dials meanwhile is refused. Later they are there again, empty. A *service*
-//! crashes with all its shards and comes back under another seed of its hash, as another process would. A *shard* may
-//! crash alone, if each has a machine of its own; then the others stay, and the seed does. A client's operations that were
-//! under way when it crashed may or may not happen. Clients may come at any time.
+//! *Machines* crash between two steps of their cores. Messages that have left their card arrive; everything else and
+//! their memory is lost, control channels end, and a client that dials in the meantime is refused. Later they restart,
+//! empty. A *service* crashes with all its shards and restarts with another hash seed, like a new process. A *shard*
+//! may crash alone, if each shard has its own machine; the other shards and the seed stay. Operations of a client that
+//! are in flight when it crashes may or may not happen. Clients may start at any time.
 //!
-//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end gives them up; then they
-//! go on where they were. Some stop for about as long as a timer runs ([`TIMERS`]). Clocks of cores differ by a constant.
+//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
+//! continue where they were. Some stop for about as long as a timer runs ([`TIMERS`]). Clocks of cores differ by a
+//! constant.
 
 use super::options::Options;
 use crate::options::{between, pick, rate, time};
@@ -23,7 +24,7 @@ use crate::subject::Trouble;
 use drover_base::Ns;
 use drover_sim::Stream;
 
-/// A kind of trouble, or of tightness.
+/// A kind of trouble, or of tight limits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -39,7 +40,7 @@ pub enum Kind {
     Shards,
     /// Clients' machines crash.
     Clients,
-    /// Clients come later.
+    /// Clients start later.
     Arrivals,
     /// Cores stop for microseconds to milliseconds.
     Stalls,
@@ -47,23 +48,23 @@ pub enum Kind {
     Pauses,
     /// Cores stop for seconds.
     Silence,
-    /// Clocks differ.
+    /// Clocks of cores differ.
     Skew,
-    /// There is memory for few items.
+    /// The memory has space for only a few items.
     Pressure,
-    /// Tables for few keys, nearly full; some may grow.
+    /// Tables for a few keys, nearly full; some may grow.
     SmallTables,
     /// Items expire.
     Expiry,
-    /// Windows of one or two.
+    /// Windows of one or two operations.
     Narrow,
     /// Values longer than messages.
     Large,
-    /// Values longer than the service takes.
+    /// Values longer than the service accepts.
     Oversize,
-    /// One to four keys, most operations write.
+    /// One to four keys, and most operations are updates.
     Conflicts,
-    /// Ten to fourteen clients, most of them silent most of the time.
+    /// Ten to fourteen clients, most of them idle most of the time.
     Crowd,
 }
 
@@ -116,7 +117,7 @@ impl Trouble for Kind {
 }
 
 impl Kind {
-    /// Whether operations may fail because of it.
+    /// Whether operations may fail because of this kind.
     pub fn is_trouble(self) -> bool {
         use Kind::*;
         matches!(
@@ -125,7 +126,8 @@ impl Kind {
         )
     }
 
-    /// Puts it into a cluster. Every kind draws from a stream of its own, so that leaving one out changes no other.
+    /// Applies the kind to the options. Every kind draws from its own random stream, so that leaving one out changes
+    /// no other.
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "shards");
         let (machines, load, plan) = (&mut options.machines, &mut options.load, &mut options.plan);
@@ -200,34 +202,34 @@ impl Kind {
     }
 }
 
-/// The longest key that is asked for, and the longest header of an item.
+/// Longest key of the load plus longest header of an item, bytes.
 const ITEM_BYTES_BESIDE: u64 = 60 + 24;
 
 fn load_bytes_max(options: &Options) -> usize {
     (options.load.large_bytes_max + ITEM_BYTES_BESIDE) as usize
 }
 
-/// Timers after which something happens: pauses are about as long as one of them.
+/// Timers of the protocols; pauses are about as long as one of them.
 pub const TIMERS: [Ns; 9] = [
-    Ns::from_us(200), // a client looks at its control channels
-    Ns::from_us(500), // a shard looks at its; a connection sends again what was not acknowledged
+    Ns::from_us(200), // a client polls its control channels
+    Ns::from_us(500), // a shard polls its control channels; a connection retransmits
     Ns::from_ms(1),   // the grace of a record that was replaced
-    Ns::from_ms(4),   // a connection gives its peer up
+    Ns::from_ms(4),   // a connection gives up its peer
     Ns::from_ms(100), // longest wait before another attempt to connect
     Ns::from_s(1),    // the lease of a table that was replaced; a heartbeat
-    Ns::from_s(2),    // a handshake is given up
-    Ns::from_s(3),    // a silent peer is given up
+    Ns::from_s(2),    // a handshake times out
+    Ns::from_s(3),    // a silent peer is considered dead
     Ns::from_s(4),    // the same, a heartbeat later
 ];
 
-/// A cluster for seconds: looks that nobody waits for are rarer.
+/// For a cluster that runs for seconds: polls the control channels less often.
 fn slow(options: &mut Options) {
     let longest = Ns(options.connect.deadline.0 / 16);
     options.plan.look_every = (options.plan.look_every * 4).min(longest);
 }
 
-/// Keys come, go and move to other places of nearly full tables; where nothing may be forgotten, a key that was missed
-/// although it was there is a wrong answer at once.
+/// Keys are inserted, deleted and moved in nearly full tables. Where nothing is evicted, any miss of an existing key
+/// is a wrong answer.
 fn small_tables(options: &mut Options, dice: &Stream) {
     let (load, plan) = (&mut options.load, &mut options.plan);
     plan.entry_count = pick(dice, &[32, 64, 128]);
@@ -243,18 +245,18 @@ fn small_tables(options: &mut Options, dice: &Stream) {
     load.pause_percent = pick(dice, &[0, 5]);
 }
 
-/// What does not go together gives way.
+/// Adjusts options that do not go together.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
-    // How many large values fit is nobody's promise: only caches get them.
+    // The number of large values that fit is not specified, so only caches get them.
     if has(Kind::Large) || has(Kind::Oversize) {
         options.plan.evicts = true;
     }
-    // A crowd that waits for seconds costs a minute and shows nothing new.
+    // A crowd that waits for seconds costs a minute of real time and shows nothing new.
     if has(Kind::Crowd) && options.machines.horizon > CROWD_HORIZON_MAX {
         options.clients = options.clients.min(6);
     }
 }
 
-/// Longest run of a crowd.
+/// Longest horizon of a crowd.
 const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);

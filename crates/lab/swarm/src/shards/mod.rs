@@ -1,8 +1,8 @@
-//! Services of equal shards, whichever system they speak: shards and clients as actors in a simulated cluster.
+//! Services of equal shards, of any system: shards and clients as actors in a simulated cluster.
 //!
-//! A system takes part by being a [`ShardedSystem`]: [`Sharded`] makes a subject of it. Kinds of trouble and **the fault model**
-//! are in [`kind`], sizes in [`options`], scenarios in [`scenario`]; what is checked is what is checked of every
-//! system: [`check`](crate::check), and the phases after the trouble.
+//! A system takes part by being a [`ShardedSystem`]: [`Sharded`] makes a subject of it. Kinds of trouble and **the fault
+//! model** are in [`kind`], sizes in [`options`], scenarios in [`scenario`]. The checks are those of every system:
+//! [`check`](crate::check), and the phases after the trouble.
 
 mod cluster;
 mod faults;
@@ -26,13 +26,13 @@ use options::Options;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A client that waits for the answer to a handshake gives up after two seconds, and begins another at most a tenth of
-/// a second later, which takes well under another tenth.
+/// Maximum time to reconnect: a handshake without an answer times out after two seconds, the next attempt begins at
+/// most 100 ms later, and takes well under another 100 ms.
 const READY_MAX: Ns = Ns::from_ms(2_200);
-/// What is late arrives within this.
+/// Time within which delayed messages arrive.
 const SETTLE: Ns = Ns::from_ms(60);
 
-/// The options that come of a case.
+/// The options of a case.
 fn options<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Options {
     let mut options = Options::draw::<S>(case.seed, &case.kinds);
     options.load.ops = case.ops.unwrap_or(options.load.ops);
@@ -40,7 +40,7 @@ fn options<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Options {
     options
 }
 
-/// Runs a case: trouble, calm, questions, checks.
+/// Runs a case: trouble, then checks.
 fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
     let options = options(case);
     let mistake = case.planted.map(|planted| planted.mistake);
@@ -77,7 +77,7 @@ fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
             .any(|&(name, count)| name == "evictions" && count > 0)
     };
     if evicted(&cluster) && !options.plan.evicts {
-        let text = "a service that is to refuse what does not fit has evicted something";
+        let text = "a service that may not evict has evicted items";
         found.push(Violation::new("evicts", text));
     }
     let mut circumstances = Circumstances {
@@ -94,7 +94,7 @@ fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
         phases::read_again(&cluster, &options.load, &mut found);
         phases::settle(&cluster, &mut found);
     }
-    // A cache that says that it has evicted nothing has to have everything.
+    // A cache that reports no evictions must have all items.
     circumstances.forgets |= evicted(&cluster);
     let verdict = check::check(&cluster.record().borrow(), circumstances);
     found.extend(verdict.violations);

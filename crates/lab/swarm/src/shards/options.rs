@@ -1,4 +1,5 @@
-//! [`Options`]: what one seed drew for a service of shards. Sizes first; the kinds of trouble change them afterwards.
+//! [`Options`]: the parameters of a run of a service of shards that a seed draws: first the sizes, which the kinds of
+//! trouble then change.
 
 use super::kind::{Kind, reconcile};
 use crate::options::{Load, between, pick, time};
@@ -8,39 +9,40 @@ use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_verbs_suite::faulty::FaultOptions;
 
-/// Everything about a run but its seed.
+/// All parameters of a run except its seed.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What cards and hosts cost.
+    /// Name of the profile with the costs of cards and hosts.
     pub profile: &'static str,
-    /// The service's.
+    /// Plan of the service.
     pub plan: ShardPlan,
-    /// Every client's.
+    /// Options of every client.
     pub connect: ConnectOptions,
-    /// How many clients there are at first.
+    /// Number of clients at the start.
     pub clients: usize,
-    /// On how many machines they are.
+    /// Number of machines with clients.
     pub client_machines: usize,
-    /// Every shard has a machine of its own; else all are on one.
+    /// Every shard has its own machine; otherwise all shards share one.
     pub is_apart: bool,
-    /// What clients ask.
+    /// Load of each client.
     pub load: Load,
-    /// What happens to connections.
+    /// Faults of connections.
     pub messages: FaultOptions,
     /// Probability that the network loses a packet.
     pub loss: f64,
-    /// Lines of a message become visible, and those of a READ are sampled, one by one, with up to this between them.
+    /// If set, the lines of a message become visible one by one, and those of a READ are sampled one by one, with up
+    /// to this time between them.
     pub tear_max: Option<Ns>,
-    /// Clocks of cores differ by up to this.
+    /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
-    /// What happens to machines and cores.
+    /// Faults of machines and cores.
     pub machines: Machines,
 }
 
-/// What happens to machines and cores, and until when.
+/// Faults of machines and cores, and their end.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// Trouble ends here.
+    /// End of the trouble.
     pub horizon: Ns,
     /// Crashes of all shards at once, each followed by a restart.
     pub service_crashes: u32,
@@ -48,25 +50,25 @@ pub struct Machines {
     pub shard_crashes: u32,
     /// Crashes of clients' machines.
     pub client_crashes: u32,
-    /// Clients that come later.
+    /// Clients that start later.
     pub arrivals: u32,
-    /// A crashed machine is away for so long at most.
+    /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
-    /// Cores that do nothing for a while.
+    /// Number of times that a core stops.
     pub stalls: u32,
-    /// The longest while.
+    /// Maximum duration of such a stop.
     pub stall_max: Ns,
-    /// Cores that do nothing for about as long as one of [`TIMERS`](super::kind::TIMERS).
+    /// Number of times that a core stops for about as long as one of [`TIMERS`](super::kind::TIMERS).
     pub pauses: u32,
 }
 
-/// Small values hardly fill records of this size ...
+/// Small values hardly fill a records' memory of this size ...
 const LARGE_RECORD_BYTES: usize = 2 << 20;
-/// ... or a table of so many places.
+/// ... or a table with this many entries.
 const LARGE_ENTRIES: usize = 1 << 12;
 
 impl Options {
-    /// What `seed` draws for a service of `S` with these kinds of trouble.
+    /// The parameters that `seed` draws for a service of `S` with these kinds of trouble.
     pub fn draw<S: System<Plan = ShardPlan>>(seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm::<S>(seed);
         for kind in kinds {
@@ -76,7 +78,7 @@ impl Options {
         options
     }
 
-    /// A cluster without trouble, of sizes that `seed` draws.
+    /// Parameters without trouble; `seed` draws the sizes.
     fn calm<S: System<Plan = ShardPlan>>(seed: u64) -> Options {
         let dice = &Stream::new(seed, 0, "sizes");
         let horizon = time(dice, Ns::from_ms(5), Ns::from_ms(250));
@@ -110,7 +112,7 @@ impl Options {
         }
     }
 
-    /// Machines that shards are on; clients are on those behind them.
+    /// Number of machines with shards; machines with clients follow them.
     pub fn shard_machines(&self) -> usize {
         match self.is_apart {
             true => self.plan.shard_count,
@@ -118,19 +120,19 @@ impl Options {
         }
     }
 
-    /// Items of up to `item_bytes` are taken, and a few of them fit.
+    /// Raises the limits so that items of up to `item_bytes` bytes are accepted, and a few of them fit.
     pub fn make_space_for(&mut self, item_bytes: usize) {
         self.plan.item_bytes_max = self.plan.item_bytes_max.max(item_bytes);
         self.plan.record_bytes = 4 << 20;
     }
 
-    /// Whether an item may vanish without anybody deleting or evicting it.
+    /// Whether items may disappear without a DELETE or an eviction.
     pub fn forgets(&self) -> bool {
         self.load.ttl_percent > 0 || self.machines.service_crashes + self.machines.shard_crashes > 0
     }
 }
 
-/// Systems choose the shape of a table by what is to be stored: either way of asking is played.
+/// Systems choose a table's form by the capacity, so both forms of capacity are drawn.
 fn plan<S: System<Plan = ShardPlan>>(dice: &Stream) -> ShardPlan {
     let shard_count = between(dice, 1, 3) as usize;
     let sizes = Sizes {

@@ -1,10 +1,10 @@
-//! Scenarios of services of shards: which kinds of trouble there may be. One line per scenario.
+//! Scenarios of services of shards: selections of kinds of trouble, one line each.
 
 use super::kind::Kind::{self, *};
 use crate::scenario::Scenario;
 use crate::subject::Trouble;
 
-/// Sizes and clocks that go with anything.
+/// Kinds that change only sizes and clocks, and go with any scenario.
 const SIZES: &[Kind] = &[Skew, Narrow, Conflicts, Arrivals];
 
 /// All scenarios; the first is the default one.

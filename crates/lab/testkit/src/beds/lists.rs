@@ -3,7 +3,7 @@
 use super::shards::{ShardOptions, shard_options};
 use crate::kv_conformance::BedOptions;
 use drover_base::{Actor, Cpu, Ns};
-use drover_kv::{ConnectOptions, KvClient, ServiceClient, SetupFailure, Shard, ShardedSystem};
+use drover_kv::{ConnectOptions, KvClient, ServiceClient, SetupError, Shard, ShardedSystem};
 use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub fn connect_in_order<S: ShardedSystem>(
     order: [usize; 2],
     small: impl Fn(ShardOptions<S, Loopback>) -> ShardOptions<S, Loopback>,
-) -> Result<(), SetupFailure> {
+) -> Result<(), SetupError> {
     let options = BedOptions {
         memory_bytes: 1 << 16,
         ..BedOptions::default()

@@ -37,7 +37,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     Ok(format!("{count} clients of {CONNECTIONS} connections killed"))
 }
 
-/// Main function of such a client: sends and receives until it is killed.
+/// Main function of a client process that its parent kills: sends and receives until then.
 ///
 /// # Errors
 /// The server cannot be reached.

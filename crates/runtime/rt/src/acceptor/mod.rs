@@ -108,7 +108,7 @@ impl<H: ControlHandler> ControlServer<H> {
     pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
         if self.peers.len() >= self.options.connections_max {
             let limit = self.options.connections_max;
-            tracing::warn!(limit, "control connection refused: too many connections");
+            tracing::warn!(limit, client = %stream.peer(), "control connection refused: too many connections");
             let reason = format!("the server has {limit} connections, its limit (-c)");
             stream.refuse(refusal::TOO_MANY_CONNECTIONS, &reason);
             return None;

@@ -38,6 +38,7 @@ mod keeper;
 mod local_listener;
 mod memory;
 mod outbound;
+mod peer;
 mod runtime_dir;
 pub mod service;
 mod socket;
@@ -55,6 +56,7 @@ pub use frame::{
 pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
 pub use keeper::Keeper;
 pub use local_listener::LocalListener;
+pub use peer::Peer;
 pub use runtime_dir::runtime_dir;
 pub use socket::PeerCred;
 pub(crate) use socket::timespec;

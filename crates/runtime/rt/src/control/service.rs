@@ -151,8 +151,9 @@ pub fn ask<A: Message>(
 impl Dial {
     /// Connects to shard `shard` of the service at `addr`. An attempt blocks for at most a second.
     pub fn to_shard(addr: ControlAddr, shard: u16) -> Dial {
+        let server = format!("{addr}, shard {shard}");
         let mut dial = Dial::to(addr);
-        Dial::new(move || {
+        Dial::new(server, move || {
             let mut stream = dial.attempt()?;
             // Reading reports a channel that has already failed.
             let _ = stream.send_message(&SelectShard { shard });

@@ -8,6 +8,7 @@ use super::heartbeat::{Beat, Heartbeat};
 use super::keeper::Keeper;
 use super::memory::MemoryEnd;
 use super::outbound::Outbound;
+use super::peer::Peer;
 use super::runtime_dir::{is_private, runtime_dir};
 use super::socket::{PeerCred, Socket};
 use drover_base::{Cpu, Ns};
@@ -36,6 +37,7 @@ const REASON_BYTES_MAX: usize = 256;
 #[derive(Debug)]
 pub struct ControlStream {
     out: Arc<Outbound>,
+    peer: Peer,
     reader: FrameReader,
     heartbeat: Heartbeat,
     /// The last `recv` stopped before the socket was empty.
@@ -88,6 +90,7 @@ impl ControlStream {
 
     fn new(socket: Socket) -> ControlStream {
         ControlStream {
+            peer: Peer::of(&socket),
             out: Arc::new(Outbound::new(socket)),
             reader: FrameReader::new(),
             heartbeat: Heartbeat::default(),
@@ -305,6 +308,11 @@ impl ControlStream {
     /// Whether the channel carries descriptors: not over TCP.
     pub fn carries_fds(&self) -> bool {
         self.out.socket.carries_fds()
+    }
+
+    /// The other end, for log lines.
+    pub fn peer(&self) -> Peer {
+        self.peer
     }
 
     /// Credentials of the peer; Unix sockets only.

@@ -38,7 +38,7 @@ impl TestServer {
 
     fn dial(&self) -> Dial {
         let server = self.clone();
-        Dial::new(move || {
+        Dial::new("this process", move || {
             let server = server.0.lock().expect("nobody panics here");
             let Some(server) = &*server else {
                 return Err(DialError::Refused {

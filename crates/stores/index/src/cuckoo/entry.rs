@@ -60,7 +60,7 @@ pub struct Entry {
 #[error("not a whole entry of this table at this index")]
 pub struct BadEntry;
 
-/// Location of an entry; it salts the entry's checksum, so that the bytes are valid nowhere else.
+/// Location of an entry. The entry's checksum covers it, so that the bytes are valid nowhere else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seal {
     /// Epoch of the table.
@@ -78,7 +78,7 @@ impl Seal {
             .sum()
     }
 
-    /// The sealed bytes of `entry`, or of a free entry.
+    /// Encodes `entry`, or a free entry if `None`, with the checksum for this location.
     ///
     /// # Panics
     /// If the record's length or offset is beyond the range of an entry.
@@ -92,10 +92,10 @@ impl Seal {
         bytes
     }
 
-    /// Checks and decodes `bytes`; `None` if the entry is free.
+    /// Checks the checksum of `bytes` against this location and decodes them; `None` if the entry is free.
     ///
     /// # Errors
-    /// [`BadEntry`] if the checksum does not match.
+    /// [`BadEntry`] if the checksum does not match, or reserved bits are set.
     pub fn open(self, bytes: &[u8; ENTRY_BYTES]) -> Result<Option<Entry>, BadEntry> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;

@@ -88,7 +88,8 @@ impl<M: TableMemory> CuckooTable<M> {
         &self.memory
     }
 
-    /// Epoch of the table, which salts its entries.
+    /// Epoch of the table: a number in its header that the checksum of every entry covers, so that entries of an
+    /// earlier table are invalid.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -48,7 +48,7 @@ pub struct TableFull;
 /// Options of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableOptions {
-    /// Assignment of slots to homes.
+    /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
     /// Size of the slots.
     pub kind: SlotKind,
@@ -66,12 +66,12 @@ impl TableOptions {
         self.geometry.slot_count(self.home_count)
     }
 
-    /// Bytes of the table.
+    /// Length of the table in bytes.
     pub const fn bytes(&self) -> usize {
         self.slot_offset(self.slot_count() + self.block_count * BLOCK_SLOTS)
     }
 
-    /// Offset of a slot from the start of the table.
+    /// Offset of a slot from the start of the table, bytes.
     pub const fn slot_offset(&self, slot: usize) -> usize {
         HEADER_BYTES + slot * self.kind.bytes()
     }

@@ -1,15 +1,15 @@
-//! [`Mailbox`]: what the server WRITEs for a client, polled.
+//! [`Mailbox`]: the memory that a server WRITEs for one client, which the client polls.
 
 use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Status, reply_sum};
 use drover_mem::Region;
 use std::sync::atomic::Ordering;
 
-/// No server of ours says such a thing.
+/// A reply that no correct server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a reply that cannot be")]
+#[error("malformed reply")]
 pub(super) struct BadReply;
 
-/// Replies and the notice.
+/// The replies, and the server's position in the ring.
 pub(super) struct Mailbox {
     region: Region,
     reply_bytes: usize,
@@ -25,14 +25,14 @@ impl Mailbox {
         }
     }
 
-    /// How many bytes of the ring the server says it has consumed.
+    /// Position up to which the server has consumed the ring, bytes since the session began.
     pub(super) fn notice(&self) -> u64 {
-        // Acquire: what was consumed is zero again, and may be written.
+        // Acquire: the consumed part has been zeroed and may be written.
         self.region.load_u64(0, Ordering::Acquire)
     }
 
-    /// The reply to request `sequence` in `place`, if it is there whole; its value goes to `out`. `space`: where a long value was
-    /// asked for, memory, offset and length.
+    /// The reply to request `sequence` in `place`, if it is complete; its value goes to `out`. `space`: memory, offset
+    /// and length where the client asked for a long value.
     pub(super) fn reply(
         &self,
         place: usize,
@@ -41,13 +41,14 @@ impl Mailbox {
         out: &mut Vec<u8>,
     ) -> Result<Option<Reply>, BadReply> {
         let end = NOTICE_BYTES + (place + 1) * self.reply_bytes;
-        // Acquire: the last word lands last where there is an order; so all before it is there.
+        // Acquire: where the fabric orders WRITEs, the last word becomes visible last, so everything before it is
+        // visible.
         if self.region.load_u64(end - 8, Ordering::Acquire) != sequence {
             return Ok(None);
         }
         match self.open(end, space, out) {
             Some(reply) if !self.sums || reply.sum == reply_sum(&reply, out) => Ok(Some(reply)),
-            // The rest is on its way.
+            // The rest has not arrived yet.
             _ if self.sums => Ok(None),
             _ => Err(BadReply),
         }
@@ -75,8 +76,8 @@ impl Mailbox {
     }
 }
 
-/// Whatever lies in a client's memory, polled as its client does: a reply fits its place or the space, or is none. Input: whether replies
-/// carry sums and are made to fit, then what lies there. For `cargo fuzz`.
+/// Polls arbitrary bytes as a client's mailbox: a reply that is accepted fits its place or the space. Input: whether
+/// replies carry checksums and whether their lengths are made to fit, then the bytes. For `cargo fuzz`.
 #[doc(hidden)]
 pub fn fuzz_mailbox(input: &[u8]) {
     const REPLY_BYTES: usize = 128;
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(mailbox.reply(0, 9, None, &mut out), Ok(None));
     }
 
-    /// Where WRITEs have no order: the sequence is there, the value not yet.
+    /// Where WRITEs are not ordered: the sequence number is visible, the value not yet.
     #[test]
     fn farm_a_reply_that_landed_by_halves_is_waited_for() {
         let (mailbox, region, bytes) = with_reply(true, &[7; 100]);

@@ -1,4 +1,4 @@
-//! What is asked of the server, and what it says: replies, where they are looked for.
+//! Requests to the server and its replies: where they arrive, and what they mean.
 
 use super::{Operations, Reader};
 use crate::layout::{Reply, Status};
@@ -8,7 +8,7 @@ use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
 impl Reader {
-    /// The record of place `at` is in the server's memory.
+    /// The WRITE of place `at`'s record has completed.
     pub(super) fn carried<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
         ops.carried(at);
         let Some(get) = ops.view(at) else {
@@ -20,7 +20,7 @@ impl Reader {
         }
     }
 
-    /// Looks for replies.
+    /// Polls for the replies that operations wait for.
     pub(super) fn look_for_replies<P: Provider>(&mut self, ops: &mut Operations<P>, sink: Sink<'_>) {
         let mut index = 0;
         while index < self.asked.len() {
@@ -51,7 +51,7 @@ impl Reader {
         sink: Sink<'_>,
     ) {
         let kind = ops.kind(at);
-        // A reader that gave up because of torn bytes had not missed anything yet.
+        // A GET that asked because of torn READs has not missed.
         let is_miss = !ops.own(at).lookup.as_ref().is_some_and(Lookup::has_given_up);
         match (reply.status, reply.status.outcome(kind)) {
             (status, Some(outcome)) => {

@@ -1,14 +1,14 @@
-//! [`FarmClient`]: GETs by READs, everything else by records in a ring.
+//! [`FarmClient`]: GETs by READs, updates by records in a ring.
 //!
-//! What all one-sided clients do, [`drover_one_sided::Client`] does. Of ours is what is read next: [`Lookup`] decides, `reads.rs`
-//! does it; and how requests get to the server and replies back: `session.rs`, `messages.rs`.
+//! [`drover_one_sided::Client`] does what all one-sided clients have in common. This module does the rest: [`Lookup`]
+//! decides which READ is next, and `reads.rs` issues it; `session.rs` and `messages.rs` send requests and receive
+//! replies.
 
 mod mailbox;
 mod messages;
 mod reads;
 mod session;
 
-pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
 #[doc(hidden)]
 pub use mailbox::fuzz_mailbox;
@@ -24,16 +24,16 @@ use session::{MOVES, OBJECT, SENT, SLOTS, Session};
 /// A client of all shards of a service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 
-/// How a client wants to work.
+/// Options of a client.
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
-/// An operation whose session works.
+/// One operation whose session works.
 type View<'a, P> = drover_one_sided::OperationView<'a, P, Reader>;
 
-/// Operations and links.
+/// The operations and links of a client.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
-/// What a client did.
+/// Counters of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientStats {
     /// GETs that found their value.
@@ -46,13 +46,15 @@ pub struct ClientStats {
     pub object_reads: u64,
     /// READs of the count of moves.
     pub moves_reads: u64,
-    /// Torn slots and objects, stale pointers, and what took too long: read once more, or asked for.
+    /// Torn slots and objects, stale pointers, and READs that took too long; each was repeated, or the server was
+    /// asked.
     pub retries: u64,
-    /// Misses that the server, or the count of moves, confirmed.
+    /// Misses confirmed by the server, or by the count of moves.
     pub confirmed_misses: u64,
-    /// Misses for which the server had a value: keys that moved, or came just then.
+    /// GETs whose READs found nothing although the server had a value: the key moved during the READs, or was inserted
+    /// just then.
     pub false_misses: u64,
-    /// Records WRITTEN.
+    /// Records WRITTEN into the ring.
     pub messages: u64,
 }
 
@@ -63,7 +65,7 @@ impl ClientStats {
     }
 }
 
-/// What an operation waits for by READ.
+/// The READ that an operation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Slots.
@@ -74,13 +76,13 @@ pub enum Wait {
     Object,
 }
 
-/// What is kept for an operation.
+/// The reader's state of an operation.
 #[derive(Default)]
 pub struct GetState {
     lookup: Option<Lookup>,
     /// When its READ was staged.
     read_at: Ns,
-    /// The ring's tail behind its record.
+    /// The ring's tail after the operation's record.
     tail: u64,
 }
 
@@ -90,7 +92,7 @@ impl GetState {
     }
 }
 
-/// What is FaRM-KV's own in a client.
+/// FaRM-KV's part of a client.
 pub struct Reader {
     /// Places that wait for a reply.
     asked: Vec<u32>,
@@ -192,7 +194,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     }
 
     fn lost(&mut self, ops: &mut Operations<P>) {
-        // Nobody waits for a reply of a session that is over.
+        // Operations of an ended session no longer wait for replies.
         self.asked.retain(|at| ops.awaited_reply(*at as usize).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! GETs: what a lookup says is done here, and what comes of it is said to it.
+//! GETs by READs: carries out the steps of [`Lookup`](crate::logic::Lookup) and passes the results to it.
 
 use super::session::SHORT_OBJECT_BYTES;
 use super::{Operations, Reader, View, Wait};
@@ -9,10 +9,10 @@ use drover_kv::Outcome;
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
-/// The completion is of a session that works, and so is the operation's.
+/// Why an operation's session must exist: it has just delivered a completion.
 const ITS_SESSION: &str = "the session whose queue pair was polled";
 
-/// What the lookup says to the slots that have come.
+/// Passes the slots that were READ to the lookup; returns its next step.
 #[inline]
 fn look_at_slots<P: Provider>(get: View<'_, P>) -> Step {
     let slots = get.session.slots(get.at);
@@ -20,7 +20,7 @@ fn look_at_slots<P: Provider>(get: View<'_, P>) -> Step {
 }
 
 impl Reader {
-    /// From the neighbourhood on.
+    /// Begins with the neighbourhood.
     #[inline(always)]
     pub(super) fn look_up<P: Provider>(&mut self, get: View<'_, P>, now: Ns) {
         match get.own.lookup().begin(&get.session.shape) {
@@ -29,7 +29,7 @@ impl Reader {
         }
     }
 
-    /// Does what [`Lookup`](crate::logic::Lookup) says after slots, an object or the count of moves have come.
+    /// Carries out the lookup's next step, after slots, an object or the count of moves have arrived.
     #[inline(never)]
     fn go<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, step: Step, sink: Sink<'_>) {
         match step {
@@ -104,7 +104,7 @@ impl Reader {
         get.reading(Wait::Object, large);
     }
 
-    /// Reads the object for which there was no buffer. Whatever has become of it meanwhile, it says itself.
+    /// READs the object for which no buffer was free before. If the object has changed meanwhile, its versions show it.
     pub(super) fn read_object_now<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
         let object = *ops.own(at).lookup().object();
         self.read_object(ops, at, &object);
@@ -127,7 +127,7 @@ impl Reader {
         }
     }
 
-    /// The object was another key's.
+    /// The object belongs to another key: continues with the slots that were READ.
     #[cold]
     #[inline(never)]
     fn look_again<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, sink: Sink<'_>) {

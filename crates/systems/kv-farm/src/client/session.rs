@@ -1,11 +1,10 @@
-//! [`Session`]: queues and buffers of a client at one shard.
+//! [`Session`]: a client's queues and buffers at one shard.
 //!
 //! ```text
 //! buffers:  | copy of the ring | slots, count of moves, short object | of place 0 | ... of place 1 | ...
-//! mailbox and values: as in the layout
+//! mailbox and values: see the layout
 //! ```
 
-use super::SetupError;
 use super::mailbox::Mailbox;
 use crate::control::{Attach, FarmParams, PROTOCOL_VERSION, Welcome};
 use crate::layout::{
@@ -15,6 +14,7 @@ use crate::layout::{
 use crate::logic::{Sender, Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_verbs::{
@@ -22,28 +22,28 @@ use drover_verbs::{
 };
 use std::rc::Rc;
 
-/// Objects up to this many bytes are read into a place's own buffer. *(our choice)*
+/// Longest object that is READ into a place's own buffer, bytes. *(our choice)*
 pub(super) const SHORT_OBJECT_BYTES: usize = 2048;
 
-/// What a work request was for, in its upper half.
+/// Upper half of a work request's id: what the request was for.
 pub(super) const SENT: u64 = 0;
 pub(super) const SLOTS: u64 = 1 << 32;
 pub(super) const MOVES: u64 = 2 << 32;
 pub(super) const OBJECT: u64 = 3 << 32;
 
-/// The count of moves, in a line of its own.
+/// Bytes for the count of moves, which has its own line.
 const MOVES_BYTES: usize = 64;
 
-/// Fillers under way beside requests.
+/// Maximum number of fillers in flight, in addition to requests.
 const FILLERS_MAX: usize = 4;
 
-/// How many places a send queue of `depth` requests is enough for: each has a record and a READ under way at most, beside fillers
-/// and what long objects take more.
+/// Number of operations that a send queue of `depth` requests suffices for: each has at most a record and a READ in
+/// flight, besides fillers and the further pieces of long objects.
 pub(super) fn operations_for(depth: usize) -> usize {
     (depth.saturating_sub(FILLERS_MAX + VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
-/// One client at one shard.
+/// A client's queues and buffers at one shard.
 pub struct Session<P: Provider> {
     pub(super) basis: ConnResources<P>,
     buffers: P::Mr,
@@ -56,7 +56,7 @@ pub struct Session<P: Provider> {
     sums: bool,
     slots_bytes: usize,
     pub(super) sender: Sender,
-    /// Somebody waits for space in the ring.
+    /// Whether an operation waits for space in the ring.
     pub(super) is_blocked: bool,
     record: Vec<u8>,
     ctx: Rc<P::Context>,
@@ -151,7 +151,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         Ok(session)
     }
 
-    /// Our end: a WRITE to the mailbox wakes this core, where that is possible.
+    /// Exports the client's resources. A WRITE to the mailbox wakes this core, where the fabric supports it.
     fn attach(&self) -> Result<Attach, SetupError> {
         let watch = Watch {
             range: 0..self.mailbox.region().len(),
@@ -176,7 +176,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         &mut self.basis
     }
 
-    /// Stages a record with the request; the ring's tail behind it.
+    /// Stages a record with the request; returns the ring's tail after it.
     fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let payload = REQUEST_HEADER_BYTES + key.len() + value.len();
         let placed = self.sender.place(payload).or_else(|| {
@@ -204,7 +204,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     }
 }
 
-/// The slots that were read, where they are.
+/// The slots that were READ, still in the receive buffer.
 pub(super) struct ReadSlots<'a> {
     region: &'a Region,
     offset: usize,
@@ -213,7 +213,7 @@ pub(super) struct ReadSlots<'a> {
 impl Slots for ReadSlots<'_> {
     #[inline]
     fn copy_out(&self, offset: usize, out: &mut [u8]) {
-        // Nobody writes what a READ has brought, so words may be split.
+        // The card no longer writes the result of a completed READ, so words may be read in parts.
         self.region.copy_short_out(self.offset + offset, out);
     }
 }
@@ -242,17 +242,18 @@ impl<P: Provider> Session<P> {
         self.basis.queues.stage(wr_id, op, sge, signaled);
     }
 
-    /// How far the server has consumed the ring; whether that is news.
+    /// Reads how far the server has consumed the ring; returns whether that has changed.
     pub(super) fn hear_notice(&mut self) -> bool {
         let head = self.replies.notice();
         self.sender.acknowledge(head).unwrap_or_else(|error| {
-            tracing::debug!(%error, head, "the server does not know what it reads");
+            let session = self.basis.agreed.id;
+            tracing::debug!(%error, session, head, "the server acknowledged an impossible position in the ring");
             self.basis.agreed.broken = true;
             false
         })
     }
 
-    /// The reply to request `sequence` of `place`, its value in `out`, if it is there whole.
+    /// The reply to request `sequence` of `place`, if it is complete; its value goes to `out`.
     pub(super) fn reply(
         &mut self,
         place: usize,
@@ -265,7 +266,8 @@ impl<P: Provider> Session<P> {
         match self.replies.reply(place, sequence, space, out) {
             Ok(reply) => reply,
             Err(error) => {
-                tracing::debug!(%error, "a server that does not know how to answer");
+                let (session, is_long) = (self.basis.agreed.id, large.is_some());
+                tracing::debug!(%error, session, place, sequence, is_long, "the server sent a malformed reply");
                 self.basis.agreed.broken = true;
                 None
             }
@@ -284,7 +286,7 @@ impl<P: Provider> Session<P> {
             .stage(SLOTS | place as u64, SendOp::Read { remote }, sge, true);
     }
 
-    /// The slots that were read.
+    /// The slots that were READ.
     #[inline]
     pub(super) fn slots(&self, place: usize) -> ReadSlots<'_> {
         let (region, offset) = (self.buffers.region(), self.slots_at(place));
@@ -300,7 +302,7 @@ impl<P: Provider> Session<P> {
             .stage(MOVES | place as u64, SendOp::Read { remote }, sge, true);
     }
 
-    /// The count that was read.
+    /// The count of moves that was READ.
     pub(super) fn moves(&self, place: usize) -> u64 {
         let mut word = [0; 8];
         self.buffers.region().copy_out(self.moves_at(place), &mut word);
@@ -319,7 +321,7 @@ impl<P: Provider> Session<P> {
             .stage(OBJECT | place as u64, SendOp::Read { remote }, sge, true);
     }
 
-    /// The object that was read.
+    /// Copies the object that was READ to `out`.
     pub(super) fn object(&self, place: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {

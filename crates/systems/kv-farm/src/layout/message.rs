@@ -1,44 +1,45 @@
-//! Replies.
+//! Layout of replies.
 //!
-//! A request is the payload of a record: a [`Request`](drover_one_sided::Request) whose slot says where in the mailbox the reply goes,
-//! and whose sequence is never 0 and never used twice in a session.
+//! A request is the payload of a record: a [`Request`](drover_one_sided::Request). Its slot selects the reply's place
+//! in the mailbox; its sequence is never 0, and unique within a session.
 //!
 //! # Reply, at the end of its place in the mailbox
 //!
 //! | offset from the place's end | size | field | meaning |
 //! |---|---|---|---|
 //! | -32 - length | length | value | `Value` |
-//! | -32 | 8 | sum | CRC-64 of the next two words and the value, wherever that is; 0 where the fabric orders WRITEs |
+//! | -32 | 8 | sum | CRC-64 of the next two words and the value, wherever the value is; 0 where the fabric orders WRITEs |
 //! | -24 | 4 | length | of the value, bytes: `Value`, `Written`, `Long` |
 //! | -20 | 1 | status | [`Status`] |
 //! | -19 | 3 | | 0 |
 //! | -16 | 8 | | 0 |
 //! | -8 | 8 | sequence | of the request |
 //!
-//! The word at the highest address lands last: when the sequence is there, so is the rest, or the sum says that it is not.
+//! The word at the highest address becomes visible last: when the sequence is visible, so is the rest; on other
+//! fabrics the checksum shows whether it is.
 
 use super::{u32_at, u64_at};
 use drover_index::Crc64;
 use drover_one_sided::Status;
 
-/// Bytes of a reply behind its value.
+/// Bytes of a reply after its value.
 pub const REPLY_TRAILER_BYTES: usize = 32;
 
 /// A reply's trailer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// What came of it.
+    /// Result of the request.
     pub status: Status,
-    /// Of the value, bytes.
+    /// Length of the value, bytes.
     pub value_bytes: usize,
-    /// Of the request.
+    /// Sequence number of the request.
     pub sequence: u64,
-    /// Of this and the value; 0 where the fabric orders WRITEs.
+    /// Checksum of trailer and value; 0 where the fabric orders WRITEs.
     pub sum: u64,
 }
 
 impl Reply {
-    /// As it travels.
+    /// Encodes the trailer as it is sent.
     pub fn encode(&self) -> [u8; REPLY_TRAILER_BYTES] {
         let mut bytes = [0; REPLY_TRAILER_BYTES];
         bytes[..8].copy_from_slice(&self.sum.to_le_bytes());
@@ -47,7 +48,7 @@ impl Reply {
         bytes
     }
 
-    /// Takes a trailer apart; its length may be anything. `None`: nothing that a server says.
+    /// Decodes a trailer; its length is not checked. `None`: the status is invalid.
     pub fn decode(bytes: &[u8; REPLY_TRAILER_BYTES]) -> Option<Reply> {
         Some(Reply {
             status: Status::decode(bytes[12])?,
@@ -62,7 +63,7 @@ impl Reply {
     }
 }
 
-/// The sum of `reply` with `value`, which is empty unless the reply brings one.
+/// The checksum of `reply` and `value`; `value` is empty unless the request returns one.
 pub fn reply_sum(reply: &Reply, value: &[u8]) -> u64 {
     let head = Crc64::default().word(reply.word()).word(reply.sequence);
     head.bytes(value).sum()
@@ -91,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Any bit of a reply or its value: the sum knows.
+    /// The checksum detects any flipped bit of a reply or its value.
     #[test]
     fn a_flipped_bit_of_a_reply_is_found() {
         let mut reply = Reply {

@@ -1,5 +1,5 @@
-//! Every byte that is read or written: records of the ring, requests in them, replies. Little-endian throughout. The table's and
-//! the objects' bytes are those of [`drover_index::hopscotch`].
+//! Layout of all data that is read or written: records of the ring, the requests in them, replies. Little-endian
+//! throughout. For table and objects see [`drover_index::hopscotch`].
 //!
 //! ```text
 //! at the server, per client    ring:     | record | record | ... | filler            |          a client WRITEs, the server polls
@@ -16,8 +16,8 @@ pub use record::{
     FILLER, Header, RECORD_HEADER_BYTES, encode_record, filler_word, is_whole, record_bytes, trailer,
 };
 
-/// Bytes of the mailbox before the first reply. The first word is how many bytes of the ring the server has consumed since the
-/// session began; written whenever half the ring has been.
+/// Bytes of the mailbox before the first reply. The first word is the notice: the number of bytes of the ring that the
+/// server has consumed since the session began. The server writes it after each half ring.
 pub const NOTICE_BYTES: usize = 64;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -1,43 +1,43 @@
-//! Records of the ring.
+//! Layout of the ring's records.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
-//! | 0 | 4 | length | of the payload, bytes; 0: nothing here yet; [`FILLER`]: go on at the ring's start |
-//! | 4 | 4 | sequence | of the session's records and fillers, from 1; 31 bits |
+//! | 0 | 4 | length | of the payload, bytes; 0: no record yet; [`FILLER`]: the next record is at the ring's start |
+//! | 4 | 4 | sequence | number of the record or filler in the session, from 1; 31 bits |
 //! | 8 | 8 | sum | CRC-64 of the first word and the payload; 0 where the fabric orders WRITEs |
 //! | 16 | | payload | a request |
-//! | | | | 0 up to the last word |
+//! | | | | zeros up to the last word |
 //! | -4 | 4 | trailer | sequence, with bit 31 set |
 //!
-//! Whole lines, at a multiple of 64. Written by the client in one WRITE, zeroed by the server when consumed, so that what is polled
-//! next is 0 until something arrives. Where the last word of a WRITE becomes visible last, the trailer says that all is there;
-//! elsewhere the sum does. A filler is one word, alone. *(Length, trailer, zeroing, filler: from the literature on `[FaRM]`; the bytes: our
-//! choice.)*
+//! A record is a number of whole lines at a multiple of 64. The client writes it by one WRITE; the server zeroes it
+//! after execution, so the next word that it polls is 0 until a record arrives. Where the last word of a WRITE becomes
+//! visible last, the trailer shows that the record is complete; elsewhere the checksum does. A filler is a single
+//! word. *(Length, trailer, zeroing, filler: from the literature on `[FaRM]`; the bytes: our choice.)*
 
 use super::{u32_at, u64_at};
 use drover_index::Crc64;
 use drover_mem::LINE_BYTES;
 
-/// Bytes before the payload.
+/// Bytes of a record before its payload.
 pub const RECORD_HEADER_BYTES: usize = 16;
 
-/// Length that says: go on at the ring's start.
+/// Length that marks a filler: the next record is at the ring's start.
 pub const FILLER: u32 = u32::MAX;
 
 const TRAILER_BYTES: usize = 4;
 const TRAILER_BIT: u32 = 1 << 31;
 
-/// Bytes of a record with `payload` bytes.
+/// Length of a record with `payload` bytes, bytes.
 pub const fn record_bytes(payload: usize) -> usize {
     (RECORD_HEADER_BYTES + payload + TRAILER_BYTES).next_multiple_of(LINE_BYTES)
 }
 
-/// The trailer of the record numbered `sequence`.
+/// The last word of a record with sequence number `sequence`.
 pub const fn trailer(sequence: u32) -> u32 {
     sequence | TRAILER_BIT
 }
 
-/// The word of a filler.
+/// The only word of a filler with sequence number `sequence`.
 pub const fn filler_word(sequence: u32) -> u64 {
     FILLER as u64 | (sequence as u64) << 32
 }
@@ -45,14 +45,14 @@ pub const fn filler_word(sequence: u32) -> u64 {
 /// The first word of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Of the payload, bytes, or [`FILLER`].
+    /// Length of the payload, bytes, or [`FILLER`].
     pub len: u32,
-    /// From 1.
+    /// Sequence number, from 1.
     pub sequence: u32,
 }
 
 impl Header {
-    /// Takes the word apart; `None`: nothing is there yet.
+    /// Decodes the word; `None`: there is no record yet.
     pub fn decode(word: u64) -> Option<Header> {
         let len = word as u32;
         (word != 0).then_some(Header {
@@ -66,7 +66,8 @@ impl Header {
     }
 }
 
-/// Makes `out` a record of `pieces`, one behind the other. `sums`: the fabric may show its bytes in any order.
+/// Encodes a record whose payload is the concatenation of `pieces` into `out`. `sums`: with a checksum, for fabrics
+/// that may show its bytes in any order.
 pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: bool) {
     let payload: usize = pieces.iter().map(|piece| piece.len()).sum();
     let header = Header {
@@ -86,7 +87,7 @@ pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: b
     out[at..].copy_from_slice(&trailer(sequence).to_le_bytes());
 }
 
-/// Whether all of `record`, which begins with `header` and has its length, has arrived.
+/// Whether all of `record`, which has `header` and its length, has arrived.
 pub fn is_whole(record: &[u8], header: Header, sums: bool) -> bool {
     let end = RECORD_HEADER_BYTES + header.len as usize;
     if u32_at(record, record.len() - TRAILER_BYTES) != trailer(header.sequence) {
@@ -119,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Lines of a record in any order: with sums it is never whole before all of it is there; without, only the last word must be last.
+    /// Lines of a record arrive in any order: with a checksum the record is never accepted before all lines are there;
+    /// without, only the last word must be last.
     #[test]
     fn farm_a_record_that_landed_by_halves_is_not_whole() {
         let payload: Vec<u8> = (1..=250).collect();
@@ -134,7 +136,7 @@ mod tests {
             }
             let is_all = landed == (1 << lines) - 1;
             assert_eq!(is_whole(&seen, header, true), is_all, "lines {landed:b}");
-            // The canary: the trailer alone would take this one.
+            // Shows that the check is needed: the trailer alone accepts this record.
             let has_last = landed >> (lines - 1) & 1 == 1;
             assert_eq!(is_whole(&seen, header, false), has_last);
         }

@@ -1,19 +1,20 @@
-//! [`Lookup`]: what a GET reads next, decided from the bytes it has.
+//! [`Lookup`]: which READ of a GET is next, decided from the bytes read so far.
 //!
 //! ```text
-//! READ neighbourhood                 6 slots, each opened by itself
+//! READ neighbourhood                 6 slots, each verified separately
 //!   the key, inline                -> the value
-//!   the key, and where its object is -> READ object
-//!                                     torn, or another incarnation -> once more from the neighbourhood, a little later
+//!   the key, with an object        -> READ object
+//!                                     torn, or another incarnation -> after a backoff, start again
 //!                                     another key                  -> next slot
 //!                                     seems expired                -> ask the server
 //!                                     the value
-//!   not there, a slot torn         -> once more, a little later; after TRIES_MAX: ask
-//!   not there, a chain begins here -> READ overflow block, and so on
-//!   not there                      -> a miss, to be confirmed
+//!   no key, but a torn slot        -> after a backoff, start again; after TRIES_MAX: ask the server
+//!   no key, but an overflow chain  -> READ the first overflow block, then the next
+//!   no key                         -> a miss, which must be confirmed
 //! ```
-//! A miss is confirmed by asking, or by the table's count of moves: READ, everything again, READ; one even number means that no key
-//! moved meanwhile. *(Neighbourhood, pointer with incarnation: from the literature on `[FaRM]`; the rest: our choice.)*
+//! A miss is confirmed by the server, or by the table's count of moves: READ the count, repeat the search, READ the
+//! count; the same even number means that no key moved in between. *(Neighbourhood, pointer with incarnation: from the
+//! literature on `[FaRM]`; the rest: our choice.)*
 
 use drover_base::{KeyHash, Ns};
 use drover_index::hopscotch::{
@@ -21,72 +22,74 @@ use drover_index::hopscotch::{
 };
 use std::ops::Deref;
 
-/// Torn slots and objects before the server is asked. *(our choice)*
+/// Number of torn slots and objects after which a GET asks the server. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
-/// A READ that took too long counts as so many: where one does, of a long value or on a slow fabric, the next one hardly ever does
-/// not, and the server answers sooner than many of them.
+/// A READ that took too long counts as this many torn ones. On a slow fabric, or with a long value, the next READ is
+/// almost always too slow as well, and the server answers sooner than several of them.
 const TRIES_OF_A_LATE_READ: u32 = 5;
 
-/// A READ of more than this that took too long is not repeated at all: more likely than not it is the length. *(our choice)*
+/// A READ of more than this many bytes that took too long is not repeated at all: its length is the likely cause.
+/// *(our choice)*
 const LONG_BYTES: usize = 64 << 10;
 
-/// Blocks of a chain that a reader follows. A stale one may lead into another home's chain, and on. *(our choice)*
+/// Maximum number of overflow blocks that a reader follows. A stale link may lead into the chain of another home.
+/// *(our choice)*
 const BLOCKS_MAX: u32 = 16;
 
-/// What a reader does when its key is nowhere.
+/// What a client does when no slot has its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Miss {
-    /// It asks the server: a key that moves meanwhile is in none of the places read.
+    /// Ask the server: a key that moves during the READs is in none of the slots read.
     #[default]
     Confirmed,
-    /// It reads everything again between two looks at the count of moves: three READs more, none of the server's time.
+    /// READ the count of moves, repeat the search, READ the count again: three more READs, no cost for the server.
     Counted,
-    /// It says so: wrong now and then, and here for tests to show that.
+    /// Report a miss. Sometimes wrong; only for tests that demonstrate this.
     Trusted,
 }
 
-/// What to do next.
+/// Next step of a GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// READ so many slots from this one on.
+    /// READ `count` slots from slot `first` on.
     Slots {
-        /// Number of the first.
+        /// Index of the first slot.
         first: usize,
-        /// How many.
+        /// Number of slots.
         count: usize,
     },
-    /// Look at the slots read last once more: [`slots`](Lookup::slots).
+    /// Search the last slots READ once more: [`slots`](Lookup::slots).
     Again,
     /// READ this object.
     Object(ObjectRef),
     /// READ the count of moves.
     Moves,
-    /// Something was torn: wait a little, then [`begin`](Lookup::begin) again.
+    /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
     /// Ask the server.
     Ask,
-    /// There is no such key.
+    /// The key does not exist.
     Miss,
     /// [`inline`](Lookup::inline) is the value.
     Inline,
-    /// The object read last has the value.
+    /// The last object READ has the value.
     Found,
 }
 
-/// The table as a reader knows it.
+/// A reader's description of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableShape {
-    /// As the server made it.
+    /// The server's table options.
     pub table: TableOptions,
-    /// Of the objects' memory.
+    /// Length of the objects' memory, bytes.
     pub objects_bytes: u64,
     /// Longest object, bytes.
     pub object_bytes_max: u32,
 }
 
 impl TableShape {
-    /// Whether a reader may READ it.
+    /// Whether `object` is within the bounds that a reader may READ.
     pub fn has(&self, object: &ObjectRef) -> bool {
         let end = object.offset.checked_add(u64::from(object.len));
         let is_sized = object.len > 0 && object.len.is_multiple_of(64) && object.len <= self.object_bytes_max;
@@ -94,9 +97,9 @@ impl TableShape {
     }
 }
 
-/// Slots that were read, one behind the other.
+/// Consecutive slots that were READ.
 pub trait Slots {
-    /// Fills `out` with the bytes from `offset` on.
+    /// Copies the bytes from `offset` on into `out`.
     fn copy_out(&self, offset: usize, out: &mut [u8]);
 }
 
@@ -106,25 +109,25 @@ impl Slots for Vec<u8> {
     }
 }
 
-/// One GET on its way through the table.
+/// State of one GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
     hash: KeyHash,
-    /// First of the slots read last.
+    /// Index of the first of the slots READ last.
     first: usize,
     count: usize,
-    /// Of these, how many have been looked at.
+    /// Number of these slots that have been searched.
     seen: usize,
     blocks: u32,
     tries: u32,
     miss: Miss,
-    /// The count of moves before all this.
+    /// The count of moves that was READ before the search.
     moves: Option<u64>,
     object: ObjectRef,
     inline: InlineValue,
 }
 
-/// A value that was in a slot.
+/// A value from a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InlineValue {
     bytes: [u8; INLINE_BYTES_MAX],
@@ -139,7 +142,7 @@ impl Deref for InlineValue {
 }
 
 impl Lookup {
-    /// Of the key with `hash`.
+    /// A GET of the key with `hash`.
     pub fn new(hash: KeyHash, miss: Miss) -> Lookup {
         Lookup {
             hash,
@@ -162,29 +165,29 @@ impl Lookup {
         }
     }
 
-    /// From the neighbourhood on.
+    /// Starts with the neighbourhood.
     pub fn begin(&mut self, shape: &TableShape) -> Step {
         self.blocks = 0;
         let geometry = shape.table.geometry;
         self.read_slots(geometry.first(shape.table.home(self.hash)), geometry.span)
     }
 
-    /// The object asked for last.
+    /// The object that was last to be READ.
     pub fn object(&self) -> &ObjectRef {
         &self.object
     }
 
-    /// The value that was in the slot.
+    /// The value from the slot.
     pub fn inline(&self) -> InlineValue {
         self.inline
     }
 
-    /// Whether what is read now is overflow.
+    /// Whether the current READ is of overflow.
     pub fn is_in_overflow(&self) -> bool {
         self.blocks > 0
     }
 
-    /// Whether it asks because of what was torn, and not because of a miss.
+    /// Whether the GET asks the server because of torn READs, and not because of a miss.
     pub fn has_given_up(&self) -> bool {
         self.tries > TRIES_MAX
     }
@@ -194,14 +197,14 @@ impl Lookup {
         Step::Slots { first, count }
     }
 
-    /// The slots asked for have come.
+    /// Handles the slots that were READ.
     #[inline]
     pub fn slots(&mut self, slots: &impl Slots, shape: &TableShape) -> Step {
         let kind = shape.table.kind;
         let mut bytes = [0; SlotKind::Wide.bytes()];
         let bytes = &mut bytes[..kind.bytes()];
         let mut is_torn = false;
-        // First the slot that says it is the key's: most often it is, and the others need not be opened.
+        // First try the slot that claims to be the key's; usually it is, and the others need no verification.
         for at in self.seen..self.count {
             slots.copy_out(at * kind.bytes(), bytes);
             if !Slot::may_be_of(kind, bytes, self.hash) {
@@ -217,7 +220,8 @@ impl Lookup {
                     self.inline.len = value.len();
                     return Step::Inline;
                 }
-                // Whole, and still not to be trusted with an address: a wrong one breaks the connection.
+                // The versions are right, but the address is still checked: a READ out of bounds would break the
+                // connection.
                 Some(Content::Object(object)) if !shape.has(&object) => is_torn = true,
                 Some(Content::Object(object)) => {
                     self.object = object;
@@ -241,7 +245,7 @@ impl Lookup {
         }
     }
 
-    /// To the next block of the chain.
+    /// Continues with the next block of the overflow chain.
     fn follow(&mut self, link: u32, shape: &TableShape) -> Step {
         match shape.table.block_slot(link) {
             None if link == 0 => self.missed(),
@@ -262,7 +266,7 @@ impl Lookup {
         }
     }
 
-    /// The count of moves has come.
+    /// Handles the count of moves that was READ.
     pub fn moves(&mut self, count: u64, shape: &TableShape) -> Step {
         match self.moves.take() {
             Some(before) if before == count => Step::Miss,
@@ -274,19 +278,19 @@ impl Lookup {
         }
     }
 
-    /// The object asked for has come: what `bytes` are to a reader of `key` at second `now_s` of the server's clock.
+    /// Handles the bytes of the object that was READ, for a GET of `key` at second `now_s` of the server's clock.
     pub fn read(&mut self, bytes: &[u8], object: &mut Object, key: &[u8], now_s: u32) -> Step {
         match object.open(bytes, self.object.incarnation) {
             Err(_) => self.torn(),
             Ok(()) if object.key() != key => Step::Again,
-            // Only the server's clock says so to everybody alike.
+            // Clients' clocks differ; only the server's clock decides, for all clients alike.
             Ok(()) if object.head().is_expired(now_s) => Step::Ask,
             Ok(()) => Step::Found,
         }
     }
 
-    /// A READ of `bytes` took `took`: if that was too long, what it brought proves nothing, because versions may have come round
-    /// meanwhile.
+    /// Checks the duration `took` of a READ of `bytes` bytes. If it was too long, the data proves nothing, because
+    /// versions may have wrapped around; returns the next step instead.
     pub fn late(&mut self, took: Ns, bytes: usize) -> Option<Step> {
         let tries = match bytes > LONG_BYTES {
             true => TRIES_MAX + 1,
@@ -353,7 +357,7 @@ mod tests {
         table.memory()[at..at + count * table.options().kind.bytes()].to_vec()
     }
 
-    /// Goes on until it is something else than reading slots.
+    /// Follows steps as long as they READ slots.
     fn walk(
         lookup: &mut Lookup,
         mut step: Step,
@@ -381,7 +385,8 @@ mod tests {
         }
     }
 
-    /// Half of a hash is known of a key in a narrow slot: the object of another key is not an answer, but the next slot may be.
+    /// A narrow slot has only half of the key's hash: the object of another key is not an answer, but the next slot
+    /// may be the right one.
     #[test]
     fn farm_another_keys_object_leads_to_the_next_slot() {
         let shape = TableShape {
@@ -392,7 +397,7 @@ mod tests {
             ..SHAPE
         };
         let mut table = table(&shape, 0);
-        // Two keys of one home whose slots say the same.
+        // Two keys of one home whose slots look the same.
         let (ours, other) = (
             hash(1),
             KeyHash {
@@ -420,7 +425,7 @@ mod tests {
         assert!(matches!(lookup.slots(&read, &shape), Step::Object(object) if object.offset == 6 * 64));
     }
 
-    /// The pointer was read, then its object's place was given to another object of the same key, or of another one.
+    /// After the pointer was read, the object's memory was reused for another object, of the same or another key.
     #[test]
     fn farm_a_stale_pointer_is_not_followed() {
         let mut lookup = Lookup::new(hash(1), Miss::Confirmed);
@@ -438,7 +443,7 @@ mod tests {
         assert_eq!(lookup.read(&memory, &mut opened, b"key", 1), Step::Found);
     }
 
-    /// Readers that retry for ever starve on an object that is written all the time.
+    /// Readers that retry for ever starve on an object that is written continuously.
     #[test]
     fn farm_retries_end_with_a_question() {
         let mut lookup = Lookup::new(hash(1), Miss::Confirmed);
@@ -451,7 +456,7 @@ mod tests {
         assert_eq!(lookup.slots(&torn, &SHAPE), Step::Ask);
     }
 
-    /// 65,535 writes fit into a READ that takes long enough: then all versions are as they were, and the bytes are not.
+    /// If a READ takes long enough for 65,536 writes, all versions are as before, but the bytes are not.
     #[test]
     fn farm_a_read_that_took_too_long_proves_nothing() {
         let mut lookup = Lookup::new(hash(1), Miss::Confirmed);
@@ -470,7 +475,7 @@ mod tests {
         let after = image(&mut writer, 1 + (1 << 16), &[2; 100]);
         let mixture = [&before[..64], &after[64..]].concat();
         let mut opened = Object::default();
-        // The canary: versions alone take it for whole.
+        // Shows that the check is needed: by the versions alone, the mixture looks complete.
         assert_eq!(lookup.read(&mixture, &mut opened, b"key", 1), Step::Found);
         assert!(opened.value().contains(&1) && opened.value().contains(&2));
         assert_eq!(lookup.late(READ_NS_MAX, LONG_BYTES), None);
@@ -478,11 +483,11 @@ mod tests {
         let mut of_a_long_one = lookup;
         assert_eq!(of_a_long_one.late(late, LONG_BYTES + 1), Some(Step::Ask));
         assert_eq!(lookup.late(late, LONG_BYTES), Some(Step::Retry));
-        // It is not worth eight of them.
+        // A second late READ is enough to ask; eight are not needed.
         assert_eq!(lookup.late(late, LONG_BYTES), Some(Step::Ask));
     }
 
-    /// A server that means harm, or has a bug, cannot make its readers READ out of bounds, nor round in circles.
+    /// A hostile or faulty server cannot make its readers READ out of bounds, or follow a chain for ever.
     #[test]
     fn farm_pointers_out_of_bounds_are_not_followed() {
         let far = [
@@ -531,7 +536,7 @@ mod tests {
         }
     }
 
-    /// What the count of moves makes of a miss: the same even number twice, or once more.
+    /// The count of moves decides about a miss: the same even number twice confirms it, anything else means a retry.
     #[test]
     fn farm_a_count_that_is_odd_or_changes_is_no_confirmation() {
         let table = table(&SHAPE, 0);
@@ -549,7 +554,8 @@ mod tests {
         assert_eq!(lookup.moves(3, &SHAPE), Step::Retry);
     }
 
-    /// A key moves up while the neighbourhood is read, and its lines are seen in an order in which it is nowhere.
+    /// A key moves up while the neighbourhood is READ, and the lines are sampled in an order in which the key is
+    /// nowhere.
     #[test]
     fn farm_a_key_that_moves_within_the_neighbourhood_is_asked_for() {
         let (mut missed, mut asked) = (0, 0);
@@ -564,7 +570,7 @@ mod tests {
                     let Step::Slots { first, count } = lookup.begin(&SHAPE) else {
                         unreachable!("slots")
                     };
-                    // The upper slots early, the lower ones late.
+                    // Upper slots sampled early, lower ones late.
                     let (old, new) = (bytes(&before, first, count), bytes(&table, first, count));
                     for cut in 0..count {
                         let mut lookup = lookup;

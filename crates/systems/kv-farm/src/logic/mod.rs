@@ -1,5 +1,5 @@
-//! What both ends decide from bytes and positions alone: [`Lookup`], what a GET reads next; [`Sender`] and [`Receiver`], where the
-//! next record of a ring is.
+//! Decisions of both ends, made from bytes and positions alone: [`Lookup`], which READ of a GET is next; [`Sender`]
+//! and [`Receiver`], where the ring's next record is.
 
 mod lookup;
 mod ring;

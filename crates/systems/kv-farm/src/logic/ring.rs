@@ -1,21 +1,22 @@
-//! The circular buffer as positions: [`Sender`] at the client, [`Receiver`] at the server.
+//! Positions in the ring: [`Sender`] at the client, [`Receiver`] at the server.
 //!
 //! ```text
 //!   0                         head            tail            bytes
 //!   | consumed, zero           | record | rec. |   free        |
 //! ```
-//! Positions count bytes since the session began; where they are in the ring is their remainder. A record is never cut: what does not
-//! fit before the end begins at the start, behind a filler. The receiver tells its head when half the ring has been consumed, and a
-//! record takes a quarter of it at most, so a sender that waits for space always gets some: all that was consumed and not told
-//! is less than half. *(Circular buffer, lazy return of the head: from the literature on `[FaRM]`; the numbers: our choice.)*
+//! A position counts bytes since the session began; modulo the ring's length it is an offset into the ring. A record
+//! is never divided: one that does not fit before the end starts at offset 0, after a filler. The receiver reports its
+//! head whenever half the ring has been consumed, and a record takes at most a quarter of the ring. So a sender that
+//! waits for space always gets some: less than half the ring is consumed but not reported. *(Circular buffer, lazy
+//! return of the head: from the literature on `[FaRM]`; the numbers: our choice.)*
 
 use crate::layout::{FILLER, Header, record_bytes};
 use drover_mem::LINE_BYTES;
 
-/// Bytes of a ring unless told otherwise. *(our choice)*
+/// Default length of a ring, bytes. *(our choice)*
 pub const RING_BYTES: usize = 64 << 10;
 
-/// Sequences have 31 bits; 0 is none.
+/// The sequence number after `sequence`. Numbers have 31 bits; 0 is not used.
 fn next_sequence(sequence: u32) -> u32 {
     match sequence & (u32::MAX >> 1) {
         0x7fff_ffff => 1,
@@ -23,38 +24,38 @@ fn next_sequence(sequence: u32) -> u32 {
     }
 }
 
-/// Where a record goes.
+/// Position of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// A filler first: where, and its sequence.
+    /// Offset and sequence number of a filler to write first, if one is needed.
     pub filler: Option<(usize, u32)>,
-    /// From the ring's start.
+    /// Offset of the record from the ring's start, bytes.
     pub offset: usize,
-    /// Of the record.
+    /// Sequence number of the record.
     pub sequence: u32,
-    /// The tail behind it, for [`Sender::landed`].
+    /// The tail after the record, for [`Sender::landed`].
     pub tail: u64,
 }
 
-/// The server says that it consumed what was never sent.
+/// The server reported a head beyond what was sent, or a lower one than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a head that cannot be")]
+#[error("impossible position in the ring")]
 pub struct BadHead;
 
-/// The client's end.
+/// The client's end of the ring.
 #[derive(Clone, Debug)]
 pub struct Sender {
     bytes: u64,
     tail: u64,
-    /// The last head told.
+    /// The last head that the receiver reported.
     head: u64,
-    /// Up to here WRITEs have completed: until then their bytes are the card's.
+    /// Position up to which WRITEs have completed; the card may still send the bytes after it.
     landed: u64,
     sequence: u32,
 }
 
 impl Sender {
-    /// Of a ring with `bytes` bytes that nobody has written to.
+    /// For a ring of `bytes` bytes that has not been written.
     pub fn new(bytes: usize) -> Sender {
         Sender {
             bytes: bytes as u64,
@@ -65,7 +66,7 @@ impl Sender {
         }
     }
 
-    /// A place for a record with `payload` bytes; `None`: no space now.
+    /// Reserves space for a record with `payload` bytes; `None`: there is no space now.
     pub fn place(&mut self, payload: usize) -> Option<Placed> {
         let size = record_bytes(payload) as u64;
         let left = self.bytes - self.tail % self.bytes;
@@ -86,12 +87,12 @@ impl Sender {
         })
     }
 
-    /// Of the ring.
+    /// Length of the ring, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// The receiver has told its head; whether that is news.
+    /// Takes note of the head that the receiver reported; returns whether it has advanced.
     pub fn acknowledge(&mut self, head: u64) -> Result<bool, BadHead> {
         if head > self.tail || head < self.head {
             return Err(BadHead);
@@ -101,7 +102,7 @@ impl Sender {
         Ok(is_news)
     }
 
-    /// The WRITE of the record before `tail` has completed.
+    /// Takes note that the WRITE of the record that ends at `tail` has completed.
     pub fn landed(&mut self, tail: u64) {
         self.landed = self.landed.max(tail);
     }
@@ -116,23 +117,23 @@ impl Sender {
     }
 }
 
-/// No client of ours writes such a thing.
+/// A record that no correct client writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a record that cannot be")]
+#[error("malformed record")]
 pub struct BadRecord;
 
-/// What is at the head.
+/// What the ring has at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Nothing yet.
+    /// No record yet.
     Nothing,
-    /// A filler of so many bytes.
+    /// A filler; it covers this many bytes.
     Filler(usize),
-    /// A record, whole or not, of so many bytes.
+    /// A record of this many bytes, complete or not.
     Record(usize),
 }
 
-/// The server's end.
+/// The server's end of the ring.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     bytes: u64,
@@ -143,10 +144,10 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Of a ring with `bytes` bytes, whose records have at most `payload_max`.
+    /// For a ring of `bytes` bytes, whose records have payloads of at most `payload_max` bytes.
     ///
     /// # Panics
-    /// If such a record is longer than a quarter of the ring, or the ring no whole lines.
+    /// If such a record is longer than a quarter of the ring, or `bytes` is no multiple of a line.
     pub fn new(bytes: usize, payload_max: usize) -> Receiver {
         assert!(
             bytes.is_multiple_of(LINE_BYTES) && record_bytes(payload_max) <= bytes / 4,
@@ -161,13 +162,13 @@ impl Receiver {
         }
     }
 
-    /// Where the next record begins, from the ring's start.
+    /// Offset of the next record from the ring's start, bytes.
     pub fn offset(&self) -> usize {
         (self.head % self.bytes) as usize
     }
 
-    /// What the word at [`offset`](Receiver::offset) announces. Errors: it is not what comes next, reaches outside, or is longer than
-    /// agreed.
+    /// Interprets the word at [`offset`](Receiver::offset). Errors: the sequence number is wrong, or the record
+    /// exceeds the ring or the agreed length.
     pub fn next(&self, word: u64) -> Result<Next, BadRecord> {
         let Some(header) = Header::decode(word) else {
             return Ok(Next::Nothing);
@@ -185,13 +186,13 @@ impl Receiver {
         }
     }
 
-    /// What is there, of `size` bytes, has been dealt with and zeroed.
+    /// Takes note that the record or filler of `size` bytes at the head has been executed and zeroed.
     pub fn consume(&mut self, size: usize) {
         self.head += size as u64;
         self.sequence = next_sequence(self.sequence);
     }
 
-    /// The head, if it is time to tell it: half the ring has been consumed since the last time.
+    /// The head, if it must be reported: half the ring has been consumed since the last report.
     pub fn head_to_report(&mut self) -> Option<u64> {
         if self.head - self.told < self.bytes / 2 {
             return None;
@@ -207,7 +208,7 @@ mod tests {
     use crate::layout::{encode_record, filler_word, is_whole};
     use proptest::prelude::*;
 
-    /// A ring of bytes with both its ends.
+    /// A ring with both its ends.
     struct Ring {
         bytes: Vec<u8>,
         sender: Sender,
@@ -242,7 +243,7 @@ mod tests {
             true
         }
 
-        /// Nothing is written over that was not consumed.
+        /// Checks that only consumed bytes are overwritten.
         fn put(&mut self, at: usize, bytes: &[u8]) {
             let there = &mut self.bytes[at..at + bytes.len()];
             assert!(there.iter().all(|byte| *byte == 0), "written over at {at}");
@@ -283,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the lengths and the moments: all arrives, in order, once, and a sender that waits is let go on.
+        /// For any lengths and times, all records arrive, in order, once, and a waiting sender gets space.
         #[test]
         fn farm_records_arrive_in_order_through_any_number_of_laps(steps in proptest::collection::vec((0usize..=PAYLOAD_MAX, 0u8..3), 1..400)) {
             let mut ring = Ring::new(1024);
@@ -309,7 +310,7 @@ mod tests {
             prop_assert!(ring.send(&[1; PAYLOAD_MAX]), "an empty ring has space, however much was told");
         }
 
-        /// Any word: nothing, what comes next, or an error. It stays inside.
+        /// Any word is nothing, the next record, or an error, and stays within the ring.
         #[test]
         fn farm_any_word_at_the_head_is_judged(word in any::<u64>(), records in 0usize..40, sequence in any::<bool>()) {
             let mut ring = Ring::new(1024);
@@ -357,7 +358,7 @@ mod tests {
         assert!(ring.fillers >= 8, "{} fillers", ring.fillers);
     }
 
-    /// A WRITE that has not completed may be sent again by the card: its bytes are not changed before.
+    /// The card may retransmit a WRITE that has not completed, so its bytes must not change before.
     #[test]
     fn farm_bytes_that_are_the_cards_are_left_alone() {
         let mut sender = Sender::new(1024);

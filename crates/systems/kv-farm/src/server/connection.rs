@@ -1,4 +1,4 @@
-//! [`Connection`]: queues and buffers of one client, and how its requests are answered.
+//! [`Connection`]: queues and buffers of one client, and how its requests are executed.
 
 use super::inbox::Inbox;
 use super::state::ShardState;
@@ -11,22 +11,22 @@ use drover_verbs::{
     Access, Context, Export, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Watch, Wc, WcStatus,
 };
 
-/// Completions and requests taken per step and client.
+/// Maximum number of completions and of requests per step and client.
 const BATCH: usize = 32;
 
-/// Buffers for replies of one client: who has more requests under way waits for one. *(our choice)*
+/// Maximum number of reply buffers per client; further requests wait for a free one. *(our choice)*
 const REPLIES_MAX: usize = 64;
 
-/// Values on their way at a time, one fetched and one written.
+/// Maximum number of long values in transfer: one READ and one WRITTEN.
 const LONGS_MAX: usize = 2;
 
-/// What a work request of ours was for, in its upper half.
+/// Upper half of a work request's id: what the request was for.
 const REPLY: u64 = 0;
 const PULL: u64 = 1 << 32;
 const PUSH: u64 = 2 << 32;
 const NOTICE: u64 = 3 << 32;
 
-/// What every conn of a server has alike.
+/// Options that all connections of a server share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireOptions {
     pub(super) slots: usize,
@@ -37,7 +37,7 @@ pub(super) struct WireOptions {
     pub(super) sums: bool,
 }
 
-/// A value on its way from the client's memory.
+/// A value that is being READ from the client's memory.
 struct Pull {
     stage: u8,
     reply: u32,
@@ -45,14 +45,14 @@ struct Pull {
     key: Vec<u8>,
 }
 
-/// Whether a request could be answered, or begun to be.
+/// Whether a request was executed, or its execution begun.
 enum Taken {
     Yes,
-    /// Something it needs is in use: later.
+    /// A resource is in use: try again later.
     Later,
 }
 
-/// The client's end.
+/// The client's exported memory.
 struct Theirs {
     mailbox: RemoteRegion,
     values: RemoteRegion,
@@ -63,17 +63,17 @@ pub struct Connection<P: Provider> {
     queues: Queues<P>,
     ring: P::Mr,
     inbox: Inbox,
-    /// The notice, then a buffer for each reply under way.
+    /// The notice, then the reply buffers.
     replies: P::Mr,
     free_replies: Vec<u32>,
     pull: Option<Pull>,
-    /// A stage whose value is being WRITTEN.
+    /// The stage whose value is being WRITTEN.
     push: Option<u8>,
     is_noticing: bool,
     theirs: Option<Theirs>,
     options: WireOptions,
     payload: Vec<u8>,
-    /// Keeps the key of the last pull, so that none is allocated for the next.
+    /// Buffer for the key of the next pull, reused to avoid an allocation.
     key: Vec<u8>,
 }
 
@@ -81,7 +81,7 @@ impl<P: Provider> Connection<P> {
     pub(super) fn new(ctx: &P::Context, options: WireOptions) -> Result<Connection<P>, PeerError> {
         let replies = options.slots.min(REPLIES_MAX);
         let depths = Depths {
-            // One more tells the head.
+            // One more for the notice.
             sends: replies + LONGS_MAX + 1,
             recvs: 0,
             longs: LONGS_MAX,
@@ -110,7 +110,7 @@ impl<P: Provider> Connection<P> {
         })
     }
 
-    /// Ring and queue pair, for the client. A WRITE to the ring wakes this core, where that is possible.
+    /// Exports ring and queue pair to the client. A WRITE to the ring wakes this core, where the fabric supports it.
     pub(super) fn exports(&self, ctx: &P::Context) -> Result<(Export, Export), PeerError> {
         let watch = Watch {
             range: 0..self.options.ring_bytes,
@@ -123,7 +123,7 @@ impl<P: Provider> Connection<P> {
         Ok((self.ring.export(&watches)?, self.queues.qp.export()?))
     }
 
-    /// Connects with the client's end.
+    /// Connects to the client's exported resources.
     pub(super) fn attach(
         &mut self,
         ctx: &P::Context,
@@ -145,7 +145,8 @@ impl<P: Provider> Connection<P> {
         }
     }
 
-    /// Ends it: nothing of the client's arrives any more, and nothing of ours is under way when the stages are lent again.
+    /// Closes the connection. The queue pair is destroyed first, so no transfer is in flight when the stages are used
+    /// again.
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P>) {
         self.queues.qp.to_error();
         let stages = [self.pull.take().map(|pull| pull.stage), self.push.take()];
@@ -161,7 +162,8 @@ impl<P: Provider> Connection<P> {
         }
     }
 
-    /// Answers what has come; whether there was something. Errors: the connection failed, or the client writes what none of ours does.
+    /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
+    /// client wrote a malformed record.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P>) -> Result<bool, PeerError> {
         if self.theirs.is_none() {
             return Ok(false);
@@ -201,7 +203,7 @@ impl<P: Provider> Connection<P> {
         Ok(count > 0)
     }
 
-    /// Takes the next request, if there is one and a buffer for its reply.
+    /// Takes the next request, if there is one and a reply buffer is free.
     fn take_request(&mut self, state: &mut ShardState<P>, now: Ns) -> Result<bool, BadRecord> {
         let Some(&reply) = self.free_replies.last() else {
             return Ok(false);
@@ -214,7 +216,7 @@ impl<P: Provider> Connection<P> {
                 Some((request, key, value)) if self.is_answerable(&request) => {
                     Ok(self.execute(state, reply, &request, (key, value), now))
                 }
-                // Where would the answer go? And no client of ours says such a thing.
+                // No correct client sends this, and there may be no place for a reply.
                 _ => Err(BadRecord),
             };
             match taken {
@@ -234,7 +236,7 @@ impl<P: Provider> Connection<P> {
         is_there.map(|_| is_taken)
     }
 
-    /// Whether a client of ours says such a thing, and there is a place for the answer.
+    /// Whether the request is valid and its slot has a place for the reply.
     fn is_answerable(&self, request: &Request) -> bool {
         request.sequence != 0 && usize::from(request.slot) < self.options.slots
     }
@@ -288,7 +290,7 @@ impl<P: Provider> Connection<P> {
         Taken::Yes
     }
 
-    /// WRITES a value to where the client wants it, and the reply behind it.
+    /// WRITEs a value to the client's memory, and then the reply.
     fn push(
         &mut self,
         state: &mut ShardState<P>,
@@ -331,7 +333,7 @@ impl<P: Provider> Connection<P> {
         now: Ns,
     ) {
         match self.options.sums {
-            // The sum is over the value, which does not travel with the reply.
+            // The checksum covers the value, which is not part of the reply.
             true => {
                 let value = state.get(key, now).unwrap_or_default();
                 let sum = reply_sum(&written(request, len), value);
@@ -349,14 +351,14 @@ impl<P: Provider> Connection<P> {
         }
     }
 
-    /// Where the client's memory has the value, or wants it; `None`: nowhere.
+    /// Address of the value in the client's memory; `None`: out of bounds.
     fn values_at(&self, request: &Request) -> Option<drover_verbs::RemoteAddr> {
         let values = &self.theirs.as_ref()?.values;
         let end = request.value_offset.checked_add(request.value_bytes as u64)?;
         (end <= values.len).then(|| values.at(request.value_offset as usize))
     }
 
-    /// Begins to fetch a value.
+    /// Starts to READ a value from the client.
     fn begin_pull(&mut self, state: &mut ShardState<P>, reply: u32, request: &Request, key: &[u8]) -> Taken {
         let refusal = match (
             self.values_at(request),
@@ -394,7 +396,7 @@ impl<P: Provider> Connection<P> {
         Taken::Yes
     }
 
-    /// A value is here.
+    /// A value has arrived in its stage.
     fn pulled(&mut self, state: &mut ShardState<P>, now: Ns) {
         let Some(pull) = self.pull.take() else { return };
         let status = state.put_staged(&pull.request, &pull.key, pull.stage, now);
@@ -403,7 +405,7 @@ impl<P: Provider> Connection<P> {
         self.key = pull.key;
     }
 
-    /// Stages the answer `status`, about a value of `len` bytes, which is `value` if the reply brings it.
+    /// Stages a reply with `status` for a value of `len` bytes. `value`: the value itself if the reply contains it.
     fn reply(&mut self, reply: u32, request: &Request, status: Status, len: usize, value: &[u8]) {
         let mut trailer = Reply {
             status,
@@ -431,7 +433,7 @@ impl<P: Provider> Connection<P> {
         self.queues.stage(REPLY | u64::from(reply), op, sge, true);
     }
 
-    /// Tells the client how far its ring has been consumed, if it is time.
+    /// Reports to the client how far its ring has been consumed, if that is due.
     fn notice(&mut self) {
         let Some(theirs) = self.theirs.as_ref().filter(|_| !self.is_noticing) else {
             return;

@@ -1,4 +1,4 @@
-//! [`Inbox`]: one client's ring, polled.
+//! [`Inbox`]: one client's ring, polled by the server.
 
 use crate::layout::{Header, RECORD_HEADER_BYTES, is_whole, record_bytes};
 use crate::logic::{BadRecord, Next, Receiver};
@@ -6,17 +6,17 @@ use drover_base::Ns;
 use drover_mem::Region;
 use std::sync::atomic::Ordering;
 
-/// A record that stays torn is looked at again later and later, up to this: the sum of a record that never becomes whole shall not
-/// take the time of others. *(our choice)*
+/// Maximum interval between checks of a torn record; the interval doubles from [`DOUBT_MIN`]. A record that never
+/// becomes complete must not take time from other clients. *(our choice)*
 const DOUBT_MAX: Ns = Ns::from_ms(1);
 const DOUBT_MIN: Ns = Ns::from_us(1);
 
-/// What a client has WRITTEN and the server not yet consumed.
+/// Records that a client has WRITTEN and the server has not consumed.
 pub(super) struct Inbox {
     ring: Region,
     receiver: Receiver,
     sums: bool,
-    /// The record at the head had a wrong sum: not before then, and how long that wait is.
+    /// The record at the head had a wrong checksum: time of the next check, and the interval before it.
     doubt: Option<(Ns, Ns)>,
 }
 
@@ -30,11 +30,11 @@ impl Inbox {
         }
     }
 
-    /// Whether a record is there whole; then `payload` is its. Fillers are consumed on the way.
+    /// Whether a complete record has arrived; if so, `payload` gets its payload. Consumes fillers.
     pub(super) fn peek(&mut self, now: Ns, payload: &mut Vec<u8>) -> Result<bool, BadRecord> {
         loop {
             let at = self.receiver.offset();
-            // Acquire: pairs with the store that made the first word visible; trailer and sum check the rest.
+            // Acquire: pairs with the store that made the first word visible; trailer and checksum verify the rest.
             let word = self.ring.load_u64(at, Ordering::Acquire);
             match self.receiver.next(word)? {
                 Next::Nothing => return Ok(false),
@@ -52,7 +52,8 @@ impl Inbox {
             return false;
         }
         let header = Header::decode(word).expect("the receiver saw a record");
-        // Acquire: the trailer lands last where there is an order; so all before it is there.
+        // Acquire: where the fabric orders WRITEs, the trailer becomes visible last, so everything before it is
+        // visible.
         let last = self.ring.load_u64(at + size - 8, Ordering::Acquire);
         if (last >> 32) as u32 != crate::layout::trailer(header.sequence) {
             return false;
@@ -72,21 +73,21 @@ impl Inbox {
         true
     }
 
-    /// The record that [`peek`](Inbox::peek) showed, with a payload of `bytes`, has been dealt with: its place becomes zero.
+    /// Consumes the record that [`peek`](Inbox::peek) returned, with a payload of `bytes` bytes, and zeroes its memory.
     pub(super) fn consume(&mut self, bytes: usize) {
         let size = record_bytes(bytes);
         self.ring.zero(self.receiver.offset(), size);
         self.receiver.consume(size);
     }
 
-    /// The head, if the client is to be told.
+    /// The head, if it must be reported to the client.
     pub(super) fn head_to_report(&mut self) -> Option<u64> {
         self.receiver.head_to_report()
     }
 }
 
-/// Whatever lies in a ring, polled as a server does; payloads go to `taken`. Input: whether records carry sums, then for each record of the
-/// ring a byte that says whether it is made whole, its length, and its bytes. For `cargo fuzz`.
+/// Polls arbitrary bytes as a client's ring; payloads go to `taken`. Input: whether records carry checksums; then for
+/// each record a byte that says whether it is made complete, its length, and its bytes. For `cargo fuzz`.
 #[doc(hidden)]
 pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
     const BYTES: usize = 4096;
@@ -155,7 +156,8 @@ mod tests {
         assert_eq!(left, [0; 64]);
     }
 
-    /// A record whose end never comes, or whose sum never fits: nothing happens, and its sum is computed ever more rarely.
+    /// The end of a record never arrives, or its checksum never matches: nothing happens, and the checksum is computed
+    /// less and less often.
     #[test]
     fn farm_a_record_that_is_never_finished_costs_little() {
         let (mut inbox, ring) = inbox(true);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever lies in the ring: an answer, soon, and no panic.
+        /// Arbitrary bytes in the ring give an answer, in bounded time, and no panic.
         #[test]
         fn farm_noise_in_the_ring_is_judged(bytes in proptest::collection::vec(any::<u8>(), 4096), heads in proptest::collection::vec((0usize..64, 0u32..5, 0u32..1000), 0..20), sums in any::<bool>()) {
             let (mut inbox, ring) = inbox(sums);

@@ -1,4 +1,5 @@
-//! [`Server`]: one shard, an actor that minds its control channels and polls its clients' rings. GETs pass it by.
+//! [`Server`]: one shard, an actor. It handles the control channels and polls its clients' rings. GETs by READ do not
+//! involve it.
 
 mod connection;
 mod inbox;
@@ -7,7 +8,6 @@ mod places;
 mod shard;
 mod state;
 
-pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
@@ -15,6 +15,7 @@ use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerP
 use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
 use connection::{Connection, WireOptions};
 use drover_base::{HashSeed, KeyHasher};
+use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
@@ -33,7 +34,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type ClientParams = FarmParams;
     type Welcome = Welcome;
     type Attach = Attach;
-    /// There is none.
+    /// FaRM-KV sends no notifications.
     type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;

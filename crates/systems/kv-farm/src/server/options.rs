@@ -1,48 +1,48 @@
-//! What a server is told at its start, and what it tells.
+//! Options and counters of a server.
 
 use crate::logic::RING_BYTES;
 use drover_base::{HashSeed, Ns};
 use drover_index::hopscotch::{Geometry, SlotKind};
 use drover_mem::PageWish;
 
-/// How a server is set up.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Which shard it is.
+    /// Index of this shard.
     pub shard: u16,
-    /// Of how many.
+    /// Number of shards of the service.
     pub shard_count: u16,
-    /// Which slots are whose.
+    /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
-    /// Wide: values of up to 32 bytes are in the table. Narrow: none is.
+    /// Wide: slots hold values of up to 32 bytes. Narrow: all values are in objects.
     pub kind: SlotKind,
-    /// Homes of the table, a power of two: in a classic geometry four for three keys.
+    /// Number of homes of the table, a power of two. In the classic geometry, plan four homes for three keys.
     pub home_count: usize,
-    /// Blocks of overflow, two keys each.
+    /// Number of overflow blocks, two keys each.
     pub block_count: usize,
-    /// Bytes for objects.
+    /// Bytes of memory for objects.
     pub memory_bytes: usize,
     /// Longest item (20 bytes, key, value), bytes.
     pub item_bytes_max: usize,
-    /// Longest request, and place of a reply, bytes: longer values are fetched by READ and handed over by WRITE.
+    /// Longest request, and length of a reply's place, bytes. Longer values are transferred by READ and WRITE.
     pub message_bytes: usize,
-    /// Of each client's ring; a multiple of 64, and four requests at least.
+    /// Length of each client's ring, bytes: a multiple of 64, at least four requests.
     pub ring_bytes: usize,
-    /// Forgets something instead of refusing a new key.
+    /// Evict a key instead of refusing a new one.
     pub evicts: bool,
-    /// How long the place of an object that was given up is not used again.
+    /// How long the memory of a removed object is not reused.
     pub grace: Ns,
-    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
-    /// sleep.
+    /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
+    /// from sleeping longer.
     pub look_every: Ns,
-    /// Which pages.
+    /// Page size of table and objects.
     pub pages: PageWish,
-    /// Keys the hash of keys; `None`: random. All shards of a service have one.
+    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
     pub hash_seed: Option<HashSeed>,
 }
 
 impl Default for ServerOptions {
-    /// One shard: 64 MiB of objects, 2^20 slots with small values inside.
+    /// One shard: 64 MiB of objects, 2^20 slots that hold short values.
     fn default() -> ServerOptions {
         ServerOptions {
             shard: 0,
@@ -71,12 +71,12 @@ pub struct ServerStats {
     pub puts: u64,
     /// DELETE messages.
     pub deletes: u64,
-    /// GET messages: misses to confirm, and readers who gave up. Other GETs are not seen.
+    /// GET messages: misses to confirm, and GETs after too many torn READs. The server does not see other GETs.
     pub gets: u64,
-    /// Values fetched from clients.
+    /// Long values that the server READ from clients.
     pub pulls: u64,
-    /// Values WRITTEN to clients.
+    /// Long values that the server WROTE to clients.
     pub pushes: u64,
-    /// Keys forgotten to make space.
+    /// Keys evicted to make space.
     pub evictions: u64,
 }

@@ -1,19 +1,20 @@
-//! [`Places`]: lines for objects, out of [`Extents`].
+//! [`Places`]: allocates memory for objects, by [`Extents`].
 
 use drover_base::Ns;
 use drover_store::{Extent, Extents, ExtentsOptions};
 
-/// Objects are whole lines at multiples of 64, extents steps of 16 bytes: four bytes here are one there.
+/// Objects are whole lines at multiples of 64; extents have a granularity of 16 bytes. So one byte of an extent is
+/// four bytes here.
 const SCALE: usize = 4;
 
-/// Objects let out of quarantine for every write: more than a write puts in.
+/// Objects released from quarantine per write; more than a write adds.
 const RELEASED_PER_WRITE: usize = 4;
 
-/// Where objects lie.
+/// Allocator of the objects' memory.
 pub(super) struct Places(Extents);
 
 impl Places {
-    /// `bytes` of memory; what is given up is not used again for `grace`.
+    /// An allocator of `bytes` bytes; retired memory is not reused for `grace`.
     pub(super) fn new(bytes: usize, grace: Ns) -> Places {
         let options = ExtentsOptions {
             grace,
@@ -22,33 +23,34 @@ impl Places {
         Places(Extents::new(options))
     }
 
-    /// An offset for `bytes`, whole lines.
+    /// Allocates `bytes` bytes, whole lines; returns their offset.
     pub(super) fn alloc(&mut self, bytes: usize) -> Option<u64> {
         let extent = self.0.alloc(bytes / SCALE)?;
         Some(extent.offset * SCALE as u64)
     }
 
-    /// Bytes of what is neither free nor given up.
+    /// Bytes in use, without free and retired memory.
     pub(super) fn used_bytes(&self) -> usize {
         self.0.used_bytes() * SCALE
     }
 
-    /// Gives a place up that readers may know of.
+    /// Retires an object that readers may know, into quarantine.
     pub(super) fn retire(&mut self, offset: u64, bytes: u32, now: Ns) {
         self.0.retire(extent(offset, bytes), now);
     }
 
-    /// Gives a place back that no reader has heard of.
+    /// Frees an object that was never published.
     pub(super) fn free(&mut self, offset: u64, bytes: u32) {
         self.0.free(extent(offset, bytes));
     }
 
-    /// Lets go what was given up long enough before `now`.
+    /// Releases memory that has been in quarantine long enough at `now`.
     pub(super) fn release(&mut self, now: Ns) {
         self.0.release(now, RELEASED_PER_WRITE);
     }
 
-    /// Lets the place go that has waited longest: its readers will find another version there, or another incarnation.
+    /// Releases the memory that has been in quarantine longest, before its time. Its readers will find another version
+    /// or incarnation.
     pub(super) fn release_early(&mut self) -> bool {
         self.0.release_early()
     }

@@ -1,9 +1,9 @@
-//! [`Shard`]: the keys of one server, in memory that clients READ. No verbs here.
+//! [`Shard`]: the keys of one server, in memory that clients READ. It posts no verbs.
 //!
-//! Readers at any instant find a whole value, old or new, or see that they did not: an object that its lines suffice for is written over
-//! in place, in the order of its versions; otherwise the new object is written first, then the slot that names it, and only then
-//! the old object's place goes into quarantine. Every write has a version of its own, so that no two objects that were ever at one
-//! place have the same within the time of a READ.
+//! A reader always finds a complete value, old or new, or notices that it did not. An object whose lines suffice is
+//! overwritten in place, in the order of its versions. Otherwise the new object is written first, then the slot that
+//! names it, and then the old object is put into quarantine. Every write has its own version, so two objects that were
+//! ever at the same address never have the same version within the duration of a READ.
 
 use super::places::Places;
 use drover_base::{KeyHash, Ns};
@@ -15,24 +15,24 @@ use drover_kv::Refusal;
 use drover_mem::Region;
 use std::collections::VecDeque;
 
-/// Slots looked at for expired objects, for every write.
+/// Slots checked for expired objects per write.
 const SWEPT_PER_WRITE: usize = 4;
 
-/// Table, objects, and what becomes of them when there is no space.
+/// Table and objects, and the state for eviction.
 pub(super) struct Shard {
     table: HopscotchTable<Region>,
     memory: Region,
     places: Places,
     writer: ObjectWriter,
     item_bytes_max: usize,
-    /// Cache: keys in the order of their objects, with those's versions; some have another one by now.
+    /// Cache mode: keys with the versions of their objects, oldest first; some keys have a newer object.
     eldest: Option<VecDeque<(KeyHash, u64)>>,
     evictions: u64,
     version: u64,
     incarnation: u16,
-    /// Something may expire.
+    /// Whether any object may expire.
     has_mortals: bool,
-    /// Where expired objects are looked for next, and who goes next when a neighbourhood is full.
+    /// Next slot to check for an expired object (`hand`), and next victim in a full neighbourhood (`turn`).
     hand: usize,
     turn: usize,
     bytes: Vec<u8>,
@@ -40,14 +40,14 @@ pub(super) struct Shard {
     inline: [u8; INLINE_BYTES_MAX],
 }
 
-/// What a key has.
+/// Value of a key: in the slot, or in an object.
 enum Found {
     Inline(usize),
     Object(ObjectRef),
 }
 
 impl Shard {
-    /// Of which `memory_bytes` are for objects, with `grace` for those that are given up.
+    /// A shard with `memory_bytes` bytes for objects; retired objects stay in quarantine for `grace`.
     pub(super) fn new(
         table: HopscotchTable<Region>,
         memory: Region,
@@ -57,7 +57,7 @@ impl Shard {
         evicts: bool,
     ) -> Shard {
         Shard {
-            // Memory comes in whole pages, quotas in bytes.
+            // `memory` is rounded up to whole pages; the limit is exact.
             places: Places::new(memory_bytes, grace),
             table,
             memory,
@@ -85,17 +85,17 @@ impl Shard {
         self.places.used_bytes()
     }
 
-    /// Keys forgotten to make space.
+    /// Keys evicted to make space.
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Keys in overflow.
+    /// Number of keys in overflow.
     pub(super) fn overflow_len(&self) -> usize {
         self.table.overflow_len()
     }
 
-    /// The value of `key`, unless it has expired.
+    /// The value of `key`; `None` if it does not exist or has expired.
     pub(super) fn get(&mut self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<&[u8]> {
         match self.find(hash)? {
             Found::Inline(len) => Some(&self.inline[..len]),
@@ -121,7 +121,7 @@ impl Shard {
         })
     }
 
-    /// Whether a value could be stored beside `key` at all: asked before it is fetched.
+    /// Whether an item with `key` and a value of this length is within the limit; checked before the value is fetched.
     pub(super) fn admits(&self, key: &[u8], value_bytes: usize) -> Result<(), Refusal> {
         match item_bytes(key.len(), value_bytes) > self.item_bytes_max {
             true => Err(Refusal::TooLarge),
@@ -129,7 +129,7 @@ impl Shard {
         }
     }
 
-    /// Gives `key` the value. A refused one leaves everything as it was.
+    /// Stores the value under `key`. A refused PUT changes nothing.
     pub(super) fn put(
         &mut self,
         hash: KeyHash,
@@ -142,7 +142,7 @@ impl Shard {
         self.places.release(now);
         self.sweep(now, now_s);
         let is_wide = self.table.options().kind == SlotKind::Wide;
-        // Slots have no space for an expiry.
+        // Slots have no field for an expiry.
         if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 {
             return self.publish(hash, Content::Inline(value), now);
         }
@@ -184,7 +184,7 @@ impl Shard {
             .write(&mut self.memory, offset as usize, head, key, value);
     }
 
-    /// The key with `hash` has `content` from now on.
+    /// Sets the content of the key with `hash`.
     fn publish(&mut self, hash: KeyHash, content: Content<'_>, now: Ns) -> Result<(), Refusal> {
         loop {
             match self.table.put(hash, content) {
@@ -200,7 +200,7 @@ impl Shard {
         }
     }
 
-    /// Removes `key`; false if there is no such key, or it had expired.
+    /// Removes `key`; returns false if it did not exist or had expired.
     pub(super) fn remove(&mut self, hash: KeyHash, now: Ns, now_s: u32) -> bool {
         let is_alive = match self.find(hash) {
             None => return false,
@@ -222,7 +222,7 @@ impl Shard {
         }
     }
 
-    /// A place; what waits in quarantine goes before what is in use.
+    /// Allocates an object. If there is no space, releases objects from quarantine early, and then evicts objects.
     fn space(&mut self, bytes: usize, now: Ns) -> Option<u64> {
         loop {
             if let Some(offset) = self.places.alloc(bytes) {
@@ -234,7 +234,8 @@ impl Shard {
         }
     }
 
-    /// A cache forgets the object that was written longest ago. One-sided readers leave no trace, so age is all it knows.
+    /// Cache mode: evicts the object that was written longest ago. READs leave no trace at the server, so age is the
+    /// only criterion.
     fn evict(&mut self, now: Ns) -> bool {
         while let Some((hash, version)) = self.eldest.as_mut().and_then(VecDeque::pop_front) {
             if self.object_version(hash) == Some(version) {
@@ -246,7 +247,8 @@ impl Shard {
         false
     }
 
-    /// A cache forgets a neighbour: memory there may be elsewhere, but the new key could not be found there.
+    /// Cache mode: evicts a key of the neighbourhood. Other slots of the table may be free, but readers would not find
+    /// the new key there.
     fn make_way(&mut self, hash: KeyHash, now: Ns) {
         self.turn = self.turn.wrapping_add(1);
         self.evictions += 1;
@@ -267,14 +269,14 @@ impl Shard {
             return;
         };
         eldest.push_back((hash, self.version));
-        // Keys written again and again leave old lines behind.
+        // Keys that are written repeatedly leave outdated entries in the queue.
         if eldest.len() > 2 * self.table.len() + 64 {
             eldest.retain(|(hash, version)| self.object_version(*hash) == Some(*version));
         }
         self.eldest = Some(eldest);
     }
 
-    /// Looks at a few slots for what has expired.
+    /// Checks a few slots for expired objects.
     fn sweep(&mut self, now: Ns, now_s: u32) {
         if !self.has_mortals {
             return;
@@ -335,7 +337,7 @@ mod tests {
         }
     }
 
-    /// What a reader with this pointer makes of what is there.
+    /// The value that a reader with this pointer reads.
     fn read(shard: &Shard, pointer: &ObjectRef) -> Option<Vec<u8>> {
         let mut bytes = vec![0; pointer.len as usize];
         shard.memory.copy_out(pointer.offset as usize, &mut bytes);
@@ -358,7 +360,7 @@ mod tests {
         }
     }
 
-    /// A reader that is under way finds the old object whole, or the new one; never a mixture.
+    /// A reader in progress finds the old object complete, or the new one; never a mixture.
     #[test]
     fn farm_an_object_is_written_over_where_it_is_or_left_alone() {
         let mut shard = shard(1 << 16, false);
@@ -375,7 +377,8 @@ mod tests {
         assert_eq!(read(&shard, &old), Some(vec![2; 101]), "in quarantine");
     }
 
-    /// Without a grace to speak of a reader finds another object in its place: the incarnation says so, even of the same key.
+    /// With almost no grace period a reader may find another object at the address; the incarnation shows it, even for
+    /// the same key.
     #[test]
     fn farm_a_place_that_was_reused_is_found_out() {
         let mut shard = shard(4096, true);
@@ -393,7 +396,7 @@ mod tests {
         assert_eq!(read(&shard, &old), None);
     }
 
-    /// No two writes have one version: lines of two objects at one place can be told apart.
+    /// No two writes have the same version, so lines of two objects at one address can be distinguished.
     #[test]
     fn farm_versions_are_the_shards() {
         let mut shard = shard(4096, true);

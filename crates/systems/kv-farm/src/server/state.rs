@@ -1,22 +1,23 @@
-//! [`ShardState`]: what all clients of a server share.
+//! [`ShardState`]: the state of a server that all its clients share.
 
 use super::shard::Shard;
 use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
+use drover_kv::StartError;
 use drover_mem::round_up;
-use drover_one_sided::{Clock, StartError};
+use drover_one_sided::Clock;
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 
 /// Longest item, bytes: an object's length has 24 bits.
 const ITEM_BYTES_MAX: usize = 8 << 20;
 
-/// Values under way at a time, all clients together; one client has one at most. *(our choice)*
+/// Number of stages: long values in transfer at a time, for all clients together; a client has at most one transfer in
+/// each direction. *(our choice)*
 pub(super) const STAGES: usize = 4;
 
-/// Buffers for values on their way from or to clients' memory: no reader ever sees them, because what lies in objects' memory
-/// must carry versions.
+/// Buffers for values in transfer from or to clients' memory. Clients cannot READ them, because they have no versions.
 pub(super) struct Staging<P: Provider> {
     mr: P::Mr,
     bytes: usize,
@@ -24,7 +25,7 @@ pub(super) struct Staging<P: Provider> {
 }
 
 impl<P: Provider> Staging<P> {
-    /// `mr` is divided into [`STAGES`].
+    /// Divides `mr` into [`STAGES`] buffers.
     pub(super) fn new(mr: P::Mr) -> Staging<P> {
         Staging {
             bytes: mr.region().len() / STAGES,
@@ -41,7 +42,7 @@ impl<P: Provider> Staging<P> {
         self.free.push(stage);
     }
 
-    /// `len` bytes of it, for requests.
+    /// The first `len` bytes of a stage.
     pub(super) fn sge(&self, stage: u8, len: usize) -> Sge {
         self.mr.sge(usize::from(stage) * self.bytes, len)
     }
@@ -55,7 +56,7 @@ impl<P: Provider> Staging<P> {
     }
 }
 
-/// The shard, and what it is served with.
+/// The shard, and everything needed to execute requests.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) stats: ServerStats,
@@ -66,7 +67,7 @@ pub struct ShardState<P: Provider> {
     pub(super) options: ServerOptions,
     hasher: KeyHasher,
     clock: Clock,
-    /// A value on its way from or to a stage.
+    /// Buffer for a value on its way from or to a stage.
     value: Vec<u8>,
 }
 
@@ -116,12 +117,12 @@ impl<P: Provider> ShardState<P> {
         })
     }
 
-    /// Keys in overflow: each costs its readers a READ more, or several.
+    /// Number of keys in overflow; each costs its readers at least one more READ.
     pub fn overflow_len(&self) -> usize {
         self.shard.overflow_len()
     }
 
-    /// Slots of the table, overflow not counted.
+    /// Number of slots of the table, without overflow.
     pub fn slot_count(&self) -> usize {
         self.table.slot_count()
     }
@@ -136,7 +137,7 @@ impl<P: Provider> ShardState<P> {
         }
     }
 
-    /// A value of `request` has come into `stage`.
+    /// Executes a PUT whose value has arrived in `stage`.
     pub(super) fn put_staged(&mut self, request: &Request, key: &[u8], stage: u8, now: Ns) -> Status {
         let mut value = std::mem::take(&mut self.value);
         value.resize(request.value_bytes, 0);
@@ -154,13 +155,13 @@ impl<P: Provider> ShardState<P> {
         }
     }
 
-    /// What `key` has.
+    /// The value of `key`.
     pub(super) fn get(&mut self, key: &[u8], now: Ns) -> Option<&[u8]> {
         let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
         self.shard.get(hash, key, now_s)
     }
 
-    /// Copies what `key` has into `stage`; its length.
+    /// Copies the value of `key` to `stage`; returns its length.
     pub(super) fn stage(&mut self, key: &[u8], stage: u8, now: Ns) -> Option<usize> {
         let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
         let value = self.shard.get(hash, key, now_s)?;

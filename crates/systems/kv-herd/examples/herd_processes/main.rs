@@ -11,7 +11,7 @@ mod client;
 mod play;
 mod record;
 
-use drover_kv_herd::server::{Flaw, Server, ServerOptions};
+use drover_kv_herd::server::{Mistake, Server, ServerOptions, Variant};
 use drover_mem::PageWish;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
@@ -45,10 +45,19 @@ fn main() -> ExitCode {
 
 /// Serves, says where, and ends with its standard input. `how`: with two workers, with one `alone`, or with one that
 /// `rebuilds` replies too early.
+/// A server that makes one mistake, or none.
+#[derive(Clone, Copy)]
+struct Planted(Option<Mistake>);
+
+impl Variant for Planted {
+    fn makes(self, mistake: Mistake) -> bool {
+        self.0 == Some(mistake)
+    }
+}
+
 fn serve(device_name: &str, addr: &str, how: &str) -> Result<(), Failure> {
     let options = ServerOptions {
         partition_count: if how == "two" { 2 } else { 1 },
-        flaw: (how == "rebuilds").then_some(Flaw::RebuildsReplies),
         partition: PartitionOptions {
             mode: Mode::Cache { move_to_head: 1.0 },
             log_bytes: 16 << 20,
@@ -60,12 +69,9 @@ fn serve(device_name: &str, addr: &str, how: &str) -> Result<(), Failure> {
     };
     let listener = ControlListener::bind(&addr.parse::<ControlAddr>()?)?;
     let at = listener.addr().to_string();
-    let server = Server::<Ibv>::start(
-        &IbvDevice::named(Some(device_name))?,
-        Some(listener),
-        &options,
-        |_| {},
-    )?;
+    let device = IbvDevice::named(Some(device_name))?;
+    let variant = Planted((how == "rebuilds").then_some(Mistake::RebuildsReplies));
+    let server = Server::<Ibv>::start_as(&device, Some(listener), &options, |_| {}, None, variant)?;
     println!("{at}");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     server.stop();

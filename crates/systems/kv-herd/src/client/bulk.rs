@@ -11,7 +11,8 @@
 use super::imports::Imports;
 use super::request::{Body, bulk_value};
 use super::waiting::Waiting;
-use super::{HerdClient, Sink, SlotState};
+use super::window::SlotState;
+use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
@@ -37,7 +38,7 @@ pub(super) fn is_bulk(wr_id: WrId) -> bool {
 
 /// The chunks of a session.
 #[derive(Default)]
-pub(super) enum BulkMemory<P: Provider> {
+enum BulkMemory<P: Provider> {
     /// Not needed so far.
     #[default]
     Unasked,
@@ -52,10 +53,6 @@ pub(super) enum BulkMemory<P: Provider> {
 }
 
 impl<P: Provider> BulkMemory<P> {
-    pub(super) fn is_refused(&self) -> bool {
-        matches!(self, BulkMemory::Refused)
-    }
-
     fn chunks(&mut self) -> Option<&mut Chunks<P>> {
         match self {
             BulkMemory::Ready(chunks) => Some(chunks),
@@ -70,8 +67,33 @@ impl<P: Provider> BulkMemory<P> {
     }
 }
 
+/// Operations on long values, and the chunks that they move through.
+pub(super) struct Transfers<P: Provider> {
+    ops: Vec<Option<BulkOp>>,
+    memory: BulkMemory<P>,
+}
+
+impl<P: Provider> Transfers<P> {
+    pub(super) fn new() -> Transfers<P> {
+        Transfers {
+            ops: Vec::new(),
+            memory: BulkMemory::Unasked,
+        }
+    }
+
+    /// Operations under way.
+    pub(super) fn count(&self) -> usize {
+        self.ops.iter().flatten().count()
+    }
+
+    /// There is no memory for us: long values cannot move.
+    pub(super) fn are_refused(&self) -> bool {
+        matches!(self.memory, BulkMemory::Refused)
+    }
+}
+
 /// Equal pieces of memory here and at the server.
-pub(super) struct Chunks<P: Provider> {
+struct Chunks<P: Provider> {
     rc: P::Qp,
     remote: RemoteRegion,
     local: P::Mr,
@@ -92,7 +114,7 @@ enum Stage {
 }
 
 /// An operation on a long value.
-pub(super) struct BulkOp {
+struct BulkOp {
     waiting: Waiting,
     stage: Stage,
     chunk: Option<u32>,
@@ -113,7 +135,7 @@ enum Step {
     Refuse(Refusal),
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     pub(super) fn begin_bulk(&mut self, waiting: Waiting, chunk: Option<u32>) {
         let op = BulkOp {
             waiting,
@@ -129,15 +151,16 @@ impl<P: Provider> HerdClient<P> {
             ghost: false,
         };
         self.stats.bulk_transfers += 1;
-        self.urgent = true;
-        match self.bulk_ops.iter().position(Option::is_none) {
-            Some(index) => self.bulk_ops[index] = Some(op),
-            None => self.bulk_ops.push(Some(op)),
+        self.timers.hurry();
+        match self.bulk.ops.iter().position(Option::is_none) {
+            Some(index) => self.bulk.ops[index] = Some(op),
+            None => self.bulk.ops.push(Some(op)),
         }
     }
 
     pub(super) fn conflicts_with_bulk(&self, hash: KeyHash, write: bool) -> bool {
-        self.bulk_ops
+        self.bulk
+            .ops
             .iter()
             .flatten()
             .any(|op| op.waiting.conflicts_with(hash, write))
@@ -145,7 +168,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Whether a transfer is between here and the server.
     pub(super) fn bulk_is_moving(&self) -> bool {
-        self.bulk_ops.iter().flatten().any(|op| op.stage == Stage::Moving)
+        self.bulk.ops.iter().flatten().any(|op| op.stage == Stage::Moving)
     }
 
     /// A GET was answered "too long for a reply".
@@ -161,7 +184,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Moves every bulk operation on as far as it goes.
     pub(super) fn advance_bulk(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
-        for index in 0..self.bulk_ops.len() {
+        for index in 0..self.bulk.ops.len() {
             loop {
                 match self.next_step(index, cpu) {
                     Step::Nothing => break,
@@ -181,7 +204,7 @@ impl<P: Provider> HerdClient<P> {
     }
 
     fn next_step(&mut self, index: usize, cpu: &P::Cpu) -> Step {
-        let Some(op) = self.bulk_ops[index].as_mut().filter(|op| !op.ghost) else {
+        let Some(op) = self.bulk.ops[index].as_mut().filter(|op| !op.ghost) else {
             return Step::Nothing;
         };
         if let Some(refusal) = op.refusal {
@@ -194,7 +217,7 @@ impl<P: Provider> HerdClient<P> {
             Stage::WantSlot | Stage::Asked | Stage::Moving => return Step::Nothing,
             Stage::WantChunk => {}
         }
-        match &mut self.bulk {
+        match &mut self.bulk.memory {
             BulkMemory::Refused => return Step::Refuse(Refusal::TooLarge),
             BulkMemory::Ready(chunks) => {
                 if op.chunk.is_none() {
@@ -219,26 +242,30 @@ impl<P: Provider> HerdClient<P> {
 
     fn open_bulk(&mut self) {
         if !self.ctx.caps().rc {
-            tracing::warn!("this fabric has no reliable connections: long values cannot move");
-            self.bulk = BulkMemory::Refused;
-            self.urgent = true;
+            tracing::warn!(
+                fabric = P::NAME,
+                "this fabric has no reliable connections: long values cannot move"
+            );
+            self.bulk.memory = BulkMemory::Refused;
+            self.timers.hurry();
             return;
         }
-        self.bulk = BulkMemory::Opening;
+        self.bulk.memory = BulkMemory::Opening;
         let chunk_count = self.options.bulk_chunks.clamp(1, 64);
         self.ask(&Message::BulkOpen { chunk_count });
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     /// BulkReady, or the Ready that confirms our attachment.
     pub(super) fn bulk_message(&mut self, message: Message) {
-        self.urgent = true;
-        self.bulk = match (message, std::mem::take(&mut self.bulk)) {
+        self.timers.hurry();
+        self.bulk.memory = match (message, std::mem::take(&mut self.bulk.memory)) {
             (Message::BulkReady { .. }, BulkMemory::Opening) if self.session.is_none() => BulkMemory::Unasked,
             (message @ Message::BulkReady { .. }, BulkMemory::Opening) => match self.attach_bulk(&message) {
                 Ok(chunks) => BulkMemory::Attaching(Box::new(chunks)),
                 Err(error) => {
-                    tracing::warn!(%error, "long values cannot move");
+                    let server = self.connection.server();
+                    tracing::warn!(%error, server, "the server's memory for long values is unusable: they cannot move");
                     BulkMemory::Refused
                 }
             },
@@ -254,13 +281,13 @@ impl<P: Provider> HerdClient<P> {
     }
 
     pub(super) fn bulk_refused(&mut self) {
-        if matches!(self.bulk, BulkMemory::Opening | BulkMemory::Attaching(_)) {
-            self.bulk = BulkMemory::Refused;
-            self.urgent = true;
+        if matches!(self.bulk.memory, BulkMemory::Opening | BulkMemory::Attaching(_)) {
+            self.bulk.memory = BulkMemory::Refused;
+            self.timers.hurry();
         }
     }
 
-    fn attach_bulk(&mut self, message: &Message) -> Result<Chunks<P>, super::SetupError> {
+    fn attach_bulk(&mut self, message: &Message) -> Result<Chunks<P>, drover_kv::SetupError> {
         let (
             Message::BulkReady {
                 chunk_bytes,
@@ -271,7 +298,7 @@ impl<P: Provider> HerdClient<P> {
             Some(session),
         ) = (message, &self.session)
         else {
-            return Err(super::SetupError::Unusable {
+            return Err(drover_kv::SetupError::Unusable {
                 what: "order of messages",
             });
         };
@@ -280,9 +307,9 @@ impl<P: Provider> HerdClient<P> {
         let mut imports = Imports::new(&self.ctx);
         let remote = imports.region(region)?;
         let rights = remote.access.remote_read && remote.access.remote_write;
-        let enough = chunk_bytes >= session.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
+        let enough = chunk_bytes >= session.params.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
         if !enough || !rights || remote.len < bytes as u64 {
-            return Err(super::SetupError::Unusable { what: "bulk memory" });
+            return Err(drover_kv::SetupError::Unusable { what: "bulk memory" });
         }
         let local = self.ctx.alloc(bytes, PageWish::Small)?;
         let local = self.ctx.register(&local, Access::LOCAL)?;
@@ -310,7 +337,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Posts one transfer between a chunk here and its twin.
     fn transfer(&mut self, index: usize, chunk: u32, len: usize, read: bool, cpu: &P::Cpu) {
-        let Some(chunks) = self.bulk.chunks() else {
+        let Some(chunks) = self.bulk.memory.chunks() else {
             return;
         };
         let start = chunk as usize * chunks.chunk_bytes;
@@ -325,15 +352,16 @@ impl<P: Provider> HerdClient<P> {
         chunks.pieces.of(whole).for_each(|wr| chunks.list.push(wr));
         let posted = chunks.rc.post_send(cpu, &chunks.list);
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
-            tracing::warn!(%error, "a bulk transfer could not be posted: the session is over");
+            let server = self.connection.server();
+            tracing::warn!(%error, server, read, len, "a long value could not be posted: the session is over");
             session.broken = true;
-            self.urgent = true;
+            self.timers.hurry();
         }
     }
 
     /// PUT: the value goes to its chunk.
     fn write_chunk(&mut self, index: usize, cpu: &P::Cpu) {
-        let (Some(op), Some(chunks)) = (self.bulk_ops[index].as_mut(), self.bulk.chunks()) else {
+        let (Some(op), Some(chunks)) = (self.bulk.ops[index].as_mut(), self.bulk.memory.chunks()) else {
             return;
         };
         let Some(chunk) = op.chunk else {
@@ -356,15 +384,19 @@ impl<P: Provider> HerdClient<P> {
 
     /// Names the chunk in an ordinary request. False if its window is full.
     fn ask_bulk(&mut self, index: usize, cpu: &P::Cpu) -> bool {
-        let (Some(op), Some(session)) = (self.bulk_ops[index].as_mut(), self.session.as_deref_mut()) else {
+        let (Some(op), Some(session)) = (self.bulk.ops[index].as_mut(), self.session.as_deref_mut()) else {
             return false;
         };
-        let partition = op.waiting.hash.partition_index(session.partition_count);
+        let partition = op.waiting.hash.partition_index(session.params.partition_count);
         let Some((at, seq)) = session.window.next(partition) else {
             return false;
         };
         let put = op.waiting.kind == OpKind::Put;
-        let space = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes as u32);
+        let space = self
+            .bulk
+            .memory
+            .chunks()
+            .map_or(0, |chunks| chunks.chunk_bytes as u32);
         let chunk = op.chunk.unwrap_or(0);
         let value = match put {
             true => bulk_value(chunk, op.content.len, op.content.crc),
@@ -372,13 +404,13 @@ impl<P: Provider> HerdClient<P> {
         };
         let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
         let body = Body {
-            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.crc),
+            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.params.crc),
             hash: op.waiting.hash,
             key: &op.waiting.key,
             value: &value,
             ttl_s: op.waiting.ttl_s,
         };
-        if body.commit.body_len() > session.body_bytes_max {
+        if body.commit.body_len() > session.params.body_bytes_max {
             op.refusal = Some(Refusal::TooLarge);
             return true;
         }
@@ -408,7 +440,7 @@ impl<P: Provider> HerdClient<P> {
             (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
             (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
             (Some(SlotOp::GetBulk), Some(Status::Ok)) => {
-                let payload = session.receive.payload(wc, &mut self.value);
+                let payload = session.receive.payload(wc, &mut self.received.value);
                 let content = payload
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(Bulk::from_bytes);
@@ -427,8 +459,8 @@ impl<P: Provider> HerdClient<P> {
 
     /// GET: the server has put the value into our chunk.
     fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
-        let space = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes);
-        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) else {
+        let space = self.bulk.memory.chunks().map_or(0, |chunks| chunks.chunk_bytes);
+        let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
         if op.chunk != Some(content.chunk) || content.len as usize > space {
@@ -448,9 +480,9 @@ impl<P: Provider> HerdClient<P> {
 
     /// A transfer is done.
     pub(super) fn bulk_moved(&mut self, _cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
-        self.urgent = true;
+        self.timers.hurry();
         let index = (wc.wr_id.0 & !BULK_WR) as usize;
-        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) else {
+        let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
         if op.ghost {
@@ -460,7 +492,7 @@ impl<P: Provider> HerdClient<P> {
             op.stage = Stage::WantSlot;
             return;
         }
-        let Some(chunks) = self.bulk.chunks() else {
+        let Some(chunks) = self.bulk.memory.chunks() else {
             return;
         };
         let mut value = vec![0; op.content.len as usize];
@@ -477,9 +509,9 @@ impl<P: Provider> HerdClient<P> {
 
     /// The value changed while it moved, or the server wants to see the request again.
     pub(super) fn bulk_again(&mut self, index: usize) {
-        self.urgent = true;
+        self.timers.hurry();
         self.stats.bulk_repeats += 1;
-        if let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) {
+        if let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) {
             op.repeats += 1;
             if op.repeats > REPEATS_MAX {
                 op.refusal = Some(Refusal::Unavailable);
@@ -490,11 +522,11 @@ impl<P: Provider> HerdClient<P> {
 
     /// The operation is complete; its chunk is free.
     pub(super) fn finish_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
-        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::take) else {
+        let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::take) else {
             return;
         };
-        self.urgent = true;
-        self.bulk.give_back(op.chunk);
+        self.timers.hurry();
+        self.bulk.memory.give_back(op.chunk);
         self.conflicts.remove(op.waiting.hash, op.waiting.is_write());
         if !op.ghost {
             self.complete(op.waiting.token, outcome, sink);
@@ -503,7 +535,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Its deadline came while the server was asked.
     pub(super) fn expire_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
-        if let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) {
+        if let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) {
             op.ghost = true;
             let token = op.waiting.token;
             self.complete(token, outcome, sink);
@@ -513,11 +545,11 @@ impl<P: Provider> HerdClient<P> {
     /// The session is over: PUTs whose request was posted may have happened, the rest starts anew.
     pub(super) fn lose_bulk(&mut self, sink: Sink<'_>) {
         let asked = |op: &BulkOp| op.stage == Stage::Asked && op.waiting.kind == OpKind::Put;
-        for index in 0..self.bulk_ops.len() {
-            match self.bulk_ops[index].take() {
+        for index in 0..self.bulk.ops.len() {
+            match self.bulk.ops[index].take() {
                 None => {}
                 Some(op) if op.ghost || asked(&op) => {
-                    self.bulk_ops[index] = Some(op);
+                    self.bulk.ops[index] = Some(op);
                     self.finish_bulk(index, Outcome::Indeterminate, sink);
                 }
                 Some(op) => {
@@ -526,8 +558,8 @@ impl<P: Provider> HerdClient<P> {
                 }
             }
         }
-        self.bulk_ops.clear();
-        self.bulk = BulkMemory::Unasked;
+        self.bulk.ops.clear();
+        self.bulk.memory = BulkMemory::Unasked;
         if let Some(session) = self.session.as_deref_mut() {
             for at in 0..session.window.slots().len() {
                 let slot = session.window.slot(at);

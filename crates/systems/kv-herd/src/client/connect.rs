@@ -1,23 +1,28 @@
 //! From nothing to a session and back: handshake, control messages, loss, reconnection. Never blocks but in
 //! [`Dial`] and [`HerdClient::connect_blocking`].
 
+use super::bulk::Transfers;
+use super::complete::Received;
+use super::conflict::Conflicts;
 use super::imports::Imports;
-use super::options::{ClientOptions, SetupError};
+use super::options::ClientOptions;
 use super::receive::Receive;
-use super::request::PAPER_LEAD_BYTES;
-use super::session::{RequestPath, Session, Signals};
+use super::send_queue::{SendQueue, SendQueueOptions, Signals};
+use super::session::{RequestPath, ServerParams, Session};
+use super::tally::Tally;
+use super::timers::{TICK, Timers};
 use super::waiting::{NEVER_SENT, Queue};
-use super::window::{SlotState, Window};
-use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
-use super::{Conflicts, Rto};
-use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
+use super::window::{SlotState, Window, commit_writes};
+use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
+use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
 use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
+use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
-use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
+use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
 /// First wait before another attempt to reach the server; doubled with each failure.
@@ -40,12 +45,39 @@ const MESSAGES_MAX: usize = 64;
 /// Before the image of a slot in its block: space for a datagram's header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
+/// How a client reaches its server, now and after a loss.
+pub(super) struct Connection<P: Provider, F: RequestFormat> {
+    link: Link<P, F>,
+    format: F,
+    /// The next attempt asks for datagrams: the server has no slots left.
+    without_slots: bool,
+    dial: Dial,
+    /// Wait before the next attempt to connect, should the current one fail.
+    backoff: Ns,
+    sessions: u64,
+    last_epoch: u64,
+    server_stats: Option<String>,
+    last_error: Option<SetupError>,
+}
+
+impl<P: Provider, F: RequestFormat> Connection<P, F> {
+    /// The server, for log lines.
+    pub(super) fn server(&self) -> &str {
+        self.dial.server()
+    }
+
+    /// Closed by the caller, for good.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.link, Link::Closed)
+    }
+}
+
 /// The control side of a client.
-pub(super) enum Link<P: Provider> {
+enum Link<P: Provider, F: RequestFormat> {
     /// No connection; another attempt at `retry_at`.
     Down { retry_at: Ns },
     /// The handshake is under way.
-    Shaking(Box<Shaking<P>>),
+    Shaking(Box<Shaking<P, F>>),
     /// There is a session.
     Up(Box<Up>),
     /// Closed by the caller.
@@ -53,59 +85,32 @@ pub(super) enum Link<P: Provider> {
 }
 
 /// A handshake under way.
-pub(super) struct Shaking<P: Provider> {
+struct Shaking<P: Provider, F: RequestFormat> {
     control: ControlStream,
     /// Asked for.
     front_end: FrontEnd,
     deadline: Ns,
     /// From Welcome on.
-    session: Option<Box<Session<P>>>,
+    session: Option<Box<Session<P, F>>>,
     /// Address handles still to come.
     partitions_missing: usize,
 }
 
 /// The control channel of a session.
-pub(super) struct Up {
+struct Up {
     control: ControlStream,
     _keeper: Option<Keeper>,
     next_look: Ns,
     /// Answers that we wait for.
-    pub(super) awaited: usize,
+    awaited: usize,
     /// To be left as soon as nothing is under way.
     leaving: bool,
 }
 
 impl<P: Provider> HerdClient<P> {
     /// A client that starts to connect at its first poll.
-    pub fn new(ctx: Rc<P::Context>, dial: Dial, mut options: ClientOptions) -> HerdClient<P> {
-        options.waiting_max = options.waiting_max.min(16 << 10);
-        HerdClient {
-            open: false,
-            urgent: true,
-            next_tick: Ns::ZERO,
-            session: None,
-            conflicts: Conflicts::new(options.window),
-            in_flight: 0,
-            completed: 0,
-            rto: Rto::new(),
-            wcs: Box::new([Wc::default(); POLL_MAX]),
-            value: Box::new([0; 1024]),
-            stats: Default::default(),
-            waiting: Queue::new(),
-            bulk_ops: Vec::new(),
-            bulk: BulkMemory::default(),
-            refused: Vec::new(),
-            link: Link::Down { retry_at: Ns::ZERO },
-            without_slots: false,
-            dial,
-            backoff: BACKOFF_MIN,
-            sessions: 0,
-            last_epoch: 0,
-            server_stats: None,
-            last_error: None,
-            options,
-            ctx,
-        }
+    pub fn new(ctx: Rc<P::Context>, dial: Dial, options: ClientOptions) -> HerdClient<P> {
+        HerdClient::with_format(ctx, dial, options, Keyed)
     }
 
     /// A connected client. Blocks until the handshake is done. Errors: the reason of the last attempt, at once if
@@ -136,11 +141,52 @@ impl<P: Provider> HerdClient<P> {
             client.rest(deadline);
         }
     }
+}
+
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// A client of any format that starts to connect at its first poll.
+    pub fn with_format(
+        ctx: Rc<P::Context>,
+        dial: Dial,
+        mut options: ClientOptions,
+        format: F,
+    ) -> HerdClient<P, F> {
+        options.waiting_max = options.waiting_max.min(16 << 10);
+        HerdClient {
+            open: false,
+            timers: Timers::new(),
+            session: None,
+            conflicts: Conflicts::new(options.window),
+            tally: Tally::default(),
+            received: Received::new(),
+            stats: Default::default(),
+            waiting: Queue::new(),
+            bulk: Transfers::new(),
+            connection: Connection {
+                link: Link::Down { retry_at: Ns::ZERO },
+                format,
+                without_slots: false,
+                dial,
+                backoff: BACKOFF_MIN,
+                sessions: 0,
+                last_epoch: 0,
+                server_stats: None,
+                last_error: None,
+            },
+            options,
+            ctx,
+        }
+    }
+
+    /// Why there is no session, if there was a reason since the last call.
+    pub fn take_error(&mut self) -> Option<SetupError> {
+        self.connection.last_error.take()
+    }
 
     /// Waits a moment for the control channel, or for the next attempt.
     pub(super) fn rest(&self, deadline: Ns) {
         let now = self.ctx.cpu().now();
-        match &self.link {
+        match &self.connection.link {
             Link::Shaking(shaking) => {
                 shaking.control.wait(Ns::from_ms(1));
             }
@@ -154,11 +200,11 @@ impl<P: Provider> HerdClient<P> {
 
     /// Says goodbye. Operations under way end as at a session's loss; later ones are refused with `Closed`.
     pub fn close(&mut self, sink: &mut impl FnMut(drover_kv::Completion<'_>)) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, &Message::Bye);
         }
         self.lose(Ns::ZERO, SetupError::Ended, sink);
-        self.link = Link::Closed;
+        self.connection.link = Link::Closed;
         while let Some(waiting) = self.waiting.pop_front() {
             self.complete(waiting.token, Outcome::Refused(Refusal::Unavailable), sink);
         }
@@ -167,17 +213,17 @@ impl<P: Provider> HerdClient<P> {
 
     /// When `poll` is wanted again though nothing arrives.
     pub(super) fn earliest_timer(&self) -> Ns {
-        match &self.link {
+        match &self.connection.link {
             Link::Closed => Ns::MAX,
-            _ if self.urgent => Ns::ZERO,
-            Link::Down { retry_at } if self.in_flight == 0 => *retry_at,
-            Link::Down { retry_at } => (*retry_at).min(self.next_tick),
-            Link::Shaking(_) => self.next_tick,
-            Link::Up(up) if up.awaited > 0 => self.next_tick,
+            _ if self.timers.is_urgent() => Ns::ZERO,
+            Link::Down { retry_at } if self.tally.in_flight() == 0 => *retry_at,
+            Link::Down { retry_at } => (*retry_at).min(self.timers.next_tick()),
+            Link::Shaking(_) => self.timers.next_tick(),
+            Link::Up(up) if up.awaited > 0 => self.timers.next_tick(),
             // Ticks go on at leisure while only replies are awaited: no timer is shorter than a millisecond.
             // A look comes with a tick; who woke us before that would find nothing to do, again and again.
-            Link::Up(up) if self.in_flight > 0 => {
-                (self.next_tick + LOOK_EVERY - TICK).min(up.next_look.max(self.next_tick))
+            Link::Up(up) if self.tally.in_flight() > 0 => {
+                (self.timers.next_tick() + LOOK_EVERY - TICK).min(up.next_look.max(self.timers.next_tick()))
             }
             Link::Up(up) => up.control.next_look().max(up.next_look),
         }
@@ -185,7 +231,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Sends a question whose answer is awaited.
     pub(super) fn ask(&mut self, message: &Message) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, message);
             up.awaited += 1;
         }
@@ -193,14 +239,14 @@ impl<P: Provider> HerdClient<P> {
 
     /// Sends a message that has no answer of its own.
     pub(super) fn send(&mut self, message: &Message) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, message);
         }
     }
 
     /// One of the awaited answers came.
     pub(super) fn answered(&mut self) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             up.awaited = up.awaited.saturating_sub(1);
         }
     }
@@ -208,7 +254,7 @@ impl<P: Provider> HerdClient<P> {
     /// No new requests; when those under way are done, a new session.
     pub(super) fn leave_when_idle(&mut self) {
         self.open = false;
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             up.leaving = true;
         }
     }
@@ -216,7 +262,7 @@ impl<P: Provider> HerdClient<P> {
     /// Moves the connection on.
     pub(super) fn tend_link(&mut self, cpu: &P::Cpu, tick: bool, sink: Sink<'_>) {
         let now = cpu.now();
-        match &mut self.link {
+        match &mut self.connection.link {
             Link::Closed => {}
             Link::Down { retry_at } => {
                 if now >= *retry_at {
@@ -245,27 +291,27 @@ impl<P: Provider> HerdClient<P> {
     }
 
     fn begin_handshake(&mut self, now: Ns) {
-        let mut control = match self.dial.attempt() {
+        let mut control = match self.connection.dial.attempt() {
             Ok(control) => control,
             Err(error) => return self.fail(now, error.into()),
         };
-        let front_end = match std::mem::take(&mut self.without_slots) {
+        let front_end = match std::mem::take(&mut self.connection.without_slots) {
             true => FrontEnd::Datagrams,
             false => self.options.front_end,
         };
         let hello = Hello {
             protocol_version: PROTOCOL_VERSION,
-            format: self.options.format,
+            format: self.connection.format.format(),
             front_end,
             window: self.options.window as u16,
             slot_bytes: self.options.slot_bytes as u16,
             crc: self.options.crc,
-            resume_epoch: self.last_epoch,
+            resume_epoch: self.connection.last_epoch,
             auth: self.options.auth.clone(),
         };
         send(&mut control, &Message::Hello(hello));
-        self.urgent = true;
-        self.link = Link::Shaking(Box::new(Shaking {
+        self.timers.hurry();
+        self.connection.link = Link::Shaking(Box::new(Shaking {
             control,
             front_end,
             deadline: now + HANDSHAKE_MAX,
@@ -276,19 +322,20 @@ impl<P: Provider> HerdClient<P> {
 
     /// This attempt failed: another one later.
     fn fail(&mut self, now: Ns, error: SetupError) {
-        tracing::debug!(%error, "no session");
-        self.last_error = Some(error);
-        self.link = Link::Down {
-            retry_at: now + self.backoff,
+        let server = self.connection.dial.server();
+        tracing::debug!(%error, server, rest = %self.connection.backoff, "no session, will retry");
+        self.connection.last_error = Some(error);
+        self.connection.link = Link::Down {
+            retry_at: now + self.connection.backoff,
         };
-        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        self.connection.backoff = (self.connection.backoff * 2).min(BACKOFF_MAX);
     }
 
     /// Takes the handshake's messages.
     fn shake(&mut self, cpu: &P::Cpu) {
         let now = cpu.now();
         for _ in 0..MESSAGES_MAX {
-            let Link::Shaking(shaking) = &mut self.link else {
+            let Link::Shaking(shaking) = &mut self.connection.link else {
                 return;
             };
             let message = match receive(&mut shaking.control, now) {
@@ -299,15 +346,15 @@ impl<P: Provider> HerdClient<P> {
             };
             if let Message::Error { code, .. } = message
                 && shaking.front_end == FrontEnd::Slots
-                && self.options.format == Format::D
+                && !self.connection.format.is_paper()
                 && code == ErrorCode::NoSlots
             {
-                self.without_slots = true;
+                self.connection.without_slots = true;
                 return self.begin_handshake(now);
             }
             let done = match message {
-                Message::Error { code, text } => Err(SetupError::Refused { code, text }),
-                message => shaking.take(&self.ctx, &self.options, message),
+                Message::Error { code, text } => Err(code.refusal(&text)),
+                message => shaking.take(&self.ctx, &self.options, self.connection.format, message),
             };
             match done {
                 Ok(true) => return self.begin_session(now),
@@ -315,19 +362,19 @@ impl<P: Provider> HerdClient<P> {
                 Err(error) => return self.fail(now, error),
             }
         }
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     /// Ready was received.
     fn begin_session(&mut self, now: Ns) {
-        let Link::Shaking(shaking) = std::mem::replace(&mut self.link, Link::Closed) else {
+        let Link::Shaking(shaking) = std::mem::replace(&mut self.connection.link, Link::Closed) else {
             return;
         };
         let keeper = match self.options.keeper {
             true => shaking.control.keeper().ok(),
             false => None,
         };
-        self.link = Link::Up(Box::new(Up {
+        self.connection.link = Link::Up(Box::new(Up {
             control: shaking.control,
             _keeper: keeper,
             next_look: now + LOOK_EVERY,
@@ -342,18 +389,18 @@ impl<P: Provider> HerdClient<P> {
             waiting.r = NEVER_SENT;
             self.conflicts.add(waiting.hash, waiting.is_write());
         }
-        self.last_epoch = session.epoch;
+        self.connection.last_epoch = session.params.epoch;
         self.session = Some(session);
-        self.stats.reconnects += u64::from(self.sessions > 0);
-        self.sessions += 1;
-        self.backoff = BACKOFF_MIN;
+        self.stats.reconnects += u64::from(self.connection.sessions > 0);
+        self.connection.sessions += 1;
+        self.connection.backoff = BACKOFF_MIN;
         self.open = true;
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn look_at_control(&mut self, now: Ns, sink: Sink<'_>) {
         for _ in 0..MESSAGES_MAX {
-            let Link::Up(up) = &mut self.link else {
+            let Link::Up(up) = &mut self.connection.link else {
                 return;
             };
             up.next_look = now + LOOK_EVERY;
@@ -363,7 +410,7 @@ impl<P: Provider> HerdClient<P> {
                 Err(error) => return self.lose(now, error, sink),
             }
         }
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn take_message(&mut self, message: Message, now: Ns, sink: Sink<'_>) {
@@ -375,10 +422,11 @@ impl<P: Provider> HerdClient<P> {
             Message::BulkReady { .. } | Message::Ready => self.bulk_message(message),
             Message::Stats { text } => {
                 self.answered();
-                self.server_stats = Some(text);
+                self.connection.server_stats = Some(text);
             }
             Message::Error { code, text } => {
-                tracing::warn!(?code, text, "the server refused something");
+                let server = self.connection.dial.server();
+                tracing::warn!(?code, text, server, "the server refused a request");
                 self.answered();
                 self.bulk_refused();
             }
@@ -390,8 +438,8 @@ impl<P: Provider> HerdClient<P> {
     /// The session is over: every operation under way gets its end or waits for the next session.
     pub(super) fn lose(&mut self, now: Ns, error: SetupError, sink: Sink<'_>) {
         self.open = false;
-        self.last_error = Some(error);
-        self.link = Link::Down { retry_at: now };
+        self.connection.last_error = Some(error);
+        self.connection.link = Link::Down { retry_at: now };
         self.lose_bulk(sink);
         let slot_count = self
             .session
@@ -401,7 +449,7 @@ impl<P: Provider> HerdClient<P> {
             self.lose_slot(at, sink);
         }
         self.session = None;
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn lose_slot(&mut self, at: usize, sink: Sink<'_>) {
@@ -426,26 +474,27 @@ impl<P: Provider> HerdClient<P> {
     /// Asks the server for its counters; [`take_server_stats`](HerdClient::take_server_stats) has them later.
     pub fn ask_server_stats(&mut self) {
         self.ask(&Message::StatsRequest);
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     /// The answer, if it has come: lines `name value`.
     pub fn take_server_stats(&mut self) -> Option<String> {
-        self.server_stats.take()
+        self.connection.server_stats.take()
     }
 }
 
-impl<P: Provider> Shaking<P> {
+impl<P: Provider, F: RequestFormat> Shaking<P, F> {
     /// Takes a message; true when the handshake is complete.
     fn take(
         &mut self,
         ctx: &Rc<P::Context>,
         options: &ClientOptions,
+        format: F,
         message: Message,
     ) -> Result<bool, SetupError> {
         match (message, &mut self.session) {
             (Message::Welcome(welcome), None) => {
-                self.welcome(ctx, options, &welcome)?;
+                self.welcome(ctx, options, format, &welcome)?;
                 Ok(false)
             }
             (Message::Partition { index, ud }, Some(session)) => {
@@ -476,9 +525,10 @@ impl<P: Provider> Shaking<P> {
         &mut self,
         ctx: &Rc<P::Context>,
         options: &ClientOptions,
+        format: F,
         welcome: &Welcome,
     ) -> Result<(), SetupError> {
-        let session = build_session::<P>(ctx, options, self.front_end, welcome)?;
+        let session = build_session::<P, F>(ctx, options, format, self.front_end, welcome)?;
         if let RequestPath::Slots { uc, .. } = &session.front {
             send(&mut self.control, &Message::Attach { uc: uc.export()? });
         } else {
@@ -509,12 +559,13 @@ fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, Se
     }
 }
 
-fn build_session<P: Provider>(
+fn build_session<P: Provider, F: RequestFormat>(
     ctx: &Rc<P::Context>,
     options: &ClientOptions,
+    format: F,
     front_end: FrontEnd,
     welcome: &Welcome,
-) -> Result<Session<P>, SetupError> {
+) -> Result<Session<P, F>, SetupError> {
     let map = checked_map(options, welcome)?;
     let caps = ctx.caps().clone();
     let request_count = map.window * map.partition_count;
@@ -522,7 +573,7 @@ fn build_session<P: Provider>(
     let bulk_depth = 4 * usize::from(options.bulk_chunks);
     let cq = ctx.create_cq(Receive::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
     let receive = Receive::<P>::new(ctx, &cq, &caps, request_count, map.body_bytes_max(), send_depth)?;
-    let Some(routes) = Session::<P>::route_table(&welcome.reply_qpns) else {
+    let Some(routes) = Session::<P, F>::route_table(&welcome.reply_qpns) else {
         return Err(SetupError::Unusable {
             what: "two partitions with one queue pair",
         });
@@ -536,11 +587,11 @@ fn build_session<P: Provider>(
         },
         FrontEnd::Slots => build_slots(ctx, &mut imports, welcome, &map, &cq, send_depth)?,
     };
-    let paper = options.format == Format::P;
+    let paper = format.is_paper();
     let lead_bytes = match (&front, paper) {
         (RequestPath::Slots { .. }, false) => 0,
         (RequestPath::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
-        (_, true) => PAPER_LEAD_BYTES,
+        (_, true) => paper::LEAD_BYTES,
     };
     let block_bytes = map.slot_bytes + lead_bytes;
     let signals = Signals::new(send_depth);
@@ -559,30 +610,34 @@ fn build_session<P: Provider>(
             .max((map.window / 2).clamp(*POST_BATCH.start(), *POST_BATCH.end())),
         chosen => chosen,
     };
-    Ok(Session {
-        window: Window::new(map, 0),
-        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+    let params = ServerParams {
+        epoch: welcome.epoch,
         partition_count: map.partition_count,
         body_bytes_max: map.body_bytes_max(),
         item_bytes_max: welcome.item_bytes_max as usize,
         crc: welcome.crc || options.crc,
-        paper,
+        format,
         plain: !(paper || welcome.crc || options.crc)
             && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
         keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
-        epoch: welcome.epoch,
-        front,
-        receive,
-        routes,
-        list: SendList::with_kept(request_count, request_count * block_bytes),
+    };
+    let sends = SendQueueOptions {
+        request_count,
         block_bytes,
         signals,
         post_batch: post_batch.min(signals.list_max()),
         inline_bytes: caps.inline_bytes_max,
         staging,
-        posted: 0,
-        left: 0,
+    };
+    Ok(Session {
+        params,
+        window: Window::new(map, 0),
+        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+        front,
+        receive,
+        sends: SendQueue::new(sends),
+        routes,
         broken: false,
         cq,
         imports,
@@ -617,7 +672,7 @@ fn build_slots<P: Provider>(
 fn send(control: &mut ControlStream, message: &Message) {
     let encoded = message.encode();
     if let Err(error) = control.send(encoded.kind, &encoded.bytes, &encoded.fds) {
-        tracing::debug!(%error, "a control message was not sent");
+        tracing::debug!(%error, server = %control.peer(), kind = encoded.kind, "a control message was not sent");
         if matches!(error, ControlError::FdsOverTcp | ControlError::TooLong { .. }) {
             control.close();
         }

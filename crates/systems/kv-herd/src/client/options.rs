@@ -1,10 +1,7 @@
-//! [`ClientOptions`], and why a client could not be set up.
+//! [`ClientOptions`].
 
-use crate::control::{ErrorCode, Format, FrontEnd, MessageError};
+use crate::control::FrontEnd;
 use drover_base::Ns;
-use drover_mem::AllocError;
-use drover_rt::control::{ControlError, DialError};
-use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
 
 /// How a client wants to work. The server may give less window and other slots.
 #[derive(Clone, Debug)]
@@ -15,9 +12,7 @@ pub struct ClientOptions {
     /// Of longer items the key must fit with 40 bytes beside it, 44 with a checksum: below 320, the longest keys
     /// are refused as `TooLarge`.
     pub slot_bytes: usize,
-    /// Ours, or the paper's (16-byte hashes as keys; no DELETE, TTL, empty value or retransmission).
-    pub format: Format,
-    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (format D only) as long as the
+    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (but for one of the paper's format) as long as the
     /// server has no slots left.
     pub front_end: FrontEnd,
     /// Checksums in request bodies even where the fabric does not need them.
@@ -43,7 +38,6 @@ impl Default for ClientOptions {
         ClientOptions {
             window: 16,
             slot_bytes: 1024,
-            format: Format::D,
             front_end: FrontEnd::Slots,
             crc: false,
             deadline: Ns::from_s(5),
@@ -52,87 +46,6 @@ impl Default for ClientOptions {
             bulk_chunks: 4,
             keeper: false,
             auth: Vec::new(),
-        }
-    }
-}
-
-/// Why there is no session (yet, or any more). The client goes on trying.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// Nobody there.
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    /// The control channel ended.
-    #[error(transparent)]
-    Control(#[from] ControlError),
-    /// The server said what it cannot say.
-    #[error("the server sent nonsense: {0}")]
-    Message(#[from] MessageError),
-    /// The server does not want us.
-    #[error("refused by the server: {text} ({code:?})")]
-    Refused {
-        /// For programs.
-        code: ErrorCode,
-        /// For people.
-        text: String,
-    },
-    /// The server's numbers do not fit together, or not this fabric.
-    #[error("unusable answer of the server: {what}")]
-    Unusable {
-        /// Part of the answer that is unusable.
-        what: &'static str,
-    },
-    /// No answer in time.
-    #[error("the server did not answer in time")]
-    Timeout,
-    /// The server closed the session, or its queue pair failed.
-    #[error("the session ended")]
-    Ended,
-    /// No memory.
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
-    /// No queue.
-    #[error(transparent)]
-    Create(#[from] CreateError),
-    /// Memory could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The server's memory or queue pair could not be used.
-    #[error(transparent)]
-    Import(#[from] ImportError),
-    /// The queue pairs do not match.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The fabric could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A system call failed.
-    #[error("{what} failed: {source}")]
-    System {
-        /// The call.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// RECVs could not be posted.
-    #[error(transparent)]
-    Post(#[from] PostError),
-}
-
-impl SetupError {
-    /// Trying again will not help: the server understood us and does not want what we want.
-    pub fn is_final(&self) -> bool {
-        match self {
-            SetupError::Refused { code, .. } => {
-                matches!(
-                    code,
-                    ErrorCode::Version | ErrorCode::Auth | ErrorCode::NotSupported | ErrorCode::Malformed
-                )
-            }
-            SetupError::Unusable { .. } | SetupError::Message(_) | SetupError::Create(_) => true,
-            SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
-            _ => false,
         }
     }
 }

@@ -54,7 +54,7 @@ impl<P: Provider> Receive<P> {
         request_count: usize,
         payload_bytes: usize,
         send_depth: usize,
-    ) -> Result<Receive<P>, super::SetupError> {
+    ) -> Result<Receive<P>, drover_kv::SetupError> {
         let count = Receive::<P>::recv_count(request_count);
         let piece_bytes = round_up(LEAD_BYTES + GRH_BYTES + payload_bytes.max(64), 64);
         let region = ctx.alloc(count * piece_bytes, PageWish::Small)?;

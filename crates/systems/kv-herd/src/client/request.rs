@@ -1,6 +1,6 @@
 //! Building request bytes, right-aligned in a block the size of a slot.
 
-use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, paper, request_crc};
+use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, request_crc};
 use drover_base::KeyHash;
 use drover_mem::LINE_BYTES;
 
@@ -18,7 +18,7 @@ pub(crate) struct Body<'a> {
 
 /// Copies `src` so that it ends at `end`; returns where it starts. The usual lengths are copied in registers.
 #[inline(always)]
-fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
+pub(super) fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
     let at = end - src.len();
     let dst = &mut block[at..end];
     match src.len() {
@@ -82,31 +82,6 @@ pub(crate) fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u6
     }
 }
 
-/// Bytes before the slot image in blocks of format P: what is sent has no key, so a copy stands there.
-pub(crate) const PAPER_LEAD_BYTES: usize = 256;
-
-/// Writes a request of format P; returns its length. An empty value means GET.
-pub(crate) fn build_paper(block: &mut [u8], body: &Body<'_>) -> usize {
-    block[..body.key.len()].copy_from_slice(body.key);
-    let block_bytes = block.len();
-    let at = prepend(block, block_bytes, &paper::wire_hash(body.hash));
-    if body.value.is_empty() {
-        return block_bytes - at;
-    }
-    let at = prepend(block, at, &(body.value.len() as u16).to_le_bytes());
-    block_bytes - prepend(block, at, body.value)
-}
-
-/// The key and value of a request of format P.
-pub(crate) fn parse_paper(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
-    let value_end = block.len() - paper::put_bytes(0);
-    (
-        &block[..commit.key_len()],
-        &block[value_end - commit.value_len()..value_end],
-        0,
-    )
-}
-
 /// The key and value of a request of format D that we built ourselves.
 pub(crate) fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
@@ -157,33 +132,6 @@ mod tests {
         assert_eq!(&block[1000..1008], &1u64.to_le_bytes());
         assert_eq!(&block[1016..], &commit.0.to_le_bytes());
         assert_eq!(block[1024 - 28], 0xee);
-    }
-
-    #[test]
-    fn the_papers_requests_have_the_papers_lengths() {
-        let mut block = vec![0; PAPER_LEAD_BYTES + 1024];
-        let body = |value| Body {
-            commit: Commit::new(SlotOp::Put, 1, 3, <[u8]>::len(value), false),
-            hash: KeyHash { low: 5, high: 0 },
-            key: b"key",
-            value,
-            ttl_s: 0,
-        };
-        assert_eq!(build_paper(&mut block, &body(b"")), paper::GET_BYTES);
-        assert_eq!(
-            block.last(),
-            Some(&1),
-            "the last byte says that a request is here"
-        );
-        let value = [7; 32];
-        assert_eq!(build_paper(&mut block, &body(&value)), paper::put_bytes(32));
-        let end = block.len();
-        assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
-        assert_eq!(&block[end - 50..end - 18], &value);
-        assert_eq!(
-            parse_paper(&block, body(&value).commit),
-            (&b"key"[..], &value[..], 0)
-        );
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 use super::rto::RETRIES_MAX;
 use super::waiting::Waiting;
 use super::window::{SlotState, commit_writes};
-use super::{HerdClient, Sink, request};
+use super::{HerdClient, RequestFormat, Sink, paper, request};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
@@ -19,7 +19,7 @@ enum Due {
     Expired,
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Looks at every slot and every waiting operation. Costs a few ns per slot; done once in
     /// [`TICK`](super::TICK), so that no operation pays for a timer of its own.
     pub(super) fn look_at_timers(&mut self, now: Ns, sink: Sink<'_>) {
@@ -43,7 +43,7 @@ impl<P: Provider> HerdClient<P> {
             return Due::Nothing;
         };
         let slot = session.window.slot(at);
-        let overdue = now.since(slot.sent) >= self.rto.after(slot.tries);
+        let overdue = now.since(slot.sent) >= self.timers.rto().after(slot.tries);
         match slot.state {
             SlotState::Free | SlotState::Ghost => Due::Nothing,
             SlotState::Posted | SlotState::Quarantined
@@ -52,13 +52,18 @@ impl<P: Provider> HerdClient<P> {
                 Due::Expired
             }
             // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
-            SlotState::Posted if session.paper && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) => {
+            SlotState::Posted
+                if session.params.format.is_paper()
+                    && now.since(slot.sent) >= self.timers.rto().after(RETRIES_MAX) =>
+            {
                 Due::GiveUp
             }
-            SlotState::Posted if overdue && !session.paper => match slot.tries < RETRIES_MAX {
-                true => Due::Resend,
-                false => Due::GiveUp,
-            },
+            SlotState::Posted if overdue && !session.params.format.is_paper() => {
+                match slot.tries < RETRIES_MAX {
+                    true => Due::Resend,
+                    false => Due::GiveUp,
+                }
+            }
             SlotState::Posted | SlotState::Quarantined => Due::Nothing,
         }
     }
@@ -75,7 +80,7 @@ impl<P: Provider> HerdClient<P> {
             slot.commit.with_attempt(u32::from(slot.tries)),
             usize::from(slot.len),
         );
-        let block = session.block_mut(at);
+        let block = session.sends.block_mut(at);
         let end = block.len();
         block[end - 8..].copy_from_slice(&commit.0.to_le_bytes());
         session.stage(at, len);
@@ -93,7 +98,10 @@ impl<P: Provider> HerdClient<P> {
 
     /// The last request in the lane of `at` that was posted behind that, conflicts with it and is not given up.
     fn last_behind(&self, at: usize) -> Option<usize> {
-        let session = self.session.as_deref().filter(|session| session.keeps_order)?;
+        let session = self
+            .session
+            .as_deref()
+            .filter(|session| session.params.keeps_order)?;
         let (window, this) = (&session.window, session.window.slot(at));
         let lane = window.lane_range(window.place(at).0);
         let behind = lane.filter(|&other| {
@@ -159,7 +167,7 @@ impl<P: Provider> HerdClient<P> {
             return;
         };
         self.stats.resubmits += 1;
-        self.urgent = true;
+        self.timers.hurry();
         let slot = session.window.slot(at).clone();
         session.window.release(at);
         if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
@@ -182,9 +190,9 @@ impl<P: Provider> HerdClient<P> {
             SlotOp::Delete => OpKind::Delete,
             SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
         };
-        let (key, value, ttl_s) = match session.paper {
-            true => request::parse_paper(session.block(at), slot.commit),
-            false => request::parse(session.block(at), slot.commit),
+        let (key, value, ttl_s) = match session.params.format.is_paper() {
+            true => paper::parse(session.sends.block(at), slot.commit),
+            false => request::parse(session.sends.block(at), slot.commit),
         };
         Some(Waiting {
             token: slot.token,

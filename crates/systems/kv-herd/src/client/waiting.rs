@@ -4,8 +4,9 @@
 //! With skewed keys some wait all the time, so those that have nothing to wait for but their key cost little: they are
 //! looked at when an operation on that key has ended and not before, and their memory is used again.
 
+use super::submit::{Placed, is_write};
 use super::window::Before;
-use super::{HerdClient, Link, Placed, Sink, is_write};
+use super::{HerdClient, RequestFormat, Sink};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::Provider;
@@ -32,6 +33,8 @@ pub(super) struct Queue {
     queue: VecDeque<Waiting>,
     go: Go,
     spares: Vec<Waiting>,
+    /// Refused before they were sent, and not told so yet.
+    refused: Vec<(Token, Refusal)>,
 }
 
 impl Queue {
@@ -40,6 +43,7 @@ impl Queue {
             queue: VecDeque::new(),
             go: Go::Nothing,
             spares: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -186,23 +190,23 @@ impl Waiting {
     }
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// An operation that cannot simply be posted: there is no session, or it must be refused.
     #[cold]
-    pub(super) fn submit_waiting(
+    pub(super) fn submit_unpostable(
         &mut self,
         op: &Op<'_>,
         hash: KeyHash,
         token: Token,
         now: Ns,
     ) -> Result<(), SubmitError> {
-        self.urgent = true;
+        self.timers.hurry();
         self.enqueue(op, hash, token, now)
     }
 
     /// An operation that waits for one on its key.
     #[cold]
-    pub(super) fn submit_behind(
+    pub(super) fn submit_behind_conflict(
         &mut self,
         op: &Op<'_>,
         hash: KeyHash,
@@ -214,7 +218,7 @@ impl<P: Provider> HerdClient<P> {
     }
 
     fn enqueue(&mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Result<(), SubmitError> {
-        if matches!(self.link, Link::Closed) {
+        if self.connection.is_closed() {
             return Err(SubmitError::Closed);
         }
         if self.waiting.len() >= self.options.waiting_max {
@@ -222,7 +226,7 @@ impl<P: Provider> HerdClient<P> {
         }
         self.waiting.push_new(op, hash, token, now);
         self.conflicts.add(hash, is_write(op));
-        self.in_flight += 1;
+        self.tally.began();
         Ok(())
     }
 
@@ -248,7 +252,7 @@ impl<P: Provider> HerdClient<P> {
     /// Completes what was refused before it was sent.
     #[cold]
     pub(super) fn say_refused(&mut self, sink: Sink<'_>) {
-        while let Some((token, refusal)) = self.refused.pop() {
+        while let Some((token, refusal)) = self.waiting.refused.pop() {
             self.complete(token, Outcome::Refused(refusal), sink);
         }
     }
@@ -280,10 +284,10 @@ impl<P: Provider> HerdClient<P> {
             return false;
         };
         let waiting = &self.waiting[index];
-        if session.paper && Self::is_unpaperly(session, &waiting.as_op()) {
+        if session.cannot_say(&waiting.as_op()) {
             let waiting = self.waiting.remove(index).expect("index is inside");
             self.conflicts.remove(waiting.hash, waiting.is_write());
-            self.refused.push((waiting.token, Refusal::BadRequest));
+            self.waiting.refused.push((waiting.token, Refusal::BadRequest));
             return true;
         }
         match Self::place(
@@ -302,12 +306,12 @@ impl<P: Provider> HerdClient<P> {
             }
             Placed::TooLong => {
                 let waiting = self.waiting.remove(index).expect("index is inside");
-                if waiting.value.len() > session.item_bytes_max
+                if waiting.value.len() > session.params.item_bytes_max
                     || waiting.value.is_empty()
-                    || self.bulk.is_refused()
+                    || self.bulk.are_refused()
                 {
                     self.conflicts.remove(waiting.hash, waiting.is_write());
-                    self.refused.push((waiting.token, Refusal::TooLarge));
+                    self.waiting.refused.push((waiting.token, Refusal::TooLarge));
                 } else {
                     self.begin_bulk(waiting, None);
                 }

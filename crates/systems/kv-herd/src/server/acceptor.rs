@@ -1,13 +1,17 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
+use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
-use super::options::{Flaw, ServerOptions};
+use super::listeners::Listeners;
+use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
+use super::setup::Setup;
 use super::stats::{ServerStats, WorkerStats};
+use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
-use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_kv::StartError;
 use drover_rt::control::service::ServiceQuery;
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
 use drover_verbs::{Context, Device, Provider};
@@ -36,24 +40,26 @@ pub(super) enum Ask {
     Stop,
 }
 
-/// The control side of a server. Steps never block.
-pub struct Acceptor<P: Provider> {
-    pub(super) ctx: Rc<P::Context>,
-    pub(super) offer: Offer,
+/// What every client is told of the server.
+pub(super) struct Identity {
     pub(super) epoch: u64,
     pub(super) hash_seed: HashSeed,
     pub(super) item_bytes_max: usize,
-    pub(super) clients_max: usize,
+}
+
+/// The control side of a server. Steps never block.
+pub struct Acceptor<P: Provider, V: Variant = Standard> {
+    pub(super) ctx: Rc<P::Context>,
+    pub(super) offer: Offer,
+    pub(super) identity: Identity,
     pub(super) slot_clients_max: usize,
-    flaw: Option<Flaw>,
+    variant: V,
     pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     pub(super) asks: Arc<Inbox<Ask>>,
-    pub(super) listener: Option<ControlListener>,
+    pub(super) listeners: Listeners,
     pub(super) sessions: Vec<Session<P>>,
-    /// Ids not in use, with the generation of their next use. The smallest is given out first.
-    pub(super) free_ids: Vec<(u32, u32)>,
-    pub(super) next_id: u32,
+    pub(super) ids: ClientIds,
     pub(super) clients_total: u64,
     started: Ns,
     /// Workers that owe an answer.
@@ -62,19 +68,17 @@ pub struct Acceptor<P: Provider> {
     stats_for: Vec<mpsc::Sender<ServerStats>>,
     pub(super) stopping: bool,
     /// Why it stops, if nobody asked it to.
-    pub(super) failure: Option<ServeError>,
+    pub(super) failure: Option<String>,
 }
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn new(
-        device: &P::Device,
-        options: &ServerOptions,
+        setup: &Setup<P, V>,
         workers: Vec<Introduction>,
-        events: Arc<Inbox<Event>>,
-        listener: Option<ControlListener>,
-        started: Ns,
-    ) -> Result<Acceptor<P>, StartError> {
-        let ctx = device.context()?;
+        listeners: Vec<ControlListener>,
+    ) -> Result<Acceptor<P, V>, StartError> {
+        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let ctx = setup.device.context()?;
         let (cpu, caps) = (ctx.cpu(), ctx.caps());
         let hash_seed = options
             .hash_seed
@@ -88,26 +92,26 @@ impl<P: Provider> Acceptor<P> {
             offer: Offer {
                 auth: options.auth.clone(),
                 crc_required: options.crc || !caps.ordered_writes,
-                paper_format: options.paper_format,
-                datagram_window_max: datagram_window_max(options, caps.recv_depth_max),
+                paper_format: variant.paper_format(),
+                datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.hash_only,
                 slot_bytes_max,
                 window_max: options.window_max,
                 partition_count: options.partition_count,
             },
-            epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
-            hash_seed,
-            item_bytes_max: options.item_bytes_max,
-            clients_max: options.clients_max,
+            identity: Identity {
+                epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+                hash_seed,
+                item_bytes_max: options.item_bytes_max,
+            },
             slot_clients_max: options.slot_clients_max,
-            flaw: options.flaw,
+            variant,
             workers,
-            events,
+            events: setup.events.clone(),
             asks: Inbox::new(),
-            listener,
+            listeners: Listeners::new(listeners),
             sessions: Vec::new(),
-            free_ids: Vec::new(),
-            next_id: 0,
+            ids: ClientIds::new(options.clients_max),
             clients_total: 0,
             started,
             stats_missing: Vec::new(),
@@ -145,26 +149,14 @@ impl<P: Provider> Acceptor<P> {
         self.sessions.iter().filter(open).map(|session| &session.stream)
     }
 
-    fn accept(&mut self) -> bool {
-        let mut any = false;
-        for _ in 0..ACCEPTS_PER_STEP {
-            let Some(listener) = &self.listener else {
-                return any;
-            };
-            match listener.accept() {
-                Ok(Some(stream)) => {
-                    any = true;
-                    self.adopt(stream);
-                }
-                Ok(None) => return any,
-                Err(error) => {
-                    // Out of descriptors, most likely: the connection waits until some are closed.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    return any;
-                }
+    fn accept(&mut self, now: Ns) -> bool {
+        for count in 0..ACCEPTS_PER_STEP {
+            match self.listeners.accept(now) {
+                Some(stream) => self.adopt(stream),
+                None => return count > 0,
             }
         }
-        any
+        true
     }
 
     /// Frames of session `index`. Returns whether there were any.
@@ -259,7 +251,7 @@ impl<P: Provider> Acceptor<P> {
             Event::BulkOpened { client } => {
                 if let Some(index) = self.session_of(client) {
                     let session = &mut self.sessions[index];
-                    session.bulk_missing = session.bulk_missing.saturating_sub(1);
+                    session.bulk.missing = session.bulk.missing.saturating_sub(1);
                     self.ready_if_bulk_open(index);
                 }
             }
@@ -273,7 +265,8 @@ impl<P: Provider> Acceptor<P> {
                 worker: index,
                 reason,
             } => {
-                self.failure.get_or_insert(ServeError::Worker { index, reason });
+                self.failure
+                    .get_or_insert(format!("worker {index} gave up: {reason}"));
                 self.stop();
                 // It would not answer that it has dropped them.
                 self.sessions.clear();
@@ -296,7 +289,7 @@ impl<P: Provider> Acceptor<P> {
     /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
     fn end(&mut self, index: usize, error: &ControlError) {
         let session = &mut self.sessions[index];
-        tracing::debug!(%error, client = ?session.id, "a control channel has ended");
+        tracing::debug!(%error, client = ?session.id, peer = %session.stream.peer(), "a control channel has ended");
         session.cut_off();
         let known = matches!(session.phase, Phase::Adding { .. } | Phase::Live);
         match (known, session.id) {
@@ -307,9 +300,9 @@ impl<P: Provider> Acceptor<P> {
                 for worker in &self.workers {
                     worker.inbox.push(Command::Remove { client });
                 }
-                if self.flaw == Some(Flaw::ReusesIdsAtOnce) {
+                if self.variant.makes(Mistake::ReusesIdsAtOnce) {
                     session.id = None;
-                    self.free_ids.push((client, generation + 1));
+                    self.ids.give_back((client, generation));
                 }
             }
             _ => self.forget(index),
@@ -319,8 +312,8 @@ impl<P: Provider> Acceptor<P> {
     /// Nothing of the session is left anywhere.
     fn forget(&mut self, index: usize) {
         let session = self.sessions.swap_remove(index);
-        if let Some((id, generation)) = session.id {
-            self.free_ids.push((id, generation.wrapping_add(1)));
+        if let Some(id) = session.id {
+            self.ids.give_back(id);
         }
     }
 
@@ -384,7 +377,7 @@ impl<P: Provider> Acceptor<P> {
     /// Says goodbye to all clients; workers are told to stop when the last one is gone.
     pub fn stop(&mut self) {
         self.stopping = true;
-        self.listener = None;
+        self.listeners.close();
         for session in &mut self.sessions {
             if !session.stream.is_closed() {
                 session.send(&Message::Bye);
@@ -396,20 +389,20 @@ impl<P: Provider> Acceptor<P> {
 
 /// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
 /// enough that 64 clients with all of theirs under way find one each.
-fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize) -> usize {
+fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
     match options.datagram_recvs.min(recv_depth_max) {
         0 => 0,
-        _ if options.flaw == Some(Flaw::AnyDatagramWindow) => options.window_max,
+        _ if variant.makes(Mistake::AnyDatagramWindow) => options.window_max,
         recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Acceptor<P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
     /// Takes what has arrived on any channel. Costs a system call per client.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();
         let mut any = self.hear_owner();
-        any |= self.accept();
+        any |= self.accept(now);
         any |= self.hear_workers();
         // Backwards: a session that is gone is replaced by the last one.
         for index in (0..self.sessions.len()).rev() {
@@ -426,6 +419,7 @@ impl<P: Provider> Actor<P::Cpu> for Acceptor<P> {
             return Progress::Busy;
         }
         let looks = self.streams().map(|stream| stream.next_look());
+        let looks = looks.chain(Some(self.listeners.paused_until()).filter(|until| *until > now));
         let wake_at = looks.min().unwrap_or(Ns::MAX).max(now + Ns::from_ms(1));
         Progress::Idle { wake_at }
     }

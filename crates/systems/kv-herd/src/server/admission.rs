@@ -4,12 +4,13 @@ use super::acceptor::Acceptor;
 use super::clients::NewClient;
 use super::inbox::Command;
 use super::session::{Phase, Port, Session, SessionParams, agree};
+use super::variant::Variant;
 use super::worker::Introduction;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
 use drover_mem::{MaskedRegion, PageWish};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn greet(&mut self, index: usize, hello: &Hello) {
         let terms = match agree(hello, &self.offer) {
             Ok(terms) => terms,
@@ -25,7 +26,7 @@ impl<P: Provider> Acceptor<P> {
             };
             return self.sessions[index].refuse(code, text);
         }
-        let Some(id) = self.take_id() else {
+        let Some(id) = self.ids.take() else {
             return self.sessions[index]
                 .refuse(ErrorCode::TooManyClients, "as many clients as this server takes");
         };
@@ -62,9 +63,9 @@ impl<P: Provider> Acceptor<P> {
         region: Export,
         uc: Export,
     ) {
-        let (hash_k0, hash_k1) = self.hash_seed.halves();
+        let (hash_k0, hash_k1) = self.identity.hash_seed.halves();
         let welcome = Welcome {
-            epoch: self.epoch,
+            epoch: self.identity.epoch,
             client_id,
             generation,
             partition_count: terms.map.partition_count as u16,
@@ -72,7 +73,7 @@ impl<P: Provider> Acceptor<P> {
             slot_bytes: terms.map.slot_bytes as u16,
             crc: terms.rule.crc_required && terms.format == Format::D,
             mtu_bytes: self.ctx.caps().mtu_bytes as u32,
-            item_bytes_max: self.item_bytes_max as u32,
+            item_bytes_max: self.identity.item_bytes_max as u32,
             hash_k0,
             hash_k1,
             reply_qpns: self.workers.iter().map(|worker| worker.qpn).collect(),
@@ -163,10 +164,7 @@ impl<P: Provider> Acceptor<P> {
             worker.inbox.push(Command::Add(Box::new(NewClient {
                 id,
                 generation,
-                format: terms.format,
-                front_end: terms.front_end,
-                rule: terms.rule,
-                map: terms.map,
+                params: terms,
                 slots: session.slots.clone(),
                 replies: replies.unwrap_or_default(),
             })));
@@ -213,17 +211,5 @@ impl<P: Provider> Acceptor<P> {
     fn slots_are_taken(&self) -> bool {
         let with_slots = |session: &&Session<P>| session.uses(FrontEnd::Slots);
         self.sessions.iter().filter(with_slots).count() >= self.slot_clients_max
-    }
-
-    pub(super) fn take_id(&mut self) -> Option<(u32, u32)> {
-        let smallest = (0..self.free_ids.len()).min_by_key(|&i| self.free_ids[i].0);
-        if let Some(i) = smallest {
-            return Some(self.free_ids.swap_remove(i));
-        }
-        if self.next_id as usize >= self.clients_max {
-            return None;
-        }
-        self.next_id += 1;
-        Some((self.next_id - 1, 0))
     }
 }

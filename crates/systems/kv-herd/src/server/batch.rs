@@ -9,12 +9,13 @@
 //! Nothing stays under way between steps, so no no-ops are needed and a lone request is answered at once. To gather
 //! the next batch between passes 2 and 3 of this one was tried: no faster, with 200,000 keys or 3 million.
 
+use super::variant::Variant;
 use super::worker::Worker;
 use crate::costs::{BATCH, ITEM};
 use drover_base::Cpu;
 use drover_verbs::Provider;
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// One batch, if there is anything. Returns whether there was.
     #[inline(always)]
     pub(super) fn batch(&mut self, cpu: &P::Cpu) -> bool {

@@ -3,6 +3,7 @@
 use super::acceptor::Acceptor;
 use super::inbox::{BulkMemory, Command};
 use super::session::Port;
+use super::variant::Variant;
 use crate::control::{ErrorCode, Message};
 use drover_mem::PageWish;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QueuePair};
@@ -10,11 +11,11 @@ use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, Queu
 /// Most chunks of bulk memory per client.
 const CHUNKS_MAX: usize = 64;
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn open_bulk(&mut self, index: usize, chunk_count: usize) {
-        let chunk_bytes = BulkMemory::chunk_bytes_for(self.item_bytes_max);
+        let chunk_bytes = BulkMemory::chunk_bytes_for(self.identity.item_bytes_max);
         let session = &self.sessions[index];
-        let refusal = if session.bulk.is_some() || session.bulk_missing > 0 {
+        let refusal = if session.bulk.port.is_some() || session.bulk.missing > 0 {
             Some("bulk memory is open already".to_owned())
         } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
             Some("1 to 64 chunks".to_owned())
@@ -28,8 +29,8 @@ impl<P: Provider> Acceptor<P> {
         let session = &mut self.sessions[index];
         match (made, session.id) {
             (Ok((memory, port, region, rc)), Some((client, _))) => {
-                session.bulk = Some(port);
-                session.bulk_missing = self.workers.len();
+                session.bulk.port = Some(port);
+                session.bulk.missing = self.workers.len();
                 for worker in &self.workers {
                     let bulk = memory.clone();
                     worker.inbox.push(Command::OpenBulk { client, bulk });
@@ -79,16 +80,16 @@ impl<P: Provider> Acceptor<P> {
 
     pub(super) fn attach_bulk(&mut self, index: usize, rc: &Export) {
         let session = &mut self.sessions[index];
-        let Some(port) = &mut session.bulk else {
+        let Some(port) = &mut session.bulk.port else {
             return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
         };
         match port.qp.connect(rc) {
             Ok(()) => {
-                session.bulk_attached = true;
+                session.bulk.attached = true;
                 self.ready_if_bulk_open(index);
             }
             Err(error) => {
-                session.bulk = None;
+                session.bulk.port = None;
                 session.send(&Message::Error {
                     code: ErrorCode::Resources,
                     text: error.to_string(),
@@ -100,8 +101,8 @@ impl<P: Provider> Acceptor<P> {
     /// Both ends and all workers know the bulk memory.
     pub(super) fn ready_if_bulk_open(&mut self, index: usize) {
         let session = &mut self.sessions[index];
-        if session.bulk_missing == 0 && session.bulk_attached {
-            session.bulk_attached = false;
+        if session.bulk.missing == 0 && session.bulk.attached {
+            session.bulk.attached = false;
             session.send(&Message::Ready);
         }
     }

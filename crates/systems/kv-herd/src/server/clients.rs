@@ -2,10 +2,12 @@
 
 use super::inbox::BulkMemory;
 use super::intake::PlainClient;
-use super::options::Flaw;
+use super::session::SessionParams;
+use super::stripe::Stripe;
+use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};
-use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
-use crate::logic::{Hold, KeyRule, SlotState, Turn};
+use crate::layout::{Commit, TRAILER_BYTES};
+use crate::logic::{Hold, SlotState, Turn};
 use drover_base::Ns;
 use drover_mem::{MaskedRegion, Region};
 use drover_verbs::{Context, Export, Provider, UdDest};
@@ -15,10 +17,7 @@ use drover_verbs::{Context, Export, Provider, UdDest};
 pub(super) struct NewClient {
     pub(super) id: u32,
     pub(super) generation: u32,
-    pub(super) format: Format,
-    pub(super) front_end: FrontEnd,
-    pub(super) rule: KeyRule,
-    pub(super) map: SlotMap,
+    pub(super) params: SessionParams,
     /// All slots of the client; `None` with datagrams.
     pub(super) slots: Option<MaskedRegion>,
     /// Where replies go.
@@ -51,18 +50,8 @@ const _: () = assert!(size_of::<Lane>() == 128);
 pub(super) struct Client {
     pub(super) id: u32,
     pub(super) generation: u32,
-    pub(super) format: Format,
-    pub(super) front_end: FrontEnd,
-    pub(super) rule: KeyRule,
-    /// Slots of this partition: first byte, bytes each, how many.
-    stripe: u64,
-    pub(super) slot_bytes: u64,
-    pub(super) window: u32,
-    pub(super) body_bytes_max: usize,
-    /// The same for requests without a checksum: 0 if there must be one.
-    pub(super) plain_bytes_max: usize,
-    /// Longest value that travels inline in a reply to this client.
-    pub(super) inline_bytes_max: usize,
+    pub(super) params: SessionParams,
+    pub(super) stripe: Stripe,
     /// Requests taken at a time.
     pub(super) quota: usize,
     pub(super) dest: UdDest,
@@ -84,27 +73,22 @@ impl Client {
         quota: usize,
         inline_bytes_max: usize,
     ) -> Result<Client, String> {
+        let map = &new.params.map;
         let dest = ctx.create_ah(&new.replies).map_err(|error| error.to_string())?;
         Ok(Client {
             id: new.id,
             generation: new.generation,
-            format: new.format,
-            front_end: new.front_end,
-            rule: new.rule,
-            stripe: new.map.slot_offset(partition_index, 0) as u64,
-            slot_bytes: new.map.slot_bytes as u64,
-            window: new.map.window as u32,
-            body_bytes_max: new.map.body_bytes_max(),
-            plain_bytes_max: if new.rule.crc_required {
-                0
-            } else {
-                new.map.body_bytes_max()
-            },
-            inline_bytes_max: new.map.body_bytes_max().min(inline_bytes_max),
+            params: new.params,
+            stripe: Stripe::new(
+                map,
+                partition_index,
+                new.params.rule.crc_required,
+                inline_bytes_max,
+            ),
             quota,
             dest,
             turn: Turn::FIRST,
-            states: vec![SlotState::UNUSED; new.map.window].into_boxed_slice(),
+            states: vec![SlotState::UNUSED; map.window].into_boxed_slice(),
             hold: Hold::NONE,
             bulk: None,
             torn_since: Ns::MAX,
@@ -120,11 +104,11 @@ impl Client {
     }
 
     /// As [`forget`](Client::forget), of a client that writes slots: what stands there does not execute, either.
-    fn forget_slots(&mut self, slots: &MaskedRegion, flaw: Option<Flaw>) {
-        for slot in 0..self.window {
-            let word = slots.load(self.commit_at(slot));
+    fn forget_slots(&mut self, slots: &MaskedRegion, variant: impl Variant) {
+        for slot in 0..self.stripe.window() {
+            let word = slots.load(self.stripe.commit_at(slot));
             let state = &mut self.states[slot as usize];
-            if flaw == Some(Flaw::RestartBelievesSlots) {
+            if variant.makes(Mistake::RestartBelievesSlots) {
                 *state = SlotState::UNUSED;
             }
             state.forget_at(word);
@@ -132,18 +116,12 @@ impl Client {
         self.turn = self.turn.skip_done(&self.states);
     }
 
-    /// Where the commit word of `slot` is.
-    #[inline(always)]
-    pub(super) fn commit_at(&self, slot: u32) -> u64 {
-        self.stripe + u64::from(slot + 1) * self.slot_bytes - 8
-    }
-
     /// What its plain requests must know.
     #[inline(always)]
     pub(super) fn plain(&self) -> PlainClient {
         PlainClient {
             id: self.id,
-            plain_bytes_max: self.plain_bytes_max,
+            plain_bytes_max: self.stripe.plain_bytes_max(),
         }
     }
 
@@ -156,11 +134,9 @@ impl Client {
     /// Points `lane` at the slot whose turn it is.
     #[inline(always)]
     pub(super) fn aim(&self, lane: &mut Lane) {
-        lane.commit_at = self.commit_at(self.turn.slot);
-        lane.seen = match self.format {
-            Format::D => self.states[self.turn.slot as usize].last_commit(),
-            Format::P => 0,
-        };
+        lane.commit_at = self.stripe.commit_at(self.turn.slot);
+        // In the paper's format 0: no commit word is ever noted there.
+        lane.seen = self.states[self.turn.slot as usize].last_commit();
     }
 
     /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.
@@ -170,7 +146,7 @@ impl Client {
             slot: self.turn.slot,
             seq: commit.seq(),
         };
-        self.turn = here.next(self.window).skip_done(&self.states);
+        self.turn = here.next(self.stripe.window()).skip_done(&self.states);
         self.aim(lane);
     }
 
@@ -191,8 +167,8 @@ impl Client {
         resynced.executed = judgement.executed;
         resynced.status = judgement.status as u8;
         resynced.last_seq = judgement.last_seq;
-        let open = Turn::of(resync.r, self.window.trailing_zeros());
-        for (slot, state) in (0..self.window).zip(self.states.iter_mut()) {
+        let open = Turn::of(resync.r, self.stripe.window().trailing_zeros());
+        for (slot, state) in (0..self.stripe.window()).zip(self.states.iter_mut()) {
             state.rule_out_silently(open.last_before(slot));
         }
         self.turn = self.turn.skip_done(&self.states);
@@ -262,7 +238,7 @@ impl Clients {
     /// Adds a client, with a hot lane if it writes slots.
     pub(super) fn insert(&mut self, client: Client, slots: Option<MaskedRegion>) {
         let id = client.id as usize;
-        self.datagram_count += usize::from(client.front_end == FrontEnd::Datagrams);
+        self.datagram_count += usize::from(client.params.front_end == FrontEnd::Datagrams);
         if self.by_id.len() <= id {
             self.by_id.resize_with(id + 1, || None);
         }
@@ -293,7 +269,7 @@ impl Clients {
         if let Some(client) = self.by_id.get_mut(id as usize).and_then(Option::take) {
             ctx.destroy_ah(&client.dest);
             self.count -= 1;
-            self.datagram_count -= usize::from(client.front_end == FrontEnd::Datagrams);
+            self.datagram_count -= usize::from(client.params.front_end == FrontEnd::Datagrams);
         }
     }
 
@@ -321,14 +297,14 @@ impl Clients {
     }
 
     /// The worker restarts with an empty partition.
-    pub(super) fn forget_all(&mut self, flaw: Option<Flaw>) {
+    pub(super) fn forget_all(&mut self, variant: impl Variant) {
         for client in self.by_id.iter_mut().flatten() {
             client.forget();
         }
         for lane in &mut self.lanes {
             if let Some(client) = self.by_id[lane.client as usize].as_mut() {
-                if client.format == Format::D {
-                    client.forget_slots(&lane.slots, flaw);
+                if client.params.format == Format::D {
+                    client.forget_slots(&lane.slots, variant);
                 }
                 client.aim(lane);
             }
@@ -341,12 +317,12 @@ impl Clients {
         let client = self.by_id.get_mut(id as usize)?.as_mut()?;
         let before: Vec<u32> = client.states.iter().map(SlotState::last_seq).collect();
         let resynced = client.resync(resync);
-        if client.format == Format::P
+        if client.params.format == Format::P
             && let Some(lane) = self.lanes.iter().find(|lane| lane.client == id)
         {
             for (slot, (state, before)) in (0..).zip(client.states.iter().zip(before)) {
                 if state.last_seq() != before {
-                    super::paper::clear(&lane.slots, client.commit_at(slot));
+                    super::paper::clear(&lane.slots, client.stripe.commit_at(slot));
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! several, so that it costs the worker less than a hundredth, and the co-actor's clients wait for some 50 us at worst.
 //! While the co-actor is busy, the worker sweeps over its slots once per round and does not linger.
 
+use super::variant::Variant;
 use super::worker::Worker;
 use drover_base::{Actor, Ns, Progress};
 use drover_store::Partition;
@@ -55,12 +56,12 @@ pub type MakeCoActor<P> =
 const SKIPS_MAX: u32 = 15;
 
 /// A worker and its co-actor, as one actor.
-pub(super) struct Colocated<'a, P: Provider> {
-    worker: &'a mut Worker<P>,
+pub(super) struct Colocated<'a, P: Provider, V: Variant> {
+    worker: &'a mut Worker<P, V>,
     co_actor: &'a mut dyn CoActor<P::Cpu>,
     /// Sweeps of a step while the co-actor has nothing to do.
     sweeps: usize,
-    lodger_busy: bool,
+    co_actor_busy: bool,
     /// Rounds until the co-actor is asked again, and how many they were last time.
     skip: u32,
     skips: u32,
@@ -71,24 +72,24 @@ pub(super) struct Colocated<'a, P: Provider> {
 /// Longest sleep of a core whose co-actor leaves: the cores that it waits for do not ring.
 const LEAVING_SLEEP: Ns = Ns::from_ms(1);
 
-impl<'a, P: Provider> Colocated<'a, P> {
+impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
     pub(super) fn new(
-        worker: &'a mut Worker<P>,
+        worker: &'a mut Worker<P, V>,
         co_actor: &'a mut dyn CoActor<P::Cpu>,
         sweeps: usize,
-    ) -> Colocated<'a, P> {
+    ) -> Colocated<'a, P, V> {
         Colocated {
             worker,
             co_actor,
             sweeps: sweeps.max(1),
-            lodger_busy: false,
+            co_actor_busy: false,
             skip: 0,
             skips: 0,
             leaving: false,
         }
     }
 
-    pub(super) fn worker(&mut self) -> &mut Worker<P> {
+    pub(super) fn worker(&mut self) -> &mut Worker<P, V> {
         self.worker
     }
 
@@ -104,27 +105,30 @@ impl<'a, P: Provider> Colocated<'a, P> {
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Colocated<'_, P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        let sweeps = if self.lodger_busy { 1 } else { self.sweeps };
+        let sweeps = if self.co_actor_busy { 1 } else { self.sweeps };
         let own = self.worker.sweep_times(cpu, sweeps);
         if own == Progress::Busy && self.skip > 0 {
             self.skip -= 1;
             return own;
         }
         let worker = &mut *self.worker;
-        let others = self
-            .co_actor
-            .step(cpu, &mut worker.partition, worker.now, worker.now_s);
-        self.lodger_busy = others == Progress::Busy;
-        self.skips = match self.lodger_busy {
+        let others = self.co_actor.step(
+            cpu,
+            &mut worker.partition,
+            worker.clock.now(),
+            worker.clock.now_s(),
+        );
+        self.co_actor_busy = others == Progress::Busy;
+        self.skips = match self.co_actor_busy {
             true => 0,
             false => (2 * self.skips + 1).min(SKIPS_MAX),
         };
         self.skip = self.skips;
         if self.leaving {
             self.skip = 0;
-            let wake_at = worker.now + LEAVING_SLEEP;
+            let wake_at = worker.clock.now() + LEAVING_SLEEP;
             return own.and(others).and(Progress::Idle { wake_at });
         }
         own.and(others)

@@ -2,7 +2,7 @@
 //! polled for `[HERD §5.5]`. Costs a RECV per request; from the intake on everything is the same.
 
 use super::intake::{Found, Taken};
-use super::options::Flaw;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::FrontEnd;
 use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES};
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Takes datagrams that have arrived, as far as intake `at` has space. Returns whether there were any: even if all of
     /// them are to be ignored, more may stand behind them, and no event tells of those. Costs nothing while nobody sends
     /// any.
@@ -120,7 +120,7 @@ impl<P: Provider> Worker<P> {
             tracing::error!("the RECVs of request datagrams were refused");
         }
         self.datagrams = Some(datagrams);
-        count > 0 && self.options.flaw != Some(Flaw::IdlesBehindDatagrams)
+        count > 0 && !self.variant.makes(Mistake::IdlesBehindDatagrams)
     }
 
     /// Takes one datagram; `None` if it is not from a client of ours.
@@ -135,10 +135,10 @@ impl<P: Provider> Worker<P> {
         let header = Header::from_word(u64::from_le_bytes(word));
         let client = self.clients.get_mut(header.client)?;
         let known = header.generation == client.generation as u16
-            && header.slot < client.window
+            && header.slot < client.stripe.window()
             && wc.src_qpn == client.dest.qpn
-            && client.front_end == FrontEnd::Datagrams
-            && len <= client.slot_bytes as usize;
+            && client.params.front_end == FrontEnd::Datagrams
+            && len <= client.stripe.slot_bytes() as usize;
         if !known {
             return None;
         }

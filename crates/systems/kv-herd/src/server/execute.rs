@@ -1,13 +1,13 @@
 //! Executing requests on the worker's partition, and building their replies.
 //!
 //! Nearly all are GETs and PUTs, many of one client in a row: they go through [`StepCx`] in a straight line. Whatever
-//! else there is takes [`execute_other`](Worker::execute_other).
+//! else there is takes [`execute_any`](Worker::execute_any).
 
 use super::clients::Client;
 use super::intake::{About, Act, Request};
-use super::options::Flaw;
 use super::reply::Replies;
 use super::stats::Counters;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
@@ -17,31 +17,31 @@ use drover_mem::Region;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{Payload, Provider};
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes the requests in intake `at`, in order, and adds their replies to the list.
     #[inline(always)]
     pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
         let mut k = 0;
         loop {
-            k = self.execute_usual(cpu, at, k);
+            k = self.execute_gets_and_puts(cpu, at, k);
             if k >= self.intakes[at].len() {
                 return;
             }
-            self.execute_other(cpu, at, k);
+            self.execute_any(cpu, at, k);
             k += 1;
         }
     }
 
     /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
     #[inline(never)]
-    fn execute_usual(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE, 1);
         let requests = self.intakes[at].requests();
         let mut cx = StepCx {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
-            now_s: self.now_s,
+            now_s: self.clock.now_s(),
         };
         while let Some(first) = requests.get(k) {
             let id = first.about.client;
@@ -68,7 +68,7 @@ impl<P: Provider> Worker<P> {
     /// Executes request `k` of intake `at`, whatever it is.
     #[cold]
     #[inline(never)]
-    fn execute_other(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+    fn execute_any(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let about = self.intakes[at].requests()[k].about;
         let op = match about.act {
             Act::Do(op) => op,
@@ -98,7 +98,7 @@ impl<P: Provider> Worker<P> {
     fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
         let request = &self.intakes[at].requests()[k];
         let expire_s = match op {
-            SlotOp::PutTtl => self.expire_s(request.ttl_s()),
+            SlotOp::PutTtl => self.clock.expire_s(request.ttl_s()),
             _ => 0,
         };
         let Some(client) = self.clients.get_mut(request.about.client) else {
@@ -108,7 +108,7 @@ impl<P: Provider> Worker<P> {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
-            now_s: self.now_s,
+            now_s: self.clock.now_s(),
         };
         match op {
             SlotOp::Get => cx.get(cpu, request, client),
@@ -119,7 +119,7 @@ impl<P: Provider> Worker<P> {
     fn delete(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let request = &self.intakes[at].requests()[k];
         let about = request.about;
-        let found = self.partition.delete(cpu, key_of(request), self.now_s);
+        let found = self.partition.delete(cpu, key_of(request), self.clock.now_s());
         self.counters.deletes += 1;
         self.counters.delete_hits += u64::from(found);
         let status = if found { Status::Ok } else { Status::NotFound };
@@ -131,10 +131,10 @@ impl<P: Provider> Worker<P> {
         let Some(client) = self.clients.get_mut(about.client) else {
             return false;
         };
-        let position = position_of(about, client.window);
-        let held =
-            client.hold.holds(position, client.window) && self.options.flaw != Some(Flaw::IgnoresConditions);
-        if held && self.options.flaw != Some(Flaw::ForgetsRefusals) {
+        let position = position_of(about, client.stripe.window());
+        let held = client.hold.holds(position, client.stripe.window())
+            && !self.variant.makes(Mistake::IgnoresConditions);
+        if held && !self.variant.makes(Mistake::ForgetsRefusals) {
             client.hold.note(position);
         }
         held
@@ -146,15 +146,6 @@ impl<P: Provider> Worker<P> {
         let status = client.states[usize::from(about.slot)].again(op);
         self.counters.stale_epoch += u64::from(status == Some(Status::StaleEpoch));
         status
-    }
-
-    /// When something stored now with `ttl_s` expires, in seconds since the server started.
-    pub(super) fn expire_s(&self, ttl_s: u32) -> u32 {
-        if ttl_s == 0 {
-            0
-        } else {
-            self.now_s.saturating_add(ttl_s)
-        }
     }
 
     /// Adds the reply; remembers how the request ended if that was `news`.
@@ -170,14 +161,14 @@ impl<P: Provider> Worker<P> {
 }
 
 /// What it takes to execute a GET or PUT of a client at hand.
-struct StepCx<'w, P: Provider> {
+struct StepCx<'w, P: Provider, V: Variant> {
     partition: &'w mut Partition,
-    replies: &'w mut Replies<P>,
+    replies: &'w mut Replies<P, V>,
     counters: &'w mut Counters,
     now_s: u32,
 }
 
-impl<P: Provider> StepCx<'_, P> {
+impl<P: Provider, V: Variant> StepCx<'_, P, V> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
         cpu.charge(GET, 1);
@@ -188,7 +179,7 @@ impl<P: Provider> StepCx<'_, P> {
         };
         self.counters.get_hits += 1;
         let value = item.value();
-        if value.len() <= client.inline_bytes_max {
+        if value.len() <= client.stripe.inline_bytes_max() {
             let (payload, space) = self.replies.list.inline_space(value.len());
             value.copy_out(space);
             return self.finish(request, client, Status::Ok, payload);
@@ -242,16 +233,16 @@ fn position_of(about: About, window: u32) -> u32 {
 /// such memory is free, that the client shall ask again.
 #[cold]
 #[inline(never)]
-fn long_value<P: Provider>(
+fn long_value<P: Provider, V: Variant>(
     cpu: &P::Cpu,
     client: &mut Client,
-    replies: &mut Replies<P>,
+    replies: &mut Replies<P, V>,
     item: ItemRef<'_>,
     about: About,
     counters: &mut Counters,
 ) -> (Status, Payload) {
     let len = item.value_len();
-    let long = len > client.body_bytes_max;
+    let long = len > client.stripe.body_bytes_max();
     if !long {
         let fill = |region: &Region, at| {
             item.copy_value_to(region, at);
@@ -261,7 +252,7 @@ fn long_value<P: Provider>(
         }
     }
     // The client asks again, behind what it posted on this key meanwhile: that must not execute now.
-    client.hold.note(position_of(about, client.window));
+    client.hold.note(position_of(about, client.stripe.window()));
     match long {
         true => (Status::Bulk, replies.list.inline(&(len as u32).to_le_bytes())),
         false => (Status::Retry, Payload::EMPTY),

@@ -11,8 +11,8 @@
 //! are copied as the request takes, whole ones: a GET with a key of up to 40 bytes is one.
 
 use super::clients::Client;
-use super::options::Flaw;
 use super::stats::Counters;
+use super::variant::{Mistake, Variant};
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
 use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
@@ -168,11 +168,11 @@ impl Request {
         self.copy_body(slots, from_end, len, SLOT_BYTES_MAX - 2 * LINE_BYTES);
     }
 
-    /// Takes what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
+    /// Copies what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
     /// `place` is that of the commit word. False: it is something else, and nothing has happened but to the bytes of
     /// `self`.
     #[inline(always)]
-    pub(super) fn take_plain(
+    pub(super) fn copy_plain(
         &mut self,
         share: Share,
         client: PlainClient,
@@ -185,16 +185,16 @@ impl Request {
         fence(Ordering::Acquire);
         // Two branches and not one with two outcomes: then each knows what it has.
         if let Some(get) = Plain::get(found.commit, client.plain_bytes_max) {
-            self.take_as(get, share, client, state, place, found)
+            self.copy_as(get, share, client, state, place, found)
         } else if let Some(put) = Plain::put(found.commit, client.plain_bytes_max) {
-            self.take_as(put, share, client, state, place, found)
+            self.copy_as(put, share, client, state, place, found)
         } else {
             false
         }
     }
 
     #[inline(always)]
-    fn take_as(
+    fn copy_as(
         &mut self,
         plain: Plain,
         share: Share,
@@ -256,20 +256,20 @@ pub(super) enum Taken {
 }
 
 /// Cluster for requests, and those that came.
-pub(super) struct Intake {
+pub(super) struct Intake<V: Variant> {
     places: Box<[Request]>,
     len: usize,
     pub(super) share: Share,
-    pub(super) flaw: Option<Flaw>,
+    variant: V,
 }
 
-impl Intake {
-    pub(super) fn new(limit: usize, share: Share, flaw: Option<Flaw>) -> Intake {
+impl<V: Variant> Intake<V> {
+    pub(super) fn new(limit: usize, share: Share, variant: V) -> Intake<V> {
         Intake {
             places: (0..limit).map(|_| Request::new()).collect(),
             len: 0,
             share,
-            flaw,
+            variant,
         }
     }
 
@@ -333,7 +333,7 @@ impl Intake {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];
         let place = &mut self.places[self.len];
-        if place.take_plain(self.share, whose, state, at, found) {
+        if place.copy_plain(self.share, whose, state, at, found) {
             self.len += 1;
             return Taken::New;
         }
@@ -343,19 +343,19 @@ impl Intake {
             commit: found.commit.with_condition(false),
             ..found
         };
-        if found.commit.is_conditional() && place.take_plain(self.share, whose, state, at, unconditional) {
+        if found.commit.is_conditional() && place.copy_plain(self.share, whose, state, at, unconditional) {
             state.note(found.commit);
             place.about.act = place.about.act.conditional();
             self.len += 1;
             return Taken::New;
         }
-        self.take_other(client, found, counters)
+        self.take_checked(client, found, counters)
     }
 
-    /// As [`take`](Intake::take), for anything.
+    /// As [`take`](Intake::take), for anything: checks the word field by field.
     #[cold]
     #[inline(never)]
-    fn take_other(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
+    fn take_checked(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let Found {
             slots,
             slot,
@@ -369,7 +369,7 @@ impl Intake {
             return Taken::Noted;
         }
         let again = verdict == Verdict::Again;
-        let Ok(parsed) = Parsed::new(commit, client.rule, client.body_bytes_max) else {
+        let Ok(parsed) = Parsed::new(commit, client.params.rule, client.stripe.body_bytes_max()) else {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
         let place = &mut self.places[self.len];
@@ -384,7 +384,7 @@ impl Intake {
         place.copy_body(slots, end, parsed.body_len, BODY_END + crc_bytes);
         let start = BODY_END - parsed.plain_len();
         if parsed.has_crc
-            && self.flaw != Some(Flaw::IgnoresCrc)
+            && !self.variant.makes(Mistake::IgnoresCrc)
             && !parsed.is_intact(&place.image, start, hash, commit)
         {
             counters.crc_mismatches += 1;
@@ -430,14 +430,14 @@ impl Intake {
     ) -> Act {
         client.states[slot as usize].note(commit);
         counters.retransmits += 1;
-        match self.flaw {
-            Some(Flaw::ExecutesTwice) => Act::Do(op),
-            _ => Act::Again(op),
+        match self.variant.makes(Mistake::ExecutesTwice) {
+            true => Act::Do(op),
+            false => Act::Again(op),
         }
     }
 
     fn executes_ruled_out(&self, commit: Commit) -> bool {
-        self.flaw == Some(Flaw::ForgetsResync) && commit.is_valid()
+        self.variant.makes(Mistake::ForgetsResync) && commit.is_valid()
     }
 
     /// A request that is answered without being executed. It has had its turn all the same.

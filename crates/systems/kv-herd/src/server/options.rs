@@ -43,9 +43,6 @@ pub struct ServerOptions {
     pub slot_clients_max: usize,
     /// Batch or pipeline.
     pub mode: ServeMode,
-    /// Clients may speak the paper's format. What they store has no key but its hash; clients that send keys do not
-    /// see it, nor it theirs.
-    pub paper_format: bool,
     /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
     /// that was hashed.
     pub hash_only: bool,
@@ -80,48 +77,6 @@ pub struct ServerOptions {
     pub idle_sweeps: usize,
     /// When a worker with nothing to do sleeps, if the fabric can wake it.
     pub idle: Idle,
-    /// A mistake to make, for tests of tests.
-    pub flaw: Option<Flaw>,
-}
-
-/// Mistakes that the tests of this crate must find.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Flaw {
-    /// A retransmitted update is executed again.
-    ExecutesTwice,
-    /// Leftovers in the slots of a restarted worker are executed.
-    ExecutesLeftovers,
-    /// The checksum is not looked at.
-    IgnoresCrc,
-    /// Nobody looks at any slot but the one whose turn it is.
-    NeverLooksAround,
-    /// A client is served until its slots are empty.
-    NoQuota,
-    /// A ruled-out request executes when it arrives late.
-    ForgetsResync,
-    /// The pipeline executes the newer request's stage before the older one's, as `[H14]`.
-    NewerFirst,
-    /// The pipeline is pushed on by new requests alone.
-    NoNop,
-    /// A client's id is given out again before the workers have dropped it.
-    ReusesIdsAtOnce,
-    /// Clients that send datagrams may have as many requests under way as others.
-    AnyDatagramWindow,
-    /// Workers panic whenever they begin to poll.
-    PanicsAlways,
-    /// Conditional requests are executed in any case.
-    IgnoresConditions,
-    /// Only what was posted behind a GET of a long value itself is refused, and not what follows that.
-    ForgetsRefusals,
-    /// Workers do not say what they did.
-    KeepsSilent,
-    /// A worker that restarts takes the number of a slot's last request from the slot, where an older one may stand.
-    RestartBelievesSlots,
-    /// A long reply is built where an earlier one may still be sent from.
-    RebuildsReplies,
-    /// A worker that received only datagrams to be ignored says that it is idle.
-    IdlesBehindDatagrams,
 }
 
 impl Default for ServerOptions {
@@ -135,7 +90,6 @@ impl Default for ServerOptions {
             clients_max: 1024,
             slot_clients_max: usize::MAX,
             mode: ServeMode::Batch { batch: 32 },
-            paper_format: false,
             hash_only: false,
             crc: false,
             auth: Vec::new(),
@@ -149,7 +103,6 @@ impl Default for ServerOptions {
             signal_period: 64,
             idle_sweeps: 64,
             idle: Idle::ADAPTIVE,
-            flaw: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! what became of it. Then its turn is passed over, and its slot cleared, lest it be taken for the next one there.
 
 use super::intake::{About, Act, Share};
+use super::variant::Variant;
 use super::worker::Worker;
 use crate::costs::TAKE_PAPER;
 use crate::layout::{SlotOp, Status, paper};
@@ -19,7 +20,7 @@ const CHECKED_PARTITIONS_MAX: usize = 128;
 /// LEN and the hash.
 const TRAILER_BYTES: usize = 18;
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Takes requests of lane `index`, in turn, as far as quota and intake allow.
     #[inline(never)]
     pub(super) fn serve_paper(&mut self, cpu: &P::Cpu, at: usize, index: usize) {
@@ -41,7 +42,7 @@ impl<P: Provider> Worker<P> {
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
             cpu.charge(TAKE_PAPER, 1);
-            let act = act(intake.share, hash, len, client.slot_bytes as usize);
+            let act = act(intake.share, hash, len, client.stripe.slot_bytes() as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,
                 _ => 0,
@@ -66,7 +67,7 @@ impl<P: Provider> Worker<P> {
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
             lane.served = true;
-            client.turn = client.turn.next(client.window).skip_done(&client.states);
+            client.turn = client.turn.next(client.stripe.window()).skip_done(&client.states);
             client.aim(lane);
             left -= 1;
         }

@@ -11,7 +11,7 @@
 //! the newer one's stage 1, so one client's requests execute in order; `[H14]` has it the other way round.
 
 use super::intake::Act;
-use super::options::Flaw;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::costs::ADVANCE;
 use crate::layout::SlotOp;
@@ -47,7 +47,7 @@ impl Pipeline {
     }
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Sweeps until one request has entered. Returns whether there is more to do.
     pub(super) fn pipeline(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         let at = self.pipeline.next;
@@ -65,7 +65,7 @@ impl<P: Provider> Worker<P> {
             return true;
         }
         self.pipeline.failed_polls += self.clients.hot.max(1);
-        if self.options.flaw == Some(Flaw::NoNop) {
+        if self.variant.makes(Mistake::NoNop) {
             return false;
         }
         if drain {
@@ -90,7 +90,7 @@ impl<P: Provider> Worker<P> {
     /// One request (or a no-op) enters; the others move on by a stage.
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
         cpu.charge(ADVANCE, 1);
-        if self.options.flaw == Some(Flaw::NewerFirst) {
+        if self.variant.makes(Mistake::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
             let intakes = &self.intakes;
             let is_put = |at: &mut usize| {

@@ -1,7 +1,7 @@
 //! [`Replies`]: SENDs over the worker's one UD queue pair, built in place, posted as one list.
 
-use super::options::Flaw;
 use super::stats::Counters;
+use super::variant::{Mistake, Variant};
 use crate::costs::REPLY;
 use crate::layout::{ReplyImm, SLOT_BYTES_MAX};
 use crate::staging::Staging;
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = SLOT_BYTES_MAX;
 ///
 /// Replies are numbered from 1 on as they are posted. One in `period` asks for a completion, whose id is its number:
 /// it and all before it have left the queue.
-pub(super) struct Replies<P: Provider> {
+pub(super) struct Replies<P: Provider, V: Variant> {
     pub(super) qp: P::Qp,
     send_cq: P::Cq,
     pub(super) list: SendList,
@@ -29,8 +29,7 @@ pub(super) struct Replies<P: Provider> {
     pub(super) inline_bytes_max: usize,
     /// Longer payloads, from the first client on that may ask for one.
     staging: Option<Staging<P>>,
-    /// The mistake of [`Flaw::RebuildsReplies`].
-    rebuilds: bool,
+    variant: V,
     depth: usize,
     period: usize,
     /// Replies until the next that asks, that one included.
@@ -48,7 +47,7 @@ pub(super) struct Replies<P: Provider> {
     wcs: [Wc; 16],
 }
 
-impl<P: Provider> Replies<P> {
+impl<P: Provider, V: Variant> Replies<P, V> {
     /// A queue pair that can have a batch under way beside two periods `[R16]`.
     pub(super) fn new(
         ctx: &P::Context,
@@ -57,7 +56,8 @@ impl<P: Provider> Replies<P> {
         period: usize,
         batch: usize,
         qkey: u32,
-    ) -> Result<Replies<P>, CreateError> {
+        variant: V,
+    ) -> Result<Replies<P, V>, CreateError> {
         let caps = ctx.caps();
         let depth = (2 * period + batch).min(caps.send_depth_max);
         let period = period.clamp(1, (depth.saturating_sub(batch) / 2).max(1));
@@ -75,7 +75,7 @@ impl<P: Provider> Replies<P> {
             list: SendList::with_capacity(batch, batch * 1024),
             inline_bytes_max,
             staging: None,
-            rebuilds: false,
+            variant,
             depth,
             period,
             until_signal: period,
@@ -122,7 +122,10 @@ impl<P: Provider> Replies<P> {
         self.poll_completions(cpu, counters);
         let since = *self.full_since.get_or_insert(cpu.now());
         if cpu.now().since(since) >= SILENT_MAX {
-            tracing::error!("replies were not completed: they count as lost");
+            tracing::error!(
+                replies = self.posted - self.left,
+                "replies were not completed: they count as lost"
+            );
             self.left = self.posted; // clients will ask again
         }
         let has_space = self.posted - self.left <= self.spare;
@@ -142,11 +145,16 @@ impl<P: Provider> Replies<P> {
         self.left = self.left.max(self.completed);
     }
 
+    /// There is one piece for all long payloads, and it is always free.
+    #[inline(always)]
+    fn rebuilds(&self) -> bool {
+        self.variant.makes(Mistake::RebuildsReplies)
+    }
+
     /// Makes memory for payloads that are too long to be inline, if there is none: a piece per place in the queue.
-    pub(super) fn stage_long_payloads(&mut self, ctx: &P::Context, flaw: Option<Flaw>) -> Result<(), String> {
+    pub(super) fn stage_long_payloads(&mut self, ctx: &P::Context) -> Result<(), String> {
         if self.staging.is_none() {
-            self.rebuilds = flaw == Some(Flaw::RebuildsReplies);
-            let count = if self.rebuilds { 1 } else { self.depth };
+            let count = if self.rebuilds() { 1 } else { self.depth };
             let region = ctx
                 .alloc(count * PIECE_BYTES, PageWish::Small)
                 .map_err(|error| error.to_string())?;
@@ -168,7 +176,7 @@ impl<P: Provider> Replies<P> {
         fill: impl Fn(&Region, usize),
     ) -> Option<Payload> {
         let number = self.posted + self.list.len() as u64 + 1;
-        let left = if self.rebuilds { number } else { self.completed };
+        let left = if self.rebuilds() { number } else { self.completed };
         let payload = self.staging.as_mut()?.payload(number, left, len, &fill);
         if payload.is_some() {
             return payload;

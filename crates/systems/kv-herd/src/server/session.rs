@@ -50,6 +50,16 @@ pub(super) struct Port<P: Provider> {
     pub(super) _mr: P::Mr,
 }
 
+/// Bulk memory of a client.
+pub(super) struct BulkPort<P: Provider> {
+    /// Large values: RC.
+    pub(super) port: Option<Port<P>>,
+    /// Workers that are being told of it.
+    pub(super) missing: usize,
+    /// The client's end is connected, and it has not been told that all is ready.
+    pub(super) attached: bool,
+}
+
 /// One client.
 pub(super) struct Session<P: Provider> {
     pub(super) stream: ControlStream,
@@ -60,12 +70,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) slots: Option<MaskedRegion>,
     /// Requests: UC.
     pub(super) port: Option<Port<P>>,
-    /// Large values: RC.
-    pub(super) bulk: Option<Port<P>>,
-    /// Bulk memory that the workers are being told of.
-    pub(super) bulk_missing: usize,
-    /// The client's end of `bulk` is connected, and it has not been told that all is ready.
-    pub(super) bulk_attached: bool,
+    pub(super) bulk: BulkPort<P>,
     pub(super) attached: bool,
     /// The workers' queue pairs, exported for this client.
     pub(super) exports: Vec<Option<Export>>,
@@ -85,9 +90,11 @@ impl<P: Provider> Session<P> {
             terms: None,
             slots: None,
             port: None,
-            bulk: None,
-            bulk_missing: 0,
-            bulk_attached: false,
+            bulk: BulkPort {
+                port: None,
+                missing: 0,
+                attached: false,
+            },
             attached: false,
             exports: Vec::new(),
             replies: Vec::new(),
@@ -112,7 +119,7 @@ impl<P: Provider> Session<P> {
             shard_count: 0,
         };
         if let Err(error) = self.stream.send_message(&announcement) {
-            tracing::debug!(%error, "a control channel is gone");
+            tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
         }
     }
 
@@ -126,10 +133,13 @@ impl<P: Provider> Session<P> {
                 | ControlError::TooManyFds { .. }
                 | ControlError::FdsOverTcp),
             ) => {
-                tracing::warn!(%error, "a control message could not be sent");
+                let (client, peer, kind) = (self.id, self.stream.peer(), frame.kind);
+                tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
                 self.refuse(ErrorCode::Resources, &error.to_string());
             }
-            Err(error) => tracing::debug!(%error, "a control channel is gone"),
+            Err(error) => {
+                tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
+            }
         }
     }
 
@@ -149,7 +159,7 @@ impl<P: Provider> Session<P> {
 
     /// Takes away what the client could still write through.
     pub(super) fn cut_off(&mut self) {
-        for port in [&mut self.port, &mut self.bulk] {
+        for port in [&mut self.port, &mut self.bulk.port] {
             if let Some(mut port) = port.take() {
                 port.qp.to_error();
             }
@@ -171,7 +181,9 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (Erro
     }
     let crc_required = offer.crc_required || hello.crc;
     match (hello.format, hello.front_end) {
-        (Format::P, _) if !offer.paper_format => Err((ErrorCode::NotSupported, "format P is switched off")),
+        (Format::P, _) if !offer.paper_format => {
+            Err((ErrorCode::NotSupported, "this server does not speak format P"))
+        }
         (Format::P, _) if offer.crc_required => Err((
             ErrorCode::NotSupported,
             "format P has no checksums, and this fabric needs them",

@@ -53,6 +53,13 @@ pub struct Counters {
     pub resyncs: u64,
 }
 
+impl Counters {
+    /// Operations executed.
+    pub(super) fn operations(&self) -> u64 {
+        self.gets + self.puts + self.deletes + self.nops
+    }
+}
+
 /// What a worker tells.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

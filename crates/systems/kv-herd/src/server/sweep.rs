@@ -10,7 +10,7 @@
 
 use super::clients::{Client, Lane};
 use super::intake::{Found, Intake, TORN_NS_MAX, Taken};
-use super::options::Flaw;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
@@ -27,6 +27,37 @@ const LOOK_AHEAD: usize = 8;
 /// A cold lane is polled in one sweep of so many.
 const COLD_SHARE: usize = 8;
 
+/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
+const AROUND_EVERY: usize = 64;
+
+/// Where sweeps stand.
+pub(super) struct Sweeper {
+    sweeps: u32,
+    /// A look around comes when these bits of `sweeps` are 0.
+    around_mask: u32,
+    /// The hot lane to begin with.
+    cursor: usize,
+    cold_cursor: usize,
+}
+
+impl Sweeper {
+    /// For windows of up to `window_max` slots.
+    pub(super) fn new(window_max: usize) -> Sweeper {
+        Sweeper {
+            sweeps: 0,
+            around_mask: AROUND_EVERY.max(4 * window_max).next_power_of_two() as u32 - 1,
+            cursor: 0,
+            cold_cursor: 0,
+        }
+    }
+
+    /// Whether a look around follows this sweep.
+    #[inline(always)]
+    fn looks_around(&self) -> bool {
+        self.sweeps & self.around_mask == 0
+    }
+}
+
 /// Which lanes a look around includes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Around {
@@ -36,14 +67,15 @@ pub(super) enum Around {
     All,
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// One sweep into intake `at`. Stops when that is full; the next sweep goes on behind the last lane served.
     #[inline(always)]
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
-        self.sweeps = self.sweeps.wrapping_add(1);
+        self.sweeper.sweeps = self.sweeper.sweeps.wrapping_add(1);
         let hot = self.clients.hot;
         cpu.charge(SWEEP, 1);
-        let mut index = if self.cursor < hot { self.cursor } else { 0 };
+        let cursor = self.sweeper.cursor;
+        let mut index = if cursor < hot { cursor } else { 0 };
         let mut charged = 0;
         for looked in 1..=hot as u32 {
             let lane = &self.clients.lanes[index];
@@ -52,7 +84,7 @@ impl<P: Provider> Worker<P> {
                 charged = looked;
                 self.serve(cpu, at, index);
                 if self.intakes[at].is_full() {
-                    self.cursor = index + 1;
+                    self.sweeper.cursor = index + 1;
                     return;
                 }
             }
@@ -65,7 +97,7 @@ impl<P: Provider> Worker<P> {
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
-        if self.sweeps & self.around_mask == 0 {
+        if self.sweeper.looks_around() {
             self.look_around(cpu, at, Around::Silent);
         }
     }
@@ -80,8 +112,8 @@ impl<P: Provider> Worker<P> {
             if self.intakes[at].is_full() {
                 return;
             }
-            self.cold_cursor += 1;
-            let mut index = self.clients.hot + self.cold_cursor % cold;
+            self.sweeper.cold_cursor += 1;
+            let mut index = self.clients.hot + self.sweeper.cold_cursor % cold;
             if index >= self.clients.lanes.len() {
                 index = self.clients.hot;
             }
@@ -102,7 +134,7 @@ impl<P: Provider> Worker<P> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if client.format == Format::P {
+        if self.variant.paper_format() && client.params.format == Format::P {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
@@ -111,7 +143,7 @@ impl<P: Provider> Worker<P> {
         let space = left;
         loop {
             // Straight through what is usual; then one look at what stopped that.
-            left -= take_plain(cpu, &self.partition, intake, client, lane, left);
+            left -= take_plain_run(cpu, &self.partition, intake, client, lane, left);
             let word = lane.slots.load(lane.commit_at);
             if left == 0 || word == lane.seen {
                 break;
@@ -144,7 +176,7 @@ impl<P: Provider> Worker<P> {
                     }
                 }
                 Taken::Torn => {
-                    if torn_too_long(client, found.slot, found.commit, self.now) {
+                    if torn_too_long(client, found.slot, found.commit, self.clock.now()) {
                         self.counters.crc_dropped += 1;
                         client.aim(lane);
                     }
@@ -164,7 +196,7 @@ impl<P: Provider> Worker<P> {
     /// Looks at every slot of the lanes that `which` says. Returns whether anything was found.
     #[inline(never)]
     pub(super) fn look_around(&mut self, cpu: &P::Cpu, at: usize, which: Around) -> bool {
-        if self.options.flaw == Some(Flaw::NeverLooksAround) {
+        if self.variant.makes(Mistake::NeverLooksAround) {
             return false;
         }
         let before = self.intakes[at].len();
@@ -200,19 +232,19 @@ impl<P: Provider> Worker<P> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if client.format == Format::P {
+        if self.variant.paper_format() && client.params.format == Format::P {
             // Requests of the paper's format carry no number: only turns tell them apart.
             return self.serve_paper(cpu, at, index);
         }
-        cpu.charge(POLL, client.window);
+        cpu.charge(POLL, client.stripe.window());
         let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
         while !intake.is_full() {
-            let word = |slot| lane.slots.load(client.commit_at(slot));
+            let word = |slot| lane.slots.load(client.stripe.commit_at(slot));
             let Some((slot, commit)) = around.next(client.turn, &client.states, word) else {
                 break;
             };
-            let commit_at = client.commit_at(slot);
+            let commit_at = client.stripe.commit_at(slot);
             let found = Found {
                 slots: &lane.slots,
                 slot,
@@ -232,7 +264,7 @@ impl<P: Provider> Worker<P> {
                 Taken::Noted => {}
                 Taken::Torn => {
                     around.go_on();
-                    if torn_too_long(client, slot, commit, self.now) {
+                    if torn_too_long(client, slot, commit, self.clock.now()) {
                         self.counters.crc_dropped += 1;
                     }
                 }
@@ -250,27 +282,31 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
     let count = most
         .min(LOOK_AHEAD)
-        .min((client.window - client.turn.slot) as usize);
+        .min((client.stripe.window() - client.turn.slot) as usize);
     let mut commit_at = lane.commit_at;
     for _ in 1..count {
-        commit_at += client.slot_bytes;
+        commit_at += client.stripe.slot_bytes();
         lane.slots.prefetch(cpu, commit_at);
     }
 }
 
-/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::take_plain) and nothing was
+/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::copy_plain) and nothing was
 /// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
 #[inline(never)]
-fn take_plain<C: Cpu>(
+fn take_plain_run<C: Cpu, V: Variant>(
     cpu: &C,
     partition: &Partition,
-    intake: &mut Intake,
+    intake: &mut Intake<V>,
     client: &mut Client,
     lane: &mut Lane,
     most: usize,
 ) -> usize {
     let (share, buckets, whose) = (intake.share, partition.bucket_lines(), client.plain());
-    let (first_at, step, window) = (client.commit_at(0), client.slot_bytes, client.window);
+    let (first_at, step, window) = (
+        client.stripe.commit_at(0),
+        client.stripe.slot_bytes(),
+        client.stripe.window(),
+    );
     let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
     let states = &mut client.states[..];
     let mut requests = intake.free()[..most].iter_mut();
@@ -287,7 +323,7 @@ fn take_plain<C: Cpu>(
         };
         if state.is_done(turn.seq)
             || commit.0 == state.last_commit()
-            || !request.take_plain(share, whose, state, place, found)
+            || !request.copy_plain(share, whose, state, place, found)
         {
             unused = 1;
             break;

@@ -2,24 +2,23 @@
 
 use super::acceptor::{Acceptor, Ask};
 use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
-use super::error::{ServeError, StartError};
 use super::inbox::{Event, Inbox};
-use super::options::{Flaw, ServerOptions};
+use super::options::ServerOptions;
+use super::setup::Setup;
 use super::stats::{ServerStats, Silence};
+use super::variant::{Mistake, Standard, Variant};
 use super::worker::{Introduction, Worker};
-use crate::control::PARTITIONS_MAX;
-use crate::layout::{SlotMap, WINDOW_MAX};
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::StartError;
 use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
-use drover_verbs::{Context, Device, Provider};
+use drover_shards::{Crew, Hello, wait_for_all};
+use drover_verbs::{Context, Provider, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::io::PipeReader;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Most sweeps of an idle worker before it asks its co-actor: they linger, and the co-actor's clients wait meanwhile.
@@ -34,106 +33,106 @@ const CONTROL_PATIENCE: Duration = Duration::from_secs(1);
 /// Restarts of a worker that panics before its server gives up. Each costs a partition's items.
 const RESTARTS_MAX: usize = 16;
 
+/// A server in pieces: what lets clients in, and the workers in the order of their partitions.
+pub type Pieces<P, V = Standard> = (Acceptor<P, V>, Vec<Worker<P, V>>);
+
 /// A running server. Stops when dropped.
 pub struct Server<P: Provider> {
     asks: Arc<Inbox<Ask>>,
-    workers: Vec<JoinHandle<()>>,
-    control: Option<JoinHandle<Result<(), ServeError>>>,
-    /// Its other end is the control thread's.
-    ended: PipeReader,
+    crew: Crew,
     _provider: PhantomData<fn() -> P>,
 }
 
 impl<P: Provider> Server<P> {
-    /// Starts one thread per partition and one for the control channels. `on_worker` runs first in each worker's
+    /// Starts one thread per partition and one for the control channels, which come in at `listeners`. `on_worker` runs first in each worker's
     /// thread, with its partition's number: for pinning.
     pub fn start(
         device: &P::Device,
-        listener: Option<ControlListener>,
+        listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Server<P>, StartError> {
-        Server::start_with(device, listener, options, on_worker, None)
+        Server::start_with(device, listeners, options, on_worker, None)
     }
 
     /// The same with a [`CoActor`](super::CoActor) at each worker, which `co_actors` makes.
     pub fn start_with(
         device: &P::Device,
-        listener: Option<ControlListener>,
+        listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
         co_actors: Option<MakeCoActor<P>>,
     ) -> Result<Server<P>, StartError> {
-        check::<P>(device, options)?;
-        let started = start_of::<P>(device, options)?;
-        let events = Inbox::new();
+        Server::start_as(device, listeners, options, on_worker, co_actors, Standard)
+    }
+
+    /// The same with [`Variant`], for tests.
+    pub fn start_as(
+        device: &P::Device,
+        listeners: impl IntoIterator<Item = ControlListener>,
+        options: &ServerOptions,
+        on_worker: impl Fn(usize) + Send + Sync + 'static,
+        co_actors: Option<MakeCoActor<P>>,
+        variant: impl Variant,
+    ) -> Result<Server<P>, StartError> {
+        let setup = Setup::<P, _>::new(device, options, variant)?;
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
-        let mut threads = Vec::new();
+        let mut crew = Crew::new()?;
         let mut starting = Vec::new();
         for index in 0..options.partition_count {
-            let (hello, said) = mpsc::channel();
-            let (device, options) = (device.clone(), options.clone());
-            let (events, on_worker, co_actors) = (events.clone(), on_worker.clone(), co_actors.clone());
-            let work = move || {
+            let (setup, on_worker, co_actors) = (setup.clone(), on_worker.clone(), co_actors.clone());
+            let work = move |hello: &Hello<Introduction>| {
                 on_worker(index);
-                let co_actors = co_actors.as_ref();
-                run_worker::<P>(&device, &options, index, started, &events, co_actors, &hello);
+                run_worker(&setup, index, co_actors.as_ref(), hello);
+                Ok(())
             };
-            threads.push(spawn(format!("drover-worker-{index}"), work)?);
-            starting.push(said);
+            starting.push(crew.start(format!("drover-worker-{index}"), work));
         }
-        let mut workers = Vec::new();
-        for (index, said) in starting.into_iter().enumerate() {
-            let name = || format!("drover-worker-{index}");
-            let reason = || "it ended before it was ready".to_owned();
-            let introduced = said.recv().map_err(|_| StartError::Thread {
-                name: name(),
-                reason: reason(),
-            });
-            match introduced.and_then(|introduced| introduced) {
-                Ok(introduction) => workers.push(introduction),
-                Err(error) => {
-                    stop_workers(&workers);
-                    return Err(error);
-                }
-            }
-        }
-        let (hello, said) = mpsc::channel();
-        let (device, options, stop) = (device.clone(), options.clone(), StopAtEnd(workers.clone()));
-        let (ended, alive) = std::io::pipe().map_err(|error| control_failed(error.to_string()))?;
-        let control = spawn("drover-control".to_owned(), move || {
-            let _at_the_end = (stop, alive);
-            run_acceptor::<P>(&device, &options, workers, events, listener, started, &hello)
-        })?;
-        let early = || control_failed("it ended before it was ready".to_owned());
-        let asks = said.recv().unwrap_or_else(|_| Err(early()))?;
+        // Workers end when this is dropped: by the control thread's end, or because the start fails.
+        let (ready, result) = wait_for_all(starting);
+        let workers = StopAtEnd(ready);
+        result.map_err(|(_, error)| error)?;
+        let listeners = listeners.into_iter().collect();
+        let control = crew.start("drover-control".to_owned(), move |hello| {
+            run_acceptor(&setup, workers.0.clone(), listeners, hello)
+        });
+        let asks = control.wait()?;
+        let stop = asks.clone();
+        crew.stop_by(Waker::new(move || stop.push(Ask::Stop)));
         Ok(Server {
             asks,
-            workers: threads,
-            control: Some(control),
-            ended,
+            crew,
             _provider: PhantomData,
         })
     }
 
-    /// Becomes readable when the server has ended by itself; [`join`](Server::join) says why.
+    /// Becomes readable when the server has ended by itself; [`why`](Server::why) tells the reason.
     pub fn ended(&self) -> BorrowedFd<'_> {
-        self.ended.as_fd()
+        self.crew.ended()
+    }
+
+    /// Why the server has ended by itself, if it has.
+    pub fn why(&self) -> Option<String> {
+        self.crew.why()
     }
 
     /// The same in pieces, which the caller steps by hand in one thread.
-    pub fn in_pieces(
+    pub fn in_pieces(device: &P::Device, options: &ServerOptions) -> Result<Pieces<P>, StartError> {
+        Server::in_pieces_as(device, options, Standard)
+    }
+
+    /// The same of a [`Variant`], for tests.
+    pub fn in_pieces_as<V: Variant>(
         device: &P::Device,
         options: &ServerOptions,
-    ) -> Result<(Acceptor<P>, Vec<Worker<P>>), StartError> {
-        check::<P>(device, options)?;
-        let events = Inbox::new();
-        let started = start_of::<P>(device, options)?;
+        variant: V,
+    ) -> Result<Pieces<P, V>, StartError> {
+        let setup = Setup::<P, V>::new(device, options, variant)?;
         let workers = (0..options.partition_count)
-            .map(|index| Worker::new(device, options, index, started, events.clone()))
+            .map(|index| Worker::new(&setup, index))
             .collect::<Result<Vec<_>, _>>()?;
         let introductions = workers.iter().map(Worker::introduction).collect();
-        let acceptor = Acceptor::new(device, options, introductions, events, None, started)?;
+        let acceptor = Acceptor::new(&setup, introductions, Vec::new())?;
         Ok((acceptor, workers))
     }
 
@@ -167,88 +166,7 @@ impl<P: Provider> Server<P> {
 
     /// Says goodbye to all clients and ends all threads.
     pub fn stop(mut self) {
-        self.shut_down();
-    }
-
-    /// Waits until it has ended by itself. Errors: why it has.
-    pub fn join(mut self) -> Result<(), ServeError> {
-        self.wait_for_threads()
-    }
-
-    fn wait_for_threads(&mut self) -> Result<(), ServeError> {
-        let control = self.control.take().map(JoinHandle::join);
-        for thread in self.workers.drain(..) {
-            // A thread that panicked has said so on its way.
-            let _ = thread.join();
-        }
-        control.unwrap_or(Ok(Ok(()))).unwrap_or(Err(ServeError::Control))
-    }
-
-    fn shut_down(&mut self) {
-        self.asks.push(Ask::Stop);
-        // It ends because it was told to: whatever else there was no longer matters.
-        let _ = self.wait_for_threads();
-    }
-}
-
-impl<P: Provider> Drop for Server<P> {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-/// Options and fabric fit HERD and each other.
-fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(), StartError> {
-    let map = SlotMap {
-        slot_bytes: options.slot_bytes_max,
-        window: options.window_max,
-        partition_count: options.partition_count,
-    };
-    let bad = |what, why| Err(StartError::Options { what, why });
-    if !map.is_valid() || options.partition_count > PARTITIONS_MAX {
-        return bad(
-            "slots",
-            "1 to 240 partitions, a window of a power of two up to 256, slots of a multiple of 64 bytes up to 1024",
-        );
-    }
-    if options.window_max > WINDOW_MAX || options.clients_max == 0 {
-        return bad("clients", "at least one client");
-    }
-    if options.item_bytes_max > drover_store::VALUE_BYTES_MAX {
-        return bad("item size", "longer than the store can hold");
-    }
-    let caps = device.caps();
-    let lacks = |what| {
-        Err(StartError::Fabric {
-            what,
-            fabric: P::NAME,
-        })
-    };
-    if !caps.uc || !caps.ud {
-        return lacks("UC and UD queue pairs");
-    }
-    if caps.mtu_bytes < 128 {
-        return lacks("messages of 128 bytes");
-    }
-    Ok(())
-}
-
-fn spawn<T: Send + 'static>(
-    name: String,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, StartError> {
-    std::thread::Builder::new()
-        .name(name.clone())
-        .spawn(work)
-        .map_err(|error| StartError::Thread {
-            name,
-            reason: error.to_string(),
-        })
-}
-
-fn stop_workers(workers: &[Introduction]) {
-    for worker in workers {
-        worker.inbox.push(super::inbox::Command::Stop);
+        self.crew.stop();
     }
 }
 
@@ -257,46 +175,29 @@ struct StopAtEnd(Vec<Introduction>);
 
 impl Drop for StopAtEnd {
     fn drop(&mut self) {
-        stop_workers(&self.0);
+        for worker in &self.0 {
+            worker.inbox.push(super::inbox::Command::Stop);
+        }
     }
 }
 
-fn control_failed(reason: String) -> StartError {
-    StartError::Thread {
-        name: "drover-control".to_owned(),
-        reason,
-    }
-}
-
-/// The start of the server. Workers take what time they need to lay out their memory; their clocks still agree with
-/// each other and with the wall clock.
-fn start_of<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<Ns, StartError> {
-    match options.started {
-        Some(started) => Ok(started),
-        None => Ok(device.context()?.cpu().refresh()),
-    }
-}
-
-fn run_worker<P: Provider>(
-    device: &P::Device,
-    options: &ServerOptions,
+fn run_worker<P: Provider, V: Variant>(
+    setup: &Setup<P, V>,
     index: usize,
-    started: Ns,
-    events: &Arc<Inbox<Event>>,
     co_actors: Option<&MakeCoActor<P>>,
-    hello: &mpsc::Sender<Result<Introduction, StartError>>,
+    hello: &Hello<Introduction>,
 ) {
-    let made = Worker::<P>::new(device, options, index, started, events.clone());
-    let made = made.and_then(|worker| Ok((make_lodger(&worker, options, index, co_actors)?, worker)));
+    let options = &setup.options;
+    let made = Worker::new(setup, index);
+    let made = made.and_then(|worker| Ok((make_co_actor(&worker, options, index, co_actors)?, worker)));
     let (mut co_actor, mut worker) = match made {
         Ok(made) => made,
         Err(error) => {
-            // The starter may have gone; then nobody wants to know.
-            let _ = hello.send(Err(error));
+            hello.say(Err(error));
             return;
         }
     };
-    if hello.send(Ok(worker.introduction())).is_err() {
+    if !hello.say(Ok(worker.introduction())) {
         return;
     }
     match work_and_restart(&mut worker, co_actor.as_deref_mut(), options, index) {
@@ -304,15 +205,15 @@ fn run_worker<P: Provider>(
         Err(reason) => {
             tracing::error!(index, reason, "a worker gives up");
             let worker = index;
-            events.push(Event::GaveUp { worker, reason });
+            setup.events.push(Event::GaveUp { worker, reason });
         }
     }
 }
 
 type BoxedCoActor<P> = Box<dyn CoActor<<P as Provider>::Cpu>>;
 
-fn make_lodger<P: Provider>(
-    worker: &Worker<P>,
+fn make_co_actor<P: Provider, V: Variant>(
+    worker: &Worker<P, V>,
     options: &ServerOptions,
     index: usize,
     co_actors: Option<&MakeCoActor<P>>,
@@ -322,7 +223,7 @@ fn make_lodger<P: Provider>(
         index,
         count: options.partition_count,
         waker: worker.context().waker(),
-        started: worker.started,
+        started: worker.started(),
     };
     make(core_info)
         .map(Some)
@@ -330,8 +231,8 @@ fn make_lodger<P: Provider>(
 }
 
 /// Works until told to stop. Errors: why it cannot go on.
-fn work_and_restart<P: Provider>(
-    worker: &mut Worker<P>,
+fn work_and_restart<P: Provider, V: Variant>(
+    worker: &mut Worker<P, V>,
     mut co_actor: Option<&mut (dyn CoActor<P::Cpu> + 'static)>,
     options: &ServerOptions,
     index: usize,
@@ -357,8 +258,8 @@ fn work_and_restart<P: Provider>(
 }
 
 /// Polls; sleeps as `idle` says, if the fabric can wake who polls memory.
-fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptions) {
-    if options.flaw == Some(Flaw::PanicsAlways) {
+fn poll_until_stopped<P: Provider, V: Variant>(worker: &mut Worker<P, V>, options: &ServerOptions) {
+    if worker.variant.makes(Mistake::PanicsAlways) {
         std::panic::resume_unwind(Box::new("on purpose")); // without a word on standard error
     }
     let ctx = worker.context();
@@ -372,8 +273,8 @@ fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptio
 }
 
 /// The same with a co-actor, for whose descriptor it sleeps, too.
-fn share_until_stopped<P: Provider>(
-    worker: &mut Worker<P>,
+fn share_until_stopped<P: Provider, V: Variant>(
+    worker: &mut Worker<P, V>,
     co_actor: &mut dyn CoActor<P::Cpu>,
     options: &ServerOptions,
 ) {
@@ -401,28 +302,24 @@ fn share_until_stopped<P: Provider>(
     }
 }
 
-fn run_acceptor<P: Provider>(
-    device: &P::Device,
-    options: &ServerOptions,
+fn run_acceptor<P: Provider, V: Variant>(
+    setup: &Setup<P, V>,
     workers: Vec<Introduction>,
-    events: Arc<Inbox<Event>>,
-    listener: Option<ControlListener>,
-    started: Ns,
-    hello: &mpsc::Sender<Result<Arc<Inbox<Ask>>, StartError>>,
-) -> Result<(), ServeError> {
-    let made = Acceptor::<P>::new(device, options, workers, events.clone(), listener, started);
+    listeners: Vec<ControlListener>,
+    hello: &Hello<Arc<Inbox<Ask>>>,
+) -> Result<(), String> {
+    let made = Acceptor::new(setup, workers, listeners);
     let made = made.and_then(|acceptor| Ok((acceptor, alarm()?)));
     let (mut acceptor, alarm) = match made {
         Ok(made) => made,
         Err(error) => {
-            // As in `run_worker`.
-            let _ = hello.send(Err(error));
+            hello.say(Err(error));
             return Ok(());
         }
     };
-    events.set_waker(alarm.waker());
+    setup.events.set_waker(alarm.waker());
     acceptor.asks.set_waker(alarm.waker());
-    if hello.send(Ok(acceptor.asks.clone())).is_err() {
+    if !hello.say(Ok(acceptor.asks.clone())) {
         return Ok(());
     }
     let ctx = acceptor.context();
@@ -439,15 +336,17 @@ fn run_acceptor<P: Provider>(
 }
 
 fn alarm() -> Result<WakeFd, StartError> {
-    WakeFd::new().map_err(|error| control_failed(error.to_string()))
+    WakeFd::new().map_err(|source| StartError::System {
+        what: "waiting for clients",
+        source,
+    })
 }
 
 /// Sleeps until a channel has something, `alarm` rings, or `timeout`.
-fn wait<P: Provider>(alarm: &WakeFd, acceptor: &Acceptor<P>, timeout: Duration) {
+fn wait<P: Provider, V: Variant>(alarm: &WakeFd, acceptor: &Acceptor<P, V>, timeout: Duration) {
     let mut fds = vec![PollFd::from_borrowed_fd(alarm.fd(), PollFlags::IN)];
-    if let Some(listener) = &acceptor.listener {
-        fds.push(PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN));
-    }
+    let listeners = acceptor.listeners.fds(acceptor.context().cpu().now());
+    fds.extend(listeners.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
     let mut blind = false;
     for stream in acceptor.streams() {
         // A stream may hold frames that it has read already: its socket says nothing of them.

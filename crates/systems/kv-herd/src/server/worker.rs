@@ -1,18 +1,23 @@
 //! [`Worker`]: one core, one partition, one UD queue pair.
 
-use super::StartError;
+use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
+use super::clock::Clock;
 use super::datagram::Datagrams;
 use super::inbox::{Command, Event, Inbox};
 use super::intake::{Intake, Share, TORN_NS_MAX};
-use super::options::{Flaw, ServeMode, ServerOptions};
+use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
+use super::rounds::Rounds;
+use super::setup::Setup;
 use super::stats::{Counters, WorkerStats};
-use super::sweep::Around;
+use super::sweep::{Around, Sweeper};
+use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use crate::logic::SlotState;
-use drover_base::{Actor, Cpu, Durations, Ns, Progress};
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::StartError;
 use drover_mem::{AllocError, pause};
 use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};
@@ -31,65 +36,36 @@ pub(super) struct Introduction {
 }
 
 /// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
-pub struct Worker<P: Provider> {
-    pub(super) ctx: Rc<P::Context>,
-    pub(super) options: Rc<ServerOptions>,
+pub struct Worker<P: Provider, V: Variant = Standard> {
+    ctx: Rc<P::Context>,
+    options: Rc<ServerOptions>,
+    pub(super) variant: V,
     index: usize,
-    pub(super) partition: Partition,
+    pub(super) clock: Clock,
     pub(super) clients: Clients,
-    pub(super) replies: Replies<P>,
+    /// Finds requests in their slots.
+    pub(super) sweeper: Sweeper,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
-    /// One in batch mode, one per stage of a pipeline.
-    pub(super) intakes: Vec<Intake>,
+    /// Where requests wait: one in batch mode, one per stage of a pipeline.
+    pub(super) intakes: Vec<Intake<V>>,
     pub(super) pipeline: Pipeline,
-    pub(super) counters: Counters,
-    pub(super) restarts: u64,
-    durations: Durations,
-    last_round: Round,
-    /// Of the loop that steps it.
-    pub(super) run: RunStats,
+    pub(super) partition: Partition,
     /// Values on their way to or from bulk memory.
-    pub(super) scratch: Vec<u8>,
-    pub(super) item_bytes_max: usize,
+    pub(super) scratch: Scratch,
+    pub(super) replies: Replies<P, V>,
+    pub(super) counters: Counters,
+    restarts: u64,
+    rounds: Rounds,
     inbox: Arc<Inbox<Command>>,
     events: Arc<Inbox<Event>>,
-    /// The start of the step.
-    pub(super) now: Ns,
-    /// The same in whole seconds since the server started.
-    pub(super) now_s: u32,
-    pub(super) started: Ns,
-    pub(super) sweeps: u32,
-    /// A look around comes when these bits of `sweeps` are 0.
-    pub(super) around_mask: u32,
-    /// The hot lane to begin with.
-    pub(super) cursor: usize,
-    pub(super) cold_cursor: usize,
     stopping: bool,
 }
 
-/// A round of the loop that steps a worker.
-#[derive(Clone, Copy, Default)]
-struct Round {
-    began: Ns,
-    /// Operations in it.
-    executed: u64,
-    /// Operations by its end.
-    total: u64,
-}
-
-/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
-const AROUND_EVERY: usize = 64;
-
-impl<P: Provider> Worker<P> {
-    /// A worker for partition `index`, in this thread. `started` is the server's start.
-    pub(super) fn new(
-        device: &P::Device,
-        options: &ServerOptions,
-        index: usize,
-        started: Ns,
-        events: Arc<Inbox<Event>>,
-    ) -> Result<Worker<P>, StartError> {
-        let ctx = device.context()?;
+impl<P: Provider, V: Variant> Worker<P, V> {
+    /// A worker for partition `index`, in this thread.
+    pub(super) fn new(setup: &Setup<P, V>, index: usize) -> Result<Worker<P, V>, StartError> {
+        let (options, variant) = (&setup.options, setup.variant);
+        let ctx = setup.device.context()?;
         let partition = make_partition(options, index)?;
         let batch = options.batch();
         let mut datagrams = match options.datagram_recvs {
@@ -116,6 +92,7 @@ impl<P: Provider> Worker<P> {
             options.signal_period.max(1),
             batch,
             qkey,
+            variant,
         )?;
         replies.inline_bytes_max = replies.inline_bytes_max.min(options.inline_bytes_max);
         if let Some(datagrams) = &mut datagrams {
@@ -131,33 +108,26 @@ impl<P: Provider> Worker<P> {
             partition_index: index,
             partition_count: options.partition_count,
         };
-        let intake = || Intake::new(limit, share, options.flaw);
+        let intake = || Intake::new(limit, share, variant);
         Ok(Worker {
             index,
+            clock: Clock::new(setup.started, options.start_s),
             partition,
             clients: Clients::new(),
+            sweeper: Sweeper::new(options.window_max),
             replies,
             datagrams,
             intakes: (0..intake_count).map(|_| intake()).collect(),
             pipeline: Pipeline::default(),
             counters: Counters::default(),
+            scratch: Scratch::new(options.item_bytes_max),
             restarts: 0,
-            durations: Durations::default(),
-            last_round: Round::default(),
-            run: RunStats::default(),
-            scratch: Vec::new(),
-            item_bytes_max: options.item_bytes_max,
+            rounds: Rounds::default(),
             inbox: Inbox::new(),
-            events,
-            now: started,
-            now_s: options.start_s,
-            started,
-            sweeps: 0,
-            around_mask: AROUND_EVERY.max(4 * options.window_max).next_power_of_two() as u32 - 1,
-            cursor: 0,
-            cold_cursor: 0,
+            events: setup.events.clone(),
             stopping: false,
             options: Rc::new(options.clone()),
+            variant,
             ctx: Rc::new(ctx),
         })
     }
@@ -183,8 +153,8 @@ impl<P: Provider> Worker<P> {
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
-            durations: self.durations.read(),
-            run: self.run,
+            durations: self.rounds.durations(),
+            run: self.rounds.stats(),
         }
     }
 
@@ -193,21 +163,15 @@ impl<P: Provider> Worker<P> {
         &mut self.partition
     }
 
-    /// A round has ended. What was executed in the one before took until the start of this one: a busy core does not sleep
-    /// in between, so no clock is read for it.
+    /// A round of the loop that steps it has ended.
     pub(super) fn note_round(&mut self, stats: RunStats) {
-        self.run = stats;
-        let last = self.last_round;
-        if last.executed > 0 {
-            self.durations.note(self.now.since(last.began), last.executed);
-        }
-        let c = &self.counters;
-        let total = c.gets + c.puts + c.deletes + c.nops;
-        self.last_round = Round {
-            began: self.now,
-            executed: total.wrapping_sub(last.total),
-            total,
-        };
+        self.rounds
+            .note(self.clock.now(), self.counters.operations(), stats);
+    }
+
+    /// When the server started, on this core's clock.
+    pub(super) fn started(&self) -> Ns {
+        self.clock.started()
     }
 
     /// Leaves the items in the memory file, if there is one. Nothing may be written to them afterwards.
@@ -237,10 +201,9 @@ impl<P: Provider> Worker<P> {
         }
         self.pipeline = Pipeline::default();
         self.replies.discard();
-        if self.options.flaw != Some(Flaw::ExecutesLeftovers) {
-            self.clients.forget_all(self.options.flaw);
-        } else {
-            self.clients.unlearn_all();
+        match self.variant.makes(Mistake::ExecutesLeftovers) {
+            true => self.clients.unlearn_all(),
+            false => self.clients.forget_all(self.variant),
         }
         self.restarts += 1;
         Ok(())
@@ -283,7 +246,7 @@ impl<P: Provider> Worker<P> {
                         result,
                     });
                 }
-                Command::Stats if self.options.flaw == Some(Flaw::KeepsSilent) => {}
+                Command::Stats if self.variant.makes(Mistake::KeepsSilent) => {}
                 Command::Stats => self.events.push(Event::Stats {
                     worker: self.index,
                     stats: Box::new(self.stats()),
@@ -294,13 +257,13 @@ impl<P: Provider> Worker<P> {
     }
 
     fn add(&mut self, new: NewClient) -> Result<(), String> {
-        let quota = match self.options.flaw {
-            Some(Flaw::NoQuota) => usize::MAX,
-            _ => self.options.batch().min((new.map.window / 2).max(1)),
+        let quota = match self.variant.makes(Mistake::NoQuota) {
+            true => usize::MAX,
+            false => self.options.batch().min((new.params.map.window / 2).max(1)),
         };
         let inline = self.replies.inline_bytes_max;
-        if new.map.body_bytes_max() > inline {
-            self.replies.stage_long_payloads(&self.ctx, self.options.flaw)?;
+        if new.params.map.body_bytes_max() > inline {
+            self.replies.stage_long_payloads(&self.ctx)?;
         }
         let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
         self.clients.remove::<P>(&self.ctx, new.id);
@@ -355,7 +318,7 @@ fn partition_options(options: &ServerOptions) -> PartitionOptions {
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Worker<P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Worker<P, V> {
     /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
     /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
@@ -363,13 +326,12 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
     }
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// A step of at most so many sweeps.
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
         cpu.charge(STEP, 1);
-        self.now = cpu.now();
-        self.now_s = self.options.start_s + self.now.since(self.started).as_s() as u32;
+        self.clock.set(cpu.now());
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {
             return Progress::Busy;
@@ -397,7 +359,7 @@ impl<P: Provider> Worker<P> {
 }
 
 impl Clients {
-    /// The mistake of [`Flaw::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
+    /// The mistake of [`Mistake::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
     fn unlearn_all(&mut self) {
         for index in 0..self.lanes.len() {
             if let Some((lane, client)) = self.lane_and_client(index) {

@@ -1,7 +1,7 @@
 //! A panic of the control thread, which is a bug of ours, ends the server and is reported to the thread that waits for it. The
 //! bug is planted from outside: a log that panics. It is the log of the whole process, hence a process of its own.
 
-use drover_kv_herd::server::{ServeError, Server, ServerOptions};
+use drover_kv_herd::server::{Server, ServerOptions};
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
 use drover_testkit::alone::alone;
@@ -59,7 +59,7 @@ fn a_panic_of_the_control_thread_ends_the_server_and_is_told() {
             };
             assert_eq!(poll(&mut ended, Some(&watchdog)), Ok(1), "the end is announced");
             // It waits for the workers, too, so they were told.
-            assert!(matches!(server.join(), Err(ServeError::Control)));
+            assert_eq!(server.why().as_deref(), Some("drover-control panicked"));
         },
     );
 }

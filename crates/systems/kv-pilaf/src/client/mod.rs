@@ -1,14 +1,14 @@
-//! [`PilafClient`]: GETs by READs, everything else by messages.
+//! [`PilafClient`]: GETs by READs, updates by messages.
 //!
-//! What all one-sided clients do, [`drover_one_sided::Client`] does. Of ours is what is read next: [`Lookup`] decides, `reads.rs`
-//! does it; what messages carry: `session.rs`, `replies.rs`; and how readers follow a table that grows: `tables.rs`.
+//! [`drover_one_sided::Client`] does what all one-sided clients have in common. This module does the rest: [`Lookup`]
+//! decides which READ is next, and `reads.rs` issues it; `session.rs` and `replies.rs` send and receive messages;
+//! `tables.rs` follows a table that grows.
 
 mod reads;
 mod replies;
 mod session;
 mod tables;
 
-pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
 
 use crate::layout::record_bytes;
@@ -21,13 +21,13 @@ use session::{ENTRY, PIECE, RECORD, SENT, Session};
 /// A client of all shards of a service, for one thread.
 pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
 
-/// How a client wants to work.
+/// Options of a client.
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
-/// Operations and links.
+/// The operations and links of a client.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
-/// What a client did.
+/// Counters of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientStats {
     /// GETs that found their value.
@@ -36,31 +36,32 @@ pub struct ClientStats {
     pub entry_reads: u64,
     /// READs of records.
     pub record_reads: u64,
-    /// Torn entries and records.
+    /// READs that returned a torn entry or record.
     pub torn: u64,
-    /// Messages asking for a key: misses confirmed, and readers who gave up.
+    /// GETs sent as messages: to confirm misses, and after too many torn READs.
     pub asked: u64,
-    /// Misses by READs for which the server had a value: keys that moved, or came just then.
+    /// GETs whose READs found no entry although the server had a value: the key moved during the READs, or was
+    /// inserted just then.
     pub false_misses: u64,
-    /// Tables that gave way to larger ones while we were connected.
+    /// Tables that were replaced by larger ones during a session.
     pub tables: u64,
-    /// Sessions that ended, for whatever reason.
+    /// Sessions that ended, for any reason.
     pub lost: u64,
 }
 
-/// What an operation waits for by READ.
+/// The READ that an operation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// An entry.
     Entry,
     /// A record.
     Record {
-        /// The server named it, so the key is not in doubt.
+        /// Whether the server named the record, so that it is certainly the key's.
         told: bool,
     },
 }
 
-/// What is kept for an operation.
+/// The reader's state of an operation.
 #[derive(Default)]
 pub struct GetState(Option<Lookup>);
 
@@ -70,7 +71,7 @@ impl GetState {
     }
 }
 
-/// What is Pilaf's own in a client.
+/// Pilaf's part of a client.
 pub struct Reader {
     miss: Miss,
     scratch: Vec<u8>,

@@ -1,4 +1,4 @@
-//! GETs by READs: does what [`Lookup`](crate::logic::Lookup) says.
+//! GETs by READs: carries out the steps of [`Lookup`](crate::logic::Lookup).
 
 use super::session::SHORT_RECORD_BYTES;
 use super::{Operations, Reader, Wait};
@@ -9,11 +9,11 @@ use drover_kv::Outcome;
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
-/// The completion is of a session that works, and so is the operation's.
+/// Why an operation's session must exist: it has just delivered a completion.
 const ITS_SESSION: &str = "the session whose queue pair was polled";
 
 impl Reader {
-    /// From the first entry on, if the session still works.
+    /// Begins with the first entry, if the session still works.
     pub(super) fn look_up<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
         let Some(get) = ops.view(at) else {
             return;
@@ -24,7 +24,7 @@ impl Reader {
         }
     }
 
-    /// Does what the lookup says after an entry or a record has come.
+    /// Carries out the lookup's next step, after an entry or a record has arrived.
     fn go<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, step: Step, sink: Sink<'_>) {
         match step {
             Step::Entry(index) => self.read_entry(ops, at, index),
@@ -78,7 +78,8 @@ impl Reader {
         get.reading(Wait::Record { told }, large);
     }
 
-    /// Reads the record for which there was no buffer. Whatever has become of it meanwhile, its sum tells.
+    /// READs the record for which no buffer was free before. If the record has changed meanwhile, its checksum shows
+    /// it.
     pub(super) fn read_record_now<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, told: bool) {
         let record = *ops.own(at).lookup().record();
         self.read_record(ops, at, &record, told);
@@ -102,19 +103,20 @@ impl Reader {
         let len = lookup.record().len as usize;
         get.session.record(at, len, large, &mut self.scratch);
         let now_s = match told {
-            // The server has just said that it is alive.
+            // The server has just answered that the item is alive.
             true => 0,
             false => get.session.basis.agreed.now_s(now),
         };
         let step = match lookup.read(&self.scratch, get.key, now_s, &get.session.shape) {
-            // The server said where it is, and it has changed since: what counts is what the server says now.
+            // The record has changed since the server named it: ask again, because only the server's answer is
+            // authoritative here.
             Step::Retry | Step::Entry(_) if told => Step::Ask,
             step => step,
         };
         self.go(ops, at, step, sink);
     }
 
-    /// The server says where the record is.
+    /// Handles a reply that says where the record is.
     pub(super) fn notified<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, record: &RecordRef) {
         let get = ops.view(at).expect(ITS_SESSION);
         if !is_within(record, &get.session.shape) {

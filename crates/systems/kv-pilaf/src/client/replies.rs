@@ -1,4 +1,4 @@
-//! What the server says: of updates, and of keys that it was asked for.
+//! Handles the server's replies to updates and to GET requests.
 
 use super::{Operations, Reader};
 use crate::layout::{Reply, Status};
@@ -7,7 +7,7 @@ use drover_one_sided::Sink;
 use drover_verbs::Provider;
 
 impl Reader {
-    /// A reply, in `scratch`.
+    /// Handles the reply in `scratch`.
     pub(super) fn reply_came<P: Provider>(&mut self, ops: &mut Operations<P>, shard: usize, sink: Sink<'_>) {
         let scratch = std::mem::take(&mut self.scratch);
         if let Some((reply, value)) = Reply::decode(&scratch) {

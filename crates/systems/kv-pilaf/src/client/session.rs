@@ -1,19 +1,19 @@
-//! [`Session`]: queues and buffers of a client at one shard.
+//! [`Session`]: a client's queues and buffers at one shard.
 //!
 //! ```text
 //! buffers, registered once:
 //!   | request, reply, entry, short record | of slot 0 |  ... of slot 1 | ...
-//! values, which the server may READ:
+//! values, which the server READs:
 //!   | large buffer 0 | large buffer 1 |
 //! ```
 
-use super::SetupError;
 use super::tables::Tables;
 use crate::control::{Adopted, Attach, Grown, PROTOCOL_VERSION, Welcome};
 use crate::layout::{MESSAGE_HEADER_BYTES, Request};
 use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rt::control::{ControlStream, Frame, Message};
@@ -24,27 +24,28 @@ use drover_verbs::{
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Records up to this many bytes are read into a slot's own buffer. *(our choice)*
+/// Longest record that is READ into a slot's own buffer, bytes. *(our choice)*
 pub(super) const SHORT_RECORD_BYTES: usize = 2048;
 
-/// READs under way at a time, if the fabric allows as many: what cards of the paper's time allow. *(stated in `[HERD §3.2]`)*
+/// Maximum number of READs in flight, if the fabric allows as many: the limit of cards of the paper's time. *(stated
+/// in `[HERD §3.2]`)*
 const READS_MAX: usize = 16;
 
-/// What a work request was for, in its upper half; the slot, or the RECV, in its lower.
+/// Upper half of a work request's id: what the request was for. The lower half is the slot, or the index of the RECV.
 const RECV: u64 = 0;
 pub(super) const SENT: u64 = 1 << 32;
 pub(super) const ENTRY: u64 = 2 << 32;
 pub(super) const RECORD: u64 = 3 << 32;
-/// A part of a record, not the last.
+/// A piece of a record, except the last.
 pub(super) const PIECE: u64 = 4 << 32;
 
-/// How many places a send queue of `depth` requests is enough for: each has a SEND and a READ under way at most,
-/// beside what long records take more.
+/// Number of operations that a send queue of `depth` requests suffices for: each has at most a SEND and a READ in
+/// flight, besides the further pieces of long records.
 pub(super) fn operations_for(depth: usize) -> usize {
     (depth.saturating_sub(VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
-/// One client at one shard.
+/// A client's queues and buffers at one shard.
 pub struct Session<P: Provider> {
     pub(super) basis: ConnResources<P>,
     buffers: P::Mr,
@@ -52,14 +53,14 @@ pub struct Session<P: Provider> {
     extents: RemoteRegion,
     pub(super) shape: TableShape,
     slot_bytes: usize,
-    /// READs posted, or staged.
+    /// READs posted or staged.
     reads: usize,
     reads_max: usize,
-    /// READs beyond.
+    /// READs that wait until earlier ones complete.
     held: VecDeque<SendWr>,
-    /// Something was not whole: perhaps the table has grown.
+    /// Whether torn data was read, which may mean that the table has grown.
     pub(super) is_curious: bool,
-    /// Tables adopted.
+    /// Number of tables adopted and not yet counted.
     pub(super) table_count: u64,
     ctx: Rc<P::Context>,
 }
@@ -73,7 +74,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     fn wishes(_: &P::Context) {}
 
-    /// With RECVs for all replies.
+    /// Posts RECVs for all replies.
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         let agreed = Agreed::new(&welcome.terms, now)?;
         let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
@@ -122,7 +123,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         &mut self.basis
     }
 
-    /// Stages a message; there is always space for it.
+    /// Stages a message; there is always space.
     fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let at = self.at(slot);
         let region = self.buffers.region();
@@ -153,8 +154,8 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         }
     }
 
-    /// Goes over to a table that was heard of, and says so once nothing of older ones is under way. GETs under way find out by the
-    /// table's epoch.
+    /// Adopts a table that the server has announced, and reports it to the server once no READ of older tables is in
+    /// flight. GETs in progress notice the change by the table's epoch.
     fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
         self.is_curious = false;
         if self.tables.adopt()? {
@@ -181,7 +182,7 @@ impl<P: Provider> Session<P> {
         self.at(slot) + self.basis.agreed.message_bytes
     }
 
-    /// A RECV into slot `slot`'s buffer; whose reply it gets is another matter.
+    /// Stages a RECV into slot `slot`'s buffer. The reply that it receives may belong to another slot.
     fn expect(&mut self, slot: usize) {
         let sge = self
             .buffers
@@ -189,7 +190,7 @@ impl<P: Provider> Session<P> {
         self.basis.queues.expect(RECV | slot as u64, sge);
     }
 
-    /// The reply in the buffer of RECV `slot`, which may get another one from now on.
+    /// Copies the reply in the buffer of RECV `slot` to `out`, and stages the RECV again.
     pub(super) fn take_reply(&mut self, slot: usize, len: usize, out: &mut Vec<u8>) {
         out.resize(len, 0);
         self.buffers.region().copy_out(self.reply_at(slot), out);
@@ -203,7 +204,7 @@ impl<P: Provider> Session<P> {
         self.read(ENTRY, slot, remote, sge);
     }
 
-    /// A READ has completed: another one may be posted.
+    /// A READ has completed: posts one that waits, if any.
     pub(super) fn read_came(&mut self, is_entry: bool) {
         if is_entry {
             self.tables.end_read();
@@ -214,7 +215,7 @@ impl<P: Provider> Session<P> {
         }
     }
 
-    /// The entry that was read.
+    /// The entry that was READ.
     pub(super) fn entry(&self, slot: usize) -> [u8; ENTRY_BYTES] {
         let mut entry = [0; ENTRY_BYTES];
         self.buffers.region().copy_out(self.entry_at(slot), &mut entry);
@@ -231,7 +232,7 @@ impl<P: Provider> Session<P> {
         self.read(RECORD, slot, remote, sge);
     }
 
-    /// The record that was read.
+    /// Copies the record that was READ to `out`.
     pub(super) fn record(&self, slot: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
@@ -246,7 +247,7 @@ impl<P: Provider> Session<P> {
         pieces.of(whole).for_each(|wr| self.push(wr));
     }
 
-    /// Every READ asks for a completion, pieces too: so it is known how many are under way.
+    /// Stages a READ. All READs are signaled, including pieces, so that the number in flight is known.
     fn push(&mut self, mut read: SendWr) {
         if !read.signaled {
             (read.signaled, read.wr_id) = (true, WrId(PIECE));

@@ -1,11 +1,11 @@
-//! [`Tables`]: the table of a shard, and those before it of which READs are still under way.
+//! [`Tables`]: the current table of a shard, and replaced tables with READs still in flight.
 //!
-//! READs of one queue pair complete in the order in which they were posted. So once as many entries have come as were
-//! under way when a new table was adopted, nothing of the old one is missing, and the server is told.
+//! READs of one queue pair complete in the order of posting. So once as many entries have arrived as were in flight
+//! when a new table was adopted, no READ of the old table is left, and the client reports this to the server.
 
-use super::SetupError;
 use crate::control::TableDescriptor;
 use drover_index::cuckoo::{CuckooTable, entry_offset};
+use drover_kv::SetupError;
 use drover_mem::Region;
 use drover_verbs::{Context, Provider, RemoteAddr, RemoteRegion};
 use std::collections::VecDeque;
@@ -14,23 +14,23 @@ use std::rc::Rc;
 /// A table that was replaced.
 struct Old {
     memory: RemoteRegion,
-    /// Entries of it that are still to come.
+    /// READs of it that are still in flight.
     reads: usize,
-    /// Of the table that replaced it.
+    /// Epoch of the table that replaced it.
     next_epoch: u64,
 }
 
-/// What a client reads entries of.
+/// The tables that a client READs.
 pub(super) struct Tables<P: Provider> {
     memory: RemoteRegion,
     epoch: u64,
     entry_count: u64,
-    /// Entries of it under way.
+    /// READs of the current table in flight.
     reads: usize,
     old: VecDeque<Old>,
-    /// Heard of, not adopted yet.
+    /// Announced by the server, not adopted yet.
     newest: Option<TableDescriptor>,
-    /// The server does not know yet that we read nothing older.
+    /// Epoch to report to the server: no READ of older tables is in flight.
     adopted: Option<u64>,
     ctx: Rc<P::Context>,
 }
@@ -50,22 +50,23 @@ impl<P: Provider> Tables<P> {
         })
     }
 
-    /// Of the table.
+    /// Epoch of the current table.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Of the table.
+    /// Number of entries of the current table.
     pub(super) fn entry_count(&self) -> u64 {
         self.entry_count
     }
 
-    /// The server says that the table has grown. Who was away may hear of several: the newest counts, others may be gone.
+    /// Takes note of the server's new table. A client that was silent may receive several; only the newest counts,
+    /// others may no longer exist.
     pub(super) fn receive(&mut self, table: TableDescriptor) {
         self.newest = Some(table);
     }
 
-    /// Goes over to the newest table. True if there is one.
+    /// Switches to the newest announced table; returns whether there was one.
     pub(super) fn adopt(&mut self) -> Result<bool, SetupError> {
         let Some(table) = self.newest.take() else {
             return Ok(false);
@@ -84,13 +85,13 @@ impl<P: Provider> Tables<P> {
         Ok(true)
     }
 
-    /// Where entry `index` is; it is under way from now on.
+    /// Address of entry `index`, whose READ counts as in flight from now on.
     pub(super) fn begin_read(&mut self, index: u64) -> RemoteAddr {
         self.reads += 1;
         self.memory.at(entry_offset(index))
     }
 
-    /// An entry has come.
+    /// The READ of an entry has completed.
     pub(super) fn end_read(&mut self) {
         match self.old.front_mut() {
             Some(old) => {
@@ -108,7 +109,7 @@ impl<P: Provider> Tables<P> {
         }
     }
 
-    /// The epoch that the server is to be told of.
+    /// The epoch to report to the server, once.
     pub(super) fn take_adopted(&mut self) -> Option<u64> {
         self.adopted.take()
     }
@@ -123,7 +124,7 @@ impl<P: Provider> Drop for Tables<P> {
     }
 }
 
-/// The memory of a table that is as large as it says.
+/// Imports the memory of a table and checks its length.
 fn import<P: Provider>(ctx: &Rc<P::Context>, table: &TableDescriptor) -> Result<RemoteRegion, SetupError> {
     let entry_count = table.entry_count;
     if !entry_count.is_power_of_two() || entry_count > 1 << 32 {

@@ -1,4 +1,4 @@
-//! [`Connection`]: queues and buffers of one client, and what is done with what arrives on them.
+//! [`Connection`]: queues and buffers of one client, and how its requests are executed.
 
 use super::shard::Reservation;
 use super::state::ShardState;
@@ -11,18 +11,18 @@ use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, RemoteReg
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Completions taken per step and client.
+/// Maximum number of completions per step and client.
 const BATCH: usize = 32;
 
-/// Values that a client of ours has fetched at a time.
+/// Maximum number of values that the server READs from one client at a time.
 const PULLS_MAX: usize = 2;
 
-/// What a work request of ours was for, in its upper half; which, in its lower.
+/// Upper half of a work request's id: what the request was for. The lower half is an index.
 const RECV: u64 = 0;
 const REPLY: u64 = 1 << 32;
 const PULL: u64 = 2 << 32;
 
-/// A value on its way from the client's memory into its record.
+/// A value that is being READ from the client's memory into its record.
 struct Pull {
     draft: Reservation,
     hash: KeyHash,
@@ -34,23 +34,25 @@ pub struct Connection<P: Provider> {
     pub(super) queues: Queues<P>,
     /// One buffer per RECV.
     requests: P::Mr,
-    /// As many for replies.
+    /// One buffer per reply, as many as for requests.
     replies: P::Mr,
     free_replies: Vec<u32>,
-    /// Requests that arrived while no buffer for a reply was free: the client has the reply, we not yet the completion.
+    /// Requests that arrived while no reply buffer was free: the client has received a reply whose completion is still
+    /// missing here.
     waiting: VecDeque<(u32, u32)>,
     pulls: Vec<Option<Pull>>,
-    /// The client's memory, once it has said where that is.
+    /// The client's memory for long values, known after Attach.
     pub(super) values: Option<RemoteRegion>,
     message_bytes: usize,
-    /// Epoch of the table that the client was told of last.
+    /// Epoch of the table that was last announced to the client.
     told: u64,
-    /// Epoch of the oldest table that it may still be reading.
+    /// Epoch of the oldest table that the client may still READ.
     adopted: u64,
 }
 
 impl<P: Provider> Connection<P> {
-    /// Queues and buffers for `slots` operations of the client, with a RECV for each; it is told of the table of `epoch`.
+    /// Creates queues and buffers for `slots` operations of the client, with a RECV for each; the Welcome announces
+    /// the table of `epoch`.
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         slots: usize,
@@ -84,7 +86,8 @@ impl<P: Provider> Connection<P> {
         Ok(conn)
     }
 
-    /// Whether the client has to be told of the table of `epoch`, not before the handshake is over; from now on it has been.
+    /// Whether the table of `epoch` must be announced to the client now, which is never before the handshake is
+    /// complete. If so, counts it as announced.
     pub(super) fn notify(&mut self, epoch: u64) -> bool {
         let is_news = self.values.is_some() && self.told != epoch;
         if is_news {
@@ -93,7 +96,7 @@ impl<P: Provider> Connection<P> {
         is_news
     }
 
-    /// It has let go of all tables before that of `epoch`. Whatever a client says here is its own loss.
+    /// The client no longer READs tables before that of `epoch`. A false claim harms only the client itself.
     pub(super) fn adopted(&mut self, epoch: u64) -> Result<(), PeerError> {
         if !(self.adopted..=self.told).contains(&epoch) {
             return Err(PeerError::OutOfOrder);
@@ -102,12 +105,12 @@ impl<P: Provider> Connection<P> {
         Ok(())
     }
 
-    /// Whether it may be reading the table of `epoch`, or an older one.
+    /// Whether the client may still READ the table of `epoch` or an older one.
     pub(super) fn holds(&self, epoch: u64) -> bool {
         self.adopted <= epoch
     }
 
-    /// Gives up what was on its way. Nothing arrives any more.
+    /// Drops values in transfer. The queue pair is in the error state, so nothing arrives any more.
     pub(super) fn give_up(&mut self, state: &mut ShardState<P>) {
         self.queues.qp.to_error();
         for pull in self.pulls.drain(..).flatten() {
@@ -115,7 +118,7 @@ impl<P: Provider> Connection<P> {
         }
     }
 
-    /// Answers what has come; returns whether there was something. Errors: the queue pair has failed.
+    /// Executes requests that have arrived; returns whether there were any. Errors: the queue pair has failed.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P>) -> Result<bool, PeerError> {
         let mut wcs = [Wc::default(); BATCH];
         let count = self.queues.poll(cpu, &mut wcs);
@@ -148,13 +151,13 @@ impl<P: Provider> Connection<P> {
         self.queues.expect(RECV | u64::from(at), sge);
     }
 
-    /// Executes the request in buffer `at`, and stages its answer from buffer `reply`.
+    /// Executes the request in buffer `at`, and stages its reply in buffer `reply`.
     fn answer(&mut self, state: &mut ShardState<P>, reply: u32, at: u32, len: usize, now: Ns) {
         let mut message = std::mem::take(&mut state.message);
         message.resize(len, 0);
         let offset = at as usize * self.message_bytes;
         self.requests.region().copy_out(offset, &mut message);
-        // The buffer is the next request's from here on: the client may send one as soon as it has the reply.
+        // The RECV is staged now: as soon as the client has the reply, it may send its next request.
         self.expect(at);
         match Request::decode(&message) {
             Some((request, key, value)) => self.execute(state, reply, &request, key, value, now),
@@ -237,7 +240,7 @@ impl<P: Provider> Connection<P> {
         self.reply(reply, slot, sequence, Status::Value, record, found.value_bytes);
     }
 
-    /// Begins to fetch a value; the status if it does not come to that.
+    /// Starts to READ a value from the client; returns a status if that is refused.
     fn pull(
         &mut self,
         state: &mut ShardState<P>,
@@ -272,7 +275,7 @@ impl<P: Provider> Connection<P> {
         None
     }
 
-    /// A value is where it belongs.
+    /// A value has arrived in its record.
     fn pulled(&mut self, state: &mut ShardState<P>, reply: u32, now: Ns) {
         let Some(pull) = self.pulls[reply as usize].take() else {
             return;
@@ -281,7 +284,7 @@ impl<P: Provider> Connection<P> {
         self.answer_with(reply, &pull.request, status);
     }
 
-    /// Stages the reply in buffer `reply`, whose `value_bytes` of value are there already.
+    /// Stages the reply in buffer `reply`, which already has `value_bytes` bytes of value.
     fn reply(
         &mut self,
         reply: u32,

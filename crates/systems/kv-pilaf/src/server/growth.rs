@@ -1,41 +1,42 @@
-//! [`Growth`]: the table's memory, and how it becomes larger while it is served.
+//! [`Growth`]: the table's memory, and its growth while clients READ it.
 //!
 //! ```text
-//! load 0.75 --> memory --> written --> copied --> readers are told --> old one poisoned --> every reader has gone over,
-//!                         \____ slice by slice ____/                  \_ slice by slice _/   or its lease is over: let go
+//! load 0.75 --> memory --> written --> copied --> announced --> old table poisoned --> freed when every client has
+//!                          \___ in slices ___/                  \__ in slices __/     switched, or its lease expired
 //! ```
-//! Where readers learn of the new table: a line that they could READ would have to hold a key of memory, and over shared
-//! memory a descriptor, which only a control channel carries. So the channel it is, and the line that sends a reader
-//! there is the poisoned entry itself: a client that finds one that is not whole looks at its channel at once.
+//! The announcement goes over the control channel, not through memory that clients READ, because it carries a memory
+//! key, and over shared memory a file descriptor. A client that READs a poisoned entry polls its control channel at
+//! once.
 //!
-//! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. All of this: our choice.)*
+//! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. Everything here:
+//! our choice.)*
 
-use super::StartError;
 use super::shard::Shard;
 use drover_base::Ns;
 use drover_index::cuckoo::{BlankTable, CuckooTable, Growth as Copied, TableFull};
+use drover_kv::StartError;
 use drover_mem::{PageWish, Region};
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
 
-/// Entries looked at per slice: some microseconds of work. *(our choice)*
+/// Entries processed per slice: a few microseconds of work. *(our choice)*
 const SLICE: usize = 128;
 
-/// Entries more for every PUT since the last slice. Three times the entries there were are written and copied, so new keys
-/// take a tenth of the places until then at most: a load of 0.85. *(our choice)*
+/// Additional entries per PUT since the last slice. Growth writes and copies three times the old number of entries in
+/// total, so new keys fill at most a tenth of the old table meanwhile: a load of 0.85. *(our choice)*
 const SLICE_PER_PUT: usize = 32;
 
-/// After memory could not be had.
+/// Time until the next attempt after an allocation failed.
 const RETRY_AFTER: Ns = Ns::from_ms(100);
 
-/// What a slice came to.
+/// Result of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slice {
     /// There was nothing to do.
     Idle,
-    /// Something.
+    /// Work was done.
     Busy,
-    /// The table is another one from now on: readers want to be told.
+    /// The new table is in use: clients must be notified.
     GoneOver,
 }
 
@@ -43,30 +44,30 @@ enum Stage<P: Provider> {
     Calm,
     /// The new table is being written.
     Writing(P::Mr, BlankTable<Region>),
-    /// Both tables are in use, the new one by us alone.
+    /// Both tables are maintained; clients still READ the old one.
     Copying(P::Mr),
     /// The old table is being poisoned.
     Poisoning,
 }
 
-/// A table that readers may still READ.
+/// A replaced table that clients may still READ.
 struct Retired<P: Provider> {
     epoch: u64,
-    /// Then nobody's lease lasts.
+    /// End of all clients' leases.
     until: Ns,
     _memory: P::Mr,
 }
 
-/// How the table's memory is to be had.
+/// Limits of the table's growth.
 pub(super) struct GrowthOptions {
-    /// Most entries, a power of two.
+    /// Maximum number of entries, a power of two.
     pub(super) entry_count_max: usize,
-    /// How long a reader that says nothing may use a table that was replaced.
+    /// How long a client that does not confirm the switch may READ a replaced table.
     pub(super) lease: Ns,
     pub(super) pages: PageWish,
 }
 
-/// The memory of the table, of the next one, and of those before.
+/// The memory of the current table, of the next one, and of replaced ones.
 pub(super) struct Growth<P: Provider> {
     options: GrowthOptions,
     table: P::Mr,
@@ -78,7 +79,7 @@ pub(super) struct Growth<P: Provider> {
 }
 
 impl<P: Provider> Growth<P> {
-    /// The first table of `entry_count` entries, and what it takes to replace it.
+    /// Creates the first table, of `entry_count` entries, and the state for its growth.
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         options: GrowthOptions,
@@ -99,17 +100,17 @@ impl<P: Provider> Growth<P> {
         Ok((growth, cuckoo))
     }
 
-    /// The table that readers are to use.
+    /// The table that clients READ.
     pub(super) fn table(&self) -> &P::Mr {
         &self.table
     }
 
-    /// Tables that were replaced and are still there to be READ.
+    /// Number of replaced tables whose memory is still registered.
     pub(super) fn retired_count(&self) -> usize {
         self.retired.len()
     }
 
-    /// Does a slice of what there is to do; `puts` have been executed in all.
+    /// Does a slice of work, if there is any; `puts` is the total number of PUTs executed.
     pub(super) fn advance(&mut self, shard: &mut Shard, puts: u64, now: Ns) -> Slice {
         let count = SLICE + SLICE_PER_PUT * (puts - self.puts) as usize;
         self.puts = puts;
@@ -131,7 +132,8 @@ impl<P: Provider> Growth<P> {
                     Slice::GoneOver
                 }
                 Ok(_) => Slice::Busy,
-                // Keys that fit nowhere in a table three eighths full: one still larger, or both until some are gone.
+                // Some keys find no entry although the new table is at most three eighths full: allocate a larger one,
+                // or keep both tables until keys are deleted.
                 Err(TableFull) if now >= self.retry_at && self.enlarge(shard, now) => Slice::Busy,
                 Err(TableFull) => Slice::Idle,
             },
@@ -144,7 +146,8 @@ impl<P: Provider> Growth<P> {
         }
     }
 
-    /// A key has no place, load or not: whether it may have one now.
+    /// Called when a key finds no entry, at any load. Finishes or starts growth at once; returns whether the key may
+    /// fit now.
     pub(super) fn hurry(&mut self, shard: &mut Shard, now: Ns) -> bool {
         if let Stage::Poisoning = self.stage {
             shard.table.poison(usize::MAX);
@@ -162,7 +165,8 @@ impl<P: Provider> Growth<P> {
         true
     }
 
-    /// Memory for a table twice as large. That it is had and registered at once is what cannot be cut into slices.
+    /// Allocates and registers memory for a table twice as large. This is the only part that cannot be divided into
+    /// slices.
     fn begin(&mut self, shard: &Shard, now: Ns) -> bool {
         let table = shard.table.table();
         let Some((memory, entry_count)) = self.larger(table.entry_count(), now) else {
@@ -181,14 +185,14 @@ impl<P: Provider> Growth<P> {
         match memory::<P>(&self.ctx, entry_count, self.options.pages) {
             Ok(memory) => Some((memory, entry_count)),
             Err(error) => {
-                tracing::warn!(%error, entry_count, "the table cannot grow");
+                tracing::warn!(%error, entry_count, "no memory for a larger table");
                 self.retry_at = now + RETRY_AFTER;
                 None
             }
         }
     }
 
-    /// The new table is whole, and empty.
+    /// The new table is written and empty: starts to copy keys.
     fn written(&mut self, shard: &mut Shard) {
         if let Stage::Writing(memory, blank) = std::mem::replace(&mut self.stage, Stage::Calm) {
             shard.table.begin(blank.finish());
@@ -196,7 +200,8 @@ impl<P: Provider> Growth<P> {
         }
     }
 
-    /// The new table is not large enough. Rare enough to be done in one go.
+    /// Restarts the copy with a larger table, because the new one is too small. This is rare, so it is done in one
+    /// step.
     fn enlarge(&mut self, shard: &mut Shard, now: Ns) -> bool {
         let Some(next) = shard.table.next() else {
             return false;
@@ -226,8 +231,8 @@ impl<P: Provider> Growth<P> {
         }
     }
 
-    /// Lets go of tables that nobody reads: `is_held` says whether somebody may be reading the table of an epoch, or an
-    /// older one.
+    /// Frees replaced tables that no client READs. `is_held` says whether a client may still READ the table of an
+    /// epoch, or an older one.
     pub(super) fn let_go(&mut self, now: Ns, is_held: impl Fn(u64) -> bool) {
         let poisoned = match self.stage {
             Stage::Poisoning => self.retired.len().saturating_sub(1),
@@ -241,7 +246,7 @@ impl<P: Provider> Growth<P> {
     }
 }
 
-/// Memory for `entry_count` entries, for clients to READ.
+/// Allocates and registers memory for `entry_count` entries, which clients may READ.
 fn memory<P: Provider>(
     ctx: &Rc<P::Context>,
     entry_count: usize,

@@ -1,4 +1,5 @@
-//! [`Server`]: one shard, an actor that minds its control channels and answers messages. GETs pass it by.
+//! [`Server`]: one shard, an actor. It handles the control channels and executes messages. GETs by READ do not involve
+//! it.
 
 mod connection;
 mod growth;
@@ -6,7 +7,6 @@ mod options;
 mod shard;
 mod state;
 
-pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
@@ -15,6 +15,7 @@ use crate::layout::MESSAGE_HEADER_BYTES;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::ShardPlan;
+use drover_kv::StartError;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
 use drover_rt::control::{Frame, Message};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
@@ -81,7 +82,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         self.shard.len()
     }
 
-    /// Those that wait in quarantine included.
+    /// Includes records in quarantine.
     fn used_bytes(&self) -> usize {
         self.shard.used_bytes()
     }

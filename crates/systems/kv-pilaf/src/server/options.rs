@@ -1,44 +1,44 @@
-//! What a server is told at its start, and what it tells.
+//! Options and counters of a server.
 
 use drover_base::{HashSeed, Ns};
 use drover_mem::PageWish;
 
-/// How a server is set up.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Which shard it is.
+    /// Index of this shard.
     pub shard: u16,
-    /// Of how many.
+    /// Number of shards of the service.
     pub shard_count: u16,
-    /// Places of the table at first, a power of two: four for three keys.
+    /// Number of entries of the table at the start, a power of two. Plan four entries for three keys.
     pub entry_count: usize,
-    /// Places of the table at most, as long as there is memory: it doubles whenever three quarters are taken. A place costs 32
-    /// bytes that clients READ and 24 beside.
+    /// Maximum number of entries. The table doubles at a load of 0.75, as long as there is memory. An entry costs 32
+    /// bytes that clients READ and 24 private bytes.
     pub entry_count_max: usize,
-    /// How long a client that says nothing may use a table that was replaced. Who comes back later finds its connection
-    /// broken, and makes another.
+    /// How long a client that does not confirm the switch may READ a replaced table. A client that outlives its lease
+    /// gets a remote-access error and reconnects.
     pub lease: Ns,
-    /// Bytes for records: all there will ever be, had and registered at the start.
+    /// Bytes of memory for records, all allocated and registered at the start.
     pub memory_bytes: usize,
     /// Longest record (24 bytes, key, value), bytes.
     pub item_bytes_max: usize,
-    /// Longest request and reply, bytes: longer values are fetched by READ.
+    /// Longest request and reply, bytes; longer values are transferred by READ.
     pub message_bytes: usize,
-    /// Forgets the oldest record instead of refusing a new one.
+    /// Evict the oldest record instead of refusing a new one.
     pub evicts: bool,
-    /// How long a record that was replaced stays readable.
+    /// How long a replaced record stays readable.
     pub grace: Ns,
-    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
-    /// sleep.
+    /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
+    /// from sleeping longer.
     pub look_every: Ns,
-    /// Which pages.
+    /// Page size of table and records.
     pub pages: PageWish,
-    /// Keys the hash of keys; `None`: random. All shards of a service have one.
+    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
     pub hash_seed: Option<HashSeed>,
 }
 
 impl Default for ServerOptions {
-    /// One shard: 64 MiB of records, 2^20 places.
+    /// One shard: 64 MiB of records, 2^20 entries.
     fn default() -> ServerOptions {
         ServerOptions {
             shard: 0,
@@ -65,12 +65,12 @@ pub struct ServerStats {
     pub puts: u64,
     /// DELETE messages.
     pub deletes: u64,
-    /// GET messages: misses to confirm, and readers who gave up. Other GETs are not seen.
+    /// GET messages: misses to confirm, and GETs after too many torn READs. The server does not see other GETs.
     pub gets: u64,
-    /// Values fetched from clients.
+    /// Long values that the server READ from clients.
     pub pulls: u64,
-    /// Keys forgotten to make space.
+    /// Keys evicted to make space.
     pub evictions: u64,
-    /// Tables that gave way to larger ones.
+    /// Tables replaced by larger ones.
     pub growths: u64,
 }

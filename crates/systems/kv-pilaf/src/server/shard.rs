@@ -1,7 +1,7 @@
-//! [`Shard`]: the keys of one server, in memory that clients READ. No verbs here.
+//! [`Shard`]: the keys of one server, in memory that clients READ. It posts no verbs.
 //!
-//! A write in four steps, so that a reader at any instant finds a whole record, old or new: space for the new record; its bytes;
-//! the entry, which names it; and only then the old record's place goes into quarantine.
+//! A write has four steps, so that a reader always finds a complete record, old or new: allocate the new record; write
+//! its bytes; write the entry that names it; put the old record into quarantine.
 
 use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, record_bytes};
 use drover_base::{KeyHash, Ns};
@@ -12,26 +12,26 @@ use drover_mem::Region;
 use drover_store::{Extent, Extents, ExtentsOptions};
 use std::collections::VecDeque;
 
-/// Bytes summed at a time.
+/// Bytes per step of a checksum's computation.
 const PIECE: usize = 4096;
 
-/// Places let out of quarantine for every write: more than a write puts in.
+/// Extents released from quarantine per write; more than a write adds.
 const RELEASED_PER_WRITE: usize = 4;
 
-/// Table, records, and what becomes of them when there is no space.
+/// Table and records, and the state for eviction.
 pub(super) struct Shard {
     pub(super) table: GrowingTable<Region>,
     memory: Region,
     extents: Extents,
     item_bytes_max: usize,
-    /// Cache: keys in the order of their records, with those; some have another record by now.
+    /// Cache mode: keys with the offsets of their records, oldest first; some keys have a newer record.
     eldest: Option<VecDeque<(KeyHash, u64)>>,
     version: u64,
     evictions: u64,
     sums: Vec<u8>,
 }
 
-/// A record in the making: space that no reader knows of.
+/// A record that is being written; no entry names it yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     extent: Extent,
@@ -39,13 +39,13 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Where the value goes, from the start of the extents.
+    /// Offset of the value from the start of the extents, bytes.
     pub(super) fn value_offset(&self) -> usize {
         self.extent.offset as usize + RECORD_HEADER_BYTES + self.header.key_bytes
     }
 }
 
-/// A record found.
+/// Location of a record that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) record: RecordRef,
@@ -85,7 +85,7 @@ impl Shard {
         self.evictions
     }
 
-    /// The record of `key`, unless it has expired.
+    /// The record of `key`; `None` if it does not exist or has expired.
     pub(super) fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
         let record = self.table.get(hash)?;
         let mut header = [0; RECORD_HEADER_BYTES];
@@ -105,12 +105,12 @@ impl Shard {
         })
     }
 
-    /// Copies bytes of the extents out: a value that a reply carries.
+    /// Copies bytes of the extents, for a value in a reply.
     pub(super) fn copy_out(&self, offset: usize, out: &mut [u8]) {
         self.memory.copy_out(offset, out);
     }
 
-    /// Cluster for a record, and all of it but the value.
+    /// Allocates a record and writes all of it except the value.
     pub(super) fn draft(
         &mut self,
         key: &[u8],
@@ -137,7 +137,7 @@ impl Shard {
         Ok(Reservation { extent, header })
     }
 
-    /// Gives up a draft.
+    /// Frees a draft.
     pub(super) fn drop_draft(&mut self, draft: Reservation) {
         self.extents.free(draft.extent);
     }
@@ -147,9 +147,9 @@ impl Shard {
         self.memory.copy_in(draft.value_offset(), value);
     }
 
-    /// The value is where it belongs: the key with `hash` has it from now on. The sum is computed here, over what is in
-    /// memory: a client's word for it could make every reader fail for ever. Errors: no place in the table; the draft is
-    /// still one.
+    /// Publishes a draft whose value is complete: the key with `hash` has this record from now on. The checksum is
+    /// computed here, from memory, because with a wrong checksum from a client every reader would fail for ever.
+    /// Errors: the table has no entry for the key; the draft remains.
     pub(super) fn publish(&mut self, hash: KeyHash, draft: &Reservation, now: Ns) -> Result<(), TableFull> {
         let record = RecordRef {
             offset: draft.extent.offset,
@@ -162,10 +162,10 @@ impl Shard {
         Ok(())
     }
 
-    /// Removes `key`; false if there is no such key, or it had expired.
+    /// Removes `key`; returns false if it did not exist or had expired.
     pub(super) fn remove(&mut self, hash: KeyHash, key: &[u8], now: Ns, now_s: u32) -> bool {
         let was_there = self.get(hash, key, now_s).is_some();
-        // One that had expired goes, too.
+        // An expired record is removed as well.
         let old = self.table.remove(hash);
         self.retire(old, now);
         self.table.scrub(SCRUB_PER_DELETE);
@@ -178,7 +178,7 @@ impl Shard {
         }
     }
 
-    /// A place; what waits in quarantine goes before what is in use.
+    /// Allocates an extent. If there is no space, releases extents from quarantine early, and then evicts records.
     fn space(&mut self, bytes: usize, now: Ns) -> Option<Extent> {
         loop {
             if let Some(extent) = self.extents.alloc(bytes) {
@@ -190,7 +190,8 @@ impl Shard {
         }
     }
 
-    /// A cache forgets the key whose record is oldest. One-sided readers leave no trace, so age is all it knows.
+    /// Cache mode: evicts the key whose record is oldest. READs leave no trace at the server, so age is the only
+    /// criterion.
     pub(super) fn evict(&mut self, now: Ns) -> bool {
         while let Some((hash, offset)) = self.eldest.as_mut().and_then(VecDeque::pop_front) {
             if self.table.get(hash).is_some_and(|record| record.offset == offset) {
@@ -206,7 +207,7 @@ impl Shard {
     fn remember(&mut self, hash: KeyHash, offset: u64) {
         let Some(eldest) = &mut self.eldest else { return };
         eldest.push_back((hash, offset));
-        // Keys written again and again leave old lines behind.
+        // Keys that are written repeatedly leave outdated entries in the queue.
         if eldest.len() > 2 * self.table.len() + 64 {
             let table = &self.table;
             eldest.retain(|(hash, offset)| table.get(*hash).is_some_and(|record| record.offset == *offset));
@@ -268,7 +269,8 @@ mod tests {
         shard.get(hash(key), key, 1).expect("it is there").record
     }
 
-    /// Pilaf's released code changes values in place: a reader of a key that is written often never sees it whole.
+    /// Pilaf's released code changes values in place, so a reader may never see a complete value of a key that is
+    /// written often.
     #[test]
     fn pilaf_a_reader_who_is_under_way_finds_the_old_record_whole() {
         let mut shard = shard(1 << 16, false);
@@ -283,8 +285,8 @@ mod tests {
         assert_eq!(Record::open(&bytes, &old).expect("still whole").value, b"old");
     }
 
-    /// Pilaf's released code stores the checksum that a client sends: a wrong one makes every reader spin for ever. And
-    /// it READs a quarter more than there is.
+    /// Pilaf's released code stores the checksum that a client sends: with a wrong one every reader retries for ever.
+    /// It also READs a quarter more than the record's length.
     #[test]
     fn pilaf_sums_are_the_servers_and_lengths_exact() {
         let mut shard = shard(1 << 16, false);
@@ -302,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Without a grace to speak of a reader finds another record in its place: its sum says so.
+    /// With almost no grace period a reader may find another record at the address: the checksum shows it.
     #[test]
     fn a_place_that_was_reused_is_found_out() {
         let mut shard = shard(4096, true);

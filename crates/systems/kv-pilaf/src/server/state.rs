@@ -1,4 +1,4 @@
-//! [`ShardState`]: what all clients of a server share.
+//! [`ShardState`]: the state of a server that all its clients share.
 
 use super::growth::{Growth, GrowthOptions, Slice};
 use super::shard::{Reservation, Shard};
@@ -7,13 +7,14 @@ use crate::control::TableDescriptor;
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
+use drover_kv::StartError;
 use drover_mem::AllocError;
-use drover_one_sided::{Clock, StartError};
+use drover_one_sided::Clock;
 use drover_store::ExtentsOptions;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
 
-/// The shard, and what it takes to answer.
+/// The shard, and everything needed to execute requests.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) growth: Growth<P>,
@@ -22,7 +23,7 @@ pub struct ShardState<P: Provider> {
     pub(super) hasher: KeyHasher,
     pub(super) clock: Clock,
     pub(super) options: ServerOptions,
-    /// A message being taken apart.
+    /// Buffer for the message being executed.
     pub(super) message: Vec<u8>,
 }
 
@@ -38,7 +39,7 @@ impl<P: Provider> ShardState<P> {
             lease: options.lease,
             pages: options.pages,
         };
-        // Of the first table; every further one counts from there and never gets to the end.
+        // Epoch of the first table. Each further table adds one, and the number never overflows.
         let epoch = (ctx.cpu().random() >> 1).max(1);
         let (growth, table) = Growth::<P>::new(ctx, growth_options, options.entry_count, epoch)?;
         let memory = ctx.alloc(options.memory_bytes, options.pages)?;
@@ -64,22 +65,22 @@ impl<P: Provider> ShardState<P> {
         })
     }
 
-    /// Places of the table that clients READ.
+    /// Number of entries of the table that clients READ.
     pub fn entry_count(&self) -> usize {
         self.shard.table.table().entry_count()
     }
 
-    /// Tables that were replaced and are still registered, because a client may be reading them.
+    /// Number of replaced tables that are still registered because a client may READ them.
     pub fn retired_count(&self) -> usize {
         self.growth.retired_count()
     }
 
-    /// Of the table that clients are to READ.
+    /// Epoch of the table that clients READ.
     pub(super) fn epoch(&self) -> u64 {
         self.shard.table.table().epoch()
     }
 
-    /// What a client needs to know of it.
+    /// The table's location, for clients.
     pub(super) fn table(&self) -> Result<TableDescriptor, AllocError> {
         Ok(TableDescriptor {
             epoch: self.epoch(),
@@ -88,22 +89,22 @@ impl<P: Provider> ShardState<P> {
         })
     }
 
-    /// A slice of the table's growth.
+    /// Does a slice of the table's growth.
     pub(super) fn grow(&mut self, now: Ns) -> Slice {
         let slice = self.growth.advance(&mut self.shard, self.stats.puts, now);
         self.stats.growths += u64::from(slice == Slice::GoneOver);
         slice
     }
 
-    /// Cluster for a record, and all of it but the value.
+    /// Allocates a record and writes all of it except the value.
     pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
         draft.map_err(Status::from)
     }
 
-    /// Makes a draft whose value is there the record of its key. A key without a place makes the table grow, a cache that
-    /// may not grow forget another one.
+    /// Publishes a draft whose value is complete. If the table has no entry for the key, the table grows; if it may
+    /// not grow, a cache evicts another key.
     pub(super) fn publish(&mut self, hash: KeyHash, draft: Reservation, now: Ns) -> Status {
         while self.shard.publish(hash, &draft, now).is_err() {
             if !self.growth.hurry(&mut self.shard, now) && !self.shard.evict(now) {
@@ -114,7 +115,7 @@ impl<P: Provider> ShardState<P> {
         Status::Stored
     }
 
-    /// A PUT whose value came with it.
+    /// Executes a PUT whose value came with the message.
     pub(super) fn put(
         &mut self,
         hash: KeyHash,

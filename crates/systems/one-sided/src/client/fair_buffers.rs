@@ -1,9 +1,9 @@
-//! [`FairBuffers`]: few buffers for many operations.
+//! [`FairBuffers`]: a few buffers shared by many operations.
 
 use std::collections::VecDeque;
 
-/// Buffers that operations borrow, by number; callers that find none are served first come, first served. Without that order, a caller that
-/// happens to look first takes what is given back, and others wait until their time is over.
+/// Buffers that operations borrow, identified by number. Operations that find none free are served first come, first
+/// served; without this order, an operation could always find a returned buffer taken by another one, and time out.
 #[derive(Debug)]
 pub(super) struct FairBuffers {
     free: Vec<u8>,
@@ -19,7 +19,8 @@ impl FairBuffers {
         }
     }
 
-    /// A buffer for `borrower`; if there is none or others have asked before, `None`: it waits from now on, and asks again.
+    /// A buffer for `borrower`; `None` if all are lent or reserved for earlier borrowers. The borrower is then queued,
+    /// and must call again.
     pub(super) fn take(&mut self, borrower: usize) -> Option<u8> {
         let place = self.waiting.iter().position(|&waiting| waiting == borrower);
         let is_next = place.unwrap_or(self.waiting.len()) < self.free.len();
@@ -33,12 +34,12 @@ impl FairBuffers {
         self.free.pop()
     }
 
-    /// `buffer` is free again.
+    /// Returns `buffer`.
     pub(super) fn give_back(&mut self, buffer: u8) {
         self.free.push(buffer);
     }
 
-    /// `borrower` waits no longer.
+    /// Removes `borrower` from the queue.
     pub(super) fn leave(&mut self, borrower: usize) {
         self.waiting.retain(|&waiting| waiting != borrower);
     }

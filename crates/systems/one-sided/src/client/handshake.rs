@@ -1,34 +1,34 @@
-//! [`ClientHandshake`]: what a client says to a shard until it has a session with it; dialling, resting and trying again are
-//! the [`Link`](drover_rt::Link)'s.
+//! [`ClientHandshake`]: a client's side of the handshake with one shard. [`Link`](drover_rt::Link) dials, pauses
+//! between attempts and retries.
 
 use super::Session;
 use crate::control::{Hello, Ready};
-use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
+use drover_kv::SetupError;
 use drover_rt::control::{ControlStream, Dial, Frame};
 use drover_rt::{Handshake, LinkOptions};
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// One shard as the client sees it.
+/// The client's link to one shard.
 pub type Link<P, S> = drover_rt::Link<ClientHandshake<P, S>>;
 
-/// Hello, Welcome, Attach, Ready.
+/// The handshake's state: Hello, Welcome, Attach, Ready.
 pub struct ClientHandshake<P: Provider, S> {
     shard: u16,
     shard_count: u16,
     slots: usize,
-    /// The last session's name, so that the server ends it before it begins another.
+    /// Id of the previous session, sent to the server so that it ends that session before it begins a new one; 0: none.
     previous: u64,
-    /// When it said hello last: whatever the server says, it says later.
+    /// When the last Hello was sent. Every answer of the server is from a later time.
     hello_at: Ns,
     ctx: Rc<P::Context>,
     session: PhantomData<S>,
 }
 
 impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
-    /// A link to shard `shard` of `shard_count` for a client with `slots` places.
+    /// A link to shard `shard` of `shard_count`, for a client with `slots` operations.
     pub(super) fn link(
         ctx: &Rc<P::Context>,
         dial: Dial,

@@ -1,35 +1,35 @@
-//! [`KeyOrder`]: which operation on a key is the earliest, and which of all operations is the oldest, without looking at
-//! the others.
+//! [`KeyOrder`]: the earliest operation on each key, and the oldest of all operations, found without a scan.
 //!
-//! Operations whose keys share a bucket form a chain in the order of submission; all of them form a second one.
+//! Operations whose keys share a bucket form a chain in the order of submission; all operations together form a second
+//! chain.
 
 /// No operation.
 const NONE: u32 = u32::MAX;
 
-/// The links of one operation.
+/// Links of one operation.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     bucket: u32,
-    /// Submitted later, in the same bucket.
+    /// Index of the next operation of the same bucket in the order of submission.
     next: u32,
     older: u32,
     newer: u32,
-    /// No earlier operation has its key.
+    /// Whether no earlier operation has the same key.
     is_first: bool,
 }
 
-/// The order of the operations that have no outcome yet, by number. Keys are the caller's, which passes a comparison.
+/// The order of operations without an outcome, by index. The caller keeps the keys and passes a comparison.
 #[derive(Debug)]
 pub(super) struct KeyOrder {
     entries: Vec<Entry>,
-    /// The earliest of each bucket; a power of two.
+    /// Index of the earliest operation of each bucket; the length is a power of two.
     heads: Vec<u32>,
     oldest: u32,
     newest: u32,
 }
 
-/// A number that equal keys share. It is not the hash that the server's seed makes, which is unknown before there is a
-/// session and different after a restart; keys that are chosen to collide only make a chain as long as the window.
+/// A number that is equal for equal keys. It is not the hash under the server's seed, which is unknown before the
+/// first session and changes when the server restarts. Keys chosen to collide only make a chain as long as the window.
 #[inline]
 fn mix(key: &[u8]) -> u64 {
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -41,7 +41,7 @@ fn mix(key: &[u8]) -> u64 {
 }
 
 impl KeyOrder {
-    /// Of `count` operations at most.
+    /// For at most `count` operations.
     pub(super) fn new(count: usize) -> KeyOrder {
         let none = Entry {
             bucket: 0,
@@ -58,7 +58,8 @@ impl KeyOrder {
         }
     }
 
-    /// Operation `at` on `key` begins to count; `same` says whether another one has the same key. True if it is the first of its key.
+    /// Adds operation `at` on `key`; `same` compares the key of another operation with `key`. Returns whether `at` is
+    /// the first operation of its key.
     #[inline]
     pub(super) fn enter(&mut self, at: usize, key: &[u8], same: impl Fn(usize) -> bool) -> bool {
         let bucket = mix(key) as usize & (self.heads.len() - 1);
@@ -87,8 +88,8 @@ impl KeyOrder {
         is_first
     }
 
-    /// Operation `at` counts no longer; `same` says whether another one has the same key. Returns the operation that is now the
-    /// first of that key.
+    /// Removes operation `at`; `same` compares the key of another operation with that of `at`. Returns the operation
+    /// that has become the first of that key.
     #[inline]
     pub(super) fn leave(&mut self, at: usize, same: impl Fn(usize) -> bool) -> Option<usize> {
         let entry = self.entries[at];
@@ -135,7 +136,7 @@ impl KeyOrder {
         self.entries[at].is_first
     }
 
-    /// The operation that has been there longest.
+    /// The operation that was submitted first.
     #[inline]
     pub(super) fn oldest(&self) -> Option<usize> {
         (self.oldest != NONE).then_some(self.oldest as usize)
@@ -150,7 +151,7 @@ mod tests {
     const COUNT: usize = 12;
 
     proptest! {
-        /// Against a list in the order of submission.
+        /// Compared with a list in the order of submission.
         #[test]
         fn the_order_is_that_of_a_list(steps in proptest::collection::vec((0..COUNT, 0u8..6, 1usize..20), 0..200)) {
             let mut order = KeyOrder::new(COUNT);

@@ -1,8 +1,9 @@
-//! [`Client`]: GETs by READs, everything else by requests.
+//! [`Client`]: GETs by READs; updates, and GETs that READs cannot answer, by requests.
 //!
-//! An operation has a place, whose index is its slot: it has its own buffers, and at most one request of its own at a time.
-//! What it waits for, and how it begins and ends, the [`Operations`] know and nobody else changes; what is read next, the system's
-//! [`Reader`] says. Operations on one key go one after the other.
+//! Each operation occupies a place. The place's index is also its slot in messages and buffers: it has its own
+//! buffers, and at most one request of its own in flight. [`Operations`] alone begins and ends operations and changes
+//! their states; the system's [`Reader`] decides what to READ next. Operations on the same key run one after the
+//! other.
 
 mod fair_buffers;
 mod handshake;
@@ -18,8 +19,8 @@ pub use operation_view::OperationView;
 pub use operations::Operations;
 pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
-use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
+use drover_kv::SetupError;
 use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
@@ -27,20 +28,20 @@ use operation::State;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// Completions taken at a time.
+/// Maximum number of completions per poll.
 const BATCH: usize = 32;
 
-/// Where outcomes go.
+/// Callback that receives outcomes.
 pub type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
 
-/// How a client wants to work. `M` says what to do when a key is nowhere.
+/// Options of a client. `M` is the system's policy for keys that READs do not find.
 #[derive(Clone, Debug)]
 pub struct ClientOptions<M> {
-    /// Operations under way per shard, at most 1024 in all.
+    /// Maximum number of operations in flight per shard; at most 1024 for all shards together.
     pub window: usize,
     /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
     pub deadline: Ns,
-    /// What to do when a key is nowhere.
+    /// What to do when READs do not find a key.
     pub miss: M,
 }
 
@@ -54,72 +55,72 @@ impl<M: Default> Default for ClientOptions<M> {
     }
 }
 
-/// A system's own half of a client: what it reads, and how it takes what comes back.
+/// The system's part of a client: which READs to issue, and how to handle their results.
 pub trait Reader<P: Provider>: Sized {
-    /// What it has with each shard.
+    /// The client's state at one shard.
     type Session: Session<P>;
-    /// What an operation may wait for by READ.
+    /// A READ that an operation may wait for.
     type Wait: Copy + PartialEq + Debug;
-    /// What it keeps for an operation.
+    /// The reader's state of an operation.
     type GetState: Default;
-    /// What to do when a key is nowhere.
+    /// What to do when READs do not find a key.
     type Miss: Clone + Default;
-    /// What it counts.
+    /// The reader's counters.
     type Stats: Copy;
 
-    /// How many places a send queue of `depth` requests is enough for, at least 1.
+    /// Number of operations that a send queue of `depth` requests suffices for, at least 1.
     fn operations_for(depth: usize) -> usize;
 
-    /// Bytes of an item, as the server counts them against its longest.
+    /// Length of an item in bytes, counted like the server's item limit.
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// A reader for as many places.
+    /// A reader for `places` operations.
     fn new(places: usize, miss: Self::Miss) -> Self;
 
-    /// Counters.
+    /// The reader's counters.
     fn stats(&self) -> Self::Stats;
 
-    /// Those of them that every such system has.
+    /// The part of the counters that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
 
-    /// The GET in place `at` begins; its session stands.
+    /// Begins the GET in place `at`; its session works.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
-    /// It begins again, after a rest.
+    /// Restarts the GET in place `at` after a backoff.
     fn again(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
-    /// There may be a buffer for the long thing that place `at` was about to READ.
+    /// Called when a buffer may be free for the long record or object that place `at` waits to READ.
     fn read_long(&mut self, ops: &mut Operations<P, Self>, at: usize, wait: Self::Wait);
 
-    /// The request of place `at` is staged; `sent` is what [`Session::send`] said.
+    /// Called after the request of place `at` was staged; `sent` is the result of [`Session::send`].
     fn sent(&mut self, ops: &mut Operations<P, Self>, at: usize, sent: u64);
 
-    /// Asks the server what the key has, with space for the value if it `is_long`.
+    /// Sends a GET request to the server, with space for the value if it `is_long`.
     fn ask(&mut self, ops: &mut Operations<P, Self>, at: usize, is_long: bool) {
         if let Some(sent) = ops.ask(at, is_long) {
             self.sent(ops, at, sent);
         }
     }
 
-    /// Something has completed at `shard`, with which there is a session that works.
+    /// Handles a completion from `shard`, whose session works.
     fn completed(&mut self, ops: &mut Operations<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
 
-    /// All that has completed at `shard` has been taken.
+    /// Called after all completions of one poll of `shard` were handled.
     fn polled(&mut self, ops: &mut Operations<P, Self>, shard: usize) {
         let _ = (ops, shard);
     }
 
-    /// Takes replies that do not come as completions.
+    /// Handles replies that do not arrive as completions.
     fn take_replies(&mut self, ops: &mut Operations<P, Self>, sink: Sink<'_>) {
         let _ = (ops, sink);
     }
 
-    /// The control channel of a session has been looked at.
+    /// Called after the control channel of a session was polled.
     fn looked(&mut self, session: &mut Self::Session) {
         let _ = session;
     }
 
-    /// A session is over, and its operations know it.
+    /// Called after a session ended and its operations were updated.
     fn lost(&mut self, ops: &mut Operations<P, Self>) {
         let _ = ops;
     }
@@ -129,12 +130,13 @@ pub trait Reader<P: Provider>: Sized {
 pub struct Client<P: Provider, R: Reader<P>> {
     ops: Operations<P, R>,
     reader: R,
-    /// Where completions are put when they are polled.
+    /// Buffer for polled completions.
     wcs: Box<[Wc]>,
 }
 
 impl<P: Provider, R: Reader<P>> Client<P, R> {
-    /// A client of the shards behind `dials`, in the order of the service's shards. Connects while it is polled.
+    /// A client of the shards behind `dials`, which are in the order of the service's shards. The client connects
+    /// while it is polled.
     ///
     /// # Panics
     /// If there are no shards, or the window is 0.
@@ -145,12 +147,12 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         Client { ops, reader, wcs }
     }
 
-    /// Whether it has a session with every shard.
+    /// Whether the client has a session with every shard.
     pub fn is_ready(&mut self) -> bool {
         self.ops.links().iter_mut().all(|link| link.session().is_some())
     }
 
-    /// Why a shard could not be reached last.
+    /// The last error of connecting to a shard, if there was one since the last call.
     pub fn take_error(&mut self) -> Option<SetupError> {
         self.ops.links().iter_mut().find_map(|link| link.take_error())
     }
@@ -160,7 +162,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.reader.stats()
     }
 
-    /// Looks after the link to `shard`.
+    /// Polls the link to `shard`.
     fn poll(&mut self, shard: usize, now: Ns, sink: Sink<'_>) {
         let link = &mut self.ops.links()[shard];
         if now < link.next_timer() {
@@ -186,13 +188,17 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         };
         let count = session.basis_mut().queues.poll(cpu, &mut self.wcs);
         for wc in &self.wcs[..count] {
-            // What came before may have shown that the session is of no more use.
+            // An earlier completion may have shown that the session is broken.
             let Some(session) = self.ops.session_with(shard) else {
                 return;
             };
             if wc.status != WcStatus::Success {
-                tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
-                session.basis_mut().agreed.broken = true;
+                let session = session.basis_mut();
+                tracing::debug!(
+                    status = ?wc.status, shard, session = session.agreed.id, operation = wc.wr_id.0,
+                    "the queue pair to a shard failed"
+                );
+                session.agreed.broken = true;
                 return;
             }
             self.reader.completed(&mut self.ops, shard, wc, sink);
@@ -200,21 +206,21 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.reader.polled(&mut self.ops, shard);
     }
 
-    /// Begins what can begin.
+    /// Begins all operations that can begin.
     #[inline]
     fn advance(&mut self, now: Ns, sink: Sink<'_>) {
         if self.ops.is_due(now) {
             return self.sweep(now, sink);
         }
         while let Some(at) = self.ops.take_ready() {
-            // Not if a sweep has begun it meanwhile.
+            // A sweep may have begun it in the meantime.
             if self.ops.is_waiting(at) {
                 self.begin(at, sink);
             }
         }
     }
 
-    /// Looks at all operations: begins whatever can begin, and ends what took too long.
+    /// Visits all operations: begins those that can begin, and fails those past their deadline.
     #[cold]
     #[inline(never)]
     fn sweep(&mut self, now: Ns, sink: Sink<'_>) {
@@ -235,7 +241,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         }
     }
 
-    /// A copy of its own, so that the usual way has the other one in line.
+    /// A separate copy of `begin`, so that the compiler inlines the one on the fast path.
     #[inline(never)]
     fn begin_in_sweep(&mut self, at: usize, sink: Sink<'_>) {
         self.begin(at, sink);

@@ -3,68 +3,70 @@
 use drover_base::{KeyHash, Ns};
 use drover_kv::{OpKind, Token};
 
-/// What an operation waits for. `W` is what only its system knows: READs.
+/// What an operation waits for. `W` is a READ of the system.
 ///
 /// ```text
 /// Free -> Waiting -> Reading -> ... -> Sending, if its request has not completed -> Free
 ///            |        | ^  ^ '-> Backoff (torn) -> Reading
 ///            |        | |  '---> WaitBuffer (long) -> Reading
-///            |        v '- the server said where
+///            |        v '- the server named the record
 ///            |      Asking -> Reply
 ///            '-> Reply (updates)
 /// ```
-/// Whatever it waits for, a lost session leads back to Waiting, or to the outcome of an update.
+/// When its session is lost, an operation in any state returns to Waiting; an update that was sent ends as
+/// indeterminate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum State<W> {
-    /// Nothing: the place is free.
+    /// The place is free.
     #[default]
     Free,
     /// A session, an earlier operation on its key, space for its request, or a buffer for its long value.
     Waiting,
-    /// Something by READ.
+    /// A READ.
     Reading(W),
-    /// A buffer for something long, whose place is known, to READ it.
+    /// A buffer for a long record or object, whose remote address is known.
     WaitBuffer(W),
-    /// Time: what was read was torn.
+    /// A pause after a torn READ.
     Backoff {
-        /// Then it begins again.
+        /// End of the pause.
         until: Ns,
     },
-    /// To ask: for space for the question; and, because the value is long, for a buffer.
+    /// The request to the server is not sent yet: it waits for space, and for a buffer if the value is long.
     Asking {
-        /// The server has said so.
+        /// Whether the value needs a buffer for long values.
         is_long: bool,
     },
-    /// A reply.
+    /// The server's reply.
     Reply,
-    /// Its outcome is known; the completion of its request is missing.
+    /// The outcome was reported; the request has not completed yet.
     Sending,
 }
 
-/// A place for an operation. Its index is its slot in messages and buffers. [`Operations`](super::Operations) alone changes it.
+/// A place for one operation. Its index is its slot in messages and buffers. Only [`Operations`](super::Operations)
+/// changes it.
 pub(super) struct Operation<W, O> {
     pub(super) state: State<W>,
-    /// What the operation is to its submitter.
+    /// The submitter's number for the operation.
     pub(super) token: Token,
     pub(super) kind: OpKind,
-    /// Of its key.
+    /// Hash of the key.
     pub(super) hash: KeyHash,
-    /// Where its key is.
+    /// Index of the shard that owns the key.
     pub(super) shard: usize,
     pub(super) key: Vec<u8>,
-    /// What is to be stored.
+    /// The value to store (PUT).
     pub(super) value: Vec<u8>,
-    /// Seconds; 0 = for ever.
+    /// Time to live in seconds; 0 = for ever.
     pub(super) ttl_s: u32,
-    /// Of its request, so that a reply to an older one of this place is not taken for its own.
+    /// Sequence number of the request, which distinguishes its reply from replies to earlier requests of this place.
     pub(super) sequence: u64,
-    /// When its time is over.
+    /// Time at which the operation fails.
     pub(super) deadline: Ns,
-    /// Its request has not completed.
+    /// Whether the request has been posted and not completed.
     pub(super) sending: bool,
-    /// The buffer for a long value that it holds.
+    /// The borrowed buffer for a long value.
     pub(super) large: Option<u8>,
-    /// What is the system's own.
+    /// The system's state of the operation.
     pub(super) own: O,
 }
 
@@ -89,17 +91,17 @@ impl<W, O: Default> Default for Operation<W, O> {
 }
 
 impl<W, O> Operation<W, O> {
-    /// PUT or DELETE.
+    /// Whether the operation is a PUT or DELETE.
     pub(super) fn is_update(&self) -> bool {
         self.kind != OpKind::Get
     }
 
-    /// It has no outcome yet.
+    /// Whether the operation has no outcome yet.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.state, State::Free | State::Sending)
     }
 
-    /// It has nothing under way that may still arrive.
+    /// Whether nothing is in flight whose result may still arrive.
     pub(super) fn is_idle(&self) -> bool {
         matches!(
             self.state,

@@ -1,37 +1,38 @@
-//! [`OperationView`]: what a system sees of an operation, and may say of its READs.
+//! [`OperationView`]: a system's access to one operation: its key, its state, its READs.
 
 use super::Reader;
 use super::operation::State;
 use drover_base::KeyHash;
 use drover_verbs::Provider;
 
-/// An operation whose session works, as its system sees it.
+/// A system's access to one operation whose session works.
 pub struct OperationView<'a, P: Provider, R: Reader<P>> {
-    /// Its number.
+    /// Index of the operation's place.
     pub at: usize,
-    /// With the shard that has its key.
+    /// Session with the shard that owns the key.
     pub session: &'a mut R::Session,
-    /// What is the system's own.
+    /// The system's state of the operation.
     pub own: &'a mut R::GetState,
-    /// Its key.
+    /// The key.
     pub key: &'a [u8],
-    /// Of its key.
+    /// Hash of the key.
     pub hash: KeyHash,
     pub(super) large: &'a mut Option<u8>,
     pub(super) state: &'a mut State<R::Wait>,
 }
 
 impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
-    /// The buffer for a long value that it holds.
+    /// The borrowed buffer for a long value.
     #[inline]
     pub fn large(&self) -> Option<u8> {
         *self.large
     }
 
-    /// A READ for it is staged, into the buffer `large` if it is long.
+    /// Records that a READ for the operation is staged, into buffer `large` if the record is long.
     ///
     /// # Panics
-    /// If it holds another buffer, or nothing can be READ now: it wants to ask, say.
+    /// If the operation holds another buffer, or its state allows no READ, for example because it must ask the
+    /// server.
     #[inline]
     pub fn reading(self, wait: R::Wait, large: Option<u8>) {
         let was = *self.state;
@@ -48,10 +49,12 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
         (*self.state, *self.large) = (State::Reading(wait), large);
     }
 
-    /// What the READ was for that has completed. The next thing said of the operation is what it does then.
+    /// Takes note that the operation's READ has completed, and returns which READ it was. The caller then sets the
+    /// operation's next state.
     ///
     /// # Panics
-    /// If it has no READ under way: one of a session that is over does not complete, because its queue pair is not polled.
+    /// If the operation has no READ in flight. READs of an ended session do not complete, because their queue pair is
+    /// not polled.
     #[inline]
     pub fn read_ended(&self) -> R::Wait {
         match *self.state {

@@ -1,8 +1,9 @@
-//! [`Operations`]: the operations of a client and its links: who may begin, whose time is over, what a lost session means.
+//! [`Operations`]: the operations and links of a client: when an operation may begin, when it times out, and the
+//! effects of a lost session.
 //!
-//! Nothing here looks at all operations unless something has happened that may concern any of them: space, a buffer or a session came
-//! free, or a time has come. What can go on by itself is in `ready`; deadlines are in the order of submission, because all
-//! operations have equally long.
+//! Most calls touch only the operations concerned. All operations are visited (a sweep) only after an event that may
+//! concern any of them: space, a buffer or a session became available, or a timer expired. Operations that can begin
+//! at once are in `ready`. All operations have the same timeout, so deadlines are in the order of submission.
 
 use super::handshake::{ClientHandshake, Link};
 use super::key_order::KeyOrder;
@@ -15,30 +16,30 @@ use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most places of a client.
+/// Maximum number of places of a client.
 const OPERATIONS_MAX: usize = 1024;
 
-/// Shortest and longest rest after something torn; drawn, so that readers do not march in step. *(our choice)*
+/// Shortest and longest backoff after a torn READ; random, so that readers do not retry in lockstep. *(our choice)*
 const REST_MIN: Ns = Ns::from_us(1);
 const REST_MAX: Ns = Ns::from_us(8);
 
-/// All of a client but how it reads.
+/// The operations of a client, and its links: everything but the READs.
 pub struct Operations<P: Provider, R: Reader<P>> {
-    /// One to each shard.
+    /// One link per shard.
     pub(super) links: Vec<Link<P, R::Session>>,
     pub(super) list: Vec<Operation<R::Wait, R::GetState>>,
     order: KeyOrder,
-    /// Operations that wait for nothing but to begin.
+    /// Operations that can begin at once.
     ready: VecDeque<u32>,
-    /// Any operation may be able to go on without anything arriving.
+    /// Whether any operation may be able to continue although nothing arrived.
     pub(super) stirred: bool,
-    /// No rest ends before.
+    /// Earliest end of a backoff.
     rest_until: Ns,
     ctx: Rc<P::Context>,
     free: Vec<u32>,
     pub(super) sequences: u64,
     in_flight: usize,
-    /// What an operation may take.
+    /// Timeout of an operation.
     patience: Ns,
 }
 
@@ -69,7 +70,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Places for operations.
+    /// Number of places.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
@@ -87,7 +88,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         looks.min().unwrap_or(Ns::MAX)
     }
 
-    /// The time of this core.
+    /// The core's clock.
     #[inline]
     pub fn now(&self) -> Ns {
         self.ctx.cpu().now()
@@ -105,7 +106,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.links[self.list[at].shard].session()
     }
 
-    /// The operation in place `at`, if its session works. If not, the operation begins again with the next session.
+    /// The operation in place `at`, if its session works. Otherwise the operation begins again with the next session.
     #[inline]
     pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
         let place = &mut self.list[at];
@@ -121,27 +122,27 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         })
     }
 
-    /// What is the system's own of the operation in place `at`.
+    /// The system's state of the operation in place `at`.
     #[inline]
     pub fn own(&mut self, at: usize) -> &mut R::GetState {
         &mut self.list[at].own
     }
 
-    /// GET, PUT or DELETE.
+    /// Kind of the operation in place `at`.
     #[inline]
     pub fn kind(&self, at: usize) -> OpKind {
         self.list[at].kind
     }
 
-    /// The sequence number of the request whose reply the operation in place `at` waits for, and the buffer that it offers for a long
-    /// value; `None`: it waits for no reply.
+    /// Sequence number of the request whose reply the operation in place `at` waits for, and its buffer for a long
+    /// value; `None` if it waits for no reply.
     #[inline]
     pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
         let place = &self.list[at];
         (place.state == State::Reply).then_some((place.sequence, place.large))
     }
 
-    /// Whether a reply of `shard` to request `sequence` of slot `at` is waited for. There need not be such a slot.
+    /// Whether a reply of `shard` to request `sequence` of slot `at` is expected. `at` may be out of range.
     pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
         let place = self.list.get(at);
         place.is_some_and(|place| {
@@ -149,14 +150,14 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         })
     }
 
-    /// Something came free that any operation may have waited for.
+    /// Requests a sweep: a resource became available that any operation may wait for.
     #[inline]
     pub fn stir(&mut self) {
         self.stirred = true;
     }
 
-    /// A buffer for the long thing that the operation in place `at` is about to READ; `None`: it waits for one, and
-    /// [`Reader::read_long`] is called when there may be one. Its session works.
+    /// Lends the operation in place `at` a buffer for the long record or object that it will READ. `None`: the
+    /// operation waits, and [`Reader::read_long`] is called when a buffer may be free. Its session must work.
     pub fn lend_for(&mut self, at: usize, wait: R::Wait) -> Option<u8> {
         let session = self.session(at).expect("a session that works");
         let large = session.basis_mut().values.lend(at);
@@ -166,8 +167,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         large
     }
 
-    /// Any session tells what is the service's: how long items may be, and the hash, which tells the shard. All shards of a
-    /// service have one seed.
+    /// Any working session. Every session knows the properties of the whole service: the item limit, and the hash
+    /// seed, which determines a key's shard and is the same for all shards.
     #[inline]
     fn any_session(&mut self) -> Option<&mut R::Session> {
         self.links.iter_mut().find_map(Link::session)
@@ -207,10 +208,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         Ok(())
     }
 
-    /// Says the outcome of an operation, and frees its place as soon as nothing of it is under way.
+    /// Reports the outcome of an operation, and frees its place once none of its requests is in flight.
     ///
     /// # Panics
-    /// If it has one already.
+    /// If the operation already has an outcome.
     #[inline(always)]
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
@@ -239,7 +240,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.free.push(at as u32);
     }
 
-    /// Gives back the buffer for a long value that a place holds.
+    /// Returns the place's buffer for a long value, if it holds one.
     #[inline]
     pub fn release_large(&mut self, at: usize) {
         let Some(large) = self.list[at].large.take() else {
@@ -251,7 +252,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// What was read is torn: from the beginning, later.
+    /// Restarts the operation after a random backoff, because its READ was torn.
     pub fn rest(&mut self, at: usize) {
         self.release_large(at);
         let cpu = self.ctx.cpu();
@@ -267,7 +268,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.rest_until = self.rest_until.min(until);
     }
 
-    /// The session with `shard` is over: reads begin again with the next; updates that were sent are unknown for ever.
+    /// Handles the end of the session with `shard`: GETs begin again with the next session; updates that were sent
+    /// become indeterminate.
     pub(super) fn lost(&mut self, shard: usize, sink: Sink<'_>) {
         for at in 0..self.list.len() {
             let place = &mut self.list[at];
@@ -285,10 +287,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.stirred = true;
     }
 
-    /// Its time is over.
+    /// Ends an operation whose deadline has passed.
     pub(super) fn give_up(&mut self, at: usize, sink: Sink<'_>) {
         let is_idle = self.list[at].is_idle();
-        // Whatever it waits for may still come, unless the session ends.
+        // Its reply or READ may still arrive, unless the session ends.
         if !is_idle && let Some(session) = self.session(at) {
             session.basis_mut().agreed.broken = true;
         }
@@ -296,13 +298,13 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             if let Some(session) = self.session(at) {
                 session.basis_mut().values.leave(at);
             }
-            // Who waits for a buffer behind it may be the next.
+            // The next operation in the buffer's queue may be served now.
             self.stirred = true;
             self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
         }
     }
 
-    /// Whether the operation in place `at` is the first on its key, and there is a session with its key's shard.
+    /// Whether the operation in place `at` is the first on its key, and the session with the key's shard works.
     #[inline]
     pub(super) fn may_begin(&mut self, at: usize) -> bool {
         if !self.order.is_first(at) {
@@ -319,8 +321,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.session(at).is_some()
     }
 
-    /// Whether the item of the PUT in place `at` is longer than its shard takes. One that was submitted before there was any
-    /// session could not be refused then.
+    /// Whether the PUT in place `at` exceeds its shard's item limit. `submit` cannot check this before the first
+    /// session.
     pub(super) fn is_too_large(&mut self, at: usize) -> bool {
         let place = &self.list[at];
         let item_bytes = R::item_bytes(place.key.len(), place.value.len());
@@ -328,7 +330,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             .is_some_and(|session| item_bytes > session.basis().agreed.item_bytes_max)
     }
 
-    /// The next of the operations that wait for nothing but to begin.
+    /// The next operation that can begin at once.
     #[inline]
     pub(super) fn take_ready(&mut self) -> Option<usize> {
         self.ready.pop_front().map(|at| at as usize)
@@ -340,20 +342,20 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.list[at].state == State::Waiting
     }
 
-    /// Whether any operation may be able to go on: all are to be looked at.
+    /// Whether a sweep is due.
     #[inline]
     pub(super) fn is_due(&self, now: Ns) -> bool {
         self.stirred || self.next_time() <= now
     }
 
-    /// All operations are looked at now.
+    /// Resets the reasons for a sweep; the caller sweeps.
     pub(super) fn begin_sweep(&mut self) {
         self.stirred = false;
         self.rest_until = Ns::MAX;
         self.ready.clear();
     }
 
-    /// The operation in place `at` waits on.
+    /// Records that the backoff of an operation lasts until `until`.
     pub(super) fn rests_on(&mut self, until: Ns) {
         self.rest_until = self.rest_until.min(until);
     }
@@ -370,7 +372,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         now >= self.list[at].deadline
     }
 
-    /// When an operation's rest or time ends.
+    /// Earliest end of a backoff or deadline.
     #[inline]
     fn next_time(&self) -> Ns {
         match self.order.oldest() {
@@ -379,7 +381,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// When any operation may go on without anything arriving.
+    /// Earliest time at which an operation may continue although nothing arrives.
     pub(super) fn next_event(&self) -> Ns {
         match self.stirred || !self.ready.is_empty() {
             true => Ns::ZERO,

@@ -1,4 +1,4 @@
-//! Requests of operations: updates, and what a GET asks the server.
+//! Requests to the server: updates, and GETs that READs cannot answer.
 
 use super::operation::State;
 use super::{Operations, Reader, Session};
@@ -7,10 +7,10 @@ use drover_kv::OpKind;
 use drover_verbs::Provider;
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
-    /// The request of place `at` has been carried.
+    /// Records that the request of place `at` has completed.
     ///
     /// # Panics
-    /// If it has none under way.
+    /// If the place has no request in flight.
     pub fn carried(&mut self, at: usize) {
         let place = &mut self.list[at];
         assert!(
@@ -26,7 +26,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
+    /// Sends an update; it is sent at most once. Returns the result of [`Session::send`]; without space, the update
+    /// keeps waiting.
     pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
         let place = &mut self.list[at];
         let session = self.links[place.shard].session()?;
@@ -54,8 +55,9 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.sent(at, sent, large)
     }
 
-    /// Asks the server what the key has, with space for the value if it `is_long`, and returns what [`Session::send`] did. Without
-    /// space, or while the last question of its is still being sent, it goes on wanting to.
+    /// Sends a GET request, with space for the value if it `is_long`, and returns the result of [`Session::send`].
+    /// Without space, or while the place's previous request has not completed, the operation stays in
+    /// [`State::Asking`].
     pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
         self.release_large(at);
         let place = &mut self.list[at];
@@ -74,7 +76,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             true => Some(session.basis_mut().values.lend(at)?),
         };
         self.sequences += 1;
-        // A question of this place may have been answered before.
+        // An earlier request of this place may have been answered with the old number.
         place.sequence = self.sequences;
         let values = &mut session.basis_mut().values;
         let request = Request {

@@ -1,7 +1,7 @@
-//! [`Client`] as a client of a whole service.
+//! Implements [`ServiceClient`] for [`Client`].
 
 use super::{Client, ClientOptions, Reader};
-use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupFailure};
+use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupError};
 use drover_rt::control::Dial;
 use drover_verbs::Provider;
 use std::rc::Rc;
@@ -20,12 +20,8 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
         Client::is_ready(self)
     }
 
-    fn take_error(&mut self) -> Option<SetupFailure> {
-        let error = Client::take_error(self)?;
-        Some(SetupFailure {
-            error: error.into(),
-            is_final: false,
-        })
+    fn take_error(&mut self) -> Option<SetupError> {
+        Client::take_error(self)
     }
 
     fn reads(&self) -> Option<Reads> {

@@ -1,41 +1,41 @@
-//! [`Session`]: what a client has with one shard; [`Agreed`] and [`Values`], of which all sessions consist.
+//! [`Session`]: a client's resources at one shard; [`Agreed`] and [`Values`] are parts of every session.
 
 use super::fair_buffers::FairBuffers;
 use crate::control::{ClientParams, ServerParams};
-use crate::error::SetupError;
 use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_rt::Loss;
 use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 use std::rc::Rc;
 
-/// Buffers for values that fit no message and no place's own buffer. *(our choice)*
+/// Number of buffers for values that are too long for a message and for a place's own buffer. *(our choice)*
 pub const VALUES_MAX: usize = 2;
 
-/// What both ends know of a session, and whether it still stands.
+/// Parameters agreed at the handshake, and whether the session is broken.
 pub struct Agreed {
-    /// Its name.
+    /// Session id.
     pub id: u64,
-    /// Of keys.
+    /// Hasher of keys.
     pub hasher: KeyHasher,
-    /// Longest item, as the system counts its bytes.
+    /// Longest item, bytes, counted as the system does.
     pub item_bytes_max: usize,
     /// Longest request, bytes.
     pub message_bytes: usize,
-    /// It is of no more use: what it has under way will never end.
+    /// Whether the session has failed: its requests in flight will never complete.
     pub broken: bool,
-    /// The server's clock said this, then or later.
+    /// A value of the server's clock, seconds, and a local time that is no later than that reading.
     clock: (u32, Ns),
 }
 
 impl Agreed {
-    /// From what the server said, at `since` or later.
+    /// From the server's parameters, which it sent at `since` or later.
     ///
     /// # Errors
-    /// No message would have space for a request.
+    /// [`SetupError::Unusable`]: messages are too short for a request.
     pub fn new(terms: &ServerParams, since: Ns) -> Result<Agreed, SetupError> {
         if terms.message_bytes as usize <= REQUEST_HEADER_BYTES {
             return Err(SetupError::Unusable { what: "geometry" });
@@ -50,32 +50,34 @@ impl Agreed {
         })
     }
 
-    /// Seconds of the server's clock, or more, by as long as the handshake took and a second at most. Never fewer, as long as
-    /// both clocks run at one rate: what has not expired by this has not expired, and about anything else the server
-    /// is asked. Readers with late clocks would find what others were told is gone.
+    /// The server's clock, in seconds, at local time `now`; up to one second plus the duration of the handshake too
+    /// high, but never too low as long as both clocks run at the same rate. An item that has not expired by this clock
+    /// is alive; about other items the client asks the server. A clock that lags would let a client read an item that
+    /// another client was told has expired.
     pub fn now_s(&self, now: Ns) -> u32 {
         self.clock.0 + 1 + now.since(self.clock.1).as_s() as u32
     }
 
-    /// Whether a value of `bytes` fits a request beside a key.
+    /// Whether a value of `bytes` fits into a request together with its key.
     pub fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
         REQUEST_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
     }
 }
 
-/// Buffers for long values, which the server READs and, if it is to, WRITEs. Places get them in the order in which they asked.
+/// Buffers for long values, which the server READs, and WRITEs in systems that need it. Places get them in the order
+/// of their requests.
 pub struct Values<P: Provider> {
-    /// What the server is told of.
+    /// The buffers' memory, exported to the server.
     pub mr: P::Mr,
     bytes: usize,
     free: FairBuffers,
 }
 
 impl<P: Provider> Values<P> {
-    /// For values of up to `bytes`, to be accessed so by the server.
+    /// Buffers for values of up to `bytes` bytes, registered with `access` for the server.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated or registered.
     pub fn new(ctx: &P::Context, bytes: usize, access: Access) -> Result<Values<P>, SetupError> {
         let bytes = round_up(bytes, 4096);
         let memory = ctx.alloc(VALUES_MAX * bytes, PageWish::Small)?;
@@ -86,63 +88,63 @@ impl<P: Provider> Values<P> {
         })
     }
 
-    /// A buffer for place `at`; `None`: it has to wait, and to ask again.
+    /// Lends a buffer to place `at`. `None`: the place is queued and must ask again.
     pub fn lend(&mut self, at: usize) -> Option<u8> {
         self.free.take(at)
     }
 
-    /// Operation `at` waits for none any more.
+    /// Removes place `at` from the queue.
     pub(super) fn leave(&mut self, at: usize) {
         self.free.leave(at);
     }
 
-    /// It is free again.
+    /// Returns buffer `which`.
     pub fn take_back(&mut self, which: u8) {
         self.free.give_back(which);
     }
 
-    /// Of a buffer.
+    /// Length of a buffer, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where buffer `which` is in the memory.
+    /// Offset of buffer `which` in the memory, bytes.
     pub fn offset(&self, which: u8) -> usize {
         usize::from(which) * self.bytes
     }
 
-    /// The first `len` bytes of it.
+    /// The first `len` bytes of buffer `which`.
     pub fn sge(&self, which: u8, len: usize) -> Sge {
         self.mr.sge(self.offset(which), len)
     }
 
-    /// Copies a value in.
+    /// Copies `value` into buffer `which`.
     pub fn copy_in(&self, which: u8, value: &[u8]) {
         self.mr.region().copy_in(self.offset(which), value);
     }
 
-    /// Copies `out.len()` bytes out.
+    /// Copies the first `out.len()` bytes of buffer `which` to `out`.
     pub fn copy_out(&self, which: u8, out: &mut [u8]) {
         self.mr.region().copy_out(self.offset(which), out);
     }
 }
 
-/// What every session has.
+/// Resources that every session has.
 pub struct ConnResources<P: Provider> {
-    /// Its queue pair.
+    /// The queue pair and its completion queue.
     pub queues: Queues<P>,
-    /// What both ends know of it.
+    /// Parameters agreed at the handshake.
     pub agreed: Agreed,
-    /// Its buffers for long values.
+    /// Buffers for long values.
     pub values: Values<P>,
 }
 
 impl<P: Provider> ConnResources<P> {
-    /// For `sends` requests and `recvs` RECVs under way beside values of up to `value_bytes_max`, which the server accesses as
-    /// `access` says.
+    /// Resources for `sends` requests and `recvs` RECVs in flight, in addition to transfers of values of up to
+    /// `value_bytes_max` bytes, which the server accesses with `access`.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// A resource cannot be created.
     pub fn new(
         ctx: &P::Context,
         agreed: Agreed,
@@ -163,26 +165,26 @@ impl<P: Provider> ConnResources<P> {
     }
 }
 
-/// One client at one shard: queues, buffers, the server's memory.
+/// A client's resources at one shard: queues, buffers, the server's exported memory.
 pub trait Session<P: Provider>: Sized {
-    /// What the client says in its `Hello`.
+    /// The system's parameters in the client's `Hello`.
     type ClientParams: ClientParams;
-    /// What it is told then.
+    /// The server's answer to `Hello`.
     type Welcome: Message;
-    /// What it says of its end.
+    /// The client's second message: its queue pair and memory.
     type Attach: Message;
 
-    /// Of messages and layouts.
+    /// Version of the system's messages and layouts.
     const VERSION: u16;
 
-    /// What this client wants.
+    /// This client's parameters for `Hello`.
     fn wishes(ctx: &P::Context) -> Self::ClientParams;
 
-    /// Our side of what the server offers, connected, for operations in `slots` places. What the server says of its clock, it
-    /// said at `since` or later.
+    /// Creates the client's resources from the server's `welcome` and connects them, for operations in `slots` places.
+    /// The server read its clock at `since` or later.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// A resource cannot be created, or `welcome` is unusable.
     fn new(
         ctx: &Rc<P::Context>,
         slots: usize,
@@ -190,50 +192,50 @@ pub trait Session<P: Provider>: Sized {
         since: Ns,
     ) -> Result<Self, SetupError>;
 
-    /// What the server is told of it.
+    /// The message that exports the client's resources to the server.
     ///
     /// # Errors
-    /// What it would have to be told cannot be exported.
+    /// A resource cannot be exported.
     fn attach(&self) -> Result<Self::Attach, SetupError>;
 
-    /// Of which it consists, beside what is the system's own.
+    /// Resources that every session has.
     fn basis(&self) -> &ConnResources<P>;
 
-    /// The same, to use it.
+    /// The same, mutable.
     fn basis_mut(&mut self) -> &mut ConnResources<P>;
 
-    /// Stages the request of place `at`: how far the way to the server is used up behind it, if the system counts that; `None`:
-    /// there is no space now.
+    /// Stages the request of place `at`. Returns the position in the request ring behind it, if the system has one;
+    /// `None` if there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
-    /// Whether it has a reason to look at its control channel at once.
+    /// Whether the session should poll its control channel at once.
     fn is_curious(&self) -> bool {
         false
     }
 
-    /// A frame has come to a session that stands.
+    /// Handles a frame that arrived at a working session.
     ///
     /// # Errors
-    /// It is none that this system waits for.
+    /// The system does not expect this frame.
     fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
         let _ = frame;
         Err(Loss::Unexpected.into())
     }
 
-    /// Its channel has been looked at.
+    /// Called after the session's control channel was polled.
     ///
     /// # Errors
-    /// The session is over.
+    /// The session has ended.
     fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
         let _ = control;
         Ok(())
     }
 
-    /// Posts what is staged.
+    /// Posts all staged requests.
     fn post(&mut self, cpu: &P::Cpu) {
         let basis = self.basis_mut();
         if let Err(error) = basis.queues.post(cpu) {
-            tracing::debug!(%error, "a request was not taken");
+            tracing::debug!(%error, session = basis.agreed.id, "requests to a shard could not be posted");
             basis.agreed.broken = true;
         }
     }

@@ -1,14 +1,14 @@
-//! [`ClientConn`]: one client of a server, from its first word to its last.
+//! [`ClientConn`]: a server's connection to one client, from the first message to the last.
 
 use drover_base::Ns;
-use drover_rt::control::{ControlStream, Frame, Message};
+use drover_rt::control::{ControlStream, Frame, Message, Peer};
 
-/// One client.
+/// The connection to one client.
 pub(super) struct ClientConn<W> {
     stream: ControlStream,
-    /// Its queues and buffers, once it has greeted.
+    /// Queues and buffers, once the client has sent `Hello`.
     pub(super) conn: Option<W>,
-    /// The session's name; 0 until then.
+    /// Session id; 0 before `Hello`.
     pub(super) session: u64,
     pub(super) broken: bool,
 }
@@ -27,6 +27,11 @@ impl<W> ClientConn<W> {
         self.broken || self.stream.is_closed()
     }
 
+    /// The client, for log lines.
+    pub(super) fn peer(&self) -> Peer {
+        self.stream.peer()
+    }
+
     pub(super) fn close(&mut self) {
         self.broken = true;
         self.stream.close();
@@ -40,7 +45,13 @@ impl<W> ClientConn<W> {
 
     pub(super) fn send<M: Message>(&mut self, message: &M) {
         if let Err(error) = self.stream.send_message(message) {
-            tracing::debug!(%error, "a control message was not sent");
+            tracing::debug!(
+                %error,
+                client = %self.stream.peer(),
+                session = self.session,
+                kind = M::KIND,
+                "a control message could not be sent"
+            );
             self.close();
         }
     }
@@ -51,7 +62,8 @@ impl<W> ClientConn<W> {
             return None;
         }
         self.stream.recv(now).unwrap_or_else(|error| {
-            tracing::debug!(%error, "a control channel has ended");
+            let (client, session) = (self.stream.peer(), self.session);
+            tracing::debug!(%error, %client, session, "a client's control channel ended");
             None
         })
     }

@@ -1,24 +1,25 @@
-//! [`ShardLogic`]: a system's own half of a server.
+//! [`ShardLogic`]: the system's part of a server.
 
 use crate::control::{ClientParams, Hello, ServerParams};
-use crate::error::{PeerError, StartError};
+use crate::error::PeerError;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::ShardPlan;
+use drover_kv::StartError;
 use drover_rt::control::{Frame, Message};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// Which shard a server is, and what [`Server`](super::Server) itself is told.
+/// Identity of a shard, and the options of [`Server`](super::Server) itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Membership {
     /// Index of this shard.
     pub shard: u16,
-    /// Of how many.
+    /// Number of shards of the service.
     pub shard_count: u16,
-    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
-    /// sleep.
+    /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
+    /// from sleeping longer.
     pub look_every: Ns,
-    /// Keys the hash of keys; `None`: random. All shards of a service have one.
+    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
     pub hash_seed: Option<HashSeed>,
 }
 
@@ -27,12 +28,12 @@ pub struct Membership {
 pub struct Clock(pub(super) Ns);
 
 impl Clock {
-    /// Seconds at `now`; from 1 on, since 0 means never.
+    /// Seconds since the start at `now`, counted from 1, since 0 means never.
     pub fn now_s(self, now: Ns) -> u32 {
         now.since(self.0).as_s() as u32 + 1
     }
 
-    /// When what is stored at `now` expires, if it is to live `ttl_s` seconds, 0 = for ever.
+    /// Expiry in seconds of this clock, for an item stored at `now` with a time to live of `ttl_s` seconds; 0 = never.
     pub fn expire_s(self, ttl_s: u32, now: Ns) -> u32 {
         match ttl_s {
             0 => 0,
@@ -41,53 +42,53 @@ impl Clock {
     }
 }
 
-/// What came of a host's own work.
+/// Result of a slice of background work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkDone {
     /// There was nothing to do.
     Idle,
-    /// Something.
+    /// Work was done.
     Busy,
-    /// Something that clients are to [hear of](ShardLogic::news).
+    /// Work was done, and clients must be sent the [notification](ShardLogic::news).
     Notify,
 }
 
-/// A shard and how it answers: all of a server but its control channels.
+/// A shard's data and how it answers requests: all of a server except its control channels.
 pub trait ShardLogic<P: Provider>: Sized {
-    /// How it is set up.
+    /// Options of a shard.
     type Options;
-    /// Its counters.
+    /// Counters of a shard.
     type Stats;
     /// Queues and buffers of one client.
     type Connection;
-    /// What a client says with its [`Hello`].
+    /// The system's parameters in a client's [`Hello`].
     type ClientParams: ClientParams;
-    /// What it is told then.
+    /// The server's answer to `Hello`.
     type Welcome: Message;
-    /// What it says of its end.
+    /// The client's second message: its queue pair and memory.
     type Attach: Message;
-    /// What it is told when there is [news](ShardLogic::news).
+    /// Message to clients when there is [news](ShardLogic::news).
     type Notification: Message;
 
-    /// Of messages and layouts.
+    /// Version of the system's messages and layouts.
     const VERSION: u16;
 
-    /// How shard `index` of a service of `plan` is set up; all shards hash under `seed`.
+    /// Options of shard `index` of a service of `plan`; all shards hash keys under `seed`.
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
 
-    /// Values of the system's counters, in the order of its facts, but for the last, [`CLIENTS`](crate::CLIENTS).
+    /// Values of the system's counters, in the order of its facts, except the last, [`CLIENTS`](crate::CLIENTS).
     fn counters(&self) -> Vec<u64>;
 
-    /// What the options say to the server.
+    /// The server's own options, taken from `options`.
     ///
     /// # Panics
-    /// If they contradict themselves.
+    /// If the options are inconsistent.
     fn membership(options: &Self::Options) -> Membership;
 
-    /// An empty shard, its memory registered.
+    /// Creates an empty shard and registers its memory.
     ///
     /// # Errors
-    /// No memory.
+    /// Memory cannot be allocated or registered.
     fn new(
         ctx: &Rc<P::Context>,
         options: &Self::Options,
@@ -98,24 +99,25 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Longest item and longest request, bytes.
     fn limits(&self) -> (usize, usize);
 
-    /// Keys.
+    /// Number of keys.
     fn len(&self) -> usize;
 
-    /// No keys.
+    /// Whether there are no keys.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of what is stored for them.
+    /// Bytes of the stored items.
     fn used_bytes(&self) -> usize;
 
     /// Counters since the start.
     fn stats(&self) -> Self::Stats;
 
-    /// Queues and buffers for a client, and where it finds everything. `hello` asks for as many slots as it gets.
+    /// Creates queues and buffers for a client, and the answer that says where the table and the items are.
+    /// `hello.slots` is the number of slots that the client gets.
     ///
     /// # Errors
-    /// Why there are none.
+    /// A resource cannot be created or exported.
     fn open(
         &mut self,
         ctx: &Rc<P::Context>,
@@ -123,10 +125,10 @@ pub trait ShardLogic<P: Provider>: Sized {
         terms: ServerParams,
     ) -> Result<(Self::Connection, Self::Welcome), PeerError>;
 
-    /// Connects a conn with the client's end, once.
+    /// Connects `conn` with the client's end; allowed once.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// The client's end cannot be connected, or was connected before.
     fn attach(
         &mut self,
         ctx: &Rc<P::Context>,
@@ -134,34 +136,34 @@ pub trait ShardLogic<P: Provider>: Sized {
         attach: &Self::Attach,
     ) -> Result<(), PeerError>;
 
-    /// A frame of a kind that only this system knows.
+    /// Handles a frame of a kind that only this system has.
     ///
     /// # Errors
-    /// It is none, or has no place here: the client is refused.
+    /// The frame is malformed or not allowed in this state: the client is refused.
     fn receive(&mut self, conn: &mut Self::Connection, frame: &Frame) -> Result<(), PeerError> {
         let _ = (conn, frame);
         Err(PeerError::OutOfOrder)
     }
 
-    /// What a client that is attached has to be told, and has not been.
+    /// The notification for an attached client, if it has not been sent yet.
     ///
     /// # Errors
-    /// It cannot be told: its session ends.
+    /// The notification cannot be created: the session ends.
     fn news(&mut self, conn: &mut Self::Connection) -> Result<Option<Self::Notification>, PeerError> {
         let _ = conn;
         Ok(None)
     }
 
-    /// Answers what has come on a conn. Whether there was something.
+    /// Answers requests that arrived on `conn`; returns whether there were any.
     ///
     /// # Errors
-    /// The client is given up.
+    /// The session must end.
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Self::Connection) -> Result<bool, PeerError>;
 
-    /// Takes back what a client held.
+    /// Releases a client's resources.
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Self::Connection);
 
-    /// All channels have been looked at; `conns` are those of the clients that there are.
+    /// Called after all control channels were polled; `conns` are the remaining clients.
     fn looked<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Self::Connection> + Clone)
     where
         Self::Connection: 'a,
@@ -169,7 +171,7 @@ pub trait ShardLogic<P: Provider>: Sized {
         let _ = (now, conns);
     }
 
-    /// Does a slice of what it does beside answering.
+    /// Does a slice of background work.
     fn advance(&mut self, now: Ns) -> WorkDone {
         let _ = now;
         WorkDone::Idle

@@ -1,4 +1,5 @@
-//! [`Server`]: one shard, an actor that minds its control channels and lets its [`ShardLogic`] answer. GETs pass it by.
+//! [`Server`]: one shard, an actor. It handles the control channels; its [`ShardLogic`] answers requests. GETs by READ
+//! do not involve it.
 
 mod client_conn;
 mod logic;
@@ -7,42 +8,45 @@ mod shard;
 pub use logic::{Clock, Membership, ShardLogic, WorkDone};
 pub use shard::CLIENTS;
 
-use crate::control::{Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
-use crate::error::{PeerError, StartError};
+use crate::control::{Hello, Ready, ServerParams};
+use crate::error::PeerError;
 use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_kv::StartError;
+use drover_kv::refused::{NO_RESOURCES, WRONG_SHARD, WRONG_VERSION};
 use drover_rt::control::{ControlStream, Frame, Message, refusal};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// Frames of one client per look.
+/// Maximum number of frames handled per client and poll.
 const FRAMES_PER_LOOK: usize = 8;
 
-/// Most slots that one client gets.
+/// Maximum number of slots of one client.
 const SLOTS_MAX: u16 = 1024;
 
 /// One shard and its clients.
 pub struct Server<P: Provider, H: ShardLogic<P>> {
-    /// Before what their queue pairs reach.
+    /// Declared before `host`: queue pairs must be destroyed before the memory they can reach.
     peers: Vec<ClientConn<H::Connection>>,
     host: H,
     membership: Membership,
     hash_seed: HashSeed,
     clock: Clock,
     next_look: Ns,
-    /// Who is served first; another one each time, so that what is scarce goes round.
+    /// Index of the client that is served first. It advances with every step, so that all clients share scarce
+    /// resources.
     first: usize,
     ctx: Rc<P::Context>,
 }
 
 impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
-    /// A server without clients, on the core that calls this.
+    /// Creates a server without clients, on the calling core.
     ///
     /// # Errors
-    /// No memory, or no fabric.
+    /// Memory cannot be allocated, or the fabric cannot be opened.
     ///
     /// # Panics
-    /// If the options contradict themselves.
+    /// If the options are inconsistent.
     pub fn new(device: &P::Device, options: &H::Options) -> Result<Server<P, H>, StartError> {
         let membership = H::membership(options);
         let (shard, shard_count) = (membership.shard, membership.shard_count);
@@ -63,12 +67,12 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         })
     }
 
-    /// Its view of the fabric; its core is what [`step`](Actor::step) wants.
+    /// The server's context of the fabric; its core is the argument of [`step`](Actor::step).
     pub fn context(&self) -> Rc<P::Context> {
         self.ctx.clone()
     }
 
-    /// The system's own half.
+    /// The system's part of the server.
     pub fn host(&self) -> &H {
         &self.host
     }
@@ -79,22 +83,22 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.next_look = Ns::ZERO;
     }
 
-    /// Clients.
+    /// Number of clients, including those that are still connecting.
     pub fn client_count(&self) -> usize {
         self.peers.len()
     }
 
-    /// Keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.host.len()
     }
 
-    /// No keys.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.host.is_empty()
     }
 
-    /// Bytes of what is stored for them.
+    /// Bytes of the stored items.
     pub fn used_bytes(&self) -> usize {
         self.host.used_bytes()
     }
@@ -104,7 +108,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.host.stats()
     }
 
-    /// What has come over the control channels.
+    /// Polls the control channels; returns whether there was anything to do.
     fn poll(&mut self, now: Ns) -> bool {
         let mut frames = Vec::new();
         for (index, peer) in self.peers.iter_mut().enumerate() {
@@ -129,7 +133,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         !frames.is_empty() || self.peers.len() < before
     }
 
-    /// Takes back what a client held. Its queue pair goes with it.
+    /// Releases a client's resources and destroys its queue pair.
     fn give_up(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         peer.close();
@@ -151,8 +155,9 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             },
         };
         if let Err(error) = done {
-            tracing::debug!(%error, "a client is refused");
-            self.peers[index].refuse(refusal::BAD_MESSAGE, "not a message that belongs here");
+            let (peer, shard, kind) = (&mut self.peers[index], self.membership.shard, frame.kind);
+            tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, kind, "refusing a client");
+            peer.refuse(refusal::BAD_MESSAGE, "malformed or unexpected message");
         }
     }
 
@@ -161,7 +166,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         let conn = peer.conn.as_mut().ok_or(PeerError::OutOfOrder)?;
         self.host.attach(&self.ctx, conn, &frame.decode()?)?;
         peer.send(&Ready);
-        // There may be news since it was welcomed.
+        // The table may have changed since the Welcome.
         self.tell_all();
         Ok(())
     }
@@ -176,7 +181,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             let text = format!("this is shard {shard} of {shard_count}");
             return self.peers[index].refuse(WRONG_SHARD, &text);
         }
-        // What its last session said and we have not read yet was reported as unknown: it must not happen later.
+        // The client has reported the previous session's unread requests as indeterminate; none of them may execute
+        // later.
         for other in 0..self.peers.len() {
             if hello.previous != 0 && self.peers[other].session == hello.previous {
                 self.give_up(other);
@@ -214,7 +220,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         Ok(welcome)
     }
 
-    /// Sends the notification to clients that have not had it.
+    /// Sends the notification to all clients that have not received it.
     fn tell_all(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| !peer.is_gone()) {
             let Some(conn) = &mut peer.conn else { continue };
@@ -222,7 +228,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
                 Ok(Some(news)) => peer.send(&news),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "a client cannot be told the news");
+                    let (client, session, shard) = (peer.peer(), peer.session, self.membership.shard);
+                    tracing::debug!(%error, %client, session, shard, "closing a session: no memory for a message");
                     peer.close();
                 }
             }
@@ -235,13 +242,14 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             self.first = 0;
         }
         let mut is_busy = false;
+        let shard = self.membership.shard;
         let (back, ops) = self.peers.split_at_mut(self.first);
         for peer in ops.iter_mut().chain(back) {
             let Some(conn) = peer.conn.as_mut().filter(|_| !peer.broken) else {
                 continue;
             };
             is_busy |= self.host.serve(cpu, conn).unwrap_or_else(|error| {
-                tracing::debug!(%error, "a client is given up");
+                tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, "closing a session");
                 peer.broken = true;
                 true
             });

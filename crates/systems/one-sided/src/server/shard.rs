@@ -1,13 +1,13 @@
-//! [`Server`] as a shard of a service.
+//! Implements [`Shard`] for [`Server`].
 
 use super::{Server, ShardLogic};
 use drover_base::HashSeed;
-use drover_kv::{Counter, Shard, ShardPlan};
+use drover_kv::{Counter, Shard, ShardPlan, StartError};
 use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// The last counter of every system of such shards.
+/// The last counter of every one-sided system.
 pub const CLIENTS: Counter = Counter::amount(
     "clients",
     "Clients with a session at a shard, the most of all shards.",
@@ -21,8 +21,8 @@ impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
         H::options(plan, index, seed)
     }
 
-    fn with_options(device: &P::Device, options: &H::Options) -> Result<Self, String> {
-        Server::new(device, options).map_err(|error| error.to_string())
+    fn with_options(device: &P::Device, options: &H::Options) -> Result<Self, StartError> {
+        Server::new(device, options)
     }
 
     fn context(&self) -> Rc<P::Context> {

@@ -3,7 +3,7 @@
 use crate::client::fake::{FakeServer, TICK, refresh};
 use drover_base::Ns;
 use drover_kv::{KvClient, Op, Outcome, Refusal, SubmitError};
-use drover_kv_herd::client::{ClientOptions, HerdClient};
+use drover_kv_herd::client::{ClientOptions, HerdClient, Keyed, RequestFormat};
 use drover_kv_herd::layout::SlotMap;
 use drover_verbs::Context;
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
@@ -20,9 +20,9 @@ pub enum Ended {
     Refused(Refusal),
 }
 
-pub struct Bed {
+pub struct Bed<F: RequestFormat = Keyed> {
     pub server: FakeServer,
-    pub client: HerdClient<Loopback>,
+    pub client: HerdClient<Loopback, F>,
     pub ended: BTreeMap<u64, Ended>,
     /// Tokens in the order of their completion.
     pub order: Vec<u64>,
@@ -72,6 +72,20 @@ impl Bed {
         fabric: LoopbackOptions,
         prepare: impl FnOnce(&mut FakeServer),
     ) -> Bed {
+        Bed::of_format(window, partition_count, options, fabric, Keyed, prepare)
+    }
+}
+
+impl<F: RequestFormat> Bed<F> {
+    /// The same, with a client of any format.
+    pub fn of_format(
+        window: usize,
+        partition_count: usize,
+        options: ClientOptions,
+        fabric: LoopbackOptions,
+        format: F,
+        prepare: impl FnOnce(&mut FakeServer),
+    ) -> Bed<F> {
         let device = LoopbackDevice::with_options(LoopbackOptions { tick: TICK, ..fabric });
         let map = SlotMap {
             slot_bytes: options.slot_bytes,
@@ -81,7 +95,7 @@ impl Bed {
         let mut server = FakeServer::new(&device, map);
         prepare(&mut server);
         let ctx = Rc::new(drover_verbs::Device::context(&device).expect("context"));
-        let client = HerdClient::new(ctx, server.door().dial(), options);
+        let client = HerdClient::with_format(ctx, server.door().dial(), options, format);
         Bed {
             server,
             client,
@@ -129,7 +143,7 @@ impl Bed {
     }
 
     /// Steps until `done`; panics after a minute of virtual time.
-    pub fn until(&mut self, mut done: impl FnMut(&mut Bed) -> bool) {
+    pub fn until(&mut self, mut done: impl FnMut(&mut Bed<F>) -> bool) {
         let start = refresh(&self.server.ctx);
         while !done(self) {
             self.step();

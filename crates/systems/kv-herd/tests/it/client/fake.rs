@@ -63,7 +63,7 @@ pub struct Door {
 impl Door {
     pub fn dial(&self) -> Dial {
         let door = self.clone();
-        Dial::new(move || {
+        Dial::new("this process", move || {
             if door.shut.load(Ordering::Relaxed) {
                 return Err(DialError::Refused {
                     addr: "here".to_owned(),

@@ -3,8 +3,9 @@
 use crate::client::bed::{Bed, Ended, get, lossy, put};
 use crate::client::fake::{FakeServer, Fate};
 use drover_base::Ns;
+use drover_kv::SetupError;
 use drover_kv::{KvClient, Refusal, SubmitError};
-use drover_kv_herd::client::{ClientOptions, SetupError};
+use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::{ErrorCode, Format, FrontEnd, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_verbs::Export;
@@ -215,12 +216,9 @@ fn a_client_without_slots_sends_datagrams() {
 /// Format P has no datagrams: its client waits for slots.
 #[test]
 fn a_paper_client_waits_for_slots() {
-    let options = ClientOptions {
-        format: Format::P,
-        ..ClientOptions::default()
-    };
+    let options = ClientOptions::default();
     let full = |server: &mut FakeServer| server.refuse = Some(ErrorCode::NoSlots);
-    let mut bed = Bed::raw(4, 1, options, lossy(), full);
+    let mut bed = Bed::of_format(4, 1, options, lossy(), Format::P, full);
     let mut refused = None;
     bed.until(|bed| {
         refused = refused.take().or_else(|| bed.client.take_error());

@@ -196,11 +196,7 @@ fn the_papers_format() {
         ServeMode::Batch { batch: 32 },
         ServeMode::Pipeline { drain: true },
     ] {
-        let mut world = World::new(&ServerOptions {
-            paper_format: true,
-            mode,
-            ..options()
-        });
+        let mut world = World::new(&ServerOptions { mode, ..options() });
         let mut fake = world.connect_as(Hello {
             format: Format::P,
             ..hello()

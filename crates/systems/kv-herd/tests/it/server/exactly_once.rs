@@ -2,11 +2,11 @@
 
 use crate::server::fake::{World, options};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Flaw, ServeMode, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServeMode, ServerOptions};
 
 /// Two clients write; the first one's reply is lost and it asks again. Its value must not come back.
-fn last_value_after_a_lost_reply(options: &ServerOptions) -> Vec<u8> {
-    let mut world = World::new(options);
+fn last_value_after_a_lost_reply(options: &ServerOptions, mistake: Option<Mistake>) -> Vec<u8> {
+    let mut world = World::with(options, mistake);
     let (mut one, mut two) = (world.connect(), world.connect());
     let sent = one.send(SlotOp::Put, b"k", b"old");
     world.settle();
@@ -19,21 +19,20 @@ fn last_value_after_a_lost_reply(options: &ServerOptions) -> Vec<u8> {
 
 #[test]
 fn a_retransmitted_put_is_not_executed_again() {
-    assert_eq!(last_value_after_a_lost_reply(&options()), b"new");
+    assert_eq!(last_value_after_a_lost_reply(&options(), None), b"new");
     let pipeline = ServerOptions {
         mode: ServeMode::Pipeline { drain: true },
         ..options()
     };
-    assert_eq!(last_value_after_a_lost_reply(&pipeline), b"new");
+    assert_eq!(last_value_after_a_lost_reply(&pipeline, None), b"new");
 }
 
 #[test]
 fn flaw_executes_twice_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::ExecutesTwice),
-        ..options()
-    };
-    assert_eq!(last_value_after_a_lost_reply(&flawed), b"old");
+    assert_eq!(
+        last_value_after_a_lost_reply(&options(), Some(Mistake::ExecutesTwice)),
+        b"old"
+    );
 }
 
 #[test]
@@ -92,8 +91,12 @@ fn an_older_request_that_comes_late_is_history() {
 }
 
 /// Gives up position 1 of 0..=3 after `executed` or before; says whether the late WRITE still had an effect.
-fn late_write_after_resync(options: &ServerOptions, executed: bool) -> (bool, u8, bool) {
-    let mut world = World::new(options);
+fn late_write_after_resync(
+    options: &ServerOptions,
+    mistake: Option<Mistake>,
+    executed: bool,
+) -> (bool, u8, bool) {
+    let mut world = World::with(options, mistake);
     let mut fake = world.connect();
     fake.put(&mut world, b"a", b"0");
     let (partition, slot, request) = fake.next(SlotOp::Put, b"k", b"late", 0);
@@ -115,20 +118,16 @@ fn late_write_after_resync(options: &ServerOptions, executed: bool) -> (bool, u8
 #[test]
 fn resync_gives_a_definite_answer() {
     assert_eq!(
-        late_write_after_resync(&options(), true),
+        late_write_after_resync(&options(), None, true),
         (true, Status::Ok as u8, true)
     );
-    let (executed, _, came) = late_write_after_resync(&options(), false);
+    let (executed, _, came) = late_write_after_resync(&options(), None, false);
     assert_eq!((executed, came), (false, false), "ruled out for ever");
 }
 
 #[test]
 fn flaw_forgets_resync_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::ForgetsResync),
-        ..options()
-    };
-    let (executed, _, came) = late_write_after_resync(&flawed, false);
+    let (executed, _, came) = late_write_after_resync(&options(), Some(Mistake::ForgetsResync), false);
     assert_eq!((executed, came), (false, true));
 }
 

@@ -1,5 +1,6 @@
 //! A whole server and hand-driven clients in one thread, on the loopback fabric: every step is deterministic.
 
+use crate::planted::Planted;
 use drover_base::{Actor, Cpu, HashSeed, KeyHash, Ns, Progress};
 use drover_kv_herd::control::{
     Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Resync, Resynced, Welcome,
@@ -7,7 +8,7 @@ use drover_kv_herd::control::{
 use drover_kv_herd::layout::{
     BODY_BYTES_MAX, Commit, DATAGRAM_HEADER_BYTES, ReplyImm, SlotMap, SlotOp, Status, request_crc,
 };
-use drover_kv_herd::server::{Acceptor, Counters, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, Counters, Mistake, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
@@ -20,8 +21,8 @@ use std::rc::Rc;
 /// The server, in pieces.
 pub struct World {
     pub device: LoopbackDevice,
-    pub acceptor: Acceptor<Loopback>,
-    pub workers: Vec<Worker<Loopback>>,
+    pub acceptor: Acceptor<Loopback, Planted>,
+    pub workers: Vec<Worker<Loopback, Planted>>,
 }
 
 /// Small, and idle after one fruitless sweep.
@@ -43,18 +44,23 @@ pub fn options() -> ServerOptions {
 
 impl World {
     pub fn new(options: &ServerOptions) -> World {
-        World::on(LoopbackDevice::new(), options)
+        World::with(options, None)
+    }
+
+    /// Of a server that makes a mistake.
+    pub fn with(options: &ServerOptions, mistake: Option<Mistake>) -> World {
+        World::on(LoopbackDevice::new(), options, mistake)
     }
 
     /// A fabric that does not keep the order of a WRITE's bytes.
-    pub fn unordered(options: &ServerOptions) -> World {
+    pub fn unordered(options: &ServerOptions, mistake: Option<Mistake>) -> World {
         let mut fabric = LoopbackOptions::default();
         fabric.caps.ordered_writes = false;
-        World::on(LoopbackDevice::with_options(fabric), options)
+        World::on(LoopbackDevice::with_options(fabric), options, mistake)
     }
 
-    pub fn on(device: LoopbackDevice, options: &ServerOptions) -> World {
-        let (acceptor, workers) = Server::in_pieces(&device, options).expect("server");
+    pub fn on(device: LoopbackDevice, options: &ServerOptions, mistake: Option<Mistake>) -> World {
+        let (acceptor, workers) = Server::in_pieces_as(&device, options, Planted(mistake)).expect("server");
         World {
             device,
             acceptor,

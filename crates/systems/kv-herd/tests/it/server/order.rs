@@ -4,7 +4,7 @@ use crate::server::fake::{Fake, LONG, World, hello, options};
 use drover_base::Progress;
 use drover_kv_herd::control::Hello;
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Flaw, ServeMode, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServeMode, ServerOptions};
 
 fn modes() -> [ServeMode; 3] {
     [
@@ -15,8 +15,8 @@ fn modes() -> [ServeMode; 3] {
 }
 
 /// Test 10: PUT k=1; GET k; PUT k=2, pipelined by one client.
-fn get_between_two_puts(options: &ServerOptions) -> Vec<u8> {
-    let mut world = World::new(options);
+fn get_between_two_puts(options: &ServerOptions, mistake: Option<Mistake>) -> Vec<u8> {
+    let mut world = World::with(options, mistake);
     let mut fake = world.connect();
     fake.send(SlotOp::Put, b"k", b"1");
     fake.send(SlotOp::Get, b"k", b"");
@@ -33,7 +33,7 @@ fn get_between_two_puts(options: &ServerOptions) -> Vec<u8> {
 fn a_pipelined_get_sees_what_was_sent_before_it() {
     for mode in modes() {
         assert_eq!(
-            get_between_two_puts(&ServerOptions { mode, ..options() }),
+            get_between_two_puts(&ServerOptions { mode, ..options() }, None),
             b"1",
             "{mode:?}"
         );
@@ -43,11 +43,14 @@ fn a_pipelined_get_sees_what_was_sent_before_it() {
 #[test]
 fn flaw_newer_first_is_caught() {
     let flawed = ServerOptions {
-        flaw: Some(Flaw::NewerFirst),
         mode: ServeMode::Pipeline { drain: true },
         ..options()
     };
-    assert_eq!(get_between_two_puts(&flawed), b"2", "a value from the future");
+    assert_eq!(
+        get_between_two_puts(&flawed, Some(Mistake::NewerFirst)),
+        b"2",
+        "a value from the future"
+    );
 }
 
 /// One batch with a PUT and GETs of one key, both ways round (defect 8: a reply that is still read from the log
@@ -107,8 +110,8 @@ fn defect_6_an_item_overwritten_between_the_stages_is_a_miss_not_garbage() {
 }
 
 /// How many steps one lone request takes until its reply, at most `limit`.
-fn steps_for_a_lone_request(options: &ServerOptions, limit: usize) -> usize {
-    let mut world = World::new(options);
+fn steps_for_a_lone_request(options: &ServerOptions, mistake: Option<Mistake>, limit: usize) -> usize {
+    let mut world = World::with(options, mistake);
     let mut fake = world.connect_as(Hello { window: 1, ..hello() });
     fake.send(SlotOp::Get, b"k", b"");
     (1..=limit)
@@ -124,7 +127,7 @@ fn steps_for_a_lone_request(options: &ServerOptions, limit: usize) -> usize {
 fn a_lone_request_is_answered() {
     let steps = |drain| {
         let mode = ServeMode::Pipeline { drain };
-        steps_for_a_lone_request(&ServerOptions { mode, ..options() }, 1000)
+        steps_for_a_lone_request(&ServerOptions { mode, ..options() }, None, 1000)
     };
     let (with_drain, with_nops) = (steps(true), steps(false));
     assert!(with_drain <= 2, "{with_drain}");
@@ -133,7 +136,7 @@ fn a_lone_request_is_answered() {
         "two no-ops of 100 failed polls each: {with_nops}"
     );
     assert_eq!(
-        steps_for_a_lone_request(&options(), 10),
+        steps_for_a_lone_request(&options(), None, 10),
         1,
         "a batch waits for nobody"
     );
@@ -142,18 +145,17 @@ fn a_lone_request_is_answered() {
 #[test]
 fn flaw_no_nop_is_caught() {
     let mode = ServeMode::Pipeline { drain: false };
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::NoNop),
-        mode,
-        ..options()
-    };
-    assert_eq!(steps_for_a_lone_request(&flawed, 1000), usize::MAX);
+    let flawed = ServerOptions { mode, ..options() };
+    assert_eq!(
+        steps_for_a_lone_request(&flawed, Some(Mistake::NoNop), 1000),
+        usize::MAX
+    );
 }
 
 /// Position 1 is lost. The server takes 0, waits, then looks around and takes 2 and 3; when 1 comes it is taken,
 /// and the pair goes on with 4.
-fn served_behind_a_lost_request(options: &ServerOptions) -> usize {
-    let mut world = World::new(options);
+fn served_behind_a_lost_request(options: &ServerOptions, mistake: Option<Mistake>) -> usize {
+    let mut world = World::with(options, mistake);
     let mut fake = world.connect();
     fake.put(&mut world, b"k0", b"0");
     let lost = fake.next(SlotOp::Put, b"k1", b"1", 0);
@@ -182,16 +184,15 @@ fn served_behind_a_lost_request(options: &ServerOptions) -> usize {
 
 #[test]
 fn a_lost_request_does_not_block_those_behind_it() {
-    assert_eq!(served_behind_a_lost_request(&options()), 2);
+    assert_eq!(served_behind_a_lost_request(&options(), None), 2);
 }
 
 #[test]
 fn flaw_never_looks_around_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::NeverLooksAround),
-        ..options()
-    };
-    assert_eq!(served_behind_a_lost_request(&flawed), 0);
+    assert_eq!(
+        served_behind_a_lost_request(&options(), Some(Mistake::NeverLooksAround)),
+        0
+    );
 }
 
 /// A lost reply: the retransmission is in a slot whose turn is over.
@@ -267,11 +268,12 @@ fn two_hot_clients_get_equal_shares() {
 }
 
 /// What one batch takes of two clients whose windows are full and would each fill it.
-fn served_of_two(options: &ServerOptions) -> [usize; 2] {
-    let mut world = World::new(&ServerOptions {
+fn served_of_two(mistake: Option<Mistake>) -> [usize; 2] {
+    let narrow = ServerOptions {
         mode: ServeMode::Batch { batch: 8 },
-        ..options.clone()
-    });
+        ..options()
+    };
+    let mut world = World::with(&narrow, mistake);
     let mut clients = [(); 2].map(|()| world.connect_as(Hello { window: 8, ..hello() }));
     for client in &mut clients {
         (0..8).for_each(|_| drop(client.send(SlotOp::Get, b"k", b"")));
@@ -283,16 +285,12 @@ fn served_of_two(options: &ServerOptions) -> [usize; 2] {
 /// So that the first requests of the second client do not wait for the last ones of the first.
 #[test]
 fn a_client_takes_half_its_window_of_a_batch() {
-    assert_eq!(served_of_two(&options()), [4, 4]);
+    assert_eq!(served_of_two(None), [4, 4]);
 }
 
 #[test]
 fn flaw_no_quota_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::NoQuota),
-        ..options()
-    };
-    assert_eq!(served_of_two(&flawed), [8, 0]);
+    assert_eq!(served_of_two(Some(Mistake::NoQuota)), [8, 0]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::server::fake::{World, hello, options, receive, send};
 use drover_base::{Actor, Cpu, Rng};
 use drover_kv_herd::control::{Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Flaw, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServerOptions};
 use drover_rt::control::ControlStream;
 use drover_verbs::{Context, WcStatus};
 
@@ -85,8 +85,8 @@ fn step_acceptor(world: &mut World) {
 }
 
 /// Whether an id is given out again before every worker has let go of it.
-fn id_is_reused_at_once(options: &ServerOptions) -> bool {
-    let mut world = World::new(options);
+fn id_is_reused_at_once(options: &ServerOptions, mistake: Option<Mistake>) -> bool {
+    let mut world = World::with(options, mistake);
     let mut dead = world.connect();
     dead.stream.close();
     step_acceptor(&mut world);
@@ -102,21 +102,17 @@ fn id_is_reused_at_once(options: &ServerOptions) -> bool {
 
 #[test]
 fn an_id_is_not_used_again_before_the_workers_let_go() {
-    assert!(!id_is_reused_at_once(&options()));
+    assert!(!id_is_reused_at_once(&options(), None));
 }
 
 #[test]
 fn flaw_reuses_ids_at_once_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::ReusesIdsAtOnce),
-        ..options()
-    };
-    assert!(id_is_reused_at_once(&flawed));
+    assert!(id_is_reused_at_once(&options(), Some(Mistake::ReusesIdsAtOnce)));
 }
 
 /// A worker begins again while requests stand in its slots: one it had executed, one it had not seen.
-fn restart_with_leftovers(options: &ServerOptions) -> (Vec<Status>, bool) {
-    let mut world = World::new(options);
+fn restart_with_leftovers(options: &ServerOptions, mistake: Option<Mistake>) -> (Vec<Status>, bool) {
+    let mut world = World::with(options, mistake);
     let mut fake = world.connect();
     let seen = fake.send(SlotOp::Put, b"a", b"1");
     world.settle();
@@ -129,7 +125,7 @@ fn restart_with_leftovers(options: &ServerOptions) -> (Vec<Status>, bool) {
     fake.again(&unseen, 1);
     world.settle();
     let statuses = fake.replies().iter().map(|reply| reply.status).collect();
-    if options.flaw.is_none() {
+    if mistake.is_none() {
         let (partition, slot, request) = &unseen;
         let resynced = fake.resync(&mut world, *partition, *slot, request.commit.seq(), 2);
         assert_eq!(
@@ -146,25 +142,21 @@ fn restart_with_leftovers(options: &ServerOptions) -> (Vec<Status>, bool) {
 
 #[test]
 fn leftovers_of_a_restarted_worker_never_execute() {
-    let (statuses, executed) = restart_with_leftovers(&options());
+    let (statuses, executed) = restart_with_leftovers(&options(), None);
     assert_eq!(statuses, [Status::StaleEpoch, Status::StaleEpoch]);
     assert!(!executed);
 }
 
 #[test]
 fn flaw_executes_leftovers_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::ExecutesLeftovers),
-        ..options()
-    };
-    let (_, executed) = restart_with_leftovers(&flawed);
+    let (_, executed) = restart_with_leftovers(&options(), Some(Mistake::ExecutesLeftovers));
     assert!(executed);
 }
 
 /// Slot 0 has seen two PUTs of `k`; then somebody else wrote. A late copy of the first PUT lands, the worker restarts, and
 /// the second PUT is sent again. Returns the answer to it, and what `k` is afterwards.
-fn restart_behind_a_late_write(flaw: Option<Flaw>) -> (Vec<Status>, Option<Vec<u8>>) {
-    let mut world = World::new(&ServerOptions { flaw, ..options() });
+fn restart_behind_a_late_write(mistake: Option<Mistake>) -> (Vec<Status>, Option<Vec<u8>>) {
+    let mut world = World::with(&options(), mistake);
     let (mut one, mut two) = (world.connect(), world.connect());
     let first = one.send(SlotOp::Put, b"k", b"first");
     one.reply(&mut world);
@@ -190,14 +182,14 @@ fn a_late_write_before_a_restart_brings_no_request_back() {
 
 #[test]
 fn flaw_restart_believes_slots_is_caught() {
-    let (statuses, value) = restart_behind_a_late_write(Some(Flaw::RestartBelievesSlots));
+    let (statuses, value) = restart_behind_a_late_write(Some(Mistake::RestartBelievesSlots));
     assert_eq!(statuses, [Status::Ok]);
     assert_eq!(value.as_deref(), Some(&b"second"[..]));
 }
 
 /// A request is ruled out, the worker restarts, and the request arrives: its client has sent it anew long ago.
-fn ruled_out_and_restarted(flaw: Option<Flaw>) -> Option<Vec<u8>> {
-    let mut world = World::new(&ServerOptions { flaw, ..options() });
+fn ruled_out_and_restarted(mistake: Option<Mistake>) -> Option<Vec<u8>> {
+    let mut world = World::with(&options(), mistake);
     let mut fake = world.connect();
     let late = fake.next(SlotOp::Put, b"k", b"late", 0);
     let seq = late.2.commit.seq();
@@ -213,8 +205,8 @@ fn ruled_out_and_restarted(flaw: Option<Flaw>) -> Option<Vec<u8>> {
 #[test]
 fn what_was_ruled_out_stays_so_after_a_restart() {
     assert_eq!(ruled_out_and_restarted(None).as_deref(), Some(&b"anew"[..]));
-    let flaw = Some(Flaw::RestartBelievesSlots);
-    assert_eq!(ruled_out_and_restarted(flaw).as_deref(), Some(&b"late"[..]));
+    let mistake = Some(Mistake::RestartBelievesSlots);
+    assert_eq!(ruled_out_and_restarted(mistake).as_deref(), Some(&b"late"[..]));
 }
 
 /// A lost request is still awaited after a restart: nothing that was not taken is forgotten.

@@ -4,7 +4,7 @@ use crate::server::fake::{World, hello, options};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv_herd::control::{FrontEnd, Hello};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Flaw, ServeMode, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServeMode, ServerOptions};
 use drover_verbs::Context;
 
 /// Announces sleep, looks once more, sleeps: what a run loop does. Returns whether something ended the sleep.
@@ -91,13 +91,13 @@ fn the_control_thread_wakes_a_sleeping_worker() {
 
 /// Behind many copies of a datagram that was answered long ago stands a new one. Returns the replies by the time the
 /// worker says that it is idle.
-fn replies_behind_stale_datagrams(mode: ServeMode, flaw: Option<Flaw>) -> usize {
-    let mut world = World::new(&ServerOptions {
+fn replies_behind_stale_datagrams(mode: ServeMode, mistake: Option<Mistake>) -> usize {
+    let datagrams = ServerOptions {
         datagram_recvs: 256,
         mode,
-        flaw,
         ..options()
-    });
+    };
+    let mut world = World::with(&datagrams, mistake);
     let mut fake = world.connect_as(Hello {
         front_end: FrontEnd::Datagrams,
         ..hello()
@@ -121,6 +121,6 @@ fn a_worker_is_not_idle_while_datagrams_wait() {
     ] {
         assert_eq!(replies_behind_stale_datagrams(mode, None), 1, "{mode:?}");
     }
-    let flaw = Some(Flaw::IdlesBehindDatagrams);
-    assert_eq!(replies_behind_stale_datagrams(batch, flaw), 0);
+    let mistake = Some(Mistake::IdlesBehindDatagrams);
+    assert_eq!(replies_behind_stale_datagrams(batch, mistake), 0);
 }

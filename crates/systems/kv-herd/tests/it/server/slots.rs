@@ -61,7 +61,6 @@ fn bulk_ops_without_bulk_memory_are_refused() {
 fn noise(mode: ServeMode, format: Format, seed: u64) {
     let all = ServerOptions {
         mode,
-        paper_format: true,
         hash_only: true,
         ..options()
     };

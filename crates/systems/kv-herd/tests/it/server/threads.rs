@@ -1,10 +1,12 @@
 //! The server in threads of its own, on a fabric whose sleeps are real. No clock decides anything here: every
 //! wait is for a message.
 
+use crate::planted::Planted;
 use crate::server::fake::{hello, options, send};
 use drover_base::Ns;
+use drover_kv::StartError;
 use drover_kv_herd::control::Message;
-use drover_kv_herd::server::{Flaw, Server, ServerOptions, StartError};
+use drover_kv_herd::server::{Mistake, Server, ServerOptions};
 use drover_rt::control::ControlStream;
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
@@ -50,10 +52,11 @@ fn a_worker_that_gives_up_ends_the_server() {
     let device = device();
     let doomed = ServerOptions {
         partition_count: 2,
-        flaw: Some(Flaw::PanicsAlways),
         ..options()
     };
-    let server = Server::<Loopback>::start(&device, None, &doomed, |_| {}).expect("it starts");
+    let variant = Planted(Some(Mistake::PanicsAlways));
+    let server =
+        Server::<Loopback>::start_as(&device, None, &doomed, |_| {}, None, variant).expect("it starts");
     let mut stream = {
         let (ours, other) = ControlStream::pair();
         server.adopt(other);
@@ -65,11 +68,8 @@ fn a_worker_that_gives_up_ends_the_server() {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "it ends");
-    let error = server.join().expect_err("nobody asked it to");
-    assert!(
-        error.to_string().ends_with("gave up: it panicked 16 times"),
-        "{error}"
-    );
+    let why = server.why().expect("nobody asked it to");
+    assert!(why.ends_with("gave up: it panicked 16 times"), "{why}");
     let ctx = device.context().expect("context");
     let last_words = stream.recv_until(ctx.cpu(), Ns::from_s(3600));
     assert!(

@@ -4,7 +4,7 @@ use crate::server::fake::{Fake, Request, World, hello, options};
 use drover_base::{Ns, Progress, Rng};
 use drover_kv_herd::control::{Format, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Flaw, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServerOptions};
 
 /// Writes the lines of a request one by one, from left to right or in an order of `chance`, with server steps in
 /// between. Returns the replies seen before the last line had landed.
@@ -46,8 +46,8 @@ fn write_torn(
 }
 
 /// Puts through torn WRITEs; returns how many were executed before they were whole.
-fn early_executions(options: &ServerOptions) -> usize {
-    let mut world = World::unordered(options);
+fn early_executions(options: &ServerOptions, mistake: Option<Mistake>) -> usize {
+    let mut world = World::unordered(options, mistake);
     let mut fake = world.connect();
     assert!(fake.welcome.crc, "checksums are demanded");
     let mut rng = Rng::new(3, 0, 0);
@@ -59,7 +59,7 @@ fn early_executions(options: &ServerOptions) -> usize {
         world.settle();
         fake.replies();
         let got = fake.get(&mut world, b"k");
-        if options.flaw.is_none() {
+        if mistake.is_none() {
             assert_eq!(got, Some(value));
         }
     }
@@ -68,7 +68,7 @@ fn early_executions(options: &ServerOptions) -> usize {
 
 #[test]
 fn a_torn_request_is_not_executed() {
-    assert_eq!(early_executions(&options()), 0);
+    assert_eq!(early_executions(&options(), None), 0);
 }
 
 /// Where the last word lands last, no checksum is asked for, and none is needed.
@@ -89,17 +89,13 @@ fn an_ordered_write_without_a_checksum_is_taken_whole() {
 
 #[test]
 fn flaw_ignores_crc_is_caught() {
-    let flawed = ServerOptions {
-        flaw: Some(Flaw::IgnoresCrc),
-        ..options()
-    };
-    assert!(early_executions(&flawed) > 10);
+    assert!(early_executions(&options(), Some(Mistake::IgnoresCrc)) > 10);
 }
 
 /// A line is lost for good: after a millisecond the server stops looking, and takes the retransmission.
 #[test]
 fn a_request_that_stays_torn_is_dropped() {
-    let mut world = World::unordered(&options());
+    let mut world = World::unordered(&options(), None);
     let mut fake = world.connect();
     let (partition, slot, request) = fake.next(SlotOp::Put, b"k", &[9; 200], 0);
     let mut damaged = request.clone();
@@ -121,7 +117,7 @@ fn a_request_that_stays_torn_is_dropped() {
 
 #[test]
 fn a_request_without_the_checksum_asked_for_is_refused() {
-    let mut world = World::unordered(&options());
+    let mut world = World::unordered(&options(), None);
     let mut fake = world.connect();
     fake.welcome.crc = false;
     assert_eq!(
@@ -154,7 +150,7 @@ fn a_client_may_ask_for_checksums() {
 /// has nothing to wake up for.
 #[test]
 fn a_torn_request_that_was_taken_wakes_nobody() {
-    let mut world = World::unordered(&options());
+    let mut world = World::unordered(&options(), None);
     let mut fake = world.connect();
     let _lost = fake.next(SlotOp::Put, b"k", b"lost", 0);
     let (partition, slot, request) = fake.next(SlotOp::Put, b"k", b"torn", 0);

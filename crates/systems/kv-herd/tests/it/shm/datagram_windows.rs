@@ -1,11 +1,12 @@
 //! Clients that send datagrams at full tilt lose none of them for want of RECVs: server and clients on shared
 //! memory, in one thread.
 
+use crate::planted::Planted;
 use drover_base::{Actor, Cpu};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
-use drover_kv_herd::server::{Acceptor, Flaw, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, Mistake, Server, ServerOptions, Worker};
 use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
@@ -14,7 +15,7 @@ use std::rc::Rc;
 
 const CLIENTS: usize = 16;
 
-fn step_server(acceptor: &mut Acceptor<Shm>, worker: &mut Worker<Shm>) {
+fn step_server(acceptor: &mut Acceptor<Shm, Planted>, worker: &mut Worker<Shm, Planted>) {
     let (control, ctx) = (acceptor.context(), worker.context());
     control.cpu().refresh();
     acceptor.step(control.cpu());
@@ -23,7 +24,7 @@ fn step_server(acceptor: &mut Acceptor<Shm>, worker: &mut Worker<Shm>) {
 }
 
 /// Datagrams lost while clients that want wide windows keep them full.
-fn lost(flaw: Option<Flaw>) -> u64 {
+fn lost(mistake: Option<Mistake>) -> u64 {
     let device = ShmDevice::default();
     let options = ServerOptions {
         partition: PartitionOptions {
@@ -33,10 +34,10 @@ fn lost(flaw: Option<Flaw>) -> u64 {
         },
         datagram_recvs: 256,
         idle_sweeps: 1,
-        flaw,
         ..ServerOptions::default()
     };
-    let (mut acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
+    let (mut acceptor, mut workers) =
+        Server::<Shm>::in_pieces_as(&device, &options, Planted(mistake)).expect("a server");
     let mut worker = workers.remove(0);
     let listener = LocalListener::new();
     let mut clients = Vec::new();
@@ -99,5 +100,5 @@ fn no_datagram_is_lost_for_want_of_recvs() {
 
 #[test]
 fn flaw_any_datagram_window_is_caught() {
-    assert!(lost(Some(Flaw::AnyDatagramWindow)) > 0);
+    assert!(lost(Some(Mistake::AnyDatagramWindow)) > 0);
 }

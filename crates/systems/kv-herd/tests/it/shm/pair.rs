@@ -3,7 +3,7 @@
 use drover_base::{Actor, Cpu, Progress};
 use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
-use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Standard, Variant, Worker};
 use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
@@ -13,9 +13,9 @@ use std::rc::Rc;
 /// Steps that a handshake may take: many times what it takes.
 const HANDSHAKE_STEPS_MAX: u32 = 1_000_000;
 
-pub struct Pair {
-    pub acceptor: Acceptor<Shm>,
-    pub worker: Worker<Shm>,
+pub struct Pair<V: Variant = Standard> {
+    pub acceptor: Acceptor<Shm, V>,
+    pub worker: Worker<Shm, V>,
     pub client: HerdClient<Shm>,
     /// The client's view of the fabric.
     pub ctx: Rc<ShmContext>,
@@ -28,17 +28,20 @@ impl Pair {
             partition,
             ..ServerOptions::default()
         };
-        Pair::with(options, wishes)
+        Pair::of(options, wishes, Standard)
     }
+}
 
-    /// The same, of a server as one likes.
-    pub fn with(options: ServerOptions, wishes: ClientOptions) -> Pair {
+impl<V: Variant> Pair<V> {
+    /// The same, of any server.
+    pub fn of(options: ServerOptions, wishes: ClientOptions, variant: V) -> Pair<V> {
         let device = ShmDevice::default();
         let options = ServerOptions {
             idle_sweeps: 1,
             ..options
         };
-        let (acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
+        let (acceptor, mut workers) =
+            Server::<Shm>::in_pieces_as(&device, &options, variant).expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
         let listener = LocalListener::new();
         let mut pair = Pair {

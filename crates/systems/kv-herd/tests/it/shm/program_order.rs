@@ -1,11 +1,12 @@
 //! Operations of one client on one key take effect in the order of their submission, however many are on their way at
 //! once, and whether their values fit a reply or are fetched afterwards.
 
+use crate::planted::Planted;
 use crate::shm::pair::Pair;
 use drover_base::{Actor, Cpu, Rng};
 use drover_kv::{KvClient, Op, Outcome, SubmitError};
 use drover_kv_herd::client::ClientOptions;
-use drover_kv_herd::server::{Flaw, ServerOptions};
+use drover_kv_herd::server::{Mistake, ServerOptions};
 use drover_mem::PageWish;
 use drover_store::PartitionOptions;
 use drover_verbs::Context;
@@ -44,7 +45,7 @@ struct Run {
 }
 
 /// Slots of 128 bytes: of two values one is too long for them. Draws what is submitted, and who runs when.
-fn run(seed: u64, flaw: Option<Flaw>) -> Run {
+fn run(seed: u64, mistake: Option<Mistake>) -> Run {
     let options = ServerOptions {
         partition: PartitionOptions {
             log_bytes: 1 << 18,
@@ -52,7 +53,6 @@ fn run(seed: u64, flaw: Option<Flaw>) -> Run {
             pages: PageWish::Small,
             ..PartitionOptions::default()
         },
-        flaw,
         ..ServerOptions::default()
     };
     let wishes = ClientOptions {
@@ -60,7 +60,7 @@ fn run(seed: u64, flaw: Option<Flaw>) -> Run {
         window: 8,
         ..ClientOptions::default()
     };
-    let mut pair = Pair::with(options, wishes);
+    let mut pair = Pair::of(options, wishes, Planted(mistake));
     let mut rng = Rng::new(seed, 0, 0);
     let mut map: BTreeMap<&[u8], Vec<u8>> = BTreeMap::new();
     let mut wants = Vec::new();
@@ -132,8 +132,8 @@ fn whatever_is_on_its_way_keeps_its_order() {
 /// Each of these lets a GET of a long value find what was written after it.
 #[test]
 fn what_a_client_asks_for_is_what_keeps_it() {
-    for flaw in [Flaw::IgnoresConditions, Flaw::ForgetsRefusals] {
-        let caught = (0..20).filter(|&seed| run(seed, Some(flaw)).wrong > 0).count();
-        assert!(caught > 10, "{flaw:?} is caught by {caught} of 20 seeds");
+    for mistake in [Mistake::IgnoresConditions, Mistake::ForgetsRefusals] {
+        let caught = (0..20).filter(|&seed| run(seed, Some(mistake)).wrong > 0).count();
+        assert!(caught > 10, "{mistake:?} is caught by {caught} of 20 seeds");
     }
 }

@@ -2,9 +2,9 @@
 
 use drover_base::{Actor, Cpu, Ns};
 use drover_kv::KvClient;
-use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
-use drover_kv_herd::control::{Format, FrontEnd};
-use drover_kv_herd::server::{Acceptor, ServeMode, Server, ServerOptions, Worker};
+use drover_kv_herd::client::{self, ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
+use drover_kv_herd::control::FrontEnd;
+use drover_kv_herd::server::{self, Pieces, ServeMode, Server, ServerOptions, Standard, WithPaperFormat};
 use drover_mem::PageWish;
 use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
@@ -46,6 +46,9 @@ fn open(options: &BedOptions) -> FaultyDevice<Loopback> {
 
 /// What distinguishes one bed from another.
 pub trait Variant: 'static {
+    type Server: server::Variant + Default;
+    type Format: RequestFormat + Default;
+
     fn client() -> ClientOptions {
         ClientOptions::default()
     }
@@ -58,6 +61,9 @@ pub trait Variant: 'static {
 /// The paper's pipeline instead of batches.
 pub struct Pipeline;
 impl Variant for Pipeline {
+    type Server = Standard;
+    type Format = Keyed;
+
     fn server(options: &mut ServerOptions) {
         options.mode = ServeMode::Pipeline { drain: true };
     }
@@ -66,6 +72,9 @@ impl Variant for Pipeline {
 /// Requests as datagrams.
 pub struct Datagrams;
 impl Variant for Datagrams {
+    type Server = Standard;
+    type Format = Keyed;
+
     fn client() -> ClientOptions {
         ClientOptions {
             front_end: FrontEnd::Datagrams,
@@ -81,6 +90,9 @@ impl Variant for Datagrams {
 /// Slots of two lines: many values are bulk.
 pub struct SmallSlots;
 impl Variant for SmallSlots {
+    type Server = Standard;
+    type Format = Keyed;
+
     fn client() -> ClientOptions {
         ClientOptions {
             slot_bytes: 128,
@@ -93,23 +105,15 @@ impl Variant for SmallSlots {
 /// Format P, the paper's.
 pub struct Paper;
 impl Variant for Paper {
-    fn client() -> ClientOptions {
-        ClientOptions {
-            format: Format::P,
-            ..ClientOptions::default()
-        }
-    }
-
-    fn server(options: &mut ServerOptions) {
-        options.paper_format = true;
-    }
+    type Server = WithPaperFormat;
+    type Format = client::Paper;
 }
 
 pub struct HerdBed<V: Variant> {
     device: <P as Provider>::Device,
     server_options: ServerOptions,
     client_options: ClientOptions,
-    server: Option<(Acceptor<P>, Vec<Worker<P>>)>,
+    server: Option<Pieces<P, V::Server>>,
     listener: LocalListener,
     ctx: Rc<<P as Provider>::Context>,
     variant: PhantomData<V>,
@@ -117,13 +121,14 @@ pub struct HerdBed<V: Variant> {
 
 impl<V: Variant> HerdBed<V> {
     fn begin(&mut self) {
-        self.server = Some(Server::in_pieces(&self.device, &self.server_options).expect("a server"));
+        let server = Server::in_pieces_as(&self.device, &self.server_options, V::Server::default());
+        self.server = Some(server.expect("a server"));
     }
 }
 
 impl<V: Variant> Bed for HerdBed<V> {
     type P = P;
-    type Client = HerdClient<P>;
+    type Client = HerdClient<P, V::Format>;
 
     fn start(options: &BedOptions) -> Self {
         let mode = match options.store_mode {
@@ -162,9 +167,14 @@ impl<V: Variant> Bed for HerdBed<V> {
         bed
     }
 
-    fn connect(&mut self) -> HerdClient<P> {
+    fn connect(&mut self) -> Self::Client {
         let dial = Dial::at(&self.listener);
-        let mut client = HerdClient::new(self.ctx.clone(), dial, self.client_options.clone());
+        let mut client = HerdClient::with_format(
+            self.ctx.clone(),
+            dial,
+            self.client_options.clone(),
+            V::Format::default(),
+        );
         for _ in 0..10_000_000u32 {
             self.ctx.cpu().refresh();
             client.poll(self.ctx.cpu(), &mut |_| {});

@@ -89,9 +89,11 @@ impl<P: Provider> Cluster<P> {
 
     pub fn client_with(&mut self, options: ClientOptions) -> Player<P> {
         let listener = self.listener.clone();
-        self.client_over(options, Dial::new(move || Ok(listener.connect())), |cluster| {
-            cluster.step()
-        })
+        self.client_over(
+            options,
+            Dial::new("this process", move || Ok(listener.connect())),
+            |cluster| cluster.step(),
+        )
     }
 
     /// A client that dials so, with `step` to let what is between go on.

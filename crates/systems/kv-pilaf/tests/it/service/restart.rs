@@ -59,7 +59,7 @@ struct Cable(Arc<Mutex<Vec<[ControlStream; 2]>>>);
 impl Cable {
     fn dial(&self, listener: &LocalListener) -> Dial {
         let (cable, listener) = (self.clone(), listener.clone());
-        Dial::new(move || {
+        Dial::new("this process", move || {
             let (ours, near) = ControlStream::pair();
             cable.halves().push([near, listener.connect()]);
             Ok(ours)

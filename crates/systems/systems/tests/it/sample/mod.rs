@@ -14,7 +14,7 @@ mod server;
 use client::Client;
 use drover_kv::{
     Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, System, TableShape,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::ClientOptions;
@@ -85,7 +85,7 @@ impl System for Sample {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
+    ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
 

@@ -2,11 +2,11 @@
 
 use super::layout::{Attach, INLINE_BYTES, REPLY_HEADER_BYTES, Reply, SLOT_BYTES, Slot, Welcome, seal};
 use drover_base::{Cpu, HashSeed, KeyHash, KeyHasher, Ns};
-use drover_kv::ShardPlan;
+use drover_kv::{ShardPlan, StartError};
 use drover_mem::PageWish;
 use drover_one_sided::{
     Clock, Depths, Hello, Membership, PeerError, Queues, REQUEST_HEADER_BYTES, Request, RequestKind,
-    ServerParams, ShardLogic, StartError, Status, WHICH,
+    ServerParams, ShardLogic, Status, WHICH,
 };
 use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, SendOp, Wc, WcStatus};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,5 +1,11 @@
-use super::*;
+//! Messages of the control channel: every one comes back, every other byte is refused.
+
+use drover_kv_herd::control::*;
+use drover_rt::control::DecodeError;
+use drover_verbs::Export;
 use proptest::prelude::*;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 fn export(fill: u8) -> Export {
     Export {

@@ -1,0 +1,39 @@
+//! [`Peer`]: who is at the other end of a control channel, for log lines.
+
+use super::socket::{PeerCred, Socket};
+use std::fmt;
+use std::net::SocketAddr;
+
+/// The other end of a control channel, as of connecting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// A process of this machine, over a Unix socket.
+    Process(PeerCred),
+    /// A socket of some machine, over TCP.
+    Host(SocketAddr),
+    /// A thread of this process.
+    ThisProcess,
+    /// The system does not tell: the connection was gone already.
+    Unknown,
+}
+
+impl Peer {
+    pub(super) fn of(socket: &Socket) -> Peer {
+        match socket {
+            Socket::Unix(_) => socket.peer_cred().map_or(Peer::Unknown, Peer::Process),
+            Socket::Tcp(stream) => stream.peer_addr().map_or(Peer::Unknown, Peer::Host),
+            Socket::Memory(_) => Peer::ThisProcess,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Process(cred) => write!(f, "pid {} (uid {})", cred.pid, cred.uid),
+            Peer::Host(addr) => addr.fmt(f),
+            Peer::ThisProcess => f.write_str("this process"),
+            Peer::Unknown => f.write_str("unknown"),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Taking completions: of replies, of sends, of transfers.
+
+use super::session::{Session, answered};
+use super::timers::TICK;
+use super::window::{SlotState, commit_writes};
+use super::{HerdClient, RequestFormat, Sink, bulk};
+use crate::layout::{Commit, ReplyImm, SlotOp, Status};
+use drover_base::Cpu;
+use drover_kv::{Completion, Outcome, Refusal, Token};
+use drover_verbs::{Opcode, Provider, Wc, WcStatus};
+use std::hint::cold_path;
+
+/// Completions taken per look at the completion queue.
+const POLL_MAX: usize = 32;
+/// One request in this many (a power of two) is a sample of the round trip.
+const SAMPLE_EVERY: u32 = 64;
+
+/// What the last look at the completion queue brought.
+pub(super) struct Received {
+    pub(super) wcs: Box<[Wc; POLL_MAX]>,
+    /// The value of one reply.
+    pub(super) value: Box<[u8; 1024]>,
+}
+
+impl Received {
+    pub(super) fn new() -> Received {
+        Received {
+            wcs: Box::new([Wc::default(); POLL_MAX]),
+            value: Box::new([0; 1024]),
+        }
+    }
+}
+
+/// Op of the request and status of the reply, for one comparison instead of two.
+#[inline(always)]
+fn usual(commit: Commit, imm: ReplyImm) -> u32 {
+    (commit.0 >> 52) as u32 & 0xf0 | imm.0 >> 28
+}
+
+const fn pair(op: SlotOp, status: Status) -> u32 {
+    (op as u32) << 4 | status as u32
+}
+
+const GET_OK: u32 = pair(SlotOp::Get, Status::Ok);
+const GET_MISS: u32 = pair(SlotOp::Get, Status::NotFound);
+const PUT_OK: u32 = pair(SlotOp::Put, Status::Ok);
+const PUT_TTL_OK: u32 = pair(SlotOp::PutTtl, Status::Ok);
+const DELETE_OK: u32 = pair(SlotOp::Delete, Status::Ok);
+const DELETE_MISS: u32 = pair(SlotOp::Delete, Status::NotFound);
+
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// Completions of the last look, from number `from` to `count`, as long as they are the usual ends of small
+    /// operations. Returns how many were.
+    #[inline(always)]
+    pub(super) fn complete_small_replies(
+        &mut self,
+        cpu: &P::Cpu,
+        from: usize,
+        count: usize,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) -> usize {
+        let wcs = self.received.wcs.get(from..count).unwrap_or_default();
+        let Some(session) = self.session.as_deref_mut() else {
+            return wcs.len();
+        };
+        let Session {
+            window,
+            routes,
+            receive,
+            ..
+        } = session;
+        let mut done = 0;
+        for wc in wcs {
+            if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+                break;
+            }
+            let Some((_, imm, slot)) = answered(window, routes, wc) else {
+                break;
+            };
+            let what = usual(slot.commit, imm);
+            // The most frequent end of all, told apart from the others first: by a branch, not by a table of jumps.
+            let (outcome, write) = if what == GET_OK {
+                match receive.payload(wc, &mut self.received.value) {
+                    Some(value) => (Outcome::Value(value), false),
+                    None => break,
+                }
+            } else {
+                cold_path();
+                match what {
+                    GET_MISS => (Outcome::NotFound, false),
+                    DELETE_MISS => (Outcome::NotFound, true),
+                    PUT_OK | PUT_TTL_OK => (Outcome::Stored, true),
+                    DELETE_OK => (Outcome::Deleted, true),
+                    _ => break,
+                }
+            };
+            if slot.commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
+                self.timers.rto_mut().sample(cpu.now().since(slot.sent));
+            }
+            slot.state = SlotState::Free;
+            self.conflicts.remove(slot.hash, write);
+            self.waiting.ended(slot.hash);
+            done += 1;
+            sink(Completion {
+                token: slot.token,
+                outcome,
+            });
+        }
+        window.freed(done);
+        receive.done(done);
+        self.tally.ended(done);
+        done
+    }
+
+    /// Any other completion.
+    #[cold]
+    pub(super) fn complete_any(&mut self, cpu: &P::Cpu, i: usize, sink: Sink<'_>) {
+        let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.received.wcs.get(i).copied())
+        else {
+            return;
+        };
+        if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+            return self.complete_send_or_failure(cpu, &wc, sink);
+        }
+        session.receive.done(1);
+        match session.answered(&wc) {
+            Some((at, imm)) => self.complete_refusal_or_bulk(cpu, &wc, at, imm, sink),
+            None => {
+                self.stats.stale_replies += 1;
+                self.timers.rto_mut().was_early();
+                self.timers.hurry(); // more may stand behind it: this look had a bound
+            }
+        }
+    }
+
+    /// A reply that is not the usual end of a small operation.
+    #[cold]
+    fn complete_refusal_or_bulk(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
+        let now = cpu.now();
+        self.timers.hurry();
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+        let refusal = match imm.status() {
+            // As soon as what it was posted behind is complete.
+            Some(Status::Retry) if slot.commit.is_conditional() => return self.again(at, now),
+            Some(Status::Retry) => return self.again(at, now + TICK),
+            Some(Status::WrongPartition) => {
+                let server = self.connection.server();
+                tracing::warn!(
+                    server,
+                    slot = at,
+                    "the server has other partitions than it told us: connecting anew"
+                );
+                self.leave_when_idle();
+                return self.again(at, now);
+            }
+            Some(Status::StaleEpoch) => {
+                session.window.slot_mut(at).forgotten = true;
+                return self.quarantine(at);
+            }
+            Some(Status::TooLarge) => Refusal::TooLarge,
+            Some(Status::Full) => Refusal::Full,
+            Some(Status::BadRequest) => Refusal::BadRequest,
+            Some(Status::Bulk) if slot.commit.op() == Some(SlotOp::Get) => return self.get_is_bulk(wc, at),
+            Some(Status::Ok | Status::NotFound) if bulk => return self.bulk_answered(cpu, wc, at, imm, sink),
+            Some(Status::Bulk | Status::Ok | Status::NotFound) | None => {
+                self.stats.garbage += 1;
+                return;
+            }
+        };
+        self.finish_slot(at, Outcome::Refused(refusal), sink);
+    }
+
+    /// The operation in a slot is complete, and the slot free.
+    pub(super) fn finish_slot(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        session.window.release(at);
+        self.timers.hurry();
+        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+            return self.finish_bulk(slot.token as usize, outcome, sink);
+        }
+        self.conflicts.remove(slot.hash, commit_writes(slot.commit));
+        if slot.state != SlotState::Ghost {
+            self.complete(slot.token, outcome, sink);
+        }
+    }
+
+    /// Hands a result to the caller.
+    pub(super) fn complete(&mut self, token: Token, outcome: Outcome<'_>, sink: Sink<'_>) {
+        self.tally.ended(1);
+        self.stats.indeterminate += u64::from(outcome == Outcome::Indeterminate);
+        sink(Completion { token, outcome });
+    }
+
+    /// A completion that is no reply: the send queue's sign of life, a bulk transfer, or a failure.
+    #[cold]
+    fn complete_send_or_failure(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
+        match (wc.status, wc.opcode) {
+            (WcStatus::Success, _) if bulk::is_bulk(wc.wr_id) => self.bulk_moved(cpu, wc, sink),
+            (WcStatus::Success, Opcode::Write | Opcode::Send) => {
+                if let Some(session) = &mut self.session {
+                    session.sends.has_left(wc.wr_id);
+                }
+            }
+            (WcStatus::Success, _) => self.stats.garbage += 1,
+            (status, _) => {
+                let server = self.connection.server();
+                tracing::debug!(
+                    ?status,
+                    server,
+                    request = wc.wr_id.0,
+                    "a request of the session failed"
+                );
+                if let Some(session) = &mut self.session {
+                    session.broken = true;
+                }
+                self.timers.hurry();
+            }
+        }
+    }
+}

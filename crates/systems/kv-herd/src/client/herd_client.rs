@@ -1,0 +1,149 @@
+//! [`HerdClient`]: its parts, and how they take turns.
+
+use super::bulk::Transfers;
+use super::complete::Received;
+use super::conflict::Conflicts;
+use super::connect::Connection;
+use super::session::Session;
+use super::tally::Tally;
+use super::timers::Timers;
+use super::waiting::Queue;
+use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
+use crate::costs::{ANSWER, LOOK};
+use drover_base::{Cpu, Ns, key_words};
+use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
+use drover_verbs::{CompletionQueue, Provider};
+use std::rc::Rc;
+
+/// A client of one HERD server, for one thread. See the [module](super).
+///
+/// Time is `cpu.now()`: run loops refresh the clock once per step.
+pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
+    /// Requests may be posted: there is a session and it is not being left.
+    pub(super) open: bool,
+    pub(super) timers: Timers,
+    pub(super) session: Option<Box<Session<P, F>>>,
+    pub(super) conflicts: Conflicts,
+    pub(super) tally: Tally,
+    pub(super) received: Received,
+    pub(super) stats: ClientStats,
+    pub(super) waiting: Queue,
+    pub(super) bulk: Transfers<P>,
+    pub(super) connection: Connection<P, F>,
+    pub(super) options: ClientOptions,
+    pub(super) ctx: Rc<P::Context>,
+}
+
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// Counters.
+    pub fn stats(&self) -> &ClientStats {
+        &self.stats
+    }
+
+    /// Whether requests can be sent now.
+    pub fn is_ready(&self) -> bool {
+        self.open
+    }
+
+    /// The session's epoch: another one after a reconnection means another server process.
+    pub fn epoch(&self) -> Option<u64> {
+        self.session.as_ref().map(|session| session.params.epoch)
+    }
+
+    /// Partitions of the server, once known.
+    pub fn partition_count(&self) -> Option<usize> {
+        self.session
+            .as_ref()
+            .map(|session| session.params.partition_count)
+    }
+
+    /// The context it works in.
+    pub fn context(&self) -> &Rc<P::Context> {
+        &self.ctx
+    }
+
+    /// Submits operations `ops[i]` with token `first_token + i` until one does not fit; returns how many were
+    /// taken. Errors: the first operation's own, if none was.
+    pub fn submit_batch(
+        &mut self,
+        cpu: &P::Cpu,
+        ops: &[Op<'_>],
+        first_token: Token,
+    ) -> Result<usize, SubmitError> {
+        for (i, op) in ops.iter().enumerate() {
+            match self.submit(cpu, op, first_token + i as u64) {
+                Ok(()) => {}
+                Err(_) if i > 0 => return Ok(i),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ops.len())
+    }
+
+    /// The rare paths: control channel, timers, waiting operations, bulk transfers.
+    #[cold]
+    fn tend(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
+        let now = cpu.now();
+        let tick = self.timers.begin(now);
+        self.tend_link(cpu, tick, sink);
+        if tick {
+            self.look_at_timers(now, sink);
+        }
+        self.pump(cpu);
+        self.advance_bulk(cpu, sink);
+        self.say_refused(sink);
+    }
+}
+
+impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
+    #[inline]
+    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        if let Op::Get { key } = *op
+            && let Some(key) = key_words(key)
+            && self.submit_inline_get(cpu, key, token)
+        {
+            return Ok(());
+        }
+        self.submit_to_slot(cpu, op, token)
+    }
+
+    #[inline]
+    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
+        let before = self.tally.completed();
+        if let Some(session) = self.session.as_deref_mut() {
+            session.flush(cpu);
+            let count = session.cq.poll(cpu, &mut self.received.wcs[..]);
+            cpu.charge(LOOK, 1);
+            cpu.charge(ANSWER, count as u32);
+            let mut taken = self.complete_small_replies(cpu, 0, count, sink);
+            while taken < count {
+                self.complete_any(cpu, taken, sink);
+                taken += 1;
+                taken += self.complete_small_replies(cpu, taken, count, sink);
+            }
+            if count > 0
+                && let Some(session) = self.session.as_deref_mut()
+                && !session.receive.repost(cpu)
+            {
+                session.broken = true;
+                self.timers.hurry();
+            }
+        }
+        if self.timers.is_urgent() || cpu.now() >= self.timers.next_tick() {
+            self.tend(cpu, sink);
+        } else if self.waiting.may_go() {
+            self.pump(cpu);
+            self.say_refused(sink);
+        }
+        self.tally.completed() - before
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.tally.in_flight()
+    }
+
+    fn next_timer(&self) -> Ns {
+        self.earliest_timer()
+    }
+}

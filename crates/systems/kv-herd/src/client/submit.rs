@@ -1,0 +1,287 @@
+//! Taking operations: each goes into the next slot of its partition, waits, or moves by bulk transfer.
+
+use super::request::{self, Body, LINE_BODY_BYTES, Line};
+use super::session::Session;
+use super::waiting::Waiting;
+use super::window::{Before, Slot, SlotState};
+use super::{HerdClient, RequestFormat, paper};
+use crate::costs::{SUBMIT, SUBMIT_GET};
+use crate::layout::{Commit, SlotOp, TRAILER_BYTES};
+use drover_base::{Cpu, KeyHash, Ns};
+use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
+use drover_verbs::Provider;
+
+/// What became of an attempt to put an operation into a slot.
+pub(super) enum Placed {
+    Posted,
+    /// The partition's window is full.
+    NoSlot,
+    /// It does not fit a slot.
+    TooLong,
+}
+
+#[inline(always)]
+pub(super) fn is_write(op: &Op<'_>) -> bool {
+    !matches!(op, Op::Get { .. })
+}
+
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// Puts an operation into the next slot of its partition, behind what conflicts with it.
+    #[inline(always)]
+    pub(super) fn place(
+        session: &mut Session<P, F>,
+        op: &Op<'_>,
+        before: Before,
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+    ) -> Placed {
+        let partition = hash.partition_index(session.params.partition_count);
+        let conditional = before == Before::Reads;
+        let (slot_op, key, value, ttl_s) = match *op {
+            Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
+            Op::Put { key, value, ttl_s: 0 } => (SlotOp::Put, key, value, 0),
+            Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
+            Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
+        };
+        if session.params.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
+            let body = (key.len(), value.len());
+            let placed = Self::post_line(
+                session,
+                slot_op,
+                conditional,
+                body,
+                hash,
+                token,
+                submitted,
+                now,
+                |line, commit| {
+                    request::build_line(line, commit, hash, key, value);
+                },
+            );
+            return match placed {
+                true => Placed::Posted,
+                false => Placed::NoSlot,
+            };
+        }
+        let Some((at, seq)) = session.window.next(partition) else {
+            return Placed::NoSlot;
+        };
+        if !session.fits(key, value, ttl_s) {
+            return Placed::TooLong;
+        }
+        let body = Body {
+            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.params.crc)
+                .with_condition(conditional),
+            hash,
+            key,
+            value,
+            ttl_s,
+        };
+        Self::post(session, partition, at, &body, token, submitted, now);
+        Placed::Posted
+    }
+
+    /// A GET of a key of 16 bytes in a session without anything special: what most clients do most of the time, with
+    /// the key in registers from the hash to the request. False: nothing done, [`submit`](KvClient::submit) sees
+    /// what is different.
+    #[inline(always)]
+    pub(super) fn submit_inline_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open && session.params.plain => session,
+            _ => return false,
+        };
+        cpu.charge(SUBMIT_GET, 1);
+        let hash = session.hasher.hash_words(key);
+        if !self.conflicts.try_add_read(hash) {
+            return false;
+        }
+        let now = cpu.now();
+        let build = |line: &mut _, commit| request::build_get(line, commit, hash, key);
+        if !Self::post_line(session, SlotOp::Get, false, (16, 0), hash, token, now, now, build) {
+            self.conflicts.remove(hash, false);
+            return false;
+        }
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// Takes the next slot of the key's partition for a request of one line, whose key and value have `body` bytes,
+    /// and stages what `build` makes of it; false: the window is full.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a request, spread out: it is to stay in registers"
+    )]
+    fn post_line(
+        session: &mut Session<P, F>,
+        op: SlotOp,
+        conditional: bool,
+        body: (usize, usize),
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+        build: impl FnOnce(&mut Line, Commit),
+    ) -> bool {
+        let partition = hash.partition_index(session.params.partition_count);
+        let Some(claim) = session.window.claim(partition) else {
+            return false;
+        };
+        let commit = Commit::new(op, claim.seq, body.0, body.1, false).with_condition(conditional);
+        let len = TRAILER_BYTES + body.0 + body.1;
+        Self::fill(claim.slot, commit, hash, token, submitted, now, len);
+        let at = claim.at;
+        session.stage_plain(at, len, |line| build(line, commit));
+        true
+    }
+
+    /// Any operation.
+    #[inline(never)]
+    pub(super) fn submit_to_slot(
+        &mut self,
+        cpu: &P::Cpu,
+        op: &Op<'_>,
+        token: Token,
+    ) -> Result<(), SubmitError> {
+        let key = op.key();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err(SubmitError::BadKey);
+        }
+        cpu.charge(SUBMIT, 1);
+        let now = cpu.now();
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open => session,
+            _ => return self.submit_unpostable(op, self.hash(key), token, now),
+        };
+        if session.window.is_full() {
+            return Err(SubmitError::WindowFull);
+        }
+        let hash = session.hasher.hash(key);
+        let write = is_write(op);
+        let before = match self.conflicts.may_conflict(hash, write) {
+            true => self.before(hash, write),
+            false => Before::Nothing,
+        };
+        if before == Before::Unsure {
+            return self.submit_behind_conflict(op, hash, token, now);
+        }
+        let Some(session) = self.session.as_deref_mut() else {
+            return Err(SubmitError::Closed);
+        };
+        if session.cannot_say(op) {
+            return self.submit_unpostable(op, hash, token, now);
+        }
+        match Self::place(session, op, before, hash, token, now, now) {
+            Placed::Posted => {}
+            Placed::NoSlot => return Err(SubmitError::WindowFull),
+            // A bulk transfer begins before its turn in the lane would come.
+            Placed::TooLong if before != Before::Nothing => {
+                return self.submit_behind_conflict(op, hash, token, now);
+            }
+            Placed::TooLong => return self.submit_bulk_put(op, hash, token, now),
+        }
+        self.conflicts.add(hash, write);
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        Ok(())
+    }
+
+    /// Builds a request in slot `at`, which is free and its partition's next, and stages it.
+    #[inline(always)]
+    pub(super) fn post(
+        session: &mut Session<P, F>,
+        partition: usize,
+        at: usize,
+        body: &Body<'_>,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+    ) {
+        let len = match session.params.format.is_paper() {
+            true => paper::build(session.sends.block_mut(at), body),
+            false => request::build(session.sends.block_mut(at), body),
+        };
+        let slot = session.window.take(partition, at);
+        Self::fill(slot, body.commit, body.hash, token, submitted, now, len);
+        session.stage(at, len);
+    }
+
+    #[inline(always)]
+    fn fill(
+        slot: &mut Slot,
+        commit: Commit,
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+        len: usize,
+    ) {
+        *slot = Slot {
+            token,
+            commit,
+            hash,
+            submitted,
+            sent: now,
+            len: len as u16,
+            tries: 0,
+            state: SlotState::Posted,
+            forgotten: false,
+        };
+    }
+
+    /// The hash of a key in this session. Before there is one, any: hashes are renewed when a session begins.
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        self.session
+            .as_ref()
+            .map_or(KeyHash::default(), |session| session.hasher.hash(key))
+    }
+
+    /// The operation does not fit a slot: by bulk transfer, or not at all.
+    #[cold]
+    fn submit_bulk_put(
+        &mut self,
+        op: &Op<'_>,
+        hash: KeyHash,
+        token: Token,
+        now: Ns,
+    ) -> Result<(), SubmitError> {
+        let Some(session) = &self.session else {
+            return self.submit_unpostable(op, hash, token, now);
+        };
+        let Op::Put { value, .. } = *op else {
+            // Only the key is too long for these slots: no other way in.
+            return Err(SubmitError::TooLarge);
+        };
+        if session.params.format.is_paper()
+            || value.len() > session.params.item_bytes_max
+            || self.bulk.are_refused()
+        {
+            return Err(SubmitError::TooLarge);
+        }
+        if self.bulk.count() >= self.options.waiting_max {
+            return Err(SubmitError::WindowFull);
+        }
+        self.conflicts.add(hash, true);
+        self.tally.began();
+        self.begin_bulk(Waiting::new(op, hash, token, now), None);
+        Ok(())
+    }
+
+    /// What stands before an operation. Exact, and slow.
+    #[cold]
+    fn before(&self, hash: KeyHash, write: bool) -> Before {
+        let waits = self.waiting.iter().any(|w| w.conflicts_with(hash, write));
+        match &self.session {
+            _ if waits || self.conflicts_with_bulk(hash, write) => Before::Unsure,
+            Some(session) => session.before(hash, write),
+            None => Before::Nothing,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! [`Planted`]: a server that makes one mistake, or none, and speaks the paper's format, too.
+
+use drover_kv_herd::server::{Mistake, Variant};
+
+/// The mistake.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted(pub Option<Mistake>);
+
+impl Variant for Planted {
+    fn makes(self, mistake: Mistake) -> bool {
+        self.0 == Some(mistake)
+    }
+
+    fn paper_format(self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,192 @@
+//! Why a client has no session ([`SetupError`]), and why a service did not start ([`StartError`]): the same for every
+//! system.
+
+use drover_mem::AllocError;
+use drover_rt::Loss;
+use drover_rt::control::{ControlError, DecodeError, DialError, refusal};
+use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
+use std::io;
+
+/// Refusals that every system's servers send, as the code of [`ControlError::Refused`].
+pub mod refused {
+    use drover_rt::control::refusal::APPLICATION;
+
+    /// The server has no shard of this number, or it is not the one that was dialed.
+    pub const WRONG_SHARD: u16 = APPLICATION;
+    /// The client speaks another version of the system's protocol.
+    pub const WRONG_VERSION: u16 = APPLICATION + 1;
+    /// The server has no memory or queue pairs for another client.
+    pub const NO_RESOURCES: u16 = APPLICATION + 2;
+}
+
+/// Why a client has no session. The client keeps trying, unless the error [is final](SetupError::is_final).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// No server answers at the address.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The control channel ended, or the server refused over it.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// A message of the server cannot be decoded.
+    #[error("malformed message from server: {0}")]
+    Message(#[from] DecodeError),
+    /// A message of the server has a kind that this version does not know.
+    #[error("the server sent a message of unknown kind {kind}")]
+    UnknownMessage {
+        /// The kind.
+        kind: u16,
+    },
+    /// The server refused, in a message of the system's own protocol.
+    #[error("refused by the server: {text}")]
+    Refused {
+        /// Code of the system's protocol.
+        code: u16,
+        /// The server's reason.
+        text: String,
+        /// Another attempt would be refused, too.
+        is_final: bool,
+    },
+    /// The server's numbers contradict each other, or do not suit this fabric.
+    #[error("unusable parameters from server: {what}")]
+    Unusable {
+        /// Part of the answer that is unusable.
+        what: &'static str,
+    },
+    /// The server did not answer in time.
+    #[error("the server did not answer in time")]
+    Timeout,
+    /// The server closed the session, or its queue pair failed.
+    #[error("the session ended")]
+    Ended,
+    /// Memory cannot be allocated.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// A queue cannot be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// Memory cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The server's memory or queue pair cannot be used.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The queue pairs do not match.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The fabric cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A system call failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// Name of the call.
+        what: &'static str,
+        /// Error of the system call.
+        source: io::Error,
+    },
+    /// RECVs cannot be posted.
+    #[error(transparent)]
+    Post(#[from] PostError),
+}
+
+impl SetupError {
+    /// Whether another attempt would fail, too: the server understood the client and does not offer what it wants.
+    pub fn is_final(&self) -> bool {
+        match self {
+            SetupError::Refused { is_final, .. } => *is_final,
+            SetupError::Control(ControlError::Refused { code, .. }) => {
+                matches!(*code, refusal::BAD_FRAME | refused::WRONG_VERSION)
+            }
+            SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
+            SetupError::Unusable { .. }
+            | SetupError::Message(_)
+            | SetupError::UnknownMessage { .. }
+            | SetupError::Create(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<Loss> for SetupError {
+    fn from(loss: Loss) -> SetupError {
+        match loss {
+            Loss::Timeout => SetupError::Timeout,
+            Loss::Broken => SetupError::Ended,
+            Loss::Unexpected => SetupError::Unusable { what: "message" },
+        }
+    }
+}
+
+/// Why a service did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option has an impossible value.
+    #[error("{what}: {why}")]
+    Options {
+        /// Name of the option.
+        what: &'static str,
+        /// What is wrong with its value.
+        why: &'static str,
+    },
+    /// The fabric lacks something that the system needs.
+    #[error("{system} needs {what}, which {fabric} does not have")]
+    Fabric {
+        /// Name of the system.
+        system: &'static str,
+        /// What is missing.
+        what: &'static str,
+        /// Name of the provider.
+        fabric: &'static str,
+    },
+    /// The fabric cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is no memory for a shard.
+    #[error("memory for a shard: {0}")]
+    Alloc(#[from] AllocError),
+    /// A queue cannot be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// Memory cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// RECVs for requests that arrive as datagrams cannot be posted.
+    #[error("receiving request datagrams: {reason}")]
+    Datagrams {
+        /// What failed.
+        reason: String,
+    },
+    /// The actor that shares a worker's core cannot be created.
+    #[error("{reason}")]
+    CoActor {
+        /// What failed.
+        reason: String,
+    },
+    /// A thread cannot be started, or ended before it was ready.
+    #[error("starting thread {name}: {reason}")]
+    Thread {
+        /// Name of the thread.
+        name: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A shard cannot be opened.
+    #[error("shard {index}: {error}")]
+    Shard {
+        /// Number of the shard.
+        index: usize,
+        /// Why not.
+        error: Box<StartError>,
+    },
+    /// A listener cannot be used, or a system call of the start failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was attempted.
+        what: &'static str,
+        /// Error of the system call.
+        source: io::Error,
+    },
+}
