@@ -2,29 +2,43 @@
 //! Time is virtual: the numbers are the same on every computer, and again in the next run.
 
 use drover_base::Ns;
-use drover_simcluster::{Farm, Herd, Outcome, Pilaf, Service, Setup, run};
+use drover_kv::{ShardedJob, ShardedSystem, SystemTable};
+use drover_simcluster::{Herd, Outcome, Service, Setup, Shards, run};
+use drover_systems::System;
+
+const KEYS: u64 = 1 << 14;
 
 fn main() {
-    let keys = 1 << 14;
-    let mut herd = Herd::new();
-    herd.server.partition_count = 2;
-    let pilaf = Pilaf { shards: 2, ..Pilaf::for_keys(keys / 2) };
-    let farm = Farm { shards: 2, ..Farm::for_keys(keys / 2) };
-
     println!(
         "{:<8} {:>6} {:>9} {:>9}  busiest part of the server's machine",
         "system", "Mops", "mean us", "p95 us"
     );
-    show("herd", &simulate(&herd, keys));
-    show("pilaf", &simulate(&pilaf, keys));
-    show("farm", &simulate(&farm, keys));
+    for system in System::ALL {
+        let outcome = system.sharded(OfShards).unwrap_or_else(|_| {
+            let mut herd = Herd::new();
+            herd.server.partition_count = 2;
+            simulate(&herd)
+        });
+        show(system.facts().name, &outcome);
+    }
+}
+
+/// Two shards of whichever system it is.
+struct OfShards;
+
+impl ShardedJob for OfShards {
+    type Answer = Outcome;
+
+    fn run<S: ShardedSystem>(self) -> Outcome {
+        simulate(&Shards::<S>::for_keys(2, KEYS))
+    }
 }
 
 /// Twelve clients on six machines keep four operations under way each, 5 % of them PUTs.
-fn simulate(system: &(impl Service + 'static), keys: u64) -> Outcome {
+fn simulate(system: &(impl Service + 'static)) -> Outcome {
     let mut setup = Setup::new();
     (setup.clients, setup.machines, setup.depth) = (12, 6, 4);
-    setup.load.keys = keys;
+    setup.load.keys = KEYS;
     setup.load.put_percent = 5;
     (setup.warm_up, setup.measured) = (Ns::from_us(100), Ns::from_us(200));
     let outcome = run(&setup, system);

@@ -5,6 +5,7 @@ use crate::command::{self, root};
 use crate::counts::Counts;
 use crate::seed;
 use crate::steps::{StepResult, Steps};
+use crate::systems;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,8 +23,6 @@ pub struct Args {
     pub file: PathBuf,
 }
 
-/// The systems that can be simulated.
-pub const SYSTEMS: &[&str] = &["herd", "pilaf", "farm"];
 /// Seeds of a scenario per turn: a few seconds.
 const SEEDS: u64 = 250;
 
@@ -81,11 +80,11 @@ fn play(args: &Args) -> StepResult {
 }
 
 /// All pairs of a system and a scenario of it.
-fn scenarios() -> Result<Vec<(&'static str, String)>, String> {
+fn scenarios() -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
-    for system in SYSTEMS {
-        for scenario in list(system)? {
-            all.push((*system, scenario));
+    for system in systems::names()? {
+        for scenario in list(&system)? {
+            all.push((system.clone(), scenario));
         }
     }
     Ok(all)
@@ -108,7 +107,7 @@ fn drover() -> Command {
 
 /// A range of seeds of a scenario.
 struct Slice {
-    system: &'static str,
+    system: String,
     scenario: String,
     first: u64,
 }

@@ -24,6 +24,7 @@ mod setup;
 mod sim;
 mod steps;
 mod syscalls;
+mod systems;
 mod tests;
 mod tidy;
 

@@ -4,6 +4,7 @@ use crate::campaign;
 use crate::command::{self, root};
 use crate::counts::Counts;
 use crate::steps::{Steps, Work};
+use crate::systems;
 use std::process::Command;
 
 /// Options of a campaign.
@@ -71,9 +72,13 @@ pub fn run(steps: &mut Steps, args: &Args) {
 
 /// CI's seeds, a single-core work each.
 pub fn smoke<'a>() -> Vec<Work<'a>> {
+    let systems = match systems::names() {
+        Ok(systems) => systems,
+        Err(why) => return vec![("sim systems".to_owned(), Box::new(move || Err(why)))],
+    };
     let mut works: Vec<Work<'a>> = Vec::new();
-    for &system in campaign::SYSTEMS {
-        let fresh = match system {
+    for system in systems {
+        let fresh = match system.as_str() {
             "herd" => FRESH_IN_CI,
             _ => FRESH_OF_SHARDS_IN_CI,
         };
@@ -82,14 +87,15 @@ pub fn smoke<'a>() -> Vec<Work<'a>> {
             ("fresh", fresh),
             ("planted", &["--planted"][..]),
         ] {
+            let (name, system) = (format!("sim {system} {name}"), system.clone());
             let work = move || {
                 let mut sim = Command::new(command::drover_path());
-                sim.args(["sim", "--system", system])
+                sim.args(["sim", "--system", &system])
                     .args(arguments)
                     .current_dir(root());
                 command::run(&mut sim).map(|_| Counts::ONE)
             };
-            works.push((format!("sim {system} {name}"), Box::new(work)));
+            works.push((name, Box::new(work)));
         }
     }
     works

@@ -3,6 +3,7 @@
 use crate::command::{self, cargo, has, root, run_tests, target_dir};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
+use crate::systems;
 
 /// Options of the kill campaign.
 #[derive(clap::Args)]
@@ -89,16 +90,29 @@ fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
 /// Runs tests whose names include their number of seeds, fresh ones in every run: too long for CI, which runs a few
 /// fixed ones of each. `DROVER_SEED` in the environment, which a failure prints, repeats one.
 pub fn races(steps: &mut Steps) {
-    for (package, tests) in [
-        ("drover-kv-pilaf", "conformance::race::"),
-        ("drover-kv-pilaf", "conformance::growth::"),
-        ("drover-kv-farm", "conformance::race::"),
-    ] {
+    for (package, tests) in races_of_systems() {
         steps.run(&format!("races {package} {tests}"), || {
-            let mut command = cargo(&["test", "-p", package, "--test", "it", "--"]);
+            let mut command = cargo(&["test", "-p", &package, "--test", "it", "--"]);
             run_tests(command.args([tests, "--include-ignored", "--nocapture"]))
         });
     }
+}
+
+/// Packages of the systems that have such tests, with the modules that the tests are in.
+fn races_of_systems() -> Vec<(String, &'static str)> {
+    let mut found = Vec::new();
+    for system in systems::names().unwrap_or_default() {
+        for (file, module) in [
+            ("race.rs", "conformance::race::"),
+            ("growth.rs", "conformance::growth::"),
+        ] {
+            let path = format!("crates/systems/kv-{system}/tests/it/conformance/{file}");
+            if root().join(path).exists() {
+                found.push((format!("drover-kv-{system}"), module));
+            }
+        }
+    }
+    found
 }
 
 /// Checks histories of both kinds of clients, many times longer than in an ordinary run.

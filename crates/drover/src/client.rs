@@ -5,7 +5,7 @@ use crate::rdma::DeviceArgs;
 use clap::Args;
 use drover_base::{Cpu, Ns};
 use drover_client::{Client, Connected, Options, Service};
-use drover_kv::Channels;
+use drover_kv::{Channels, SystemTable};
 use drover_kv_herd::control::Message;
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream, service};
@@ -71,8 +71,8 @@ pub struct Stats {
 type Answer = Result<bool, Box<dyn Error>>;
 
 /// Prints the value of a key.
-pub fn get(args: &Get) -> ExitCode {
-    finish(connect(&args.whom).and_then(|mut client| {
+pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
+    finish(connect::<T>(&args.whom).and_then(|mut client| {
         let Some(value) = client.get(args.key.as_bytes())? else {
             return Ok(false);
         };
@@ -87,21 +87,21 @@ pub fn get(args: &Get) -> ExitCode {
 }
 
 /// Stores a value.
-pub fn set(args: &Set) -> ExitCode {
+pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
     finish(value_of(args).and_then(|value| {
-        connect(&args.whom)?.put(args.key.as_bytes(), &value, args.ttl)?;
+        connect::<T>(&args.whom)?.put(args.key.as_bytes(), &value, args.ttl)?;
         Ok(true)
     }))
 }
 
 /// Removes a key.
-pub fn delete(args: &Delete) -> ExitCode {
-    finish(connect(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
+pub fn delete<T: SystemTable>(args: &Delete) -> ExitCode {
+    finish(connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
 }
 
 /// Prints the server's counters. It needs only the control channel, so it works over TCP, too.
-pub fn stats(args: &Stats) -> ExitCode {
-    finish(ask_stats(&args.whom).map(|text| {
+pub fn stats<T: SystemTable>(args: &Stats) -> ExitCode {
+    finish(ask_stats::<T>(&args.whom).map(|text| {
         print!("{text}");
         true
     }))
@@ -137,15 +137,15 @@ fn options(whom: &Whom) -> Options {
     }
 }
 
-fn connect(whom: &Whom) -> Result<Client, Box<dyn Error>> {
+fn connect<T: SystemTable>(whom: &Whom) -> Result<Client, Box<dyn Error>> {
     let addr = whom.device.of(&whom.server).map_err(|failure| failure.text)?;
-    Ok(Connected::to_addr(addr, &options(whom))?.into())
+    Ok(Connected::to_one_of::<T>(addr, &options(whom))?.into())
 }
 
-fn ask_stats(whom: &Whom) -> Result<String, Box<dyn Error>> {
+fn ask_stats<T: SystemTable>(whom: &Whom) -> Result<String, Box<dyn Error>> {
     let cpu = NativeCpu::new(0);
     let timeout = Ns::from_ms(whom.timeout_ms);
-    let service = Service::at(whom.server.clone(), timeout)?;
+    let service = Service::<T>::at(whom.server.clone(), timeout)?;
     let channels = service.system().facts().channels;
     let mut stream = service.into_channel();
     match channels {

@@ -22,6 +22,9 @@ mod top;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use drover_kv::SystemTable;
+use drover_systems::System;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub use cli::fuzz_command_line;
@@ -29,24 +32,29 @@ pub use serve::fuzz_config_file;
 
 /// Main function of the program.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    main_with::<System>(std::env::args_os())
+}
+
+/// The program with the systems of table `T`, on a command line whose first word is the program's name.
+pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),
     };
     match cli.command {
-        Command::Bench(args) => bench::run(&args),
-        Command::BenchHelper { arguments } => bench::helper(arguments),
+        Command::Bench(args) => bench::run::<T>(&args),
+        Command::BenchHelper { arguments } => bench::helper::<T>(arguments),
         Command::Figure(args) => figure::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Get(args) => client::get(&args),
-        Command::Set(args) => client::set(&args),
-        Command::Delete(args) => client::delete(&args),
-        Command::Stats(args) => client::stats(&args),
+        Command::Sim(args) => sim::run::<T>(&args),
+        Command::Serve(args) => serve::run::<T>(&args),
+        Command::Get(args) => client::get::<T>(&args),
+        Command::Set(args) => client::set::<T>(&args),
+        Command::Delete(args) => client::delete::<T>(&args),
+        Command::Stats(args) => client::stats::<T>(&args),
         Command::Manual { folder } => manual::run(&folder),
-        Command::Top(args) => top::run(&args),
-        Command::Config(args) => serve::print_config(&args),
+        Command::Top(args) => top::run::<T>(&args),
+        Command::Config(args) => serve::print_config::<T>(&args),
         Command::Perf(args) => perf::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Doctor(args) => doctor::run(&args),

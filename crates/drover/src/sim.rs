@@ -2,8 +2,8 @@
 
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use drover_bench::{COMMIT, Progress};
+use drover_kv::SystemTable;
 use drover_swarm::campaign::{self, Finding, Tally};
 use drover_swarm::case::Case;
 use drover_swarm::outcome::Outcome;
@@ -26,8 +26,8 @@ Examples:
 Exit status 1: something was found. What was found is shrunk, and the command that shows it again is printed.")]
 pub struct Args {
     /// Which system
-    #[arg(long, default_value = "herd", value_name = "NAME", value_parser = systems())]
-    system: System,
+    #[arg(long, value_name = "NAME", help = system_help())]
+    system: Option<String>,
     /// Which selection of trouble [default: `default`; of `--planted`: the one that each mistake is searched in]
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
@@ -63,10 +63,12 @@ pub struct Args {
     no_shrink: bool,
 }
 
-/// Names of the table of systems.
-fn systems() -> impl TypedValueParser<Value = System> {
-    let names = System::ALL.iter().map(|system| system.facts().name);
-    PossibleValuesParser::new(names).map(|name| System::named(&name).expect("a name of the table"))
+fn system_help() -> String {
+    format!(
+        "Which system: {} [default: {}]",
+        System::names(", "),
+        System::ALL[0]
+    )
 }
 
 /// Mistakes are found within so many seeds.
@@ -75,12 +77,18 @@ const PLANTED_SEEDS: u64 = 300;
 const SHRUNK_MAX: usize = 5;
 
 /// Runs, or lists.
-pub fn run(args: &Args) -> ExitCode {
-    exit::from_result(sim(args))
+pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
+    exit::from_result(sim::<T>(args))
 }
 
-fn sim(args: &Args) -> Result<(), Failure> {
-    subject::with(args.system, Sim(args))
+fn sim<T: SystemTable>(args: &Args) -> Result<(), Failure> {
+    let refuse = |name: &str, why: String| Failure::new(USAGE, format!("--system {name}: {why}"));
+    let system = match &args.system {
+        None => T::ALL[0],
+        Some(name) => T::named(name).ok_or_else(|| refuse(name, format!("expected {}", T::names(" or "))))?,
+    };
+    subject::with(system, Sim(args))
+        .unwrap_or_else(|| Err(refuse(system.facts().name, "it cannot be simulated".to_owned())))
 }
 
 /// What was typed, to be done with a system.
@@ -126,7 +134,7 @@ fn first_seed(args: &Args) -> u64 {
 /// What was typed, for one seed; `scenario` unless another one was.
 fn case<S: Subject>(args: &Args, scenario: &str, seed: u64) -> Result<Case<S>, Failure> {
     let unknown = |what: &str, name: &str| {
-        let system = S::FACTS.name;
+        let system = S::NAME;
         Failure::new(
             USAGE,
             format!("{system} has no {what} `{name}`; see drover sim --system {system} --list"),

@@ -11,6 +11,7 @@ mod licences;
 mod programs;
 mod sizes;
 mod sources;
+mod systems;
 mod tree;
 mod unsafety;
 mod words;
@@ -67,6 +68,7 @@ const RULES: &[(&str, Rule)] = &[
     ("paths in documents", docs::paths),
     ("tests in documents", docs::tests),
     ("cited sources", sources::defined),
+    ("systems named by few files", systems::named_by_few_files),
 ];
 
 /// Violations of all rules.

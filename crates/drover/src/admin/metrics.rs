@@ -5,7 +5,7 @@ use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
 use super::sockets::SocketStats;
 use drover_base::Spread;
-use drover_kv::{CounterKind, Facts};
+use drover_kv::{Counter, CounterKind, Facts};
 use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
 use drover_store::PartitionStats;
 use drover_verbs::Provider;
@@ -316,16 +316,25 @@ fn add_service(out: &mut Exposition, service: &ServiceCounters) {
     out.family("drover_system", Kind::Gauge, "Always 1; the system is the label.")
         .count(&[("system", facts.name)], 1);
     for (index, counter) in facts.counters.iter().enumerate() {
-        let (name, kind) = match counter.kind {
-            CounterKind::Events => (format!("drover_{}_total", counter.name), Kind::Counter),
-            CounterKind::Amount => (format!("drover_current_{}", counter.name), Kind::Gauge),
+        let kind = match counter.kind {
+            CounterKind::Events => Kind::Counter,
+            CounterKind::Amount => Kind::Gauge,
         };
+        let name = metric_of(counter);
         let mut samples = out.family(&name, kind, counter.help);
         for (shard, values) in service.shards.iter().enumerate() {
             if let Some(value) = values.get(index) {
                 samples.count(&[("shard", &shard.to_string())], *value);
             }
         }
+    }
+}
+
+/// Name of the metric of a service's counter.
+pub fn metric_of(counter: &Counter) -> String {
+    match counter.kind {
+        CounterKind::Events => format!("drover_{}_total", counter.name),
+        CounterKind::Amount => format!("drover_current_{}", counter.name),
     }
 }
 

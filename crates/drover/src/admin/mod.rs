@@ -16,7 +16,7 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
-pub use metrics::{ServiceCounters, Snapshot, Whole};
+pub use metrics::{ServiceCounters, Snapshot, Whole, metric_of};
 pub use sockets::SocketStats;
 
 use crate::exit::{self, Failure};

@@ -2,8 +2,10 @@
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use drover_bench::Helper;
 use drover_bench::rivals::Entrant;
 use drover_bench::workload::{Mix, Popularity};
+use drover_kv::SystemTable;
 use drover_systems::System;
 use std::path::PathBuf;
 
@@ -31,10 +33,13 @@ Examples:
   drover bench --bound --vs memcached,redis
   drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
 pub struct Args {
-    /// System to measure: herd, pilaf, farm, or auto, which interleaves all of them and reports which won where
-    /// [default: herd; with --address: the server's]
-    #[arg(long, value_name = "NAME", value_parser = ["herd", "pilaf", "farm", AUTO])]
+    /// System to measure
+    #[arg(long, value_name = "NAME", help = system_help())]
     pub system: Option<String>,
+    /// The program to start as server, clients and helpers, instead of this one: for tests, whose executable is not only
+    /// this program
+    #[arg(long, value_name = "FILE", hide = true)]
+    again: Option<PathBuf>,
     /// Fabric for the data; with --address, the address determines it
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
@@ -188,18 +193,39 @@ impl Args {
         self.value_size.split(',').map(one).collect()
     }
 
+    /// Command line to start this program again with the hidden command `helper`.
+    pub fn helper(&self, helper: &str) -> Result<Helper, Failure> {
+        match &self.again {
+            None => Helper::current(&[helper]).map_err(|error| Failure::new(exit::OS_ERROR, error)),
+            Some(program) => Ok(Helper {
+                program: program.clone(),
+                arguments: vec![helper.to_owned()],
+            }),
+        }
+    }
+
     /// Whether all systems are measured, interleaved.
     pub fn is_auto(&self) -> bool {
         self.system.as_deref() == Some(AUTO)
     }
 
     /// The requested system, if any.
-    pub fn system(&self) -> Option<System> {
-        self.system.as_deref().and_then(System::named)
+    ///
+    /// # Errors
+    /// It is not in table `T`.
+    pub fn system<T: SystemTable>(&self) -> Result<Option<T>, Failure> {
+        let named = |name: &str| {
+            let known = T::names(", ");
+            T::named(name).ok_or_else(|| usage(format!("--system {name}: expected {known} or {AUTO}")))
+        };
+        match self.system.as_deref() {
+            None | Some(AUTO) => Ok(None),
+            Some(name) => named(name).map(Some),
+        }
     }
 
     /// Number of keys for `system`; `None`: for all systems interleaved.
-    pub fn keys(&self, system: Option<System>) -> u32 {
+    pub fn keys<T: SystemTable>(&self, system: Option<T>) -> u32 {
         self.keys.unwrap_or(match system {
             Some(system) if system.facts().table.is_none() => 1_000_000,
             // Fills a table to three quarters, the load for which READs were computed.
@@ -208,7 +234,7 @@ impl Args {
     }
 
     /// Number of times that all keys are replaced with `system`; `inserts`: the mix inserts keys.
-    pub fn turnovers(&self, system: System, inserts: bool) -> Result<u32, Failure> {
+    pub fn turnovers<T: SystemTable>(&self, system: T, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
         let given = self.churn.filter(|churn| *churn > 0);
         match (self.churn, given) {
@@ -280,6 +306,15 @@ impl Args {
 /// Value of `--system` that selects all systems.
 pub const AUTO: &str = "auto";
 
+fn system_help() -> String {
+    format!(
+        "System to measure: {}, or {AUTO}, which interleaves all of them and reports which won where [default: {}; with \
+         --address: the server's]",
+        System::names(", "),
+        System::ALL[0]
+    )
+}
+
 /// Checks that any arguments are valid or refused with a reason.
 pub fn fuzz_args(args: &Args) {
     let outcomes = [
@@ -291,6 +326,7 @@ pub fn fuzz_args(args: &Args) {
         args.value_list()
             .map(|all| assert!(all.iter().all(|[from, to]| from <= to))),
         args.check_auto(),
+        args.system::<System>().map(drop),
         args.rivals().map(drop),
     ];
     for refused in outcomes.into_iter().filter_map(Result::err) {
@@ -367,7 +403,7 @@ mod tests {
         );
         let list = parse(&["--value-size", "8-9,32", "--system", "auto"]);
         assert_eq!(list.value_list().expect("two"), [[8, 9], [32, 32]]);
-        assert!(list.is_auto() && list.system().is_none());
+        assert!(list.is_auto() && list.system::<System>().is_ok_and(|system| system.is_none()));
         assert!(
             list.value_bytes()
                 .is_err_and(|f| f.text.contains("--system auto"))

@@ -4,10 +4,9 @@
 use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
 use drover_client::{Fabric, Job};
-use drover_kv::{ConnectOptions, ServiceClient, SystemJob, ask_service, connect, dials};
+use drover_kv::{ConnectOptions, ServiceClient, System, SystemJob, SystemTable, ask_service, connect, dials};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
-use drover_systems::System;
 use drover_verbs::{Context, Device, Provider};
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -65,7 +64,7 @@ impl<P: Provider, S> UnderTest<P, S> {
     }
 }
 
-impl<P: Provider<Cpu = NativeCpu>, S: drover_kv::System> Tested for UnderTest<P, S> {
+impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
     type Target = KvTarget<P, S::Client<P>>;
 
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>> {
@@ -109,11 +108,11 @@ fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) 
 }
 
 /// Main function of a client process.
-pub fn clients(arguments: Vec<OsString>) -> ExitCode {
+pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
         [system, addr, window, spin] => Some(Clients {
-            system: System::named(system)?,
+            system: T::named(system)?,
             addr: addr.parse().ok()?,
             settings: ClientSettings::from_arguments(window, spin)?,
         }),
@@ -132,32 +131,32 @@ pub fn clients(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-struct Clients {
-    system: System,
+struct Clients<T> {
+    system: T,
     addr: ControlAddr,
     settings: ClientSettings,
 }
 
-impl Job for Clients {
+impl<T: SystemTable> Job for Clients<T> {
     type Answer = ExitCode;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
-        self.system.run(ClientsOn::<P> {
+        self.system.run(ClientsOn::<P, T> {
             device: device.clone(),
             clients: self,
         })
     }
 }
 
-struct ClientsOn<P: Provider> {
+struct ClientsOn<P: Provider, T> {
     device: P::Device,
-    clients: Clients,
+    clients: Clients<T>,
 }
 
-impl<P: Provider<Cpu = NativeCpu>> SystemJob for ClientsOn<P> {
+impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for ClientsOn<P, T> {
     type Answer = ExitCode;
 
-    fn run<S: drover_kv::System>(self) -> ExitCode {
+    fn run<S: System>(self) -> ExitCode {
         let Clients { addr, settings, .. } = self.clients;
         client_process(&UnderTest::<P, S>::new(addr, settings, self.device))
     }

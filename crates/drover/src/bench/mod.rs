@@ -15,12 +15,11 @@ use drover_bench::pin::{self, Cores};
 use drover_bench::report::Report;
 use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
-use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
+use drover_bench::{Latency, Pace, Progress, helper_main, result_file};
 use drover_client::{Fabric, Job};
-use drover_kv::{SystemJob, ask_service};
+use drover_kv::{System, SystemJob, SystemTable, ask_service};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
-use drover_systems::System;
 use drover_verbs::Provider;
 use load::{ClientSettings, UnderTest};
 use server::{ServerPlan, ServerProcess};
@@ -35,24 +34,24 @@ use std::process::ExitCode;
 pub const HELPER: &str = "bench-helper";
 
 /// Runs the benchmark.
-pub fn run(args: &Args) -> ExitCode {
-    exit::from_result(bench(args))
+pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
+    exit::from_result(bench::<T>(args))
 }
 
 /// Main function of processes that `bench` starts: its server, client processes, the other end of the bare ring,
 /// rivals.
-pub fn helper(arguments: Vec<OsString>) -> ExitCode {
+pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
-        Some((role, rest)) if role == "serve" => server::serve(rest.to_vec()),
-        Some((role, rest)) if role == "clients" => load::clients(rest.to_vec()),
+        Some((role, rest)) if role == "serve" => server::serve::<T>(rest.to_vec()),
+        Some((role, rest)) if role == "clients" => load::clients::<T>(rest.to_vec()),
         _ => helper_main(arguments),
     }
 }
 
-fn bench(args: &Args) -> Result<(), Failure> {
+fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check()?;
     if args.is_auto() {
-        return turns::bench(args);
+        return turns::bench::<T>(args);
     }
     let addr = match &args.address {
         None => None,
@@ -62,7 +61,7 @@ fn bench(args: &Args) -> Result<(), Failure> {
         }
     };
     let system = match &addr {
-        None => args.system().unwrap_or(System::Herd),
+        None => args.system()?.unwrap_or(T::ALL[0]),
         Some(addr) => system_of(args, addr)?,
     };
     let mut plan = plan(args, system, args.value_bytes()?, args.keys(Some(system)))?;
@@ -101,7 +100,11 @@ fn bench(args: &Args) -> Result<(), Failure> {
 }
 
 /// Starts a server of ours and adds its table and its processor time to the report.
-fn start(plan: &mut Plan, server: &ServerPlan, addr: &ControlAddr) -> Result<ServerProcess, Failure> {
+fn start<T: SystemTable>(
+    plan: &mut Plan,
+    server: &ServerPlan<T>,
+    addr: &ControlAddr,
+) -> Result<ServerProcess, Failure> {
     let process = ServerProcess::start(&plan.helper, server, addr)
         .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
     plan.server_pid = Some(process.pid());
@@ -117,19 +120,19 @@ fn settings(args: &Args) -> ClientSettings {
 }
 
 /// System of the server at `addr`. An error if it is not the one requested.
-fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
+fn system_of<T: SystemTable>(args: &Args, addr: &ControlAddr) -> Result<T, Failure> {
     // First refuse addresses that carry no data.
     Fabric::towards(addr)?;
     let unavailable = |error: &dyn std::fmt::Display| Failure::new(exit::UNAVAILABLE, error);
     let mut stream = ControlStream::connect(addr, ANSWER).map_err(|error| unavailable(&error))?;
     let info = ask_service(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
-    let system = System::named(&info.system).ok_or_else(|| {
+    let system = T::named(&info.system).ok_or_else(|| {
         unavailable(&format!(
             "the server's system is {}, which this program does not know",
             info.system
         ))
     })?;
-    match args.system() {
+    match args.system::<T>()? {
         Some(asked) if asked != system => Err(usage(format!(
             "--system {asked}: the server at {addr} speaks {system}"
         ))),
@@ -141,35 +144,35 @@ fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
 const ANSWER: Ns = Ns::from_s(5);
 
 /// One benchmark on the fabric of the server's address.
-struct Measure<'a> {
-    system: System,
+struct Measure<'a, T> {
+    system: T,
     addr: ControlAddr,
     settings: ClientSettings,
     plan: &'a Plan,
     progress: &'a Progress,
 }
 
-impl Job for Measure<'_> {
+impl<T: SystemTable> Job for Measure<'_, T> {
     type Answer = Result<(Report, Latency), Box<dyn Error>>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let device = device.clone();
-        self.system.run(MeasureOn::<P> {
+        self.system.run(MeasureOn::<P, T> {
             device,
             measure: self,
         })
     }
 }
 
-struct MeasureOn<'a, P: Provider> {
+struct MeasureOn<'a, P: Provider, T> {
     device: P::Device,
-    measure: Measure<'a>,
+    measure: Measure<'a, T>,
 }
 
-impl<P: Provider<Cpu = NativeCpu>> SystemJob for MeasureOn<'_, P> {
+impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for MeasureOn<'_, P, T> {
     type Answer = Result<(Report, Latency), Box<dyn Error>>;
 
-    fn run<S: drover_kv::System>(self) -> Self::Answer {
+    fn run<S: System>(self) -> Self::Answer {
         let measure = self.measure;
         let tested = UnderTest::<P, S>::new(measure.addr, measure.settings, self.device);
         session::run(&tested, measure.plan, measure.progress)
@@ -177,7 +180,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for MeasureOn<'_, P> {
 }
 
 /// Address of a server that we start. Over RDMA it shares our device: its traffic leaves the device and comes back.
-fn own_address(args: &Args, system: System) -> ControlAddr {
+fn own_address<T: SystemTable>(args: &Args, system: T) -> ControlAddr {
     let text = match (args.fabric.as_str(), system) {
         ("rdma", _) => "rdma://127.0.0.1:0".to_owned(),
         (_, system) => format!("shm:bench-{}-{system}", std::process::id()),
@@ -185,7 +188,7 @@ fn own_address(args: &Args, system: System) -> ControlAddr {
     text.parse().expect("a short name, or a loopback address")
 }
 
-fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Result<Plan, Failure> {
+fn plan<T: SystemTable>(args: &Args, system: T, value_bytes: [usize; 2], keys: u32) -> Result<Plan, Failure> {
     let mix = args.mix()?;
     let cores = pin::allowed_cores().map_err(os_error)?;
     let mix_inserts = mix.insert_share > 0.0;
@@ -215,7 +218,7 @@ fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Resu
         rivals: args.rivals()?,
         rival_modes: args.vs_modes.clone(),
         load: true,
-        helper: Helper::current(&[HELPER]).map_err(os_error)?,
+        helper: args.helper(HELPER)?,
         server_pid: None,
         table: None,
         turnovers: args.turnovers(system, mix_inserts)?,
@@ -232,7 +235,7 @@ fn wanted(args: &Args) -> Option<Wanted> {
 }
 
 /// Sizes of the server; the bound's reads cover the same memory.
-fn server_plan(args: &Args, system: System, plan: &Plan) -> Result<ServerPlan, Failure> {
+fn server_plan<T: SystemTable>(args: &Args, system: T, plan: &Plan) -> Result<ServerPlan<T>, Failure> {
     let value_bytes_max = plan.value_bytes[1];
     // Includes keys that inserts will add.
     let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_count() as f64) as u64;

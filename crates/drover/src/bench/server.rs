@@ -2,10 +2,9 @@
 
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
-use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, SystemJob};
+use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlListener};
-use drover_systems::System;
 use drover_verbs::Provider;
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,9 +15,9 @@ use std::sync::Arc;
 
 /// Sizes of the server that a bench starts.
 #[derive(Clone, Debug)]
-pub struct ServerPlan {
+pub struct ServerPlan<T> {
     /// System of the server.
-    pub system: System,
+    pub system: T,
     /// Cores of the workers, one each.
     pub cores: Vec<usize>,
     /// Total number of items.
@@ -31,7 +30,7 @@ pub struct ServerPlan {
     pub value_bytes_max: usize,
 }
 
-impl ServerPlan {
+impl<T: SystemTable> ServerPlan<T> {
     fn sizes(&self) -> Sizes {
         Sizes {
             shard_count: self.cores.len(),
@@ -77,7 +76,7 @@ impl ServerPlan {
         all
     }
 
-    fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan)> {
+    fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan<T>)> {
         let [system, addr, cores, numbers @ ..] = arguments else {
             return None;
         };
@@ -89,7 +88,7 @@ impl ServerPlan {
             return None;
         };
         let plan = ServerPlan {
-            system: System::named(system)?,
+            system: T::named(system)?,
             cores: cores.split(',').map(|c| c.parse().ok()).collect::<Option<_>>()?,
             item_count: item_count as u64,
             key_bytes,
@@ -101,7 +100,7 @@ impl ServerPlan {
 }
 
 /// A plan with space for the items, which every system can make.
-fn planned<S: drover_kv::System>(sizes: &Sizes) -> S::Plan {
+fn planned<S: System>(sizes: &Sizes) -> S::Plan {
     S::plan(sizes).expect("a plan by items has the memory it needs")
 }
 
@@ -110,7 +109,7 @@ struct Footprint(Sizes);
 impl SystemJob for Footprint {
     type Answer = [usize; 2];
 
-    fn run<S: drover_kv::System>(self) -> [usize; 2] {
+    fn run<S: System>(self) -> [usize; 2] {
         S::footprint(&planned::<S>(&self.0))
     }
 }
@@ -120,7 +119,7 @@ struct EntryCount(Sizes);
 impl SystemJob for EntryCount {
     type Answer = usize;
 
-    fn run<S: drover_kv::System>(self) -> usize {
+    fn run<S: System>(self) -> usize {
         S::entry_count(&planned::<S>(&self.0))
     }
 }
@@ -136,7 +135,11 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Starts the server at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive
     /// it.
-    pub fn start(helper: &Helper, plan: &ServerPlan, addr: &ControlAddr) -> io::Result<ServerProcess> {
+    pub fn start<T: SystemTable>(
+        helper: &Helper,
+        plan: &ServerPlan<T>,
+        addr: &ControlAddr,
+    ) -> io::Result<ServerProcess> {
         let mut command = Command::new(&helper.program);
         command
             .args(&helper.arguments)
@@ -197,9 +200,9 @@ fn ends_within(child: &Child, time: Timespec) -> bool {
 }
 
 /// Main function of the server process: serves until its standard input ends.
-pub fn serve(arguments: Vec<OsString>) -> ExitCode {
+pub fn serve<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
-    let Some((addr, plan)) = words.and_then(|w| ServerPlan::from_arguments(&w)) else {
+    let Some((addr, plan)) = words.and_then(|w| ServerPlan::<T>::from_arguments(&w)) else {
         eprintln!("this command is started by bench itself");
         return ExitCode::FAILURE;
     };
@@ -219,19 +222,19 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
 
 type Served = Result<(), Box<dyn std::error::Error>>;
 
-struct Serve {
+struct Serve<T> {
     addr: ControlAddr,
-    plan: ServerPlan,
+    plan: ServerPlan<T>,
 }
 
-impl Job for Serve {
+impl<T: SystemTable> Job for Serve<T> {
     type Answer = Served;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let listener = ControlListener::bind(&self.addr)?;
         let addr = listener.addr().to_string();
         let system = self.plan.system;
-        let service = system.run(Start::<P> {
+        let service = system.run(Start::<P, T> {
             device,
             listener,
             plan: self.plan,
@@ -242,16 +245,16 @@ impl Job for Serve {
     }
 }
 
-struct Start<'d, P: Provider> {
+struct Start<'d, P: Provider, T> {
     device: &'d P::Device,
     listener: ControlListener,
-    plan: ServerPlan,
+    plan: ServerPlan<T>,
 }
 
-impl<P: Provider<Cpu = NativeCpu>> SystemJob for Start<'_, P> {
+impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for Start<'_, P, T> {
     type Answer = Result<Box<dyn Service>, StartError>;
 
-    fn run<S: drover_kv::System>(self) -> Self::Answer {
+    fn run<S: System>(self) -> Self::Answer {
         let plan = planned::<S>(&self.plan.sizes());
         S::start::<P>(self.device, &plan, vec![self.listener], pin_to(self.plan.cores))
     }
@@ -274,11 +277,12 @@ fn pin_to(cores: Vec<usize>) -> OnCore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use drover_systems::System;
 
     #[test]
     fn a_plan_survives_the_command_line() {
         let plan = ServerPlan {
-            system: System::Herd,
+            system: System::ALL[0],
             cores: vec![1, 3],
             item_count: 1000,
             key_bytes: 16,
@@ -286,8 +290,8 @@ mod tests {
             value_bytes_max: 32,
         };
         let addr: ControlAddr = "shm:x".parse().expect("an address");
-        let (there, back) = ServerPlan::from_arguments(&plan.arguments(&addr)).expect("arguments");
+        let (there, back) = ServerPlan::<System>::from_arguments(&plan.arguments(&addr)).expect("arguments");
         assert_eq!((there, format!("{back:?}")), (addr, format!("{plan:?}")));
-        assert!(ServerPlan::from_arguments(&["shm:x".to_owned()]).is_none());
+        assert!(ServerPlan::<System>::from_arguments(&["shm:x".to_owned()]).is_none());
     }
 }

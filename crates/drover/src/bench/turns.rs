@@ -9,10 +9,9 @@ use drover_bench::report::{Report, median};
 use drover_bench::session::{Contestant, Plan, run_by_turns};
 use drover_bench::{Latency, Progress};
 use drover_client::{Fabric, Job};
-use drover_kv::SystemJob;
+use drover_kv::{System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_rt::control::ControlAddr;
-use drover_systems::System;
 use drover_verbs::Provider;
 use serde::Serialize;
 use std::error::Error;
@@ -39,12 +38,12 @@ struct Size {
 }
 
 /// Runs the benchmark.
-pub fn bench(args: &Args) -> Result<(), Failure> {
+pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check_auto()?;
     let progress = Progress::new(!args.quiet);
     let mut sizes = Vec::new();
     for value_bytes in args.value_list()? {
-        let results = one_size(args, value_bytes, &progress)?;
+        let results = one_size::<T>(args, value_bytes, &progress)?;
         for (report, latency) in &results {
             write_result(args, report, latency)?;
         }
@@ -67,14 +66,14 @@ pub fn bench(args: &Args) -> Result<(), Failure> {
 }
 
 /// Measures all systems, interleaved, each with its own server on the same cores.
-fn one_size(
+fn one_size<T: SystemTable>(
     args: &Args,
     value_bytes: [usize; 2],
     progress: &Progress,
 ) -> Result<Vec<(Report, Latency)>, Failure> {
     let mut entrants = Vec::new();
-    for &system in System::ALL {
-        let mut plan = plan(args, system, value_bytes, args.keys(None))?;
+    for &system in T::ALL {
+        let mut plan = plan(args, system, value_bytes, args.keys::<T>(None))?;
         let server = server_plan(args, system, &plan)?;
         let addr = args.device.of(&own_address(args, system))?;
         let process = start(&mut plan, &server, &addr)?;
@@ -107,23 +106,23 @@ fn one_size(
     })
 }
 
-struct Entrant {
-    system: System,
+struct Entrant<T> {
+    system: T,
     plan: Plan,
     process: ServerProcess,
 }
 
-struct ByTurns<'a> {
-    entrants: &'a [Entrant],
+struct ByTurns<'a, T> {
+    entrants: &'a [Entrant<T>],
     settings: ClientSettings,
     progress: &'a Progress,
 }
 
-impl Job for ByTurns<'_> {
+impl<T: SystemTable> Job for ByTurns<'_, T> {
     type Answer = Result<Vec<(Report, Latency)>, Box<dyn Error>>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
-        let contestant = |entrant: &Entrant| {
+        let contestant = |entrant: &Entrant<T>| {
             entrant.system.run(Contest::<P> {
                 addr: entrant.process.addr.clone(),
                 settings: self.settings,
@@ -149,7 +148,7 @@ struct Contest<P: Provider> {
 impl<P: Provider<Cpu = NativeCpu>> SystemJob for Contest<P> {
     type Answer = Box<dyn Contestant>;
 
-    fn run<S: drover_kv::System>(self) -> Box<dyn Contestant> {
+    fn run<S: System>(self) -> Box<dyn Contestant> {
         Box::new(UnderTest::<P, S>::new(self.addr, self.settings, self.device))
     }
 }

@@ -18,19 +18,22 @@ pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
+use drover_kv::SystemTable;
 use settings::Settings;
 use std::process::ExitCode;
 
 /// Serves until a signal comes.
-pub fn run(args: &Args) -> ExitCode {
+pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     if args.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    exit::from_result(Settings::resolve(args).and_then(|settings| run::serve(&settings)))
+    exit::from_result(
+        Settings::resolve::<T>(args).and_then(|(settings, system)| run::serve(&settings, system)),
+    )
 }
 
 /// Prints every setting with its origin.
-pub fn print_config(args: &Args) -> ExitCode {
-    exit::from_result(Settings::resolve(args).map(|settings| print!("{settings}")))
+pub fn print_config<T: SystemTable>(args: &Args) -> ExitCode {
+    exit::from_result(Settings::resolve::<T>(args).map(|(settings, _)| print!("{settings}")))
 }

@@ -8,10 +8,9 @@ use super::{limits, listen, plan};
 use crate::admin::Source;
 use crate::exit::{self, Failure};
 use drover_client::{Fabric, Job};
-use drover_kv::{OnCore, Service, SystemJob};
+use drover_kv::{OnCore, Service, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Endpoint};
-use drover_systems::System;
 use drover_verbs::Provider;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::PathBuf;
@@ -54,11 +53,11 @@ pub(super) trait Running: Source {
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub fn serve(settings: &Settings) -> Result<(), Failure> {
-    match settings.system.value {
-        // Socket clients and the memory file are known to its workers only.
-        System::Herd => serve_system::<Herd>(settings),
-        system => system.run(ServeNative(settings)),
+pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failure> {
+    // Socket clients and the memory file are known to HERD's workers only.
+    match system.facts().offers.memcached {
+        true => serve_system::<Herd>(settings),
+        false => system.run(ServeNative(settings)),
     }
 }
 
@@ -67,7 +66,7 @@ struct ServeNative<'a>(&'a Settings);
 impl SystemJob for ServeNative<'_> {
     type Answer = Result<(), Failure>;
 
-    fn run<S: drover_kv::System>(self) -> Result<(), Failure> {
+    fn run<S: System>(self) -> Result<(), Failure> {
         serve_system::<Native<S>>(self.0)
     }
 }

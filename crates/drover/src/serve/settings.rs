@@ -17,6 +17,7 @@ use super::extended::{self, Extended};
 use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use drover_kv::{Facts, SystemTable};
 use drover_kv_herd::control::PARTITIONS_MAX;
 use drover_systems::System;
 use file::read_file;
@@ -24,10 +25,10 @@ use std::path::PathBuf;
 use words::{allowed_cores, bytes_of, choose_cores, mask_of, some};
 
 /// All settings of `serve`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// System to serve.
-    pub system: Setting<System>,
+    pub system: Setting<&'static Facts>,
     /// `shm:NAME` or `rdma://host:port`.
     pub fabric: Setting<String>,
     /// TCP port; 0: no TCP; -1: any free port.
@@ -99,8 +100,8 @@ const PORT: i32 = 11211;
 const REQUESTS_PER_EVENT: usize = 200;
 
 impl Settings {
-    /// Reads the configuration file, if one is named, and fills in defaults.
-    pub fn resolve(args: &Args) -> Result<Settings, Failure> {
+    /// Reads the configuration file, if one is named, and fills in defaults. The system is one of table `T`, and returned, too.
+    pub fn resolve<T: SystemTable>(args: &Args) -> Result<(Settings, T), Failure> {
         if args.daemon {
             let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";
             return Err(Failure::new(exit::USAGE, text));
@@ -111,7 +112,7 @@ impl Settings {
             None => Args::default(),
         };
         let allowed = allowed_cores();
-        fill(args.clone(), file, &allowed)
+        fill_with::<T>(args.clone(), file, &allowed)
     }
 }
 
@@ -132,7 +133,12 @@ fn refuse_what_is_not_there(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// The settings, where the systems are those of the one table.
 fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure> {
+    fill_with::<System>(typed, file, allowed).map(|(settings, _)| settings)
+}
+
+fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Result<(Settings, T), Failure> {
     let (typed, file) = (fabric_of_listen(typed)?, fabric_of_listen(file)?);
     let device = typed.device.or(&file.device);
     let threads = pick(
@@ -161,14 +167,14 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         None,
         Origin::Default,
     );
-    let system = system_of(pick(
+    let (system, row) = system_of::<T>(pick(
         typed.system,
         file.system,
-        System::Herd.to_string(),
+        T::ALL[0].to_string(),
         Origin::Default,
     ))?;
     // As with memcached: a Unix socket without `-p` means no TCP port.
-    let default_port = match unix_socket.value.is_some() || !system.value.facts().offers.memcached {
+    let default_port = match unix_socket.value.is_some() || !system.value.offers.memcached {
         true => 0,
         false => PORT,
     };
@@ -279,22 +285,17 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
     };
     settings.check()?;
     offered::refuse_what_means_nothing(&settings)?;
-    Ok(settings)
+    Ok((settings, row))
 }
 
 /// Parses `--system`.
-fn system_of(name: Setting<String>) -> Result<Setting<System>, Failure> {
-    let Some(value) = System::named(&name.value) else {
-        let known = System::ALL
-            .iter()
-            .map(System::to_string)
-            .collect::<Vec<_>>()
-            .join(" or ");
-        let text = format!("--system {}: expected {known}", name.value);
+fn system_of<T: SystemTable>(name: Setting<String>) -> Result<(Setting<&'static Facts>, T), Failure> {
+    let Some(system) = T::named(&name.value) else {
+        let text = format!("--system {}: expected {}", name.value, T::names(" or "));
         return Err(Failure::new(exit::USAGE, text));
     };
-    let origin = name.origin;
-    Ok(Setting { value, origin })
+    let (value, origin) = (system.facts(), name.origin);
+    Ok((Setting { value, origin }, system))
 }
 
 /// `--listen rdma://host:port` means `--fabric rdma://host:port`.

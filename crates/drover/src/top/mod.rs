@@ -5,6 +5,7 @@ mod view;
 
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
+use drover_kv::{Facts, SystemTable};
 use drover_mem::NativeCpu;
 use rustix::event::Timespec;
 use scrape::Reading;
@@ -32,11 +33,11 @@ pub struct Args {
 }
 
 /// Shows tables until stopped. The first has averages since the server started, the others since the previous table.
-pub fn run(args: &Args) -> ExitCode {
-    exit::from_result(show(args))
+pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
+    exit::from_result(show::<T>(args))
 }
 
-fn show(args: &Args) -> Result<(), Failure> {
+fn show<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     let unavailable = |why: String| Failure::new(exit::UNAVAILABLE, format!("{}: {why}", args.addr));
     let live = !args.batch && !args.once && std::io::stdout().is_terminal();
     let count = if args.once { Some(1) } else { args.count };
@@ -49,13 +50,14 @@ fn show(args: &Args) -> Result<(), Failure> {
         }
         let reading = scrape::read(&args.addr).map_err(unavailable)?;
         let now = cpu.refresh();
+        let facts = facts_of::<T>(&reading).map_err(unavailable)?;
         let table = match &before {
             Some((old, then)) if old.uptime_s() <= reading.uptime_s() => {
                 let seconds = now.since(*then).to_duration().as_secs_f64();
-                view::table(&reading, Some(old), seconds, &args.addr)
+                view::table(&reading, Some(old), seconds, &args.addr, facts)
             }
             // The server has been restarted since.
-            _ => view::table(&reading, None, reading.uptime_s(), &args.addr),
+            _ => view::table(&reading, None, reading.uptime_s(), &args.addr, facts),
         };
         if !print(&table, live) {
             return Ok(());
@@ -64,6 +66,20 @@ fn show(args: &Args) -> Result<(), Failure> {
         shown += 1;
     }
     Ok(())
+}
+
+/// What the server's system counts. `None`: the server names no system; then it has workers, whose metrics have names of
+/// their own.
+fn facts_of<T: SystemTable>(reading: &Reading) -> Result<Option<&'static Facts>, String> {
+    match reading.values("drover_system", "system")[..] {
+        [] => Ok(None),
+        [name, ..] => match T::named(name) {
+            Some(system) => Ok(Some(system.facts())),
+            None => Err(format!(
+                "the server's system is {name}, which this program does not know"
+            )),
+        },
+    }
 }
 
 /// Prints a table; returns `false` when the output is closed.

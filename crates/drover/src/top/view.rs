@@ -1,11 +1,41 @@
 //! Formats two readings as a table.
 
 use super::scrape::Reading;
+use crate::admin::metric_of;
+use drover_kv::{Counter, CounterKind, Facts, Merge};
 use std::fmt::Write;
 
-/// Activity in the `seconds` between `old` and `new`; without `old`, since the start.
-pub fn table(new: &Reading, old: Option<&Reading>, seconds: f64, addr: &str) -> String {
+/// Activity in the `seconds` between `old` and `new`; without `old`, since the start. `facts`: of the server's system, if the
+/// server has shards that count what these say.
+pub fn table(
+    new: &Reading,
+    old: Option<&Reading>,
+    seconds: f64,
+    addr: &str,
+    facts: Option<&Facts>,
+) -> String {
     let look = Look { new, old, seconds };
+    match facts {
+        None => of_workers(&look, addr),
+        Some(facts) => of_shards(&look, addr, facts),
+    }
+}
+
+fn of_shards(look: &Look<'_>, addr: &str, facts: &Facts) -> String {
+    format!(
+        "{:<12} {}\n{:<12} {}: {}\n{:<12} {}\n\n{}",
+        "server",
+        look.server(addr),
+        "system",
+        facts.name,
+        facts.about,
+        "process",
+        look.process(),
+        look.counters(facts.counters)
+    )
+}
+
+fn of_workers(look: &Look<'_>, addr: &str) -> String {
     let mut out = String::new();
     for (name, text) in [
         ("server", look.server(addr)),
@@ -172,6 +202,46 @@ impl Look<'_> {
         )
     }
 
+    /// A line for each counter: of the service, and of each shard. What counts events is shown as a rate.
+    fn counters(&self, counters: &[Counter]) -> String {
+        let Some(first) = counters.first() else {
+            return String::new();
+        };
+        let shards = self.new.values(&metric_of(first), "shard");
+        let mut out = format!("{:<24} {:>10}", "counter", "all");
+        for shard in &shards {
+            let _ = write!(out, " {:>10}", format!("shard {shard}"));
+        }
+        out.push('\n');
+        for counter in counters {
+            let name = metric_of(counter);
+            let unit = match counter.kind {
+                CounterKind::Events => "/s",
+                CounterKind::Amount => "",
+            };
+            let of_shard = |shard: &&str| match counter.kind {
+                CounterKind::Events => self.rate(&name, &[("shard", shard)]),
+                CounterKind::Amount => self.now(&name, &[("shard", shard)]),
+            };
+            let values: Vec<f64> = shards.iter().map(of_shard).collect();
+            let all = match counter.merge {
+                Merge::Sum => values.iter().sum(),
+                Merge::Max => values.iter().copied().fold(0.0, f64::max),
+            };
+            let _ = write!(
+                out,
+                "{:<24} {:>10}",
+                format!("{}{unit}", counter.name),
+                number(all)
+            );
+            for value in values {
+                let _ = write!(out, " {:>10}", number(value));
+            }
+            out.push('\n');
+        }
+        out
+    }
+
     fn workers(&self) -> String {
         let mut out = format!(
             "{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
@@ -264,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_happened_between_two_looks() {
-        let text = table(&sample(3000, 11.0), Some(&sample(1000, 10.0)), 2.0, "h:1");
+        let text = table(&sample(3000, 11.0), Some(&sample(1000, 10.0)), 2.0, "h:1", None);
         let line = |name: &str| {
             let line = text
                 .lines()
@@ -289,9 +359,49 @@ mod tests {
 
     #[test]
     fn averages_since_the_start() {
-        let text = table(&sample(1000, 10.0), None, 3725.0, "h:1");
+        let text = table(&sample(1000, 10.0), None, 3725.0, "h:1", None);
         assert!(text.contains("averages since the start"), "{text}");
         assert!(text.contains("operations   1.1/s, hit rate 75.0 %"), "{text}");
+    }
+
+    /// Metrics of two shards, counter by counter, as the server's admin port has them.
+    fn of_shards(counters: &[Counter], value: impl Fn(usize, u64) -> u64) -> Reading {
+        let mut lines = String::from("drover_uptime_seconds 100\ndrover_version{version=\"1.2\"} 1\n");
+        for (index, counter) in counters.iter().enumerate() {
+            for shard in 0..2 {
+                let (name, value) = (metric_of(counter), value(index, shard));
+                let _ = writeln!(lines, "{name}{{shard=\"{shard}\"}} {value}");
+            }
+        }
+        reading(&lines)
+    }
+
+    /// Every counter of every system of the table has its line, with the service's number and each shard's.
+    #[test]
+    fn counters_of_every_system_are_shown() {
+        for system in drover_systems::System::ALL {
+            let facts = system.facts();
+            let old = of_shards(facts.counters, |_, _| 0);
+            let new = of_shards(facts.counters, |index, shard| 10 * (index as u64 + 1) + 2 * shard);
+            let text = table(&new, Some(&old), 2.0, "h:1", Some(facts));
+            for (index, counter) in facts.counters.iter().enumerate() {
+                let first = 10.0 * (index as f64 + 1.0);
+                let values = [first, first + 2.0];
+                let all = match counter.merge {
+                    Merge::Sum => values.iter().sum(),
+                    Merge::Max => values[1],
+                };
+                let shown = [all, values[0], values[1]];
+                let (name, shown) = match counter.kind {
+                    CounterKind::Events => (format!("{}/s", counter.name), shown.map(|n| number(n / 2.0))),
+                    CounterKind::Amount => (counter.name.to_owned(), shown.map(number)),
+                };
+                let line = text.lines().find(|line| line.split(' ').next() == Some(&name));
+                let line = line.unwrap_or_else(|| panic!("{system} does not show {name}:\n{text}"));
+                let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+                assert_eq!(words, shown, "{system} {name}");
+            }
+        }
     }
 
     #[test]

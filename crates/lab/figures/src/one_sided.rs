@@ -8,25 +8,46 @@ use crate::figure::Job;
 use crate::in_cluster::{Asked, InCluster, outcome};
 use crate::micro::Outcome;
 use drover_base::Ns;
-use drover_index::hopscotch::SlotKind;
-use drover_simcluster::{Farm, Load, Pilaf, run};
+use drover_kv::{ShardedJob, ShardedSystem, SystemTable, TableShape};
+use drover_simcluster::{Load, Setup, Shards, run};
+use drover_systems::System;
 
-/// A one-sided system.
+/// A system of shards with one of its tables: a curve of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum System {
-    /// Pilaf: a GET reads an entry, then the record.
-    Pilaf,
-    /// FaRM-KV with values of up to 32 bytes in its table: a GET reads a neighbourhood.
-    Farm,
-    /// FaRM-KV with values outside its table: a GET reads a neighbourhood, then the object.
-    FarmOutside,
+pub struct Form {
+    /// Name of the curve.
+    pub name: &'static str,
+    system: System,
+    table: TableShape,
+}
+
+impl Form {
+    /// Every system of shards with each of its tables, in the order of the table of systems.
+    pub fn all() -> Vec<Form> {
+        let forms = |&system: &System| {
+            let tables = system.sharded(Tables).unwrap_or_default();
+            let form = move |&(name, table)| Form { name, system, table };
+            tables.iter().map(form)
+        };
+        System::ALL.iter().flat_map(forms).collect()
+    }
+}
+
+struct Tables;
+
+impl ShardedJob for Tables {
+    type Answer = &'static [(&'static str, TableShape)];
+
+    fn run<S: ShardedSystem>(self) -> Self::Answer {
+        S::TABLES
+    }
 }
 
 /// A set-up without profile and seed.
 #[derive(Clone, Debug)]
 pub struct OneSided {
     /// The system.
-    pub system: System,
+    pub form: Form,
     /// Cores of the server, one shard each; GETs need none.
     pub cores: usize,
     /// Number of client processes.
@@ -49,9 +70,9 @@ const STEP_CAP: Ns = Ns::from_us(500);
 impl OneSided {
     /// HERD's set-up: 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`,
     /// one core, a table that is three quarters full.
-    pub fn published(system: System) -> OneSided {
+    pub fn published(form: Form) -> OneSided {
         OneSided {
-            system,
+            form,
             cores: 1,
             clients: 51,
             machines: 17,
@@ -85,23 +106,31 @@ impl InCluster for OneSided {
         };
         let mut setup = asked.setup(job);
         setup.world.step_cap = STEP_CAP;
-        let (cores, share) = (self.cores, self.load.keys / self.cores as u64);
-        let farm = |kind| Farm {
-            shards: cores,
-            kind,
-            ..Farm::for_keys(share)
+        let run = Run {
+            one_sided: self,
+            setup: &setup,
         };
-        let found = match self.system {
-            System::Pilaf => {
-                let pilaf = Pilaf {
-                    shards: cores,
-                    ..Pilaf::for_keys(share)
-                };
-                run(&setup, &pilaf)
-            }
-            System::Farm => run(&setup, &farm(SlotKind::Wide)),
-            System::FarmOutside => run(&setup, &farm(SlotKind::Narrow)),
+        let found = self.form.system.sharded(run);
+        let Ok(found) = found else {
+            unreachable!("a form is of a system of shards");
         };
         outcome(&setup, &found)
+    }
+}
+
+struct Run<'a> {
+    one_sided: &'a OneSided,
+    setup: &'a Setup,
+}
+
+impl ShardedJob for Run<'_> {
+    type Answer = drover_simcluster::Outcome;
+
+    fn run<S: ShardedSystem>(self) -> Self::Answer {
+        let OneSided {
+            form, cores, load, ..
+        } = self.one_sided;
+        let shards = Shards::<S>::for_keys(*cores, load.keys).with_table(form.table);
+        run(self.setup, &shards)
     }
 }

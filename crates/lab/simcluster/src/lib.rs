@@ -4,7 +4,7 @@
 //! and clients that keep a number of operations under way. It is not a checker of histories, and it knows no
 //! published figure.
 //!
-//! - [`Setup`] says who asks what; of whom, a [`Service`]: [`Herd`], [`Pilaf`], [`Farm`]. [`run`] lets it happen; [`Outcome`] is what came of it.
+//! - [`Setup`] says who asks what; of whom, a [`Service`]: [`Herd`], or the [`Shards`] of a system. [`run`] lets it happen; [`Outcome`] is what came of it.
 //! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for clusters with other clients or servers that come and go.
 //! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
 //!
@@ -25,11 +25,9 @@
 mod asker;
 pub mod costs;
 mod doorkeeper;
-mod farm;
 mod herd;
 mod load;
 mod outcome;
-mod pilaf;
 mod run;
 mod service;
 mod setup;
@@ -38,12 +36,11 @@ mod tally;
 
 pub use asker::Asker;
 pub use doorkeeper::Doorkeeper;
-pub use farm::Farm;
 pub use herd::{Herd, SimWorker, fill, open};
 pub use load::{Load, Popularity};
 pub use outcome::{LatencyUs, Outcome};
-pub use pilaf::Pilaf;
 pub use run::run;
 pub use service::{Core, Service};
 pub use setup::Setup;
+pub use shards::Shards;
 pub use tally::Tally;

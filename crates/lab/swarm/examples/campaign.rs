@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     if named.is_some() {
         arguments.remove(0);
     }
-    subject::with(named.unwrap_or(System::Herd), Campaign { arguments })
+    let system = named.unwrap_or(System::ALL[0]);
+    subject::with(system, Campaign { arguments }).expect("a system of our table can be simulated")
 }
 
 /// What was asked for.

@@ -39,8 +39,8 @@ impl<S: Subject> Case<S> {
     /// Arguments of `drover sim` that repeat this run.
     pub fn arguments(&self) -> String {
         let mut text = String::new();
-        if S::FACTS.name != DEFAULT_SYSTEM {
-            text += &format!("--system {} ", S::FACTS.name);
+        if S::NAME != DEFAULT_SYSTEM {
+            text += &format!("--system {} ", S::NAME);
         }
         text += &format!("--scenario {} --seed {}", self.scenario.name, self.seed);
         let drawn = self.scenario.kinds(self.seed);

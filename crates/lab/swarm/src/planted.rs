@@ -99,10 +99,15 @@ pub const ALL: &[Planted] = &[
     },
 ];
 
-impl Planted {
+/// The mistake called `name`.
+pub fn named(name: &str) -> Option<&'static Planted> {
+    ALL.iter().find(|planted| planted.name == name)
+}
+
+impl Wrong {
     /// Switches the mistake on.
-    pub(crate) fn plant(&self, options: &mut Options) {
-        match self.mistake {
+    pub(crate) fn plant(self, options: &mut Options) {
+        match self {
             Wrong::Server(mistake) => options.variant.mistake = Some(mistake),
             Wrong::Fabric => {
                 options.messages.splits_late = true;
@@ -110,10 +115,5 @@ impl Planted {
                 (options.messages.delay, options.loss) = (0.1, 0.1);
             }
         }
-    }
-
-    /// The mistake called `name`.
-    pub fn named(name: &str) -> Option<&'static Planted> {
-        ALL.iter().find(|planted| planted.name == name)
     }
 }

@@ -19,6 +19,7 @@ use crate::planted::{self, Wrong};
 use crate::scenario::{self, Scenario};
 use crate::subject::{Planted, Subject};
 use drover_base::Ns;
+use drover_kv::System;
 use drover_kv_herd::Herd;
 use drover_kv_herd::client::RECONNECT_MAX;
 use drover_rt::control::ATTEMPT_MAX;
@@ -35,7 +36,7 @@ impl Case {
         options.load.ops = self.ops.unwrap_or(options.load.ops);
         options.clients = self.clients.unwrap_or(options.clients);
         if let Some(planted) = self.planted {
-            planted.plant(&mut options);
+            planted.mistake.plant(&mut options);
         }
         options
     }
@@ -61,6 +62,7 @@ enum Trouble {
 }
 
 impl Subject for Herd {
+    const NAME: &'static str = <Herd as System>::FACTS.name;
     type Trouble = Kind;
     type Mistake = Wrong;
     const SCENARIOS: &'static [Scenario] = scenario::ALL;

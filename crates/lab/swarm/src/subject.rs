@@ -3,11 +3,10 @@
 use crate::case::Case;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use drover_kv::System;
-use drover_kv_farm::Farm;
+use crate::shards::Sharded;
+pub use drover_kv::Planted;
+use drover_kv::{ShardedJob, ShardedSystem, System, SystemTable};
 use drover_kv_herd::Herd;
-use drover_kv_pilaf::Pilaf;
-use drover_systems::System as SystemName;
 use std::fmt::Debug;
 
 /// The kinds of trouble of a system; a seed switches each of them on or off as a whole.
@@ -24,21 +23,10 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     }
 }
 
-/// A mistake that a campaign must find.
-#[derive(Debug)]
-pub struct Planted<M> {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// What the mistake is.
-    pub about: &'static str,
-    /// The scenario that must find it.
-    pub scenario: &'static str,
-    /// The mistake.
-    pub mistake: M,
-}
-
-/// A system that can be simulated.
-pub trait Subject: System + Copy + Debug {
+/// A system that can be simulated: HERD, which has its own runner, and every [`Sharded`] system.
+pub trait Subject: Copy + Debug + Send + Sync + 'static {
+    /// Name of the system.
+    const NAME: &'static str;
     /// Kinds of faults and of tight limits.
     type Trouble: Trouble;
     /// Deliberate mistakes of the system.
@@ -74,11 +62,22 @@ pub trait SubjectJob {
     fn run<S: Subject>(self) -> Self::Answer;
 }
 
-/// Runs `job` with a system of the table.
-pub fn with<J: SubjectJob>(system: SystemName, job: J) -> J::Answer {
-    match system {
-        SystemName::Herd => job.run::<Herd>(),
-        SystemName::Pilaf => job.run::<Pilaf>(),
-        SystemName::Farm => job.run::<Farm>(),
+/// Runs `job` with a system of a table. `None`: the system cannot be simulated, because its services are not equal shards
+/// and it has no runner here.
+pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answer> {
+    match system.sharded(AsShards(job)) {
+        Ok(answer) => Some(answer),
+        Err(AsShards(job)) if system.facts().name == Herd::FACTS.name => Some(job.run::<Herd>()),
+        Err(_) => None,
+    }
+}
+
+struct AsShards<J>(J);
+
+impl<J: SubjectJob> ShardedJob for AsShards<J> {
+    type Answer = J::Answer;
+
+    fn run<S: ShardedSystem>(self) -> J::Answer {
+        self.0.run::<Sharded<S>>()
     }
 }

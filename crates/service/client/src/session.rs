@@ -4,8 +4,8 @@ use crate::fabric::{Fabric, Job};
 use crate::{Error, Options};
 use drover_base::{Cpu, Ns};
 use drover_kv::{
-    Completion, ConnectError, KvClient, Op, ServiceInfo, SubmitError, System, SystemJob, Token, ask_service,
-    connect, dials,
+    Completion, ConnectError, KvClient, Op, ServiceInfo, SubmitError, System, SystemJob, SystemTable, Token,
+    ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
@@ -31,10 +31,21 @@ impl Connected {
     /// # Errors
     /// No service there, or no session with it.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
+        Connected::to_one_of::<Named>(addr, options)
+    }
+
+    /// As [`to_addr`](Connected::to_addr), with a service of a system of table `T`: for programs with a table of their own.
+    ///
+    /// # Errors
+    /// No service there, or no session with it.
+    pub fn to_one_of<T: SystemTable>(
+        addr: ControlAddr,
+        options: &Options,
+    ) -> Result<Connected, ConnectError> {
         let first = ControlStream::connect(&addr, options.connect_timeout)?;
         // Before the server is asked: a fabric that is missing here is the clearer error.
         let fabric = Fabric::towards(&addr).map_err(|error| ConnectError::Service(error.into()))?;
-        let service = Service::ask(addr, first, options.connect_timeout)?;
+        let service = Service::<T>::ask(addr, first, options.connect_timeout)?;
         fabric.run(Connect { service, options })
     }
 
@@ -44,27 +55,27 @@ impl Connected {
     }
 }
 
-/// A service that has reported its system.
-pub struct Service {
+/// A service that has reported its system, one of table `T`.
+pub struct Service<T = Named> {
     addr: ControlAddr,
     first: ControlStream,
     info: ServiceInfo,
-    system: Named,
+    system: T,
 }
 
-impl Service {
+impl<T: SystemTable> Service<T> {
     /// Asks the server at `addr` and waits up to `patience` for its answer.
     ///
     /// # Errors
     /// No listener there, no answer in time, or a system that is not in the table.
-    pub fn at(addr: ControlAddr, patience: Ns) -> Result<Service, ConnectError> {
+    pub fn at(addr: ControlAddr, patience: Ns) -> Result<Service<T>, ConnectError> {
         let first = ControlStream::connect(&addr, patience)?;
         Service::ask(addr, first, patience)
     }
 
-    fn ask(addr: ControlAddr, mut first: ControlStream, patience: Ns) -> Result<Service, ConnectError> {
+    fn ask(addr: ControlAddr, mut first: ControlStream, patience: Ns) -> Result<Service<T>, ConnectError> {
         let info = ask_service(&mut first, &NativeCpu::new(0), patience)?;
-        let system = Named::named(&info.system).ok_or_else(|| ConnectError::UnknownSystem {
+        let system = T::named(&info.system).ok_or_else(|| ConnectError::UnknownSystem {
             name: info.system.clone(),
         })?;
         Ok(Service {
@@ -76,7 +87,7 @@ impl Service {
     }
 
     /// System of the service.
-    pub fn system(&self) -> Named {
+    pub fn system(&self) -> T {
         self.system
     }
 
@@ -86,26 +97,26 @@ impl Service {
     }
 }
 
-struct Connect<'a> {
-    service: Service,
+struct Connect<'a, T> {
+    service: Service<T>,
     options: &'a Options,
 }
 
-impl Job for Connect<'_> {
+impl<T: SystemTable> Job for Connect<'_, T> {
     type Answer = Result<Connected, ConnectError>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let ctx = Rc::new(device.context()?);
-        self.service.system.run(ConnectIn::<P> { ctx, connect: self })
+        self.service.system.run(ConnectIn::<P, T> { ctx, connect: self })
     }
 }
 
-struct ConnectIn<'a, P: Provider> {
+struct ConnectIn<'a, P: Provider, T> {
     ctx: Rc<P::Context>,
-    connect: Connect<'a>,
+    connect: Connect<'a, T>,
 }
 
-impl<P: Provider> SystemJob for ConnectIn<'_, P> {
+impl<P: Provider, T: SystemTable> SystemJob for ConnectIn<'_, P, T> {
     type Answer = Result<Connected, ConnectError>;
 
     fn run<S: System>(self) -> Self::Answer {

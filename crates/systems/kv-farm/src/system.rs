@@ -6,8 +6,8 @@ use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan,
-    ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
@@ -20,6 +20,9 @@ pub struct Farm;
 
 /// Longest value that is kept in the table, bytes.
 const INLINE_BYTES: usize = 32;
+
+/// More than the header and the lines' versions of an object take whose value has up to a kilobyte.
+const OBJECT_OVERHEAD_MAX: usize = 80;
 
 const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
@@ -91,11 +94,33 @@ impl System for Farm {
     ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
+
+    fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
+        Ok(job.run::<Farm>())
+    }
 }
 
 impl ShardedSystem for Farm {
     type Shard<P: Provider> = Server<P>;
     type Mistake = Miss;
+
+    const PLANTED: &'static [Planted<Miss>] = &[Planted {
+        name: "trusts-misses",
+        about: "a client that finds no slot of a key says that there is none, though the key may just have moved",
+        scenario: "table",
+        mistake: Miss::Trusted,
+    }];
+
+    const TABLES_GROW: bool = false;
+
+    const TABLES: &'static [(&'static str, TableShape)] = &[
+        ("FaRM-KV", TableShape::WIDE),
+        ("FaRM-KV / values outside", TableShape::NARROW),
+    ];
+
+    fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+        (OBJECT_OVERHEAD_MAX + key_bytes + value_bytes).next_power_of_two()
+    }
 
     fn open_mistaken<P: Provider>(
         ctx: Rc<P::Context>,
@@ -126,6 +151,7 @@ pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerO
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,
+        grace: plan.grace,
         look_every: plan.look_every,
         pages: plan.pages,
         hash_seed: Some(seed),

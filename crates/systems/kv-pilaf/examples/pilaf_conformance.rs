@@ -3,8 +3,9 @@
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 
+use drover_kv_pilaf::Pilaf;
+use drover_testkit::beds::ShardsBed;
 use drover_testkit::beds::devices::{self, Devices, FaultyDevices, Rules};
-use drover_testkit::beds::{Pilaf, ShardsBed};
 use std::process::ExitCode;
 
 const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, ShardsBed<Pilaf, Devices>);

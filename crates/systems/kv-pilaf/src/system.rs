@@ -5,8 +5,8 @@ use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_kv::{
-    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, ShardedSystem,
-    Sizes, StartError, System, TableKind, TableShape,
+    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
@@ -82,11 +82,30 @@ impl System for Pilaf {
     ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
+
+    fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
+        Ok(job.run::<Pilaf>())
+    }
 }
 
 impl ShardedSystem for Pilaf {
     type Shard<P: Provider> = Server<P>;
     type Mistake = Miss;
+
+    const PLANTED: &'static [Planted<Miss>] = &[Planted {
+        name: "trusts-misses",
+        about: "a client that finds no entry of a key says that there is none, though the key may just have moved",
+        scenario: "table",
+        mistake: Miss::Trusted,
+    }];
+
+    const TABLES_GROW: bool = true;
+
+    const TABLES: &'static [(&'static str, TableShape)] = &[("Pilaf", TableShape::SINGLE)];
+
+    fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+        crate::layout::record_bytes(key_bytes, value_bytes).next_power_of_two()
+    }
 
     fn open_mistaken<P: Provider>(
         ctx: Rc<P::Context>,
@@ -113,6 +132,7 @@ pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerO
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,
+        grace: plan.grace,
         look_every: plan.look_every,
         pages: plan.pages,
         hash_seed: Some(seed),

@@ -7,6 +7,7 @@
 //! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
+//! - [`SystemTable`] is a table of systems, for whatever iterates over one.
 //!
 //! **Promises.** Completed operations on a key are linearizable. An operation that may or may not have happened is
 //! [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation completes: with a
@@ -34,5 +35,7 @@ pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use plan::{ShardPlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use shard::Shard;
-pub use sharded::ShardedSystem;
-pub use system::{Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob};
+pub use sharded::{Planted, ShardedJob, ShardedSystem};
+pub use system::{
+    Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob, SystemTable,
+};

@@ -21,6 +21,8 @@ const SHARE_MIN: usize = 1 << 18;
 pub const RECORD_HEADER_BYTES: usize = 24;
 /// Maximum load of a table that holds the planned items, per cent: the shards get unequal shares of the keys.
 const FULL_PERCENT: usize = 80;
+/// A READ takes microseconds; one that takes longer finds torn bytes, and is made again.
+const GRACE: Ns = Ns::from_ms(1);
 /// Interval between two polls of a service's control channels. A client that connects waits for up to two intervals.
 const LOOK_EVERY: Ns = Ns::from_us(500);
 
@@ -81,6 +83,8 @@ pub struct ShardPlan {
     pub pages: PageWish,
     /// Behaviour of a shard's core when it is idle.
     pub idle: Idle,
+    /// Time that the memory of a replaced record is not used again, because READs of it may be under way.
+    pub grace: Ns,
     /// Interval between two polls of a shard's control channels.
     pub look_every: Ns,
     /// Maximum number of clients per shard.
@@ -186,6 +190,7 @@ impl ShardPlan {
             evicts: true,
             pages: PageWish::HugeIfAny,
             idle: Idle::ADAPTIVE,
+            grace: GRACE,
             look_every: LOOK_EVERY,
             clients_max: 1024,
         }

@@ -1,19 +1,32 @@
 //! [`ShardedSystem`]: a system whose services consist of equal shards, for callers that run shards and clients as
 //! their own actors, such as simulations.
 
-use crate::{ConnectOptions, Shard, ShardPlan, System};
+use crate::{ConnectOptions, Shard, ShardPlan, System, TableShape};
 use drover_rt::control::Dial;
 use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose services consist of equal shards; they run without threads.
+/// A system whose services consist of equal shards; they run without threads. Test beds, simulated clusters and campaigns
+/// need no more of a system than this.
 pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// One shard of a service.
     type Shard<P: Provider>: Shard<P>;
     /// A deliberate mistake of a client. A test that searches for wrong answers plants one, to prove that it would
     /// find them.
     type Mistake: Copy + Debug + Send + Sync + 'static;
+
+    /// Mistakes that campaigns must find.
+    const PLANTED: &'static [Planted<Self::Mistake>];
+
+    /// Whether tables grow while they are served, up to [`entry_count_max`](ShardPlan::entry_count_max).
+    const TABLES_GROW: bool;
+
+    /// Tables that its services can have, each with the name of the curve in figures. The first is the usual one.
+    const TABLES: &'static [(&'static str, TableShape)];
+
+    /// Approximate bytes of memory that the record of an item takes, for callers that size a shard for a number of items.
+    fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
     /// As [`ServiceClient::open`](crate::ServiceClient::open), but the client makes `mistake`.
     fn open_mistaken<P: Provider>(
@@ -22,4 +35,26 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
         options: &ConnectOptions,
         mistake: Self::Mistake,
     ) -> Self::Client<P>;
+}
+
+/// A mistake that a campaign of simulations must find.
+#[derive(Debug)]
+pub struct Planted<M> {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What the mistake is.
+    pub about: &'static str,
+    /// The scenario that must find it.
+    pub scenario: &'static str,
+    /// The mistake.
+    pub mistake: M,
+}
+
+/// A job that is generic over systems of shards.
+pub trait ShardedJob {
+    /// Result of the job.
+    type Answer;
+
+    /// Runs the job with system `S`.
+    fn run<S: ShardedSystem>(self) -> Self::Answer;
 }

@@ -1,11 +1,12 @@
 //! [`System`]: the interface of a key-value system for commands, benchmarks, simulations and tests. The table of all
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
-use crate::{Counter, ServiceClient, StartError, TableKind};
+use crate::{Counter, ServiceClient, ShardedJob, StartError, TableKind};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_rt::control::ControlListener;
 use drover_verbs::{Caps, Provider};
+use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ pub trait System: Send + Sync + 'static {
     /// Static properties of the system.
     const FACTS: Facts;
     /// Sizes of a service's parts.
-    type Plan: Clone + std::fmt::Debug + Send + Sync + 'static;
+    type Plan: Clone + Debug + Send + Sync + 'static;
     /// A client of a service.
     type Client<P: Provider>: ServiceClient<P>;
 
@@ -148,6 +149,12 @@ pub trait System: Send + Sync + 'static {
         listeners: Vec<ControlListener>,
         on_core: OnCore,
     ) -> Result<Box<dyn Service>, StartError>;
+
+    /// Runs `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
+    /// A system of shards overrides this method by `Ok(job.run::<Self>())`; that is how a table learns of it.
+    fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
+        Err(job)
+    }
 }
 
 /// A service that runs in threads of this process. Stops when dropped.
@@ -176,4 +183,46 @@ pub trait SystemJob {
 
     /// Runs the job with system `S`.
     fn run<S: System>(self) -> Self::Answer;
+}
+
+/// A table of systems, as the macro `systems!` of crate `systems` defines it. Code that serves, measures or simulates the
+/// systems of a table takes the table as a type parameter, so a test can bring its own.
+pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
+    /// All systems, in the order of the table. The first is the default of commands.
+    const ALL: &'static [Self];
+
+    /// Static properties of the system.
+    fn facts(self) -> &'static Facts;
+
+    /// Runs `job` with the system.
+    fn run<J: SystemJob>(self, job: J) -> J::Answer;
+
+    /// Runs `job` with the system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
+    fn sharded<J: ShardedJob>(self, job: J) -> Result<J::Answer, J> {
+        self.run(IfSharded(job))
+    }
+
+    /// The system called `name`.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|system| system.facts().name == name)
+    }
+
+    /// Names of all systems, separated by `separator`.
+    fn names(separator: &str) -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|system| system.facts().name).collect();
+        names.join(separator)
+    }
+}
+
+struct IfSharded<J>(J);
+
+impl<J: ShardedJob> SystemJob for IfSharded<J> {
+    type Answer = Result<J::Answer, J>;
+
+    fn run<S: System>(self) -> Self::Answer {
+        S::sharded(self.0)
+    }
 }

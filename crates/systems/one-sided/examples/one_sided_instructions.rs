@@ -1,4 +1,4 @@
-//! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions farm|pilaf get|put|idle
+//! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions SYSTEM get|put|idle
 //! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
 //! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
 //! that find nothing to do. Without callgrind it says how long an operation takes.
@@ -6,17 +6,20 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
-use drover_kv::StartError;
-use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_kv::{
+    Capacity, Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardPlan, ShardedJob,
+    ShardedSystem, Sizes, SystemTable,
+};
 use drover_mem::{NativeCpu, PageWish};
-use drover_one_sided::{Client, ClientOptions, Reader, Server, ShardLogic};
 use drover_rt::control::{Dial, LocalListener};
+use drover_systems::System;
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
 
 const WINDOW: usize = 16;
 const KEYS: usize = 10_000;
+const ENTRIES: usize = 1 << 14;
 const VALUE: [u8; 32] = [7; 32];
 
 /// Where a run is.
@@ -62,36 +65,29 @@ fn serve<S: Actor<NativeCpu>>(server: &mut S, cpu: &NativeCpu) {
 }
 
 /// A server and a client in one thread.
-struct Pair<H: ShardLogic<Shm>, R: Reader<Shm>> {
-    server: Server<Shm, H>,
+struct Pair<S: ShardedSystem> {
+    server: S::Shard<Shm>,
     server_ctx: Rc<<Shm as Provider>::Context>,
-    client: Client<Shm, R>,
+    client: S::Client<Shm>,
     ctx: Rc<<Shm as Provider>::Context>,
     keys: Vec<[u8; 16]>,
 }
 
-/// Makes a client of the shards behind the dials.
-type OpenClient<R> =
-    fn(Rc<<Shm as Provider>::Context>, Vec<Dial>, ClientOptions<<R as Reader<Shm>>::Miss>) -> Client<Shm, R>;
-
-impl<H: ShardLogic<Shm>, R: Reader<Shm>> Pair<H, R> {
-    /// `client` is the constructor, which also says what system this is.
-    fn connect(
-        device: &ShmDevice,
-        server: Result<Server<Shm, H>, StartError>,
-        client: OpenClient<R>,
-    ) -> Pair<H, R> {
+impl<S: ShardedSystem> Pair<S> {
+    fn connect() -> Pair<S> {
+        let device = ShmDevice::default();
+        let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan::<S>(), 0, HashSeed::new(1, 2));
+        let server = server.expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
         let listener = LocalListener::new();
-        let client_options = ClientOptions {
+        let options = ConnectOptions {
             window: WINDOW,
-            ..ClientOptions::default()
+            ..ConnectOptions::default()
         };
-        let server = server.expect("a server");
-        let mut pair = Pair {
+        let mut pair = Pair::<S> {
             server_ctx: server.context(),
             server,
-            client: client(ctx.clone(), vec![Dial::at(&listener)], client_options),
+            client: S::Client::<Shm>::open(ctx.clone(), vec![Dial::at(&listener)], &options),
             ctx,
             keys: (0..KEYS as u64).map(key).collect(),
         };
@@ -145,41 +141,42 @@ fn key(index: u64) -> [u8; 16] {
     key
 }
 
-fn farm() -> Pair<impl ShardLogic<Shm>, impl Reader<Shm>> {
-    use drover_kv_farm::{client, server};
-    let options = server::ServerOptions {
-        home_count: 1 << 14,
-        block_count: 1 << 10,
-        memory_bytes: 4 << 20,
-        grace: Ns::ZERO,
-        pages: PageWish::Small,
-        hash_seed: Some(HashSeed::new(1, 2)),
-        ..server::ServerOptions::default()
+/// One shard whose records are used again at once, because time stands still.
+fn plan<S: ShardedSystem>() -> ShardPlan {
+    let sizes = Sizes {
+        shard_count: 1,
+        capacity: Capacity::Items {
+            count: KEYS as u64,
+            key_bytes: 16,
+        },
+        value_bytes_max: VALUE.len(),
+        window: WINDOW,
     };
-    let device = ShmDevice::default();
-    Pair::connect(
-        &device,
-        server::Server::new(&device, &options),
-        client::FarmClient::new,
-    )
+    ShardPlan {
+        entry_count: ENTRIES,
+        entry_count_max: ENTRIES,
+        record_bytes: 4 << 20,
+        item_bytes_max: 1 << 20,
+        evicts: false,
+        pages: PageWish::Small,
+        grace: Ns::ZERO,
+        look_every: Ns::from_us(20),
+        ..S::plan(&sizes).expect("a plan by items has the memory it needs")
+    }
 }
 
-fn pilaf() -> Pair<impl ShardLogic<Shm>, impl Reader<Shm>> {
-    use drover_kv_pilaf::{client, server};
-    let options = server::ServerOptions {
-        entry_count: 1 << 14,
-        memory_bytes: 4 << 20,
-        grace: Ns::ZERO,
-        pages: PageWish::Small,
-        hash_seed: Some(HashSeed::new(1, 2)),
-        ..server::ServerOptions::default()
-    };
-    let device = ShmDevice::default();
-    Pair::connect(
-        &device,
-        server::Server::new(&device, &options),
-        client::PilafClient::new,
-    )
+/// What was asked for.
+struct Measure {
+    operation: String,
+    count: usize,
+}
+
+impl ShardedJob for Measure {
+    type Answer = ();
+
+    fn run<S: ShardedSystem>(self) {
+        Pair::<S>::connect().measure(&self.operation, self.count);
+    }
 }
 
 fn main() {
@@ -187,9 +184,7 @@ fn main() {
     let mut arg = || args.next().unwrap_or_default();
     let (system, operation) = (arg(), arg());
     let count = arg().parse().unwrap_or(100_000);
-    match system.as_str() {
-        "farm" => farm().measure(&operation, count),
-        "pilaf" => pilaf().measure(&operation, count),
-        other => panic!("no system {other}"),
-    }
+    let system = System::named(&system).expect("the name of a system");
+    let done = system.sharded(Measure { operation, count });
+    assert!(done.is_ok(), "{system} has no shards");
 }

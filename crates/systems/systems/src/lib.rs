@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 /// Defines a table of systems: an enum with a variant per row, and the only `match` from a variant to its type, which
-/// implements [`kv::System`](drover_kv::System).
+/// implements [`kv::System`](drover_kv::System). The enum implements [`SystemTable`](drover_kv::SystemTable).
 #[macro_export]
 macro_rules! systems {
     ($(#[$meta:meta])* $visibility:vis enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $Type:ty,)+ }) => {
@@ -40,7 +40,19 @@ macro_rules! systems {
 
             /// The system called `name`.
             pub fn named(name: &str) -> Option<$Name> {
-                $Name::ALL.iter().copied().find(|system| system.facts().name == name)
+                <$Name as $crate::kv::SystemTable>::named(name)
+            }
+        }
+
+        impl $crate::kv::SystemTable for $Name {
+            const ALL: &'static [$Name] = $Name::ALL;
+
+            fn facts(self) -> &'static $crate::kv::Facts {
+                $Name::facts(self)
+            }
+
+            fn run<J: $crate::kv::SystemJob>(self, job: J) -> J::Answer {
+                $Name::run(self, job)
             }
         }
 

@@ -55,7 +55,7 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
     for (name, value, origin) in settings.rows() {
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
         let about = ABOUT.iter().find(|(setting, _)| *setting == name);
-        let reason = about.and_then(|(_, about)| refusal(*about, &system.facts().offers));
+        let reason = about.and_then(|(_, about)| refusal(*about, &system.offers));
         // Port 0 is no request for memcached.
         let is_harmless = name == "port" && value == "0";
         if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
@@ -63,7 +63,10 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
                 "idle_timeout" | "maxconns_fast" => "-o".to_string(),
                 name => format!("--{name} {value}"),
             };
-            let text = format!("{flag}: does not apply to --system {system}: {why} ({origin})");
+            let text = format!(
+                "{flag}: does not apply to --system {}: {why} ({origin})",
+                system.name
+            );
             return Err(Failure::new(exit::USAGE, text));
         }
     }
@@ -77,7 +80,8 @@ mod tests {
     /// A misspelt name in the table would refuse nothing.
     #[test]
     fn every_name_in_the_table_is_a_settings() {
-        let settings = Settings::resolve(&crate::serve::Args::default()).expect("defaults");
+        let args = crate::serve::Args::default();
+        let (settings, _) = Settings::resolve::<drover_systems::System>(&args).expect("defaults");
         let names: Vec<&str> = settings.rows().iter().map(|(name, ..)| *name).collect();
         for (name, _) in ABOUT {
             assert!(names.contains(&name), "{name}");

@@ -1,7 +1,6 @@
 //! Output of `drover config`: each setting on a line, with its origin.
 
 use super::{Row, Settings, row};
-use drover_systems::System;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ impl Settings {
     /// Every setting, in the order of `drover config`.
     pub(super) fn rows(&self) -> Vec<Row> {
         let rows: [Row; 30] = [
-            row("system", &self.system, System::to_string),
+            row("system", &self.system, |facts| facts.name.to_owned()),
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, i32::to_string),
             row("unix-socket", &self.unix_socket, path_or_none),

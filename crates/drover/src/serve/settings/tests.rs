@@ -163,7 +163,7 @@ fn ports_and_sockets_are_as_with_memcached() {
 
 #[test]
 fn what_memcached_has_and_drover_has_not_is_refused() {
-    let refused = |words: &[&str]| Settings::resolve(&typed(words)).unwrap_err().text;
+    let refused = |words: &[&str]| Settings::resolve::<System>(&typed(words)).unwrap_err().text;
     assert_eq!(
         refused(&["-U", "11211"]),
         "-U 11211: there is no UDP; clients use TCP (-p) or a Unix socket (-s)"
@@ -172,12 +172,12 @@ fn what_memcached_has_and_drover_has_not_is_refused() {
         refused(&["-B", "binary"]),
         "-B binary: there is no binary protocol; ascii includes the meta commands"
     );
-    assert!(Settings::resolve(&typed(&["-U", "0", "-B", "auto"])).is_ok());
+    assert!(Settings::resolve::<System>(&typed(&["-U", "0", "-B", "auto"])).is_ok());
 }
 
 #[test]
 fn a_daemon_is_refused_with_the_reason() {
-    let failure = Settings::resolve(&typed(&["-d"])).unwrap_err();
+    let failure = Settings::resolve::<System>(&typed(&["-d"])).unwrap_err();
     assert_eq!(failure.code, 64);
     assert!(
         failure

@@ -6,7 +6,7 @@ use crate::micro::{Bench, Emulation, System};
 /// In the order of the papers' legends.
 const SYSTEMS: [(&str, System); 3] = [
     ("Pilaf-em-OPT", System::PilafOpt),
-    ("FaRM-em", System::Farm),
+    ("FaRM-em", System::FarmInline),
     ("FaRM-em-VAR", System::FarmVar),
 ];
 

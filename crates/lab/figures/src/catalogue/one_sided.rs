@@ -1,16 +1,9 @@
-//! Points of the real Pilaf and FaRM-KV, shown next to their emulations in the figures about HERD. They are
+//! Points of the real systems of shards, shown next to their emulations in the figures about HERD. They are
 //! unpublished.
 
 use crate::figure::Point;
 use crate::in_cluster::InCluster;
-use crate::one_sided::{OneSided, System};
-
-/// Curve names and systems.
-const SYSTEMS: [(&str, System); 3] = [
-    ("Pilaf", System::Pilaf),
-    ("FaRM-KV", System::Farm),
-    ("FaRM-KV / values outside", System::FarmOutside),
-];
+use crate::one_sided::{Form, OneSided};
 
 /// Fig. 9: x the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
@@ -26,8 +19,8 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
 
 /// Fig. 11: x a rate. The load is the smallest that reaches this rate.
 pub fn by_rate() -> Vec<Point> {
-    all(&[1.0, 5.0, 9.0], |name, system, mops| {
-        OneSided::published(system).latencies_at("apt", name, mops)
+    all(&[1.0, 5.0, 9.0], |form, mops| {
+        OneSided::published(form).latencies_at("apt", form.name, mops)
     })
 }
 
@@ -45,17 +38,17 @@ pub fn by_cores() -> Vec<Point> {
 
 /// Rates at every x of the published set-up modified by `change`.
 pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut OneSided, usize)) -> Vec<Point> {
-    all(xs, |name, system, x| {
-        let mut plan = OneSided::published(system);
+    all(xs, |form, x| {
+        let mut plan = OneSided::published(form);
         change(&mut plan, x);
-        plan.point(profile, name, x as f64)
+        plan.point(profile, form.name, x as f64)
     })
 }
 
-fn all<X: Copy>(xs: &[X], point: impl Fn(&'static str, System, X) -> Point) -> Vec<Point> {
-    let curve = |(name, system)| {
-        let points: Vec<Point> = xs.iter().map(|x| point(name, system, *x)).collect();
+fn all<X: Copy>(xs: &[X], point: impl Fn(Form, X) -> Point) -> Vec<Point> {
+    let curve = |form| {
+        let points: Vec<Point> = xs.iter().map(|x| point(form, *x)).collect();
         points
     };
-    SYSTEMS.into_iter().flat_map(curve).collect()
+    Form::all().into_iter().flat_map(curve).collect()
 }

@@ -1,8 +1,9 @@
 //! Systems whose GETs pass the server by, in a cluster: everything is found, and what binds is not the server's core.
 
 use drover_base::Ns;
-use drover_index::hopscotch::SlotKind;
-use drover_simcluster::{Farm, Load, Outcome, Pilaf, Setup, run};
+use drover_kv::{ShardedJob, ShardedSystem, SystemTable, TableShape};
+use drover_simcluster::{Load, Outcome, Setup, Shards, run};
+use drover_systems::System;
 
 /// Keys of all clients; three quarters of 4096 places.
 const KEYS: u64 = 3_072;
@@ -36,14 +37,35 @@ fn told(name: &str, put_percent: u64, outcome: Outcome) -> Outcome {
     outcome
 }
 
+/// One shard of the system of this name, with its usual table or another one.
+fn play(system: &str, table: Option<TableShape>, put_percent: u64, seed: u64) -> Outcome {
+    let system = System::named(system).expect("in the table");
+    let setup = setup(put_percent, seed);
+    let outcome = system.sharded(Play(&setup, table));
+    let Ok(outcome) = outcome else {
+        panic!("{system} has no shards");
+    };
+    told(system.facts().name, put_percent, outcome)
+}
+
+struct Play<'a>(&'a Setup, Option<TableShape>);
+
+impl ShardedJob for Play<'_> {
+    type Answer = Outcome;
+
+    fn run<S: ShardedSystem>(self) -> Outcome {
+        let shards = Shards::<S>::for_keys(1, KEYS);
+        let table = self.1.unwrap_or(S::TABLES[0].1);
+        run(self.0, &shards.with_table(table))
+    }
+}
+
 fn pilaf(put_percent: u64, seed: u64) -> Outcome {
-    let outcome = run(&setup(put_percent, seed), &Pilaf::for_keys(KEYS));
-    told("Pilaf", put_percent, outcome)
+    play("pilaf", None, put_percent, seed)
 }
 
 fn farm(put_percent: u64, seed: u64) -> Outcome {
-    let outcome = run(&setup(put_percent, seed), &Farm::for_keys(KEYS));
-    told("FaRM-KV", put_percent, outcome)
+    play("farm", None, put_percent, seed)
 }
 
 #[test]
@@ -67,11 +89,7 @@ fn gets_need_nothing_of_the_servers_core_and_puts_do() {
 /// Values in the table, or behind it: one READ for a GET, or two.
 #[test]
 fn a_second_read_costs_farm_what_it_should() {
-    let narrow = Farm {
-        kind: SlotKind::Narrow,
-        ..Farm::for_keys(KEYS)
-    };
-    let (inside, outside) = (farm(0, 1), told("narrow", 0, run(&setup(0, 1), &narrow)));
+    let (inside, outside) = (farm(0, 1), play("farm", Some(TableShape::NARROW), 0, 1));
     assert!(inside.mops > 1.2 * outside.mops);
     assert!(inside.latency.mean_us < outside.latency.mean_us);
 }

@@ -1,6 +1,6 @@
 //! Services of equal shards, of any system: shards and clients as actors in a simulated cluster.
 //!
-//! A system takes part by [`ShardedSystem`] and a line at the end of this file. Kinds of trouble and **the fault
+//! A system takes part by being a [`ShardedSystem`]: [`Sharded`] makes a subject of it. Kinds of trouble and **the fault
 //! model** are in [`kind`], sizes in [`options`], scenarios in [`scenario`]. The checks are those of every system:
 //! [`check`](crate::check), and the phases after the trouble.
 
@@ -14,16 +14,17 @@ use crate::case::Case;
 use crate::check::{self, Circumstances, Violation};
 use crate::outcome::{Outcome, Summary};
 use crate::phases::{self, CalmCluster};
+use crate::scenario::Scenario;
 use crate::subject::{Planted, Subject};
 use cluster::Cluster;
 use drover_base::Ns;
 use drover_kv::ShardedSystem;
-use drover_kv_farm::{Farm, logic::Miss as FarmMiss};
-use drover_kv_pilaf::{Pilaf, logic::Miss as PilafMiss};
 use drover_sim::Ps;
 use faults::{Fault, last_end, plan};
 use kind::Kind;
 use options::Options;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Maximum time to reconnect: a handshake without an answer times out after two seconds, the next attempt begins at
 /// most 100 ms later, and takes well under another 100 ms.
@@ -32,7 +33,7 @@ const READY_MAX: Ns = Ns::from_ms(2_200);
 const SETTLE: Ns = Ns::from_ms(60);
 
 /// The options of a case.
-fn options<S: Subject<Trouble = Kind> + ShardedSystem>(case: &Case<S>) -> Options {
+fn options<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Options {
     let mut options = Options::draw::<S>(case.seed, &case.kinds);
     options.load.ops = case.ops.unwrap_or(options.load.ops);
     options.clients = case.clients.unwrap_or(options.clients);
@@ -40,11 +41,9 @@ fn options<S: Subject<Trouble = Kind> + ShardedSystem>(case: &Case<S>) -> Option
 }
 
 /// Runs a case: trouble, then checks.
-fn run<S>(case: &Case<S>, mistake: Option<<S as ShardedSystem>::Mistake>) -> Outcome
-where
-    S: Subject<Trouble = Kind> + ShardedSystem,
-{
+fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
     let options = options(case);
+    let mistake = case.planted.map(|planted| planted.mistake);
     let plan = plan(&options, case.seed);
     let mut cluster = Cluster::<S>::new(&options, case.seed, mistake);
     let (mut found, mut timeline) = (Vec::new(), Vec::new());
@@ -128,43 +127,36 @@ fn afflict<S: ShardedSystem>(cluster: &mut Cluster<S>, fault: Fault, ops: usize)
     }
 }
 
-/// Implements [`Subject`] for a system of shards, with its planted mistakes.
-macro_rules! sharded {
-    ($System:ty, $planted:expr) => {
-        impl Subject for $System {
-            type Trouble = Kind;
-            type Mistake = <$System as ShardedSystem>::Mistake;
-            const SCENARIOS: &'static [crate::scenario::Scenario<Kind>] = scenario::ALL;
-            const PLANTED: &'static [Planted<<$System as ShardedSystem>::Mistake>] = $planted;
+/// A system of shards as a subject of campaigns.
+pub struct Sharded<S>(PhantomData<fn() -> S>);
 
-            fn sizes(case: &Case<Self>) -> (usize, usize) {
-                let options = options(case);
-                (options.load.ops, options.clients)
-            }
+impl<S> Copy for Sharded<S> {}
 
-            fn run(case: &Case<Self>) -> Outcome {
-                run(case, case.planted.map(|planted| planted.mistake))
-            }
-        }
-    };
+impl<S> Clone for Sharded<S> {
+    fn clone(&self) -> Sharded<S> {
+        *self
+    }
 }
 
-sharded!(
-    Pilaf,
-    &[Planted {
-        name: "trusts-misses",
-        about: "a client that finds no entry of a key says that there is none, though the key may just have moved",
-        scenario: "table",
-        mistake: PilafMiss::Trusted,
-    }]
-);
+impl<S: ShardedSystem> fmt::Debug for Sharded<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shards of {}", S::FACTS.name)
+    }
+}
 
-sharded!(
-    Farm,
-    &[Planted {
-        name: "trusts-misses",
-        about: "a client that finds no slot of a key says that there is none, though the key may just have moved",
-        scenario: "table",
-        mistake: FarmMiss::Trusted,
-    }]
-);
+impl<S: ShardedSystem> Subject for Sharded<S> {
+    const NAME: &'static str = S::FACTS.name;
+    type Trouble = Kind;
+    type Mistake = S::Mistake;
+    const SCENARIOS: &'static [Scenario<Kind>] = scenario::ALL;
+    const PLANTED: &'static [Planted<S::Mistake>] = S::PLANTED;
+
+    fn sizes(case: &Case<Self>) -> (usize, usize) {
+        let options = options(case);
+        (options.load.ops, options.clients)
+    }
+
+    fn run(case: &Case<Self>) -> Outcome {
+        run(case)
+    }
+}

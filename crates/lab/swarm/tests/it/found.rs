@@ -2,7 +2,7 @@
 
 use drover_swarm::campaign;
 use drover_swarm::kind::Kind;
-use drover_swarm::planted::Planted;
+use drover_swarm::planted;
 use drover_swarm::run::{Case, run};
 use drover_swarm::scenario::Scenario;
 
@@ -67,7 +67,7 @@ fn seeds_that_nobody_had_run() {
 /// The first of these seeds in which `mistake` shows, and that nothing shows without it.
 fn shows(mistake: &str, scenario: &str, seeds: std::ops::Range<u64>) {
     let scenario = Scenario::named(scenario).expect("in the table");
-    let planted = Planted::named(mistake);
+    let planted = planted::named(mistake);
     assert!(planted.is_some(), "{mistake} is in the table");
     let with = |seed| Case {
         planted,

@@ -2,7 +2,7 @@
 //! That fresh seeds find each within 300 is `cargo xtask sim --planted`.
 
 use drover_swarm::campaign::{self, Finding};
-use drover_swarm::planted::Planted;
+use drover_swarm::planted;
 use drover_swarm::run::Case;
 use drover_swarm::scenario::Scenario;
 use drover_testkit::alone::alone;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 /// What seeds find of a mistake, in their order: with one thread, always the same.
 fn search(mistake: &str, scenario: &str, seeds: Range<u64>, stop_early: bool) -> Vec<Finding> {
-    let planted = Planted::named(mistake).expect("in the table");
+    let planted = planted::named(mistake).expect("in the table");
     let scenario = Scenario::named(scenario).expect("in the table");
     let cases: Vec<Case> = seeds
         .map(|seed| Case {

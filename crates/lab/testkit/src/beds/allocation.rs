@@ -1,10 +1,9 @@
 //! [`allocates_nothing`]: a GET and a PUT of a system of shards, at both ends and down to the fabric's rings, allocate nothing.
 
-use super::shards::{ShardClient, ShardServer, ShardSystem};
+use super::shards::ShardOptions;
 use drover_base::{Actor, Cpu};
-use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardedSystem};
 use drover_mem::CountingAlloc;
-use drover_one_sided::ClientOptions;
 use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -17,22 +16,22 @@ const WARM_UP: u64 = 20_000;
 const COUNTED: u64 = 4_096;
 
 /// A server and a client in one thread.
-struct Pair<S: ShardSystem> {
-    server: ShardServer<S, Shm>,
-    client: ShardClient<S, Shm>,
+struct Pair<S: ShardedSystem> {
+    server: S::Shard<Shm>,
+    client: S::Client<Shm>,
     ctx: Rc<<Shm as drover_verbs::Provider>::Context>,
     failed: u64,
 }
 
-impl<S: ShardSystem> Pair<S> {
-    fn new(options: &S::ServerOptions) -> Pair<S> {
+impl<S: ShardedSystem> Pair<S> {
+    fn new(options: &ShardOptions<S, Shm>) -> Pair<S> {
         let device = ShmDevice::default();
         let listener = LocalListener::new();
         let ctx = Rc::new(device.context().expect("a context"));
         let dials = vec![Dial::at(&listener)];
-        let mut pair = Pair {
-            server: ShardServer::<S, Shm>::new(&device, options).expect("a server"),
-            client: ShardClient::<S, Shm>::new(ctx.clone(), dials, ClientOptions::default()),
+        let mut pair = Pair::<S> {
+            server: <S::Shard<Shm> as Shard<Shm>>::with_options(&device, options).expect("a shard"),
+            client: S::Client::<Shm>::open(ctx.clone(), dials, &ConnectOptions::default()),
             ctx,
             failed: 0,
         };
@@ -83,7 +82,7 @@ impl<S: ShardSystem> Pair<S> {
 ///
 /// # Panics
 /// If something is allocated, or an operation fails.
-pub fn allocates_nothing<S: ShardSystem>(alloc: &CountingAlloc, options: &S::ServerOptions) {
+pub fn allocates_nothing<S: ShardedSystem>(alloc: &CountingAlloc, options: &ShardOptions<S, Shm>) {
     let mut pair = Pair::<S>::new(options);
     for put in [true, false] {
         pair.ask(put, WARM_UP);

@@ -1,11 +1,9 @@
 //! [`connect_in_order`]: a client that lists the shards of a service in some order.
 
-use super::shards::{ShardClient, ShardServer, ShardSystem};
+use super::shards::{ShardOptions, shard_options};
 use crate::kv_conformance::BedOptions;
 use drover_base::{Actor, Cpu, Ns};
-use drover_kv::KvClient;
-use drover_kv::SetupError;
-use drover_one_sided::ClientOptions;
+use drover_kv::{ConnectOptions, KvClient, ServiceClient, SetupError, Shard, ShardedSystem};
 use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
@@ -15,9 +13,9 @@ use std::rc::Rc;
 ///
 /// # Panics
 /// If there is no answer.
-pub fn connect_in_order<S: ShardSystem>(
+pub fn connect_in_order<S: ShardedSystem>(
     order: [usize; 2],
-    small: impl Fn(S::ServerOptions) -> S::ServerOptions,
+    small: impl Fn(ShardOptions<S, Loopback>) -> ShardOptions<S, Loopback>,
 ) -> Result<(), SetupError> {
     let options = BedOptions {
         memory_bytes: 1 << 16,
@@ -28,13 +26,13 @@ pub fn connect_in_order<S: ShardSystem>(
         ..LoopbackOptions::default()
     });
     let mut servers = [0, 1].map(|shard| {
-        let options = small(S::server_options(&options, shard));
-        let server = ShardServer::<S, Loopback>::new(&device, &options);
+        let options = small(shard_options::<S, Loopback>(&options, shard));
+        let server = <S::Shard<Loopback> as Shard<Loopback>>::with_options(&device, &options);
         (server.expect("a server"), LocalListener::new())
     });
     let ctx = Rc::new(device.context().expect("a context"));
     let dials = order.iter().map(|at| Dial::at(&servers[*at].1)).collect();
-    let mut client = ShardClient::<S, Loopback>::new(ctx.clone(), dials, ClientOptions::default());
+    let mut client = S::Client::<Loopback>::open(ctx.clone(), dials, &ConnectOptions::default());
     for _ in 0..10_000 {
         ctx.cpu().refresh();
         client.poll(ctx.cpu(), &mut |_| {});

@@ -2,24 +2,22 @@
 //!
 //! - [`Ground`] is a fabric that a test can open; [`WithFaults`] makes one worse, and [`devices`] opens real ones.
 //! - [`HerdBed`] is HERD on any ground.
-//! - [`ShardsBed`] and [`SimBed`] are any [`ShardSystem`], on any ground and in a simulated cluster; [`Farm`] and [`Pilaf`] are two.
+//! - [`ShardsBed`] and [`SimBed`] are any [`ShardedSystem`](drover_kv::ShardedSystem), on any ground and in a simulated cluster.
 //! - [`allocates_nothing`], [`connect_in_order`] and [`read_each_once`] are tests that such systems share, and
 //!   [`shard_suite!`](crate::shard_suite) stamps the suite for one of them.
 //! - [`Cluster`] is what beds in simulated clusters have in common.
 //!
-//! The beds use the systems' crates. So a crate's integration tests and examples may use its bed; its unit tests may not,
+//! [`HerdBed`] uses its system's crate. So integration tests and examples of that crate may use it; its unit tests may not,
 //! because they are compiled with another instance of the crate.
 
 mod allocation;
 mod clusters;
 pub mod devices;
 mod fabrics;
-mod farm;
 mod ground;
 pub mod herd;
 mod lists;
 mod once;
-mod pilaf;
 mod shards;
 mod sim_shards;
 mod suite;
@@ -27,13 +25,11 @@ mod suite;
 pub use allocation::allocates_nothing;
 pub use clusters::{Cluster, Simulated};
 pub use fabrics::WithFaults;
-pub use farm::Farm;
 pub use ground::{Ground, faults, pass_really};
 pub use herd::HerdBed;
 pub use lists::connect_in_order;
 pub use once::read_each_once;
-pub use pilaf::Pilaf;
-pub use shards::{ShardClient, ShardServer, ShardSystem, ShardsBed};
+pub use shards::{ShardOptions, ShardsBed, shard_options};
 pub use sim_shards::SimBed;
 #[doc(hidden)]
 pub use suite::providers;

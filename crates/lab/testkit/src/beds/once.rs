@@ -1,18 +1,17 @@
 //! [`read_each_once`]: what a client counts that reads every key of a shard once.
 
-use super::shards::ShardSystem;
+use super::shards::ShardOptions;
 use super::sim_shards::SimBed;
 use crate::kv_conformance::Bed;
 use drover_base::Cpu;
-use drover_kv::{KvClient, Op, Outcome};
-use drover_one_sided::Reader;
+use drover_kv::{KvClient, Op, Outcome, ShardedSystem};
 use drover_verbs_sim::Sim;
 
 /// What values are cut from.
 static VALUE: [u8; 1 << 14] = [7; 1 << 14];
 
 /// Plays `count` operations, one for each key.
-fn play<S: ShardSystem>(
+fn play<S: ShardedSystem>(
     bed: &mut SimBed<S, Sim>,
     client: &mut impl KvClient<Sim>,
     count: u64,
@@ -32,17 +31,19 @@ fn play<S: ShardSystem>(
     }
 }
 
-/// Puts `count` keys with values of `value_bytes` in a shard that is set up as `shard` says; then reads each.
+/// Puts `count` keys with values of `value_bytes` in a shard that is set up as `shard` says; then reads each,
+/// and returns the `stats` of the client.
 ///
 /// # Panics
 /// If an operation fails, or `value_bytes` is more than 16 KiB.
-pub fn read_each_once<S: ShardSystem>(
+pub fn read_each_once<S: ShardedSystem, T>(
     count: u64,
     value_bytes: usize,
-    shard: impl FnOnce(S::ServerOptions) -> S::ServerOptions,
-) -> <S::Reader<Sim> as Reader<Sim>>::Stats {
+    shard: impl FnOnce(ShardOptions<S, Sim>) -> ShardOptions<S, Sim>,
+    stats: impl FnOnce(&S::Client<Sim>) -> T,
+) -> T {
     let mut bed = SimBed::<S, Sim>::of_one(1, false, shard);
-    let mut client = bed.client(S::Miss::default());
+    let mut client = bed.connect();
     let value: &'static [u8] = &VALUE[..value_bytes];
     play(&mut bed, &mut client, count, |key| Op::Put {
         key,
@@ -50,5 +51,5 @@ pub fn read_each_once<S: ShardSystem>(
         ttl_s: 0,
     });
     play(&mut bed, &mut client, count, |key| Op::Get { key });
-    client.stats()
+    stats(&client)
 }

@@ -1,48 +1,78 @@
-//! [`ShardsBed`]: the shards of a service and its clients, all in one thread, on any ground. Whose they are, a [`ShardSystem`] says.
+//! [`ShardsBed`]: the shards of a service and its clients, all in one thread, on any ground. Whose they are, a [`ShardedSystem`]
+//! says.
 
 use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
-use drover_base::{Actor, Cpu, Ns};
-use drover_kv::KvClient;
-use drover_one_sided::{Client, ClientOptions, Reader, Server, ShardLogic};
+use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_kv::{Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes};
+use drover_mem::PageWish;
 use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// A system whose servers are one shard each, as the beds set it up.
-pub trait ShardSystem: 'static {
-    /// How a shard is set up.
-    type ServerOptions;
-    /// What a client does when it finds nothing. The default confirms that there is nothing.
-    type Miss: Clone + Default;
-    /// Its half of a server.
-    type ShardLogic<P: Provider>: ShardLogic<P, Options = Self::ServerOptions> + 'static;
-    /// Its half of a client.
-    type Reader<P: Provider>: Reader<P, Miss = Self::Miss> + 'static;
+/// How a shard of `S` is set up.
+pub type ShardOptions<S, P> = <<S as ShardedSystem>::Shard<P> as Shard<P>>::Options;
 
-    /// Shard `shard` of a service that a rule wants.
-    fn server_options(options: &BedOptions, shard: usize) -> Self::ServerOptions;
+/// Places of a table that grows: as few as may be, so whatever the suite does, it does while tables grow.
+const GROWING_ENTRIES: usize = 64;
+/// Up to so many.
+const ENTRIES_MAX: usize = 1 << 28;
+/// A table that does not grow has a place for so many bytes of memory.
+const BYTES_PER_ENTRY: usize = 64;
+
+/// The service that a rule wants.
+fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
+    let sizes = Sizes {
+        shard_count: options.partition_count,
+        capacity: Capacity::Items {
+            count: 1000,
+            key_bytes: 60,
+        },
+        value_bytes_max: 32,
+        window: options.window,
+    };
+    let (entry_count, entry_count_max) = match S::TABLES_GROW {
+        true => (GROWING_ENTRIES, ENTRIES_MAX),
+        false => {
+            let count = (options.memory_bytes / BYTES_PER_ENTRY).next_power_of_two();
+            (count, count)
+        }
+    };
+    ShardPlan {
+        entry_count,
+        entry_count_max,
+        record_bytes: options.memory_bytes,
+        item_bytes_max: options.item_bytes_max,
+        evicts: !options.store_mode,
+        pages: PageWish::Small,
+        look_every: Ns::from_us(20),
+        ..S::plan(&sizes).expect("a plan by items has the memory it needs")
+    }
 }
 
-/// The server of a shard.
-pub type ShardServer<S, P> = Server<P, <S as ShardSystem>::ShardLogic<P>>;
-/// A client of all shards.
-pub type ShardClient<S, P> = Client<P, <S as ShardSystem>::Reader<P>>;
+/// How shard `shard` of a service that a rule wants is set up.
+pub fn shard_options<S: ShardedSystem, P: Provider>(
+    options: &BedOptions,
+    shard: usize,
+) -> ShardOptions<S, P> {
+    let seed = HashSeed::new(options.seed, 7);
+    <S::Shard<P> as Shard<P>>::options(&plan::<S>(options), shard, seed)
+}
 
 /// Shards on a ground.
-pub struct ShardsBed<S: ShardSystem, G: Ground> {
+pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     device: <G::P as Provider>::Device,
     options: BedOptions,
-    shards: Vec<(ShardServer<S, G::P>, LocalListener)>,
+    shards: Vec<(S::Shard<G::P>, LocalListener)>,
     ctx: Rc<<G::P as Provider>::Context>,
 }
 
 /// Steps the rest until `client` has a session with every shard.
-pub(super) fn connected<P: Provider, R: Reader<P>>(
-    mut client: Client<P, R>,
+pub(super) fn connected<P: Provider, C: ServiceClient<P>>(
+    mut client: C,
     ctx: &P::Context,
     mut step: impl FnMut(),
-) -> Client<P, R> {
+) -> C {
     for _ in 0..1_000_000 {
         ctx.cpu().refresh();
         client.poll(ctx.cpu(), &mut |_| {});
@@ -54,10 +84,10 @@ pub(super) fn connected<P: Provider, R: Reader<P>>(
     panic!("no connection: {:?}", client.take_error());
 }
 
-impl<S: ShardSystem, G: Ground> ShardsBed<S, G> {
+impl<S: ShardedSystem, G: Ground> ShardsBed<S, G> {
     /// On `device`, with its faults.
     pub fn on(device: <G::P as Provider>::Device, options: &BedOptions) -> ShardsBed<S, G> {
-        let shard = |shard| (Self::server(&device, options, shard), LocalListener::new());
+        let shard = |shard| (Self::shard(&device, options, shard), LocalListener::new());
         let shards = (0..options.partition_count).map(shard).collect();
         let ctx = Rc::new(G::for_clients(&device, options).context().expect("a context"));
         ShardsBed {
@@ -68,37 +98,33 @@ impl<S: ShardSystem, G: Ground> ShardsBed<S, G> {
         }
     }
 
-    fn server(
-        device: &<G::P as Provider>::Device,
-        options: &BedOptions,
-        shard: usize,
-    ) -> ShardServer<S, G::P> {
-        Server::new(device, &S::server_options(options, shard)).expect("a server")
+    fn shard(device: &<G::P as Provider>::Device, options: &BedOptions, shard: usize) -> S::Shard<G::P> {
+        Shard::with_options(device, &shard_options::<S, G::P>(options, shard)).expect("a shard")
     }
 }
 
-impl<S: ShardSystem, G: Ground> Bed for ShardsBed<S, G> {
+impl<S: ShardedSystem, G: Ground> Bed for ShardsBed<S, G> {
     type P = G::P;
-    type Client = ShardClient<S, G::P>;
+    type Client = S::Client<G::P>;
 
     fn start(options: &BedOptions) -> ShardsBed<S, G> {
         ShardsBed::on(G::open(options), options)
     }
 
-    fn connect(&mut self) -> ShardClient<S, G::P> {
-        let options = ClientOptions {
+    fn connect(&mut self) -> S::Client<G::P> {
+        let options = ConnectOptions {
             window: self.options.window,
             deadline: G::DEADLINE,
-            ..ClientOptions::default()
+            ..ConnectOptions::default()
         };
         let dials = self
             .shards
             .iter()
             .map(|(_, listener)| Dial::at(listener))
             .collect();
-        let client = Client::new(self.ctx.clone(), dials, options);
+        let client = S::Client::<G::P>::open(self.ctx.clone(), dials, &options);
         let ctx = self.ctx.clone();
-        connected(client, &*ctx, || self.step())
+        connected::<G::P, _>(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &<G::P as Provider>::Cpu {
@@ -107,19 +133,19 @@ impl<S: ShardSystem, G: Ground> Bed for ShardsBed<S, G> {
 
     fn step(&mut self) {
         self.ctx.cpu().refresh();
-        for (server, listener) in &mut self.shards {
+        for (shard, listener) in &mut self.shards {
             while let Some(stream) = listener.accept() {
-                server.adopt(stream);
+                shard.adopt(stream);
             }
-            let ctx = server.context();
+            let ctx = shard.context();
             ctx.cpu().refresh();
-            server.step(ctx.cpu());
+            shard.step(ctx.cpu());
         }
     }
 
     fn crash_and_restart(&mut self) -> bool {
-        for (shard, (server, _)) in self.shards.iter_mut().enumerate() {
-            *server = Self::server(&self.device, &self.options, shard);
+        for (index, (shard, _)) in self.shards.iter_mut().enumerate() {
+            *shard = Self::shard(&self.device, &self.options, index);
         }
         true
     }

@@ -2,40 +2,41 @@
 //! between them.
 
 use super::clusters::{Cluster, Simulated};
-use super::shards::{ShardClient, ShardServer, ShardSystem, connected};
+use super::shards::{ShardOptions, connected, shard_options};
 use crate::kv_conformance::{Bed, BedOptions, Faults};
 use drover_base::{Actor, Progress};
-use drover_one_sided::{Client, ClientOptions};
+use drover_kv::{ConnectOptions, ServiceClient, Shard, ShardedSystem};
 use drover_rt::control::{Dial, LocalListener};
 use drover_sim::VirtualCpu;
 use drover_verbs::{Context, Provider};
+use std::rc::Rc;
 
 /// A shard that accepts the clients that connect.
-struct Open<S: ShardSystem, P: Provider> {
-    server: ShardServer<S, P>,
+struct Open<S: ShardedSystem, P: Provider> {
+    shard: S::Shard<P>,
     listener: LocalListener,
 }
 
-impl<S: ShardSystem, P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<S, P> {
+impl<S: ShardedSystem, P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<S, P> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
         while let Some(stream) = self.listener.accept() {
-            self.server.adopt(stream);
+            self.shard.adopt(stream);
         }
-        self.server.step(cpu)
+        self.shard.step(cpu)
     }
 }
 
 /// Shards in a simulated cluster.
-pub struct SimBed<S: ShardSystem, P: Simulated> {
+pub struct SimBed<S: ShardedSystem, P: Simulated> {
     /// The cluster.
     pub cluster: Cluster<P>,
-    shards: Vec<S::ServerOptions>,
+    shards: Vec<ShardOptions<S, P>>,
     listeners: Vec<LocalListener>,
 }
 
-impl<S: ShardSystem, P: Simulated> SimBed<S, P> {
+impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
     /// Shards that are set up as `shards` say.
-    pub fn with_shards(options: &BedOptions, shards: Vec<S::ServerOptions>) -> SimBed<S, P> {
+    pub fn with_shards(options: &BedOptions, shards: Vec<ShardOptions<S, P>>) -> SimBed<S, P> {
         let bed = SimBed {
             cluster: Cluster::new(options),
             listeners: shards.iter().map(|_| LocalListener::new()).collect(),
@@ -49,7 +50,7 @@ impl<S: ShardSystem, P: Simulated> SimBed<S, P> {
     pub fn of_one(
         seed: u64,
         is_torn: bool,
-        shard: impl FnOnce(S::ServerOptions) -> S::ServerOptions,
+        shard: impl FnOnce(ShardOptions<S, P>) -> ShardOptions<S, P>,
     ) -> SimBed<S, P> {
         let options = BedOptions {
             seed,
@@ -61,43 +62,50 @@ impl<S: ShardSystem, P: Simulated> SimBed<S, P> {
             },
             ..BedOptions::default()
         };
-        SimBed::with_shards(&options, vec![shard(S::server_options(&options, 0))])
+        SimBed::with_shards(&options, vec![shard(shard_options::<S, P>(&options, 0))])
     }
 
     fn start_servers(&self) {
         let device = self.cluster.server_device();
         for (options, listener) in self.shards.iter().zip(&self.listeners) {
-            let server = ShardServer::<S, P>::new(&device, options).expect("a server");
-            let (ctx, listener) = (server.context(), listener.clone());
-            let open = Box::new(Open::<S, P> { server, listener });
+            let shard = <S::Shard<P> as Shard<P>>::with_options(&device, options).expect("a shard");
+            let (ctx, listener) = (shard.context(), listener.clone());
+            let open = Box::new(Open::<S, P> { shard, listener });
             self.cluster.world.spawn_on(ctx.cpu(), open);
         }
     }
 
-    /// A client that does `miss` when it finds nothing.
-    pub fn client(&mut self, miss: S::Miss) -> ShardClient<S, P> {
-        let options = ClientOptions {
+    /// A client that is wrong in the way of `mistake`.
+    pub fn client(&mut self, mistake: S::Mistake) -> S::Client<P> {
+        self.connect_by(|ctx, dials, options| S::open_mistaken::<P>(ctx, dials, options, mistake))
+    }
+
+    fn connect_by(
+        &mut self,
+        open: impl FnOnce(Rc<P::Context>, Vec<Dial>, &ConnectOptions) -> S::Client<P>,
+    ) -> S::Client<P> {
+        let options = ConnectOptions {
             window: self.cluster.options.window,
-            miss,
-            ..ClientOptions::default()
+            ..ConnectOptions::default()
         };
         let ctx = self.cluster.ctx.clone();
         let dials = self.listeners.iter().map(Dial::at).collect();
-        connected(Client::new(ctx.clone(), dials, options), &*ctx, || self.step())
+        let client = open(ctx.clone(), dials, &options);
+        connected::<P, _>(client, &*ctx, || self.step())
     }
 }
 
-impl<S: ShardSystem, P: Simulated> Bed for SimBed<S, P> {
+impl<S: ShardedSystem, P: Simulated> Bed for SimBed<S, P> {
     type P = P;
-    type Client = ShardClient<S, P>;
+    type Client = S::Client<P>;
 
     fn start(options: &BedOptions) -> SimBed<S, P> {
-        let shards = (0..options.partition_count).map(|shard| S::server_options(options, shard));
+        let shards = (0..options.partition_count).map(|shard| shard_options::<S, P>(options, shard));
         SimBed::with_shards(options, shards.collect())
     }
 
-    fn connect(&mut self) -> ShardClient<S, P> {
-        self.client(S::Miss::default())
+    fn connect(&mut self) -> S::Client<P> {
+        self.connect_by(S::Client::<P>::open)
     }
 
     fn cpu(&self) -> &VirtualCpu {

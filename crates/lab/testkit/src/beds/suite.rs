@@ -10,7 +10,7 @@ pub mod providers {
     pub use drover_verbs_suite::loopback::Loopback;
 }
 
-/// Stamps the suite for the [`ShardSystem`](crate::beds::ShardSystem) of this name: a module of tests per fabric.
+/// Stamps the suite for the [`ShardedSystem`](drover_kv::ShardedSystem) of this name: a module of tests per fabric.
 #[macro_export]
 macro_rules! shard_suite {
     ($system:path) => {

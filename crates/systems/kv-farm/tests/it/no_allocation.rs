@@ -1,6 +1,7 @@
+use drover_kv_farm::Farm;
 use drover_kv_farm::server::ServerOptions;
 use drover_mem::{CountingAlloc, PageWish};
-use drover_testkit::beds::{Farm, allocates_nothing};
+use drover_testkit::beds::allocates_nothing;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();

@@ -15,8 +15,14 @@ pub const CLIENTS: Counter = Counter::amount(
 .largest();
 
 impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
-    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, StartError> {
-        Server::new(device, &H::options(plan, index, seed))
+    type Options = H::Options;
+
+    fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> H::Options {
+        H::options(plan, index, seed)
+    }
+
+    fn with_options(device: &P::Device, options: &H::Options) -> Result<Self, StartError> {
+        Server::new(device, options)
     }
 
     fn context(&self) -> Rc<P::Context> {

@@ -34,7 +34,7 @@ pub enum System {
     /// Pilaf, with all optimisations of verbs.
     PilafOpt,
     /// FaRM's store with values in its table.
-    Farm,
+    FarmInline,
     /// FaRM's store with values behind pointers.
     FarmVar,
 }
@@ -101,7 +101,7 @@ impl Emulation {
                 [BUCKET_BYTES, BUCKET_BYTES, self.value_bytes]
             }
             System::PilafOpt => [BUCKET_BYTES, self.value_bytes, 0],
-            System::Farm => [NEIGHBOURHOOD * (self.key_bytes + self.value_bytes), 0, 0],
+            System::FarmInline => [NEIGHBOURHOOD * (self.key_bytes + self.value_bytes), 0, 0],
             System::FarmVar => [
                 NEIGHBOURHOOD * (self.key_bytes + POINTER_BYTES),
                 self.value_bytes,

@@ -115,7 +115,7 @@ fn reads(system: System, value_bytes: usize) -> (Vec<usize>, u64) {
 
 #[test]
 fn a_get_of_farm_is_one_read_of_six_items() {
-    let (lengths, done) = reads(System::Farm, 32);
+    let (lengths, done) = reads(System::FarmInline, 32);
     assert!(done > 20 && lengths.len() as u64 == done, "{done}");
     assert!(lengths.iter().all(|bytes| *bytes == 288));
 }
@@ -155,7 +155,7 @@ fn a_get_of_pilaf_is_one_or_two_buckets_and_the_value() {
 fn a_put_is_a_request_of_key_and_value_and_a_short_answer() {
     for (system, request, answer) in [
         (System::PilafOpt, Seen::Send(48), Seen::Send(8)),
-        (System::Farm, Seen::Write(48), Seen::Write(8)),
+        (System::FarmInline, Seen::Write(48), Seen::Write(8)),
         (System::FarmVar, Seen::Write(48), Seen::Write(8)),
     ] {
         let (seen, done) = play(system, 100, 1, 32);
@@ -169,7 +169,7 @@ fn a_put_is_a_request_of_key_and_value_and_a_short_answer() {
 
 #[test]
 fn mixtures_of_many_clients_and_long_values_go_on() {
-    for system in [System::PilafOpt, System::Farm, System::FarmVar] {
+    for system in [System::PilafOpt, System::FarmInline, System::FarmVar] {
         for value_bytes in [4, 32, 1024] {
             let after = |us| play_until(Ns::from_us(us), system, 50, 14, value_bytes).1;
             let (early, late) = (after(20), after(80));
@@ -185,7 +185,7 @@ fn mixtures_of_many_clients_and_long_values_go_on() {
 fn operations_outstanding_are_spread_over_processes() {
     let plan = Emulation {
         outstanding: 10,
-        ..Emulation::published(System::Farm)
+        ..Emulation::published(System::FarmInline)
     };
     let windows: Vec<usize> = (0..plan.clients()).map(|n| plan.window_of(n)).collect();
     assert_eq!(windows, [4, 4, 2]);

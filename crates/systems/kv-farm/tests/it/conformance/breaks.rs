@@ -2,7 +2,8 @@
 //! later, reads go on.
 
 use drover_base::Ns;
-use drover_testkit::beds::{Farm, ShardsBed, WithFaults};
+use drover_kv_farm::Farm;
+use drover_testkit::beds::{ShardsBed, WithFaults};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Driver, Plan};
 use drover_testkit::linear::Model;
 use drover_verbs::Provider;

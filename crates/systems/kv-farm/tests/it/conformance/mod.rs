@@ -5,5 +5,5 @@ mod race;
 mod reads;
 
 mod suite {
-    drover_testkit::shard_suite!(drover_testkit::beds::Farm);
+    drover_testkit::shard_suite!(drover_kv_farm::Farm);
 }

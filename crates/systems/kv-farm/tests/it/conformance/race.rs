@@ -8,10 +8,11 @@
 use drover_base::{Cpu, Rng};
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{KvClient, Op, Outcome};
+use drover_kv_farm::Farm;
 use drover_kv_farm::client::ClientStats;
 use drover_kv_farm::logic::Miss;
 use drover_kv_farm::server::ServerOptions;
-use drover_testkit::beds::{Farm, SimBed};
+use drover_testkit::beds::SimBed;
 use drover_testkit::kv_conformance::Bed;
 use drover_testkit::seeds::Seeds;
 use drover_verbs_sim::Sim;

@@ -1,8 +1,9 @@
 //! What a GET reads, counted at the client of a service that stores real values, at a load of 0.75.
 
 use drover_index::hopscotch::{Geometry, SlotKind};
+use drover_kv_farm::Farm;
 use drover_kv_farm::server::ServerOptions;
-use drover_testkit::beds::{Farm, read_each_once};
+use drover_testkit::beds::read_each_once;
 
 const SLOTS: usize = 1 << 13;
 const KEYS: u64 = SLOTS as u64 * 3 / 4;
@@ -12,14 +13,19 @@ const MEMORY_BYTES: usize = 4 << 20;
 #[test]
 fn a_get_reads_a_neighbourhood_and_an_object_if_need_be_as_computed() {
     for (kind, objects, computed) in [(SlotKind::Wide, 0, 1.011), (SlotKind::Narrow, KEYS, 2.011)] {
-        let stats = read_each_once::<Farm>(KEYS, 8, |options| ServerOptions {
-            geometry: Geometry::CLASSIC,
-            home_count: SLOTS,
-            block_count: SLOTS / 16,
-            kind,
-            memory_bytes: MEMORY_BYTES,
-            ..options
-        });
+        let stats = read_each_once::<Farm, _>(
+            KEYS,
+            8,
+            |options| ServerOptions {
+                geometry: Geometry::CLASSIC,
+                home_count: SLOTS,
+                block_count: SLOTS / 16,
+                kind,
+                memory_bytes: MEMORY_BYTES,
+                ..options
+            },
+            |client| client.stats(),
+        );
         // Messages are PUTs.
         assert_eq!(
             (
@@ -48,10 +54,15 @@ fn a_get_reads_a_neighbourhood_and_an_object_if_need_be_as_computed() {
 #[test]
 fn who_waits_for_a_buffer_does_not_look_its_key_up_again() {
     let keys = 200;
-    let stats = read_each_once::<Farm>(keys, 9000, |options| ServerOptions {
-        memory_bytes: MEMORY_BYTES,
-        ..options
-    });
+    let stats = read_each_once::<Farm, _>(
+        keys,
+        9000,
+        |options| ServerOptions {
+            memory_bytes: MEMORY_BYTES,
+            ..options
+        },
+        |client| client.stats(),
+    );
     assert_eq!(
         (stats.neighbourhood_reads, stats.object_reads, stats.retries),
         (keys, keys, 0)

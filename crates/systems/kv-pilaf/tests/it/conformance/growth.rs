@@ -4,9 +4,10 @@
 
 use drover_base::{Ns, Rng};
 use drover_kv::{KvClient, Op, Outcome};
+use drover_kv_pilaf::Pilaf;
 use drover_kv_pilaf::client::PilafClient;
 use drover_kv_pilaf::server::ServerOptions;
-use drover_testkit::beds::{Pilaf, ShardSystem, ShardsBed, SimBed};
+use drover_testkit::beds::{ShardsBed, SimBed, shard_options};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_testkit::seeds::Seeds;
 use drover_verbs_shm::Shm;
@@ -174,7 +175,7 @@ fn records_are_reused_at_once_and_nothing_wrong_is_read() {
         options.faults.tear = 1.0;
         let shard = ServerOptions {
             grace: Ns::ZERO,
-            ..Pilaf::server_options(&options, 0)
+            ..shard_options::<Pilaf, Sim>(&options, 0)
         };
         let mut bed = SimBed::<Pilaf, Sim>::with_shards(&options, vec![shard]);
         assert_eq!(play_in(&mut bed, &options, 1000).len(), READERS);

@@ -5,5 +5,5 @@ mod race;
 mod reads;
 
 mod suite {
-    drover_testkit::shard_suite!(drover_testkit::beds::Pilaf);
+    drover_testkit::shard_suite!(drover_kv_pilaf::Pilaf);
 }

@@ -6,10 +6,11 @@
 
 use drover_base::{Cpu, Ns, Rng};
 use drover_kv::{KvClient, Op, Outcome};
+use drover_kv_pilaf::Pilaf;
 use drover_kv_pilaf::client::ClientStats;
 use drover_kv_pilaf::logic::Miss;
 use drover_kv_pilaf::server::ServerOptions;
-use drover_testkit::beds::{Pilaf, SimBed};
+use drover_testkit::beds::SimBed;
 use drover_testkit::kv_conformance::Bed;
 use drover_testkit::seeds::Seeds;
 use drover_verbs_sim::Sim;

@@ -3,9 +3,10 @@
 
 use drover_kv::SetupError;
 use drover_kv::refused::WRONG_SHARD;
+use drover_kv_pilaf::Pilaf;
 use drover_kv_pilaf::server::ServerOptions;
 use drover_rt::control::ControlError;
-use drover_testkit::beds::{Pilaf, connect_in_order};
+use drover_testkit::beds::connect_in_order;
 
 #[test]
 fn pilaf_a_client_with_another_list_of_shards_is_refused() {

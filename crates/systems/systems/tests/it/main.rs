@@ -1,0 +1,20 @@
+//! A system gets everything by its crate and one line: a [sample](sample::Sample) that only these tests have, in a table of
+//! their own with one row more than ours.
+
+mod conformance;
+mod program;
+mod sample;
+
+drover_systems::systems! {
+    /// Our systems, and the sample.
+    pub enum Table {
+        /// As in the one table.
+        Herd = drover_kv_herd::Herd,
+        /// As in the one table.
+        Pilaf = drover_kv_pilaf::Pilaf,
+        /// As in the one table.
+        Farm = drover_kv_farm::Farm,
+        /// The one line.
+        Sample = sample::Sample,
+    }
+}

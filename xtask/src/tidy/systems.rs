@@ -1,0 +1,175 @@
+//! A system is one local act: its crate and one line of the table. Whatever else is built on systems iterates over the
+//! table, so few files name any one of them.
+
+use super::tree::{File, code_of, comment_of};
+use super::{Tree, Violation};
+use crate::systems::{Row, TABLE, rows};
+
+/// A system may be named by this many files outside its crate, the table's, tests and documents: the workspace's
+/// Cargo.toml, the table of fuzzers, and a few that are about this one system.
+const FILES_MAX: usize = 6;
+
+/// Systems that more files name, with how many do. The number may only shrink.
+const RATCHETS: &[Ratchet] = &[Ratchet {
+    system: "herd",
+    files: 46,
+    reason: "it hosts memcached's clients on its workers' cores, and campaigns have a runner of its own for its datagrams",
+}];
+
+/// A system with more than [`FILES_MAX`] files.
+struct Ratchet {
+    system: &'static str,
+    files: usize,
+    reason: &'static str,
+}
+
+/// Counts the files that name each system of the table.
+pub fn named_by_few_files(tree: &Tree) -> Vec<Violation> {
+    let table = tree.file(TABLE).map(|file| rows(&file.text)).unwrap_or_default();
+    table.iter().flat_map(|row| of_system(tree, row)).collect()
+}
+
+fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
+    let files: Vec<&str> = tree
+        .files
+        .iter()
+        .filter(|file| !is_at_home(&file.path, &row.name) && names(file, row))
+        .map(|file| file.path.as_str())
+        .collect();
+    let ratchet = RATCHETS.iter().find(|ratchet| ratchet.system == row.name);
+    let (count, system) = (files.len(), &row.name);
+    let message = match ratchet {
+        Some(Ratchet { files: most, .. }) if count < *most => {
+            format!("only {count} files name {system} now: write that down in RATCHETS, which says {most}")
+        }
+        Some(Ratchet {
+            files: most, reason, ..
+        }) if count > *most => {
+            format!(
+                "{count} files name {system}, at most {most} may ({reason}): {}",
+                files.join(", ")
+            )
+        }
+        None if count > FILES_MAX => format!(
+            "{count} files name {system}, at most {FILES_MAX} may: iterate over the table of systems instead: {}",
+            files.join(", ")
+        ),
+        _ => return None,
+    };
+    Some(Violation::new(TABLE, 0, message))
+}
+
+/// Whether any file may name the system there: its crate, the table's crate, tests, documents, locks.
+fn is_at_home(path: &str, system: &str) -> bool {
+    path.starts_with(&format!("crates/systems/kv-{system}/"))
+        || path.starts_with("crates/systems/systems/")
+        || path.starts_with("docs/")
+        || path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with(".md")
+        || path.ends_with(".lock")
+}
+
+/// Whether a file names the system's crate, or in code the type of its row.
+fn names(file: &File, row: &Row) -> bool {
+    let crates = [
+        format!("drover_kv_{}", row.name),
+        format!("drover-kv-{}", row.name),
+    ];
+    let names_crate = |text: &str| crates.iter().any(|name| has_word(text, name));
+    match file.path.rsplit_once('.') {
+        Some((_, "rs")) => file
+            .lines()
+            .any(|(_, line)| names_crate(without_comment(line)) || has_word(&code_of(line), &row.type_name)),
+        Some((_, "toml")) => file
+            .lines()
+            .any(|(_, line)| names_crate(line.split('#').next().unwrap_or_default())),
+        _ => names_crate(&file.text),
+    }
+}
+
+/// A line of Rust with its strings: a chore names a package in one.
+fn without_comment(line: &str) -> &str {
+    match comment_of(line) {
+        Some(_) => line.split("//").next().unwrap_or_default(),
+        None => line,
+    }
+}
+
+/// Whether `word` stands in `text`, and not as a part of a longer name.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(start, _)| {
+        let (before, after) = (&text[..start], &text[start + word.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::planted::tree;
+    use super::*;
+
+    const ROW: &str = "    Some = drover_kv_some::SomeKv,\n";
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let files = [&[(TABLE, ROW)], files].concat();
+        let found = named_by_few_files(&tree(&files));
+        found.into_iter().map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn one_file_too_many_is_caught() {
+        let paths: Vec<String> = (0..7).map(|n| format!("crates/lab/a/src/{n}.rs")).collect();
+        let with = |text: &'static str| {
+            let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), text)).collect();
+            found(&files)
+        };
+        for text in [
+            "use drover_kv_some::SomeKv;",
+            "const PACKAGE: &str = \"drover-kv-some\";",
+            "run::<SomeKv>(); // a comment",
+        ] {
+            let found = with(text);
+            assert!(
+                found.len() == 1 && found[0].contains("7 files name some"),
+                "{text}: {found:?}"
+            );
+        }
+        for text in [
+            "// drover_kv_some::SomeKv",
+            "let title = \"SomeKv\";",
+            "drover_kv_something::SomeKvOther",
+        ] {
+            assert_eq!(with(text), [""; 0], "{text}");
+        }
+        let six: Vec<(&str, &str)> = paths[1..].iter().map(|path| (path.as_str(), "SomeKv")).collect();
+        assert_eq!(found(&six), [""; 0]);
+    }
+
+    #[test]
+    fn a_systems_crate_tests_documents_and_locks_may_name_it() {
+        let paths = [
+            "crates/systems/kv-some/src/lib.rs",
+            "crates/systems/systems/tests/it/main.rs",
+            "crates/lab/a/tests/it/main.rs",
+            "crates/lab/a/src/tests.rs",
+            "docs/some.toml",
+            "README.md",
+            "fuzz/Cargo.lock",
+            "crates/systems/kv-some/Cargo.toml",
+        ];
+        let files = paths.map(|path| (path, "drover_kv_some"));
+        assert_eq!(found(&files), [""; 0]);
+    }
+
+    #[test]
+    fn a_dependency_is_a_name() {
+        let paths: Vec<String> = (0..7).map(|n| format!("crates/lab/{n}/Cargo.toml")).collect();
+        let files: Vec<(&str, &str)> = paths
+            .iter()
+            .map(|path| (path.as_str(), "drover-kv-some.workspace = true\n"))
+            .collect();
+        assert_eq!(found(&files).len(), 1);
+    }
+}
