@@ -114,6 +114,11 @@ impl Extents {
         self.used_bytes
     }
 
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.chunks.len() * self.options.chunk_bytes
+    }
+
     /// Number of slots in quarantine.
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()

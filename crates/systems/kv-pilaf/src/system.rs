@@ -41,6 +41,8 @@ const FACTS: Facts = Facts {
         Counter::events("evictions", "Items evicted to make space for others."),
         Counter::amount("places", "Entries of the tables."),
         Counter::events("growths", "Tables replaced by larger ones."),
+        drover_one_sided::REFUSED_MEMORY_FULL,
+        drover_one_sided::REFUSED_TABLE_FULL,
         drover_one_sided::CLIENTS,
     ],
 };

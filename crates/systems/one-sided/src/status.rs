@@ -20,16 +20,18 @@ pub enum Status {
     Written = 6,
     /// GET: the value is longer than the reply and the space.
     Long = 7,
-    /// No space.
+    /// No memory for the item.
     Full = 8,
     /// The item would be longer than the server allows.
     TooLarge = 9,
     /// The request contradicts itself.
     BadRequest = 10,
+    /// The table has no place for another key.
+    TableFull = 11,
 }
 
 impl Status {
-    const ALL: [Status; 10] = [
+    const ALL: [Status; 11] = [
         Status::Stored,
         Status::Deleted,
         Status::NotFound,
@@ -40,6 +42,7 @@ impl Status {
         Status::Full,
         Status::TooLarge,
         Status::BadRequest,
+        Status::TableFull,
     ];
 
     /// What `byte` stands for, if for anything.
@@ -57,6 +60,7 @@ impl Status {
                 return None;
             }
             (Status::Full, _) => Outcome::Refused(Refusal::Full),
+            (Status::TableFull, _) => Outcome::Refused(Refusal::TableFull),
             (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
             _ => Outcome::Refused(Refusal::BadRequest),
         })
@@ -68,6 +72,7 @@ impl From<Refusal> for Status {
         match refusal {
             Refusal::TooLarge => Status::TooLarge,
             Refusal::Full => Status::Full,
+            Refusal::TableFull => Status::TableFull,
             _ => Status::BadRequest,
         }
     }
@@ -82,7 +87,7 @@ mod tests {
         for byte in 0..=255 {
             match Status::decode(byte) {
                 Some(status) => assert_eq!(status as u8, byte),
-                None => assert!(byte == 0 || byte > Status::BadRequest as u8),
+                None => assert!(byte == 0 || byte > Status::TableFull as u8),
             }
         }
     }

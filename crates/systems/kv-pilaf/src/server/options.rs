@@ -73,4 +73,6 @@ pub struct ServerStats {
     pub evictions: u64,
     /// Tables that gave way to larger ones.
     pub growths: u64,
+    /// PUTs refused because memory is full.
+    pub refusals: drover_one_sided::Refusals,
 }

@@ -81,6 +81,11 @@ impl Shard {
         self.extents.used_bytes()
     }
 
+    /// Bytes that records may have.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.extents.bytes()
+    }
+
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }

@@ -7,8 +7,9 @@ use crate::control::TableDescriptor;
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
+use drover_kv::Refusal;
 use drover_mem::AllocError;
-use drover_one_sided::{Clock, StartError};
+use drover_one_sided::{Clock, StartError, Usage};
 use drover_store::ExtentsOptions;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
@@ -99,7 +100,20 @@ impl<P: Provider> ShardState<P> {
     pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
-        draft.map_err(Status::from)
+        draft.map_err(|refusal| self.refuse(refusal))
+    }
+
+    #[cold]
+    fn refuse(&mut self, refusal: Refusal) -> Status {
+        let usage = Usage {
+            shard: self.options.shard,
+            items: self.shard.len(),
+            places: self.entry_count(),
+            used_bytes: self.shard.used_bytes(),
+            record_bytes: self.shard.record_bytes(),
+        };
+        self.stats.refusals.note(refusal, &usage);
+        refusal.into()
     }
 
     /// Makes a draft whose value is there the record of its key. A key without a place makes the table grow, a cache that
@@ -108,7 +122,7 @@ impl<P: Provider> ShardState<P> {
         while self.shard.publish(hash, &draft, now).is_err() {
             if !self.growth.hurry(&mut self.shard, now) && !self.shard.evict(now) {
                 self.shard.drop_draft(draft);
-                return Status::Full;
+                return self.refuse(Refusal::TableFull);
             }
         }
         Status::Stored
