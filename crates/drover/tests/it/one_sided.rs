@@ -249,7 +249,7 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             (&["-l", "127.0.0.1"], "--listen 127.0.0.1"),
             (&["-C"], "--disable-cas true"),
             (&["-o", "idle_timeout=7"], "-o"),
-            (&["-e", "/nowhere/items"], "--memory-file /nowhere/items"),
+            (&["-e", "/nowhere/items"], "-e /nowhere/items (--memory-file)"),
             (&["--window-max", "8"], "--window-max 8"),
             (&["-Y", "/nowhere/users"], "--auth-file /nowhere/users"),
         ] {
@@ -257,6 +257,15 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             let said = format!("drover: {flag}: does not apply to --system {system}: ");
             assert!(status == 64 && error.starts_with(&said), "{words:?}: {error}");
         }
+        let (_, _, error) = drover(
+            &["serve", "--system", system, "--memory-file", "/nowhere/items"],
+            "",
+        );
+        let said = format!(
+            "drover: -e /nowhere/items (--memory-file): does not apply to --system {system}: its items do not outlive the \
+             process; --system herd keeps items in a file (command line)\n"
+        );
+        assert_eq!(error, said);
         let (status, shown, _) = drover(&["config", "--system", system, "-p", "0"], "");
         assert!(status == 0 && shown.contains(system), "{shown}");
     }
