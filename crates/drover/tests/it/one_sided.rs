@@ -10,6 +10,8 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SYSTEMS: [&str; 2] = ["pilaf", "farm"];
 
@@ -154,6 +156,51 @@ fn stat(server: &Serving, name: &str) -> u64 {
         .find_map(|line| line.strip_prefix(&format!("{name} ")));
     line.and_then(|value| value.parse().ok())
         .unwrap_or_else(|| panic!("{name} in\n{text}{error}"))
+}
+
+/// The table of a megabyte begins with 1024 places and would be as large as planned with 8192. Items of so few bytes need
+/// more places than that, and get them from the memory for records.
+#[test]
+fn a_table_of_pilaf_grows_while_clients_read() {
+    let args = ["-m", "1", "-M", "-I", "1k", "--metrics-listen", "127.0.0.1:0"];
+    let server = start("growth", "pilaf", &args);
+    assert!(
+        server.said.contains("1024 places (up to 8192 as items arrive)"),
+        "{}",
+        server.said
+    );
+    assert_eq!((stat(&server, "places"), stat(&server, "growths")), (1024, 0));
+    let mut writer = Client::connect(&server.addr).expect("a client");
+    let addr = server.addr.clone();
+    assert_eq!(put_until_refused(&mut writer, 0..500), (None, 500));
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = std::thread::spawn({
+        let done = done.clone();
+        move || {
+            let mut client = Client::connect(&addr).expect("a client");
+            let mut rounds = 0;
+            // Relaxed: a flag that says stop.
+            while !done.load(Ordering::Relaxed) || rounds == 0 {
+                read_all(&mut client, 0..500);
+                rounds += 1;
+            }
+        }
+    });
+    let (refusal, more) = put_until_refused(&mut writer, 500..1 << 20);
+    done.store(true, Ordering::Relaxed);
+    reader.join().expect("the reader finds every key at any time");
+    let count = 500 + more;
+    // Each has a record of 32 bytes. In 8192 places there would be fewer.
+    assert!(count > 12_000, "{count} items in a megabyte, then {refusal:?}");
+    read_all(&mut writer, 0..count);
+    assert_eq!(stat(&server, "items"), u64::from(count));
+    assert!(stat(&server, "places") > 8192 && stat(&server, "growths") >= 4);
+    let text = metrics(&server);
+    let growths = text
+        .lines()
+        .find_map(|line| line.strip_prefix("drover_growths_total{shard=\"0\"} "));
+    assert!(growths.is_some_and(|count| count != "0"), "{text}");
+    assert_eq!(server.stop(), 0);
 }
 
 /// A table of FaRM-KV has its size from the start. What it says when that is not enough: to the client, in the log, in

@@ -51,6 +51,7 @@ impl OneSided for Pilaf {
             entry_count: self.entry_count,
             // What a figure assumes of its load stays true.
             entry_count_max: self.entry_count,
+            grows_into_records: false,
             memory_bytes: records.max(MEMORY_MIN),
             pages: PageWish::Small,
             hash_seed: Some(setup.hash_seed()),

@@ -112,6 +112,7 @@ pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerO
         shard_count: plan.shard_count as u16,
         entry_count: plan.entry_count,
         entry_count_max: plan.entry_count_max,
+        grows_into_records: plan.grows_into_records,
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,

@@ -2,11 +2,15 @@
 //!
 //! | of each shard's share | |
 //! |---|---|
-//! | table | Pilaf: a place (32 bytes) for every 96 to 192 bytes, a power of two of them, so a sixth to a third of the share. FaRM: the same with its slots of 32 bytes, or of 64 where values of up to 32 bytes are in them, and an eighth more for keys that overflow |
+//! | table | Pilaf: up to a place (32 bytes) for every 96 to 192 bytes, a power of two of them, so a sixth to a third of the share. FaRM: the same with its slots of 32 bytes, or of 64 where values of up to 32 bytes are in them, and an eighth more for keys that overflow |
 //! | records | the rest: header, key, value; rounded up to its class |
 //!
 //! At the load up to which a table is good, 0.75, Pilaf's records of about 130 bytes fill both at the same time. Shorter ones
 //! fill the table first, longer ones the records. *(our choice)*
+//!
+//! Pilaf's table begins small and doubles whenever three quarters are taken, so a service that holds little has touched
+//! little of its memory. Once it is as large as planned, it goes on in memory that no record has needed: many short records
+//! take the second row's bytes for the first. FaRM's table does not grow: it has its size from the start.
 
 use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
 use drover_base::Ns;
@@ -15,6 +19,11 @@ use drover_rt::Idle;
 
 /// A place has at least so many times its bytes of the share.
 const SHARE_PER_PLACE: usize = 3;
+/// A table that grows begins with this part of its places. Six doublings write each place of the last table once and copy
+/// each key once, on average, so it costs little to begin small. *(our choice)*
+const FIRST_PART: usize = 64;
+/// It has at least so many: a table of eight pages.
+const FIRST_PLACES: usize = 1 << 10;
 /// The smallest share that makes sense.
 const SHARE_MIN: usize = 1 << 18;
 /// Beside key and value, a record has so many bytes.
@@ -31,6 +40,8 @@ pub struct TableShape {
     pub place_bytes: usize,
     /// Places for each block of overflow; 0: no overflow. A block has two places.
     pub places_per_block: usize,
+    /// Whether the system replaces it by a larger one when it becomes full.
+    pub grows: bool,
 }
 
 impl TableShape {
@@ -38,16 +49,19 @@ impl TableShape {
     pub const SINGLE: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 0,
+        grows: true,
     };
     /// A hopscotch table's, values in records.
     pub const NARROW: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 16,
+        grows: false,
     };
     /// A hopscotch table's, short values in it.
     pub const WIDE: TableShape = TableShape {
         place_bytes: 64,
         places_per_block: 16,
+        grows: false,
     };
 
     fn blocks(self, entry_count: usize) -> usize {
@@ -68,9 +82,11 @@ pub struct ShardPlan {
     pub table: TableShape,
     /// Places of each table at first, a power of two.
     pub entry_count: usize,
-    /// Places up to which a table may grow, a power of two: as many as at first, unless memory beyond the shares may be
-    /// had. Means nothing to systems whose tables do not grow.
+    /// Places up to which a table may grow in memory of its own, a power of two. Means nothing to systems whose tables do
+    /// not grow.
     pub entry_count_max: usize,
+    /// A table of that many may grow on in memory that no record has needed.
+    pub grows_into_records: bool,
     /// Bytes for each shard's records.
     pub record_bytes: usize,
     /// Longest record, bytes.
@@ -113,6 +129,8 @@ impl ShardPlan {
         self.idle = policy.idle;
         if policy.large_pages {
             self.pages = PageWish::Huge;
+            // Reserved pages are there now; a table that grows could find them gone.
+            self.entry_count = self.entry_count_max;
         }
     }
 
@@ -122,9 +140,13 @@ impl ShardPlan {
             true => "evicts the items that were written first: GETs leave no trace",
             false => "answers \"full\" (-M)",
         };
+        let growth = match self.entry_count_max > self.entry_count {
+            true => format!(" (up to {} as items arrive)", self.entry_count_max),
+            false => String::new(),
+        };
         vec![
             format!(
-                "{} shard(s) of {} places and {} KiB of records",
+                "{} shard(s) of {} places{growth} and {} KiB of records",
                 self.shard_count,
                 self.entry_count,
                 self.record_bytes >> 10
@@ -144,15 +166,20 @@ impl ShardPlan {
         if share < SHARE_MIN {
             return None;
         }
-        let entry_count = 1 << (share / SHARE_PER_PLACE / table.place_bytes).ilog2();
-        let record_bytes = share - table.bytes(entry_count);
+        let entry_count_max: usize = 1 << (share / SHARE_PER_PLACE / table.place_bytes).ilog2();
+        let entry_count = match table.grows {
+            true => (entry_count_max / FIRST_PART)
+                .max(FIRST_PLACES)
+                .min(entry_count_max),
+            false => entry_count_max,
+        };
         Some(ShardPlan {
             shard_count,
             table,
             entry_count,
-            // The memory is for table and records together: a table that doubles would be over it.
-            entry_count_max: entry_count,
-            record_bytes,
+            entry_count_max,
+            grows_into_records: table.grows,
+            record_bytes: share - table.bytes(entry_count_max),
             ..ShardPlan::for_values(value_bytes_max)
         })
     }
@@ -180,6 +207,7 @@ impl ShardPlan {
             table: TableShape::SINGLE,
             entry_count: 1 << 10,
             entry_count_max: 1 << 10,
+            grows_into_records: false,
             record_bytes: 1 << 20,
             item_bytes_max: RECORD_HEADER_BYTES + KEY_BYTES_MAX + value_bytes_max,
             evicts: true,
@@ -195,9 +223,9 @@ impl ShardPlan {
         self.table.blocks(self.entry_count)
     }
 
-    /// Bytes of table and of records, all shards together.
+    /// Bytes of table, as large as planned, and of records, all shards together.
     pub fn footprint(&self) -> [usize; 2] {
-        [self.table.bytes(self.entry_count), self.record_bytes].map(|bytes| bytes * self.shard_count)
+        [self.table.bytes(self.entry_count_max), self.record_bytes].map(|bytes| bytes * self.shard_count)
     }
 }
 
@@ -216,11 +244,30 @@ mod tests {
                     table + records <= all && table + records > all - shards,
                     "{plan:?}"
                 );
-                let places = plan.entry_count * shape.place_bytes * shards;
+                let places = plan.entry_count_max * shape.place_bytes * shards;
                 assert!(places * 3 <= all && places * 6 > all * 99 / 100, "{plan:?}");
             }
         }
         assert_eq!(ShardPlan::of_memory(TableShape::SINGLE, 1 << 20, 8, 1), None);
+    }
+
+    #[test]
+    fn a_table_that_grows_begins_small_unless_its_pages_are_reserved() {
+        let plan = |shape, mib: usize| ShardPlan::of_memory(shape, mib << 20, 1, 1000).expect("enough");
+        let sizes = |plan: &ShardPlan| (plan.entry_count, plan.entry_count_max);
+        assert_eq!(sizes(&plan(TableShape::SINGLE, 64)), (1 << 13, 1 << 19));
+        assert_eq!(sizes(&plan(TableShape::SINGLE, 1)), (1 << 10, 1 << 13));
+        assert_eq!(sizes(&plan(TableShape::WIDE, 64)), (1 << 18, 1 << 18));
+        let mut reserved = plan(TableShape::SINGLE, 64);
+        reserved.set_policy(&Policy {
+            evicts: true,
+            clients_max: 1,
+            large_pages: true,
+            idle: Idle::Spin,
+        });
+        assert_eq!(sizes(&reserved), (1 << 19, 1 << 19));
+        let items = ShardPlan::of_items(TableShape::SINGLE, 1000, 48, 1);
+        assert!(items.entry_count == items.entry_count_max && !items.grows_into_records);
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct ServerOptions {
     /// Places of the table at most, as long as there is memory: it doubles whenever three quarters are taken. A place costs 32
     /// bytes that clients READ and 24 beside.
     pub entry_count_max: usize,
+    /// A table of that many places may grow on if as much memory at the end of the records is unused: that memory is
+    /// given up.
+    pub grows_into_records: bool,
     /// How long a client that says nothing may use a table that was replaced. Who comes back later finds its connection
     /// broken, and makes another.
     pub lease: Ns,
@@ -45,6 +48,7 @@ impl Default for ServerOptions {
             shard_count: 1,
             entry_count: 1 << 20,
             entry_count_max: 1 << 28,
+            grows_into_records: false,
             lease: Ns::from_s(1),
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,

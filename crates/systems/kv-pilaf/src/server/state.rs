@@ -36,6 +36,7 @@ impl<P: Provider> ShardState<P> {
     ) -> Result<ShardState<P>, StartError> {
         let growth_options = GrowthOptions {
             entry_count_max: options.entry_count_max,
+            grows_into_records: options.grows_into_records,
             lease: options.lease,
             pages: options.pages,
         };
