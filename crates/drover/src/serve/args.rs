@@ -25,9 +25,10 @@ address; if there is none, or the host is 0.0.0.0, through the best device (`dro
 
 --system pilaf and farm serve the same commands of native clients: their GETs are READs of the server's memory, which
 cost the server nothing; PUT and DELETE are messages. Each of the -t workers is a shard with its own table and
-records; one address serves all shards. Of each shard's share of -m a sixth to a third is table, a slot (32 bytes)
-for every 96 to 192 bytes, and the rest records. Flags about memcached clients, request slots, the memory file and
-metrics are refused.
+records; one address serves all shards. Of each shard's share of -m up to a sixth to a third is table, a slot (32
+bytes) for every 96 to 192 bytes, and the rest records. pilaf's table begins with a 64th of that and grows as items
+arrive, beyond it if records need no more memory; farm's does not grow. Flags about memcached clients, request slots
+and the memory file are refused.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]

@@ -94,7 +94,9 @@ fn store_mode_says_full_and_forgets_nothing() {
     let count = stored.iter().filter(|done| **done).count();
     assert!((1..6).contains(&count), "{stored:?}");
     let (status, _, error) = server.ask_with(&["set", "another"], &value);
-    assert_eq!((status, error.as_str()), (2, "drover: the store is full\n"));
+    let full =
+        "drover: the store is full: the server needs more memory (-m), or must be allowed to evict (no -M)\n";
+    assert_eq!((status, error.as_str()), (2, full));
     for (i, done) in stored.iter().enumerate() {
         assert_eq!(server.ask(&["get", &format!("key{i}")]).0 == 0, *done, "key{i}");
     }

@@ -2,12 +2,16 @@
 
 use crate::common::{Serving, drover, folder};
 use drover_base::{Cpu, Ns};
+use drover_client::{CallError, Client, Refusal};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, Dial, kind};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SYSTEMS: [&str; 2] = ["pilaf", "farm"];
 
@@ -105,7 +109,13 @@ fn a_store_says_full_and_a_cache_forgets() {
         let said = fill(&store);
         assert!(said.contains(&2) && said[0] == 0, "{said:?}");
         let (_, _, error) = store.ask_with(&["set", "another"], &value);
-        assert_eq!(error, "drover: the store is full\n");
+        let full = "drover: the store is full: the server needs more memory (-m), or must be allowed to evict (no -M)\n";
+        assert_eq!(error, full);
+        let (_, text, _) = store.ask(&["stats"]);
+        assert!(
+            text.contains("\nrefused_memory_full_remedy more memory (-m), or eviction (no -M)\n"),
+            "{text}"
+        );
         let cache = start("cache", system, &["-m", "1", "-I", "200k"]);
         assert_eq!(fill(&cache), [0; 12]);
         let (_, text, _) = cache.ask(&["stats"]);
@@ -116,6 +126,123 @@ fn a_store_says_full_and_a_cache_forgets() {
         assert_eq!(cache.ask(&["get", "key0"]).0, 1);
         assert_eq!(cache.ask(&["get", "key11"]).0, 0);
     }
+}
+
+/// PUTs `keys`, each as its own value; the first refusal, and how many are stored.
+fn put_until_refused(client: &mut Client, keys: Range<u32>) -> (Option<Refusal>, u32) {
+    for key in keys.clone() {
+        match client.put(&key.to_be_bytes(), &key.to_be_bytes(), 0) {
+            Ok(()) => {}
+            Err(CallError::Refused(refusal)) => return (Some(refusal), key - keys.start),
+            Err(error) => panic!("key {key}: {error}"),
+        }
+    }
+    (None, keys.len() as u32)
+}
+
+/// Looks at all of `keys`, which are there.
+fn read_all(client: &mut Client, keys: Range<u32>) {
+    for key in keys {
+        let value = client.get(&key.to_be_bytes()).expect("an answer");
+        assert_eq!(value, Some(key.to_be_bytes().to_vec()), "key {key}");
+    }
+}
+
+/// The number `name` of `drover stats`.
+fn stat(server: &Serving, name: &str) -> u64 {
+    let (_, text, error) = server.ask(&["stats"]);
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("{name} in\n{text}{error}"))
+}
+
+/// The table of a megabyte begins with 1024 places and would be as large as planned with 8192. Items of so few bytes need
+/// more places than that, and get them from the memory for records.
+#[test]
+fn a_table_of_pilaf_grows_while_clients_read() {
+    let args = ["-m", "1", "-M", "-I", "1k", "--metrics-listen", "127.0.0.1:0"];
+    let server = start("growth", "pilaf", &args);
+    assert!(
+        server.said.contains("1024 places (up to 8192 as items arrive)"),
+        "{}",
+        server.said
+    );
+    assert_eq!((stat(&server, "places"), stat(&server, "growths")), (1024, 0));
+    let mut writer = Client::connect(&server.addr).expect("a client");
+    let addr = server.addr.clone();
+    assert_eq!(put_until_refused(&mut writer, 0..500), (None, 500));
+    let done = Arc::new(AtomicBool::new(false));
+    let reader = std::thread::spawn({
+        let done = done.clone();
+        move || {
+            let mut client = Client::connect(&addr).expect("a client");
+            let mut rounds = 0;
+            // Relaxed: a flag that says stop.
+            while !done.load(Ordering::Relaxed) || rounds == 0 {
+                read_all(&mut client, 0..500);
+                rounds += 1;
+            }
+        }
+    });
+    let (refusal, more) = put_until_refused(&mut writer, 500..1 << 20);
+    done.store(true, Ordering::Relaxed);
+    reader.join().expect("the reader finds every key at any time");
+    let count = 500 + more;
+    // Each has a record of 32 bytes. In 8192 places there would be fewer.
+    assert!(count > 12_000, "{count} items in a megabyte, then {refusal:?}");
+    read_all(&mut writer, 0..count);
+    assert_eq!(stat(&server, "items"), u64::from(count));
+    assert!(stat(&server, "places") > 8192 && stat(&server, "growths") >= 4);
+    let text = metrics(&server);
+    let growths = text
+        .lines()
+        .find_map(|line| line.strip_prefix("drover_growths_total{shard=\"0\"} "));
+    assert!(growths.is_some_and(|count| count != "0"), "{text}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// A table of FaRM-KV has its size from the start. What it says when that is not enough: to the client, in the log, in
+/// `stats` and at the admin port.
+#[test]
+fn a_full_table_of_farm_says_what_to_set() {
+    let server = start(
+        "table",
+        "farm",
+        &["-m", "1", "-M", "--metrics-listen", "127.0.0.1:0"],
+    );
+    let mut client = Client::connect(&server.addr).expect("a client");
+    let (refusal, count) = put_until_refused(&mut client, 0..1 << 20);
+    assert_eq!(refusal, Some(Refusal::TableFull), "after {count} items");
+    let (status, _, error) = server.ask(&["set", &count.to_string(), "value"]);
+    if status != 0 {
+        let said = "drover: the server's table has no place for another key: the server needs more memory (-m), or must be \
+                    allowed to evict (no -M)\n";
+        assert_eq!((status, error.as_str()), (2, said));
+    }
+    read_all(&mut client, 0..count);
+    let refused = stat(&server, "refused_table_full");
+    assert!(refused >= 1 && stat(&server, "refused_memory_full") == 0);
+    let (_, text, _) = server.ask(&["stats"]);
+    assert!(
+        text.contains("\nrefused_table_full_remedy more memory (-m), or eviction (no -M)\n"),
+        "{text}"
+    );
+    let text = metrics(&server);
+    let line = format!("drover_refused_table_full_total{{shard=\"0\"}} {refused}");
+    assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
+    let (status, log) = server.stop_with_log();
+    assert_eq!(status, 0);
+    let said = "shard 0 refused a PUT (1 so far) because its table is full: ";
+    let warning = log
+        .lines()
+        .find(|line| line.contains(said))
+        .unwrap_or_else(|| panic!("no warning in\n{log}"));
+    assert!(
+        warning.ends_with("; give the server more memory (-m), or let it evict (without -M)"),
+        "{warning}"
+    );
 }
 
 /// What the admin port of a server exports; where it is stands in the server's log.
@@ -169,7 +296,7 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             (&["-l", "127.0.0.1"], "--listen 127.0.0.1"),
             (&["-C"], "--disable-cas true"),
             (&["-o", "idle_timeout=7"], "-o"),
-            (&["-e", "/nowhere/items"], "--memory-file /nowhere/items"),
+            (&["-e", "/nowhere/items"], "-e /nowhere/items (--memory-file)"),
             (&["--window-max", "8"], "--window-max 8"),
             (&["-Y", "/nowhere/users"], "--auth-file /nowhere/users"),
         ] {
@@ -177,6 +304,15 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             let said = format!("drover: {flag}: does not apply to --system {system}: ");
             assert!(status == 64 && error.starts_with(&said), "{words:?}: {error}");
         }
+        let (_, _, error) = drover(
+            &["serve", "--system", system, "--memory-file", "/nowhere/items"],
+            "",
+        );
+        let said = format!(
+            "drover: -e /nowhere/items (--memory-file): does not apply to --system {system}: its items do not outlive the \
+             process; --system herd keeps items in a file (command line)\n"
+        );
+        assert_eq!(error, said);
         let (status, shown, _) = drover(&["config", "--system", system, "-p", "0"], "");
         assert!(status == 0 && shown.contains(system), "{shown}");
     }

@@ -115,6 +115,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
         costs: Rc::new(costs),
         lines,
         last_level: net.nics[usize::from(machine)].last_level.clone(),
+        address_space: net.address_space.clone(),
         detect: Ps::from_ns(p.cpu.detect_ns),
         phase: options.phase,
         slowdown: 1.0,

@@ -8,10 +8,13 @@ use crate::options::WorldOptions;
 use crate::profile::Profile;
 use crate::report::Report;
 use drover_base::{Actor, Ns};
-use drover_sim::VirtualCpu;
+use drover_mem::{MapObserver, observe_mappings};
+use drover_sim::{AddressSpace, VirtualCpu};
 use drover_verbs::{Context, OpenError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The simulation, shared by all handles of a world.
@@ -47,6 +50,21 @@ pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
 pub struct World {
     id: u64,
     cluster: SimNet,
+    /// Keeps the caches of its cores informed.
+    _mappings: Rc<dyn MapObserver>,
+}
+
+/// Tells a world of its thread's mappings: all of its memory is among them.
+struct Mappings(AddressSpace);
+
+impl MapObserver for Mappings {
+    fn mapped(&self, bytes: Range<usize>) {
+        self.0.mapped(&bytes);
+    }
+
+    fn unmapped(&self, bytes: Range<usize>) {
+        self.0.unmapped(bytes);
+    }
 }
 
 impl World {
@@ -63,9 +81,17 @@ impl World {
         static MADE: AtomicU64 = AtomicU64::new(1);
         let id = MADE.fetch_add(1, Ordering::Relaxed);
         let machines = u16::try_from(machines).expect("at most 65,535 machines");
-        let cluster = SimNet::new(Net::new(id, options, machines, seed), seed);
+        let address_space = AddressSpace::default();
+        let mappings: Rc<dyn MapObserver> = Rc::new(Mappings(address_space.clone()));
+        observe_mappings(&mappings);
+        let net = Net::new(id, options, machines, address_space, seed);
+        let cluster = SimNet::new(net, seed);
         WORLDS.with_borrow_mut(|worlds| worlds.insert(id, cluster.clone()));
-        World { id, cluster }
+        World {
+            id,
+            cluster,
+            _mappings: mappings,
+        }
     }
 
     /// A process opens the card of `machine`; clones of the device are the same process.

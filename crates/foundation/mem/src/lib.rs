@@ -26,6 +26,7 @@ mod counting;
 mod map;
 mod masked;
 mod native;
+mod observe;
 mod region;
 
 pub use arch::{hex_digits, pause, timestamp};
@@ -34,6 +35,7 @@ pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
+pub use observe::{MapObserver, observe_mappings};
 pub use region::Region;
 
 /// Bytes of a cache line.

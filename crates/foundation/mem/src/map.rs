@@ -308,6 +308,12 @@ impl Mapping {
         })
     }
 
+    /// Its addresses.
+    pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
+        let start = self.base.as_ptr() as usize;
+        start..start + self.len
+    }
+
     /// A descriptor for peers. A read-only descriptor is sealed so that no later mapping of it can write.
     pub(crate) fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {
         let Some(fd) = &self.fd else { return Ok(None) };
@@ -336,6 +342,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        crate::observe::unmapped(self);
         #[cfg(miri)]
         {
             let layout = std::alloc::Layout::from_size_align(self.len, PAGE_BYTES).expect("checked length");

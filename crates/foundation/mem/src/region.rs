@@ -1,7 +1,7 @@
 //! [`Region`]: a range of memory that other processes or devices may read and write at any time.
 
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
-use crate::{LINE_BYTES, arch};
+use crate::{LINE_BYTES, arch, observe};
 use drover_base::{Cpu, Line};
 use rustix::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -30,6 +30,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     fn new(mapping: Mapping) -> Region {
+        observe::mapped(&mapping);
         Region {
             base: mapping.base,
             len: mapping.len,

@@ -4,7 +4,7 @@ use crate::cost::Book;
 use crate::lines::Lines;
 use crate::noise::Stalls;
 use crate::run::{STEP, TIMER};
-use crate::{CostLine, CostTable, Event, LastLevel, LinePrices, Noise, Ps, Queue, Stream};
+use crate::{AddressSpace, CostLine, CostTable, Event, LastLevel, LinePrices, Noise, Ps, Queue, Stream};
 use drover_base::{Cost, Cpu, Line, Ns};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -34,6 +34,8 @@ pub struct CpuOptions {
     pub lines: LinePrices,
     /// Contents of its machine's last-level cache.
     pub last_level: LastLevel,
+    /// Mappings of the memory that it touches.
+    pub address_space: AddressSpace,
     /// Time from visibility of an event to its detection, without the polling phase.
     pub detect: Ps,
     /// Position in the polling round at an arrival; see [`Phase`].
@@ -52,6 +54,7 @@ impl Default for CpuOptions {
             costs: Rc::default(),
             lines: LinePrices::default(),
             last_level: LastLevel::default(),
+            address_space: AddressSpace::default(),
             detect: Ps::ZERO,
             phase: Phase::Uniform,
             slowdown: 1.0,
@@ -166,7 +169,11 @@ impl VirtualCpu {
             idle: Cell::new(Ps::ZERO),
             steps: Cell::new((0, 0)),
             book: RefCell::new(Book::default()),
-            lines: RefCell::new(Lines::new(options.lines, options.last_level.clone())),
+            lines: RefCell::new(Lines::new(
+                options.lines,
+                options.last_level.clone(),
+                options.address_space.clone(),
+            )),
             stalls: RefCell::new(Stalls::new(options.noise, stream("stalls"), now)),
             random: stream("random"),
             phase: stream("phase"),

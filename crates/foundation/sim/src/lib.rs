@@ -13,7 +13,8 @@
 //! most one step's charge, which is therefore capped ([`CpuOptions::step_cap`]).
 //!
 //! **Determinism.** Time is whole picoseconds, events of equal time run in the order of their creation, and the same
-//! seed gives the same [`trace hash`](Sim::trace_hash).
+//! seed gives the same [`trace hash`](Sim::trace_hash). Addresses of memory do not matter to it, as long as the [`AddressSpace`] is told
+//! of mappings.
 //!
 //! ```
 //! use drover_base::{Actor, Cost, Cpu, Ns, Progress};
@@ -41,6 +42,7 @@
 //! Sources: `[TigerBeetle]` and `[FoundationDB]` for seeds, faults and replay.
 #![forbid(unsafe_code)]
 
+mod address_space;
 mod agenda;
 mod cost;
 mod cpu;
@@ -56,6 +58,7 @@ mod station;
 mod stream;
 mod time;
 
+pub use address_space::AddressSpace;
 pub use cost::{CostLine, CostTable};
 pub use cpu::{CoreId, CoreReport, CpuOptions, Phase, VirtualCpu};
 pub use expected::{Alarm, Expected};

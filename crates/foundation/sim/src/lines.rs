@@ -1,6 +1,6 @@
 //! [`Lines`]: the cache lines that a core holds, and those in flight.
 
-use crate::{LastLevel, Ps};
+use crate::{AddressSpace, LastLevel, Ps};
 use drover_base::Line;
 
 /// How long a core is busy with memory accesses.
@@ -59,10 +59,16 @@ const EMPTY: Way = Way {
 
 /// The first-level cache of a core with least-recently-used replacement. All other lines are in DRAM, which is right
 /// for tables much larger than the last-level cache; lines that cards write are in the [last level](LastLevel).
+///
+/// Lines are found by their address. So that runs do not depend on where the system maps memory, lines of memory that was
+/// unmapped are forgotten, and the first line of a mapping follows no other.
 #[derive(Debug)]
 pub(crate) struct Lines {
     prices: LinePrices,
     last_level: LastLevel,
+    address_space: AddressSpace,
+    /// Unmapped ranges whose lines are forgotten.
+    unmapped_seen: usize,
     /// Sets, each with the most recently used line first. Empty until the first use: most cores of a cluster never
     /// touch a line.
     near: Vec<[Way; WAYS]>,
@@ -73,8 +79,10 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(prices: LinePrices, last_level: LastLevel) -> Lines {
+    pub(crate) fn new(prices: LinePrices, last_level: LastLevel, address_space: AddressSpace) -> Lines {
         Lines {
+            unmapped_seen: address_space.unmapped_count(),
+            address_space,
             prices: LinePrices {
                 in_flight_max: prices.in_flight_max.clamp(1, IN_FLIGHT_MAX),
                 ..prices
@@ -89,13 +97,14 @@ impl Lines {
 
     /// Cost of a touch at `now`.
     pub(crate) fn touch(&mut self, line: Line, now: Ps) -> Ps {
+        self.forget_unmapped();
         let tag = line.0 >> 6;
         let hit = self.prices.hit;
         if let Some(way) = self.use_near(tag) {
             way.touched = true;
             return way.there_at.since(now) + hit;
         }
-        let price = if self.has_touched(tag.wrapping_sub(1)) {
+        let price = if self.follows_touched(tag) {
             self.prices.next
         } else if self.last_level.has(line.0) {
             self.prices.last_level
@@ -109,6 +118,7 @@ impl Lines {
 
     /// Cost of a prefetch at `now`: high only when too many lines are in flight.
     pub(crate) fn prefetch(&mut self, line: Line, now: Ps) -> Ps {
+        self.forget_unmapped();
         let tag = line.0 >> 6;
         let price = self.prices.prefetch;
         if self.use_near(tag).is_some() {
@@ -140,9 +150,35 @@ impl Lines {
         Some(&mut set[0])
     }
 
-    fn has_touched(&self, tag: usize) -> bool {
-        let set = self.near.get(tag % SETS);
-        set.is_some_and(|set| set.iter().any(|way| way.tag == tag && way.touched))
+    /// Whether the line before this one, in the same mapping, was touched recently.
+    fn follows_touched(&self, tag: usize) -> bool {
+        let before = tag.wrapping_sub(1);
+        let set = self.near.get(before % SETS);
+        let has_touched = set.is_some_and(|set| set.iter().any(|way| way.tag == before && way.touched));
+        // Mappings begin at pages.
+        has_touched && (!tag.is_multiple_of(SETS) || !self.address_space.starts_at(tag << 6))
+    }
+
+    #[inline]
+    fn forget_unmapped(&mut self) {
+        if self.unmapped_seen != self.address_space.unmapped_count() {
+            self.forget();
+        }
+    }
+
+    /// Forgets the lines of memory that was unmapped since the last access.
+    #[cold]
+    fn forget(&mut self) {
+        let seen = std::mem::replace(&mut self.unmapped_seen, self.address_space.unmapped_count());
+        for set in &mut self.near {
+            let stays = |way: &Way| !self.address_space.was_unmapped_since(seen, way.tag << 6);
+            // The ways that become free are the next to be used.
+            let mut kept = [EMPTY; WAYS];
+            for (to, way) in kept.iter_mut().zip(set.iter().filter(|way| stays(way))) {
+                *to = *way;
+            }
+            *set = kept;
+        }
     }
 
     /// Replaces the least recently used line of the set.
@@ -171,13 +207,17 @@ mod tests {
         line(2 * n)
     }
 
+    fn lines_of(last_level: LastLevel) -> Lines {
+        Lines::new(LinePrices::default(), last_level, AddressSpace::default())
+    }
+
     fn ns(n: f64) -> Ps {
         Ps::from_ns(n)
     }
 
     #[test]
     fn a_line_touched_twice_is_near() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         assert_eq!(lines.touch(line(1), Ps::ZERO), ns(80.0));
         assert_eq!(lines.touch(line(1), Ps::ZERO), ns(1.0));
         assert_eq!(lines.misses, 1);
@@ -185,7 +225,7 @@ mod tests {
 
     #[test]
     fn lines_in_a_row_cost_one_miss() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         let all: Vec<Ps> = (0..4).map(|n| lines.touch(line(n), Ps::ZERO)).collect();
         assert_eq!(all, [80.0, 4.0, 4.0, 4.0].map(ns));
     }
@@ -193,7 +233,7 @@ mod tests {
     #[test]
     fn what_cards_write_is_in_the_last_level() {
         let cache = LastLevel::default();
-        let mut lines = Lines::new(LinePrices::default(), cache.clone());
+        let mut lines = lines_of(cache.clone());
         let bytes = apart(0).0..apart(20).0;
         cache.hold(bytes.clone());
         assert_eq!(lines.touch(apart(1), Ps::ZERO), ns(20.0));
@@ -213,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_prefetch_in_time_hides_the_miss() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         assert_eq!(lines.prefetch(line(1), ns(0.0)), ns(2.5));
         assert_eq!(lines.touch(line(1), ns(30.0)), ns(51.0));
         lines.prefetch(apart(2), ns(100.0));
@@ -222,7 +262,7 @@ mod tests {
 
     #[test]
     fn lines_that_have_come_stay_while_others_are_asked_for() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         let asked = |lines: &mut Lines, from: usize, at: f64| {
             for n in from..from + 8 {
                 lines.prefetch(apart(n), ns(at));
@@ -237,7 +277,7 @@ mod tests {
     /// Batches prefetch three lines per request for some thirty requests: all of them stay.
     #[test]
     fn a_hundred_lines_stay_and_the_ninth_of_a_set_pushes_one_out() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         for n in 0..100 {
             lines.prefetch(apart(n), ns(1000.0 * n as f64));
         }
@@ -258,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_eleventh_prefetch_waits() {
-        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        let mut lines = lines_of(LastLevel::default());
         let mut now = Ps::ZERO;
         for n in 0..10 {
             let took = lines.prefetch(apart(n), now);
@@ -266,5 +306,45 @@ mod tests {
             now += took;
         }
         assert_eq!(lines.prefetch(apart(10), now), ns(2.5 + 80.0 - 25.0));
+    }
+
+    /// The next owner of an address gets cold memory. Other lines stay, and those forgotten are the first to be replaced.
+    #[test]
+    fn lines_of_memory_that_was_unmapped_are_forgotten() {
+        let space = AddressSpace::default();
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default(), space.clone());
+        let of_one_set = |n: usize| line(1001 + n * SETS);
+        for n in 0..WAYS {
+            lines.touch(of_one_set(n), Ps::ZERO);
+        }
+        let gone = of_one_set(3).0 & !4095;
+        space.unmapped(gone..gone + 4096);
+        space.mapped(&(gone..gone + 4096));
+        assert_eq!(lines.touch(of_one_set(3), Ps::ZERO), ns(80.0), "another line");
+        assert_eq!(lines.touch(of_one_set(3), Ps::ZERO), ns(1.0));
+        for n in (0..WAYS).filter(|&n| n != 3) {
+            assert_eq!(lines.touch(of_one_set(n), Ps::ZERO), ns(1.0), "line {n} stays");
+        }
+    }
+
+    /// The system decides which mappings are neighbours, so a walk ends with its mapping.
+    #[test]
+    fn the_first_line_of_a_mapping_follows_no_other() {
+        let space = AddressSpace::default();
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default(), space.clone());
+        let (page, next) = (line(SETS).0, line(2 * SETS).0);
+        assert!(page.is_multiple_of(4096));
+        space.mapped(&(next..next + 4096));
+        lines.touch(Line(page - 64), Ps::ZERO);
+        assert_eq!(lines.touch(Line(page), Ps::ZERO), ns(4.0), "of one mapping");
+        lines.touch(Line(next - 64), Ps::ZERO);
+        assert_eq!(lines.touch(Line(next), Ps::ZERO), ns(80.0), "of another one");
+        space.unmapped(next..next + 4096);
+        lines.touch(Line(next - 64), Ps::ZERO);
+        assert_eq!(
+            lines.touch(Line(next), Ps::ZERO),
+            ns(4.0),
+            "no mapping begins there now"
+        );
     }
 }

@@ -62,6 +62,7 @@ impl<S: ShardedSystem> Shards<S> {
             entry_count: self.entry_count,
             // What a figure assumes of its load stays true.
             entry_count_max: self.entry_count,
+            grows_into_records: false,
             record_bytes: (4 * self.entry_count * record_bytes).max(MEMORY_MIN),
             item_bytes_max: ITEM_BYTES_MAX,
             evicts: false,

@@ -178,7 +178,7 @@ fn refusals(record: &Record, circumstances: Circumstances, found: &mut Vec<Viola
     } = circumstances;
     for (token, entry) in record.entries.iter().enumerate() {
         let wrong = match entry.end {
-            End::Refused(_, Refusal::Full) => !may_be_full,
+            End::Refused(_, Refusal::Full | Refusal::TableFull) => !may_be_full,
             End::Refused(_, Refusal::TooLarge) => u64::from(entry.value_len) <= refused_above,
             End::Refused(_, Refusal::Unavailable) | End::Unknown(_) => !troubled,
             End::Refused(..) => true,

@@ -114,6 +114,11 @@ impl Extents {
         self.used_bytes
     }
 
+    /// Bytes of memory, without what was given up.
+    pub fn bytes(&self) -> usize {
+        self.chunks.len() * self.options.chunk_bytes
+    }
+
     /// Number of slots in quarantine.
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()
@@ -162,6 +167,33 @@ impl Extents {
         };
         self.reuse(extent);
         true
+    }
+
+    /// Gives up at least `bytes` at the end of the memory, so that the caller may use as many elsewhere. False, and
+    /// nothing has changed, if a slot there is in use or fewer than `keep` bytes would be left. Cost: a look at each of
+    /// these chunks, and at all free slots if some chunk is cut but empty.
+    pub fn give_up(&mut self, bytes: usize, keep: usize) -> bool {
+        self.reclaim();
+        let chunk = self.options.chunk_bytes;
+        let Some(left) = self.chunks.len().checked_sub(bytes.div_ceil(chunk)) else {
+            return false;
+        };
+        let is_free = self.chunks[left..].iter().all(|chunk| *chunk == Chunk::Free);
+        let gives_up = is_free && left >= keep.div_ceil(chunk);
+        if gives_up {
+            self.chunks.truncate(left);
+        }
+        gives_up
+    }
+
+    /// Undoes a [`give_up`](Extents::give_up) of as many bytes.
+    pub fn take_back(&mut self, bytes: usize) {
+        let count = self.chunks.len() + bytes.div_ceil(self.options.chunk_bytes);
+        assert!(
+            count <= self.options.bytes / self.options.chunk_bytes,
+            "more than was given up"
+        );
+        self.chunks.resize(count, Chunk::Free);
     }
 
     /// The smallest class for `len` bytes; `None` if longer than a chunk.
@@ -334,6 +366,21 @@ mod tests {
         assert!(extents.alloc(500).is_some());
         extents.free(run);
         assert!(extents.alloc(2000).is_some());
+    }
+
+    #[test]
+    fn the_end_is_given_up_only_while_nobody_uses_it() {
+        let mut extents = extents(4096, 1024);
+        let first: Vec<Extent> = (0..2).filter_map(|_| extents.alloc(1024)).collect();
+        assert!(!extents.give_up(3000, 0), "the second chunk is in use");
+        assert!(!extents.give_up(2048, 2049), "too little would be left");
+        assert!(extents.give_up(2048, 2048));
+        assert_eq!(extents.alloc(1024), None);
+        extents.take_back(2048);
+        assert!(extents.alloc(2000).is_some(), "both are there again");
+        assert!(!extents.give_up(1, 0));
+        first.into_iter().for_each(|extent| extents.free(extent));
+        assert!(extents.alloc(2048).is_some());
     }
 
     proptest! {

@@ -44,6 +44,8 @@ const FACTS: Facts = Facts {
         Counter::amount("bytes", "Bytes of the items' objects."),
         Counter::events("evictions", "Items evicted to make space for others."),
         Counter::amount("places", "Home slots of the tables."),
+        drover_one_sided::REFUSED_MEMORY_FULL,
+        drover_one_sided::REFUSED_TABLE_FULL,
         drover_one_sided::CLIENTS,
     ],
 };

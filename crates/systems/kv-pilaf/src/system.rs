@@ -41,6 +41,8 @@ const FACTS: Facts = Facts {
         Counter::events("evictions", "Items evicted to make space for others."),
         Counter::amount("places", "Entries of the tables."),
         Counter::events("growths", "Tables replaced by larger ones."),
+        drover_one_sided::REFUSED_MEMORY_FULL,
+        drover_one_sided::REFUSED_TABLE_FULL,
         drover_one_sided::CLIENTS,
     ],
 };
@@ -129,6 +131,7 @@ pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerO
         shard_count: plan.shard_count as u16,
         entry_count: plan.entry_count,
         entry_count_max: plan.entry_count_max,
+        grows_into_records: plan.grows_into_records,
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,

@@ -11,6 +11,8 @@ pub struct Counter {
     pub kind: CounterKind,
     /// How the numbers of the shards are combined into that of the service.
     pub merge: Merge,
+    /// What an operator can do about it if it is not 0.
+    pub remedy: Option<&'static str>,
 }
 
 /// Kind of a [`Counter`].
@@ -39,6 +41,7 @@ impl Counter {
             help,
             kind: CounterKind::Events,
             merge: Merge::Sum,
+            remedy: None,
         }
     }
 
@@ -49,6 +52,7 @@ impl Counter {
             help,
             kind: CounterKind::Amount,
             merge: Merge::Sum,
+            remedy: None,
         }
     }
 
@@ -56,6 +60,14 @@ impl Counter {
     pub const fn largest(self) -> Counter {
         Counter {
             merge: Merge::Max,
+            ..self
+        }
+    }
+
+    /// The same counter with advice to the operator, for when it is not 0.
+    pub const fn remedied_by(self, remedy: &'static str) -> Counter {
+        Counter {
+            remedy: Some(remedy),
             ..self
         }
     }
@@ -70,12 +82,16 @@ impl Counter {
 }
 
 /// Text of `drover stats`: a line `name value` per counter of the whole service, then of each shard. `shards`: the
-/// counters' values per shard.
+/// counters' values per shard. A counter of the whole service that is not 0 is followed by its remedy, if it has one.
 pub fn stats_text(system: &str, counters: &[Counter], shards: &[Vec<u64>]) -> String {
     let mut text = format!("system {system}\nshards {}\n", shards.len());
     for (index, counter) in counters.iter().enumerate() {
         let values = shards.iter().filter_map(|shard| shard.get(index).copied());
-        text.push_str(&format!("{} {}\n", counter.name, counter.merged(values)));
+        let value = counter.merged(values);
+        text.push_str(&format!("{} {value}\n", counter.name));
+        if let Some(remedy) = counter.remedy.filter(|_| value > 0) {
+            text.push_str(&format!("{}_remedy {remedy}\n", counter.name));
+        }
     }
     for (shard, values) in shards.iter().enumerate() {
         for (counter, value) in counters.iter().zip(values) {
@@ -88,6 +104,19 @@ pub fn stats_text(system: &str, counters: &[Counter], shards: &[Vec<u64>]) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remedy_is_told_when_there_is_something_to_remedy() {
+        let counters = [Counter::events("refused", "PUTs refused.").remedied_by("more memory (-m)")];
+        assert_eq!(
+            stats_text("farm", &counters, &[vec![0]]),
+            "system farm\nshards 1\nrefused 0\nshard0_refused 0\n"
+        );
+        assert_eq!(
+            stats_text("farm", &counters, &[vec![5]]),
+            "system farm\nshards 1\nrefused 5\nrefused_remedy more memory (-m)\nshard0_refused 5\n"
+        );
+    }
 
     #[test]
     fn shards_add_up_and_clients_are_counted_once() {

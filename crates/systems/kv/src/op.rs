@@ -84,9 +84,16 @@ pub enum Refusal {
     /// The value is over the server's item limit, or the key does not fit a request.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
-    /// Store mode: no space. A cache never refuses for this reason.
-    #[error("the store is full")]
+    /// Store mode: no memory for the item. A cache never refuses for this reason.
+    #[error("the store is full: the server needs more memory (-m), or must be allowed to evict (no -M)")]
     Full,
+    /// Store mode: the table has no place for another key, though there may be memory for the item. Cache mode never says
+    /// this.
+    #[error(
+        "the server's table has no place for another key: the server needs more memory (-m), or must be allowed to evict \
+         (no -M)"
+    )]
+    TableFull,
     /// The server found the request malformed.
     #[error("the server found the request malformed")]
     BadRequest,

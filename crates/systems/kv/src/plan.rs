@@ -2,11 +2,15 @@
 //!
 //! | part of a shard's share | size |
 //! |---|---|
-//! | table | Pilaf: one entry (32 bytes) per 96 to 192 bytes of the share, a power of two, so the table is a sixth to a third of the share. FaRM: the same with slots of 32 bytes, or of 64 bytes where slots hold values of up to 32 bytes, plus an eighth for overflow |
+//! | table | Pilaf: up to one entry (32 bytes) per 96 to 192 bytes of the share, a power of two, so the table is a sixth to a third of the share. FaRM: the same with slots of 32 bytes, or of 64 bytes where slots hold values of up to 32 bytes, plus an eighth for overflow |
 //! | records | the rest; a record is header, key, value, rounded up to its size class |
 //!
 //! At a load of 0.75, up to which a table works well, records of about 130 bytes (Pilaf) fill both parts at the same
 //! time. With shorter records the table is full first, with longer ones the records. *(our choice)*
+//!
+//! Pilaf's table starts small and doubles at that load, so a service with few items has touched little of its memory. A
+//! table as large as planned keeps growing into memory that no record has needed: many short records take bytes of the
+//! second row for the first. FaRM's table does not grow: it has its size from the start.
 
 use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
 use drover_base::Ns;
@@ -15,6 +19,11 @@ use drover_rt::Idle;
 
 /// Minimum ratio of the share to the table: the share has at least this many times the bytes of the table.
 const SHARE_PER_PLACE: usize = 3;
+/// A table that grows starts with this fraction of its entries. Six doublings write each entry of the last table once and
+/// copy each key once, on average, so a small start costs little. *(our choice)*
+const FIRST_PART: usize = 64;
+/// Minimum number of entries at the start: a table of eight pages.
+const FIRST_PLACES: usize = 1 << 10;
 /// Smallest usable share of a shard, bytes.
 const SHARE_MIN: usize = 1 << 18;
 /// Bytes of a record's header, in addition to key and value.
@@ -33,6 +42,8 @@ pub struct TableShape {
     pub place_bytes: usize,
     /// Entries per overflow block; 0: no overflow. A block has two slots.
     pub places_per_block: usize,
+    /// Whether the system replaces it by a larger one when it becomes full.
+    pub grows: bool,
 }
 
 impl TableShape {
@@ -40,16 +51,19 @@ impl TableShape {
     pub const SINGLE: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 0,
+        grows: true,
     };
     /// A hopscotch table with all values in records.
     pub const NARROW: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 16,
+        grows: false,
     };
     /// A hopscotch table with short values in its slots.
     pub const WIDE: TableShape = TableShape {
         place_bytes: 64,
         places_per_block: 16,
+        grows: false,
     };
 
     fn blocks(self, entry_count: usize) -> usize {
@@ -70,9 +84,11 @@ pub struct ShardPlan {
     pub table: TableShape,
     /// Entries of each table at the start, a power of two.
     pub entry_count: usize,
-    /// Maximum number of entries of a table, a power of two. Equal to [`entry_count`](ShardPlan::entry_count) unless
-    /// the table may use memory beyond the shard's share. Ignored by systems whose tables do not grow.
+    /// Maximum number of entries of a table in memory of its own, a power of two. Ignored by systems whose tables do not
+    /// grow.
     pub entry_count_max: usize,
+    /// Whether a table of that many entries may keep growing into memory that no record has needed.
+    pub grows_into_records: bool,
     /// Bytes of memory for each shard's records.
     pub record_bytes: usize,
     /// Longest record, bytes.
@@ -117,6 +133,8 @@ impl ShardPlan {
         self.idle = policy.idle;
         if policy.large_pages {
             self.pages = PageWish::Huge;
+            // Reserved pages are there now; a table that grows could find them gone.
+            self.entry_count = self.entry_count_max;
         }
     }
 
@@ -126,9 +144,13 @@ impl ShardPlan {
             true => "evicts the items that were written first: GETs leave no trace",
             false => "answers \"full\" (-M)",
         };
+        let growth = match self.entry_count_max > self.entry_count {
+            true => format!(" (up to {} as items arrive)", self.entry_count_max),
+            false => String::new(),
+        };
         vec![
             format!(
-                "{} shard(s) of {} places and {} KiB of records",
+                "{} shard(s) of {} places{growth} and {} KiB of records",
                 self.shard_count,
                 self.entry_count,
                 self.record_bytes >> 10
@@ -149,15 +171,20 @@ impl ShardPlan {
         if share < SHARE_MIN {
             return None;
         }
-        let entry_count = 1 << (share / SHARE_PER_PLACE / table.place_bytes).ilog2();
-        let record_bytes = share - table.bytes(entry_count);
+        let entry_count_max: usize = 1 << (share / SHARE_PER_PLACE / table.place_bytes).ilog2();
+        let entry_count = match table.grows {
+            true => (entry_count_max / FIRST_PART)
+                .max(FIRST_PLACES)
+                .min(entry_count_max),
+            false => entry_count_max,
+        };
         Some(ShardPlan {
             shard_count,
             table,
             entry_count,
-            // Table and records share the memory; a doubled table would not fit.
-            entry_count_max: entry_count,
-            record_bytes,
+            entry_count_max,
+            grows_into_records: table.grows,
+            record_bytes: share - table.bytes(entry_count_max),
             ..ShardPlan::for_values(value_bytes_max)
         })
     }
@@ -185,6 +212,7 @@ impl ShardPlan {
             table: TableShape::SINGLE,
             entry_count: 1 << 10,
             entry_count_max: 1 << 10,
+            grows_into_records: false,
             record_bytes: 1 << 20,
             item_bytes_max: RECORD_HEADER_BYTES + KEY_BYTES_MAX + value_bytes_max,
             evicts: true,
@@ -201,9 +229,9 @@ impl ShardPlan {
         self.table.blocks(self.entry_count)
     }
 
-    /// Bytes of the tables and of the records, all shards together.
+    /// Bytes of the tables, as large as planned, and of the records, all shards together.
     pub fn footprint(&self) -> [usize; 2] {
-        [self.table.bytes(self.entry_count), self.record_bytes].map(|bytes| bytes * self.shard_count)
+        [self.table.bytes(self.entry_count_max), self.record_bytes].map(|bytes| bytes * self.shard_count)
     }
 }
 
@@ -222,11 +250,30 @@ mod tests {
                     table + records <= all && table + records > all - shards,
                     "{plan:?}"
                 );
-                let places = plan.entry_count * shape.place_bytes * shards;
+                let places = plan.entry_count_max * shape.place_bytes * shards;
                 assert!(places * 3 <= all && places * 6 > all * 99 / 100, "{plan:?}");
             }
         }
         assert_eq!(ShardPlan::of_memory(TableShape::SINGLE, 1 << 20, 8, 1), None);
+    }
+
+    #[test]
+    fn a_table_that_grows_begins_small_unless_its_pages_are_reserved() {
+        let plan = |shape, mib: usize| ShardPlan::of_memory(shape, mib << 20, 1, 1000).expect("enough");
+        let sizes = |plan: &ShardPlan| (plan.entry_count, plan.entry_count_max);
+        assert_eq!(sizes(&plan(TableShape::SINGLE, 64)), (1 << 13, 1 << 19));
+        assert_eq!(sizes(&plan(TableShape::SINGLE, 1)), (1 << 10, 1 << 13));
+        assert_eq!(sizes(&plan(TableShape::WIDE, 64)), (1 << 18, 1 << 18));
+        let mut reserved = plan(TableShape::SINGLE, 64);
+        reserved.set_policy(&Policy {
+            evicts: true,
+            clients_max: 1,
+            large_pages: true,
+            idle: Idle::Spin,
+        });
+        assert_eq!(sizes(&reserved), (1 << 19, 1 << 19));
+        let items = ShardPlan::of_items(TableShape::SINGLE, 1000, 48, 1);
+        assert!(items.entry_count == items.entry_count_max && !items.grows_into_records);
     }
 
     #[test]

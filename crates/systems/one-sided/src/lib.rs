@@ -31,6 +31,7 @@ mod client;
 mod control;
 mod error;
 mod queues;
+mod refusals;
 mod request;
 mod server;
 mod status;
@@ -42,6 +43,7 @@ pub use client::{
 pub use control::{ClientParams, Hello, Ready, ServerParams};
 pub use error::PeerError;
 pub use queues::{Depths, Queues, WHICH};
+pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
 pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};
 pub use status::Status;

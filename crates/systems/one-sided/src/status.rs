@@ -20,16 +20,18 @@ pub enum Status {
     Written = 6,
     /// GET: the value is too long for the reply and for the client's space.
     Long = 7,
-    /// There is no space (store mode).
+    /// There is no memory for the item (store mode).
     Full = 8,
     /// The item exceeds the server's item limit.
     TooLarge = 9,
     /// The request is inconsistent.
     BadRequest = 10,
+    /// The table has no place for another key.
+    TableFull = 11,
 }
 
 impl Status {
-    const ALL: [Status; 10] = [
+    const ALL: [Status; 11] = [
         Status::Stored,
         Status::Deleted,
         Status::NotFound,
@@ -40,6 +42,7 @@ impl Status {
         Status::Full,
         Status::TooLarge,
         Status::BadRequest,
+        Status::TableFull,
     ];
 
     /// The status with code `byte`, if there is one.
@@ -58,6 +61,7 @@ impl Status {
                 return None;
             }
             (Status::Full, _) => Outcome::Refused(Refusal::Full),
+            (Status::TableFull, _) => Outcome::Refused(Refusal::TableFull),
             (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
             _ => Outcome::Refused(Refusal::BadRequest),
         })
@@ -69,6 +73,7 @@ impl From<Refusal> for Status {
         match refusal {
             Refusal::TooLarge => Status::TooLarge,
             Refusal::Full => Status::Full,
+            Refusal::TableFull => Status::TableFull,
             _ => Status::BadRequest,
         }
     }
@@ -83,7 +88,7 @@ mod tests {
         for byte in 0..=255 {
             match Status::decode(byte) {
                 Some(status) => assert_eq!(status as u8, byte),
-                None => assert!(byte == 0 || byte > Status::BadRequest as u8),
+                None => assert!(byte == 0 || byte > Status::TableFull as u8),
             }
         }
     }

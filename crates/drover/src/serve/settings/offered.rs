@@ -3,6 +3,7 @@
 use super::{Origin, Settings};
 use crate::exit::{self, Failure};
 use drover_kv::Offers;
+use drover_systems::System;
 
 /// Feature that a setting concerns.
 #[derive(Clone, Copy)]
@@ -48,6 +49,13 @@ fn refusal(about: About, offers: &Offers) -> Option<&'static str> {
     }
 }
 
+/// Which systems have a memory file, as an end of the reason.
+fn with_memory_file() -> String {
+    let has = |system: &&System| system.facts().offers.memory_file.is_ok();
+    let names: Vec<String> = System::ALL.iter().filter(has).map(System::to_string).collect();
+    format!("; --system {} keeps items in a file", names.join(" or "))
+}
+
 /// # Errors
 /// The first explicit setting that does not apply to the system.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
@@ -61,10 +69,15 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
         if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
             let flag = match name {
                 "idle_timeout" | "maxconns_fast" => "-o".to_string(),
+                "memory-file" => format!("-e {value} (--memory-file)"),
                 name => format!("--{name} {value}"),
             };
+            let instead = match about {
+                Some((_, MemoryFile)) => with_memory_file(),
+                _ => String::new(),
+            };
             let text = format!(
-                "{flag}: does not apply to --system {}: {why} ({origin})",
+                "{flag}: does not apply to --system {}: {why}{instead} ({origin})",
                 system.name
             );
             return Err(Failure::new(exit::USAGE, text));

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 /// Exit status, standard output, standard error.
 pub type Answer = (i32, String, String);
@@ -65,6 +66,8 @@ pub struct Serving {
     pub addr: String,
     /// Its log up to the line that it serves.
     pub said: String,
+    /// Reads the rest of its log.
+    rest: Option<JoinHandle<String>>,
 }
 
 impl Serving {
@@ -114,11 +117,19 @@ impl Serving {
             }
         }
         // Somebody has to go on reading, or the server would block when the pipe is full.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let rest = std::thread::spawn(move || {
+            let mut text = String::new();
+            for line in lines.map_while(Result::ok) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+            text
+        });
         Serving {
             child,
             addr: addr.to_string(),
             said,
+            rest: Some(rest),
         }
     }
 
@@ -142,6 +153,14 @@ impl Serving {
     /// Its number, for signals.
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
+    }
+
+    /// SIGTERM; the exit status, and what it logged since it serves.
+    pub fn stop_with_log(mut self) -> (i32, String) {
+        rustix::process::kill_process(self.pid(), rustix::process::Signal::TERM).expect("it is our child");
+        let status = self.child.wait().expect("it ends").code().unwrap_or(-1);
+        let rest = self.rest.take().expect("nobody else takes it");
+        (status, rest.join().expect("a reader of lines"))
     }
 
     /// SIGTERM; the exit status.

@@ -37,7 +37,9 @@ use crate::options::WorldOptions;
 use atomics::AtomicUnit;
 use caches::{ContextCache, WqeCache};
 use doorbell::Registers;
-use drover_sim::{Alarm, ByteTime, Event, Expected, LastLevel, Model, Pipe, Ps, Queue, Station, Stream};
+use drover_sim::{
+    AddressSpace, Alarm, ByteTime, Event, Expected, LastLevel, Model, Pipe, Ps, Queue, Station, Stream,
+};
 use drover_verbs::provide::Names;
 use drover_verbs::{Caps, QpKind};
 use objects::{Ah, Cq, Ctx, Import, Mr, Qp, RecvQueue};
@@ -126,6 +128,7 @@ pub(crate) struct Net {
     pub(crate) options: WorldOptions,
     pub(crate) caps: Arc<Caps>,
     pub(crate) nics: Vec<Nic>,
+    pub(crate) address_space: AddressSpace,
     pub(crate) ctxs: Table<Ctx>,
     pub(crate) registers: Table<Registers>,
     pub(crate) qps: Table<Qp>,
@@ -138,7 +141,13 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(id: u64, options: WorldOptions, machines: u16, seed: u64) -> Net {
+    pub(crate) fn new(
+        id: u64,
+        options: WorldOptions,
+        machines: u16,
+        address_space: AddressSpace,
+        seed: u64,
+    ) -> Net {
         let prices = Prices::new(&options.parameters());
         let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
         Net {
@@ -148,6 +157,7 @@ impl Net {
             },
             caps: Arc::new(options.caps()),
             nics: nics.collect(),
+            address_space,
             prices,
             options,
             ctxs: Table::default(),

@@ -152,6 +152,7 @@ fn plan<S: System<Plan = ShardPlan>>(dice: &Stream) -> ShardPlan {
     ShardPlan {
         entry_count: LARGE_ENTRIES,
         entry_count_max: LARGE_ENTRIES,
+        grows_into_records: false,
         record_bytes: LARGE_RECORD_BYTES,
         evicts: dice.chance(0.6),
         pages: PageWish::Small,

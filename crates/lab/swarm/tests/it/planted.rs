@@ -5,7 +5,6 @@ use drover_swarm::campaign::{self, Finding};
 use drover_swarm::planted;
 use drover_swarm::run::Case;
 use drover_swarm::scenario::Scenario;
-use drover_testkit::alone::alone;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
@@ -50,23 +49,20 @@ fn half_landed_requests_executed() {
     find("no-checksum", "tear", 1..200);
 }
 
-/// Not everything can be smaller, but most can. In a process of its own, because cases of restarts are played again (see
-/// `scenarios`).
+/// Not everything can be smaller, but most can.
 #[test]
 fn what_is_found_shrinks_and_is_still_wrong() {
-    alone("planted::what_is_found_shrinks_and_is_still_wrong", || {
-        let size = |case: &Case| {
-            let options = case.options();
-            case.kinds.len() + options.load.ops + options.clients
-        };
-        let findings = search("leftovers", "worker", 1..41, false);
-        let mut smaller = 0;
-        for finding in findings.iter().take(3) {
-            let least = campaign::shrink(finding);
-            assert_eq!(least.violation.rule, finding.violation.rule);
-            assert_eq!(campaign::wrong(&least.case).as_ref(), Some(&least.violation));
-            smaller += usize::from(size(&least.case) < size(&finding.case));
-        }
-        assert!(smaller > 0, "of {} findings none became smaller", findings.len());
-    });
+    let size = |case: &Case| {
+        let options = case.options();
+        case.kinds.len() + options.load.ops + options.clients
+    };
+    let findings = search("leftovers", "worker", 1..41, false);
+    let mut smaller = 0;
+    for finding in findings.iter().take(3) {
+        let least = campaign::shrink(finding);
+        assert_eq!(least.violation.rule, finding.violation.rule);
+        assert_eq!(campaign::wrong(&least.case).as_ref(), Some(&least.violation));
+        smaller += usize::from(size(&least.case) < size(&finding.case));
+    }
+    assert!(smaller > 0, "of {} findings none became smaller", findings.len());
 }

@@ -4,7 +4,7 @@ use super::{Bed, BedOptions};
 use crate::history::{Call, Event, History};
 use crate::linear::Model;
 use drover_base::Rng;
-use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError};
+use drover_kv::{Completion, KvClient, Op, Outcome, Refusal, SubmitError};
 
 /// What a run does.
 #[derive(Clone, Debug)]
@@ -192,11 +192,11 @@ impl<B: Bed> Driver<B> {
                         returned_at = None;
                         call
                     }
-                    (Call::Get(_), Outcome::Refused(drover_kv::Refusal::Unavailable)) => {
+                    (Call::Get(_), Outcome::Refused(Refusal::Unavailable)) => {
                         *counts.1 += 1;
                         return;
                     }
-                    (Call::Put(_), Outcome::Refused(drover_kv::Refusal::Full)) => {
+                    (Call::Put(_), Outcome::Refused(Refusal::Full | Refusal::TableFull)) => {
                         *counts.2 += 1;
                         return;
                     }

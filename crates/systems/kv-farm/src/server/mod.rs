@@ -54,6 +54,8 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             self.used_bytes() as u64,
             stats.evictions,
             self.options.home_count as u64,
+            stats.refusals.memory_full,
+            stats.refusals.table_full,
         ]
     }
 

@@ -79,4 +79,6 @@ pub struct ServerStats {
     pub pushes: u64,
     /// Keys evicted to make space.
     pub evictions: u64,
+    /// PUTs refused because memory is full.
+    pub refusals: drover_one_sided::Refusals,
 }

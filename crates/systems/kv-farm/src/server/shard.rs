@@ -195,7 +195,7 @@ impl Shard {
                     return Ok(());
                 }
                 Err(_) if self.eldest.is_some() => self.make_way(hash, now),
-                Err(_) => return Err(Refusal::Full),
+                Err(_) => return Err(Refusal::TableFull),
             }
         }
     }
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_cache_forgets_and_a_store_is_full() {
-        for (len, memory) in [(100, 4096), (8, 1 << 16)] {
+        for (len, memory, refusal) in [(100, 4096, Refusal::Full), (8, 1 << 16, Refusal::TableFull)] {
             let (mut cache, mut store) = (shard(memory, true), shard(memory, false));
             let mut refused = 0;
             for key in 0..300u32 {
@@ -439,7 +439,13 @@ mod tests {
                     cache.get(hash(&key), &key, 1).is_some(),
                     "what was just put is there"
                 );
-                refused += u32::from(put(&mut store, &key, &vec![1; len], Ns(0)) == Err(Refusal::Full));
+                match put(&mut store, &key, &vec![1; len], Ns(0)) {
+                    Ok(()) => {}
+                    Err(why) => {
+                        assert_eq!(why, refusal, "{len} bytes");
+                        refused += 1;
+                    }
+                }
             }
             assert!(
                 refused > 0 && store.len() == 300 - refused as usize,

@@ -5,9 +5,9 @@ use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
-use drover_kv::StartError;
+use drover_kv::{Refusal, StartError};
 use drover_mem::round_up;
-use drover_one_sided::Clock;
+use drover_one_sided::{Clock, Usage};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 
 /// Longest item, bytes: an object's length has 24 bits.
@@ -133,8 +133,21 @@ impl<P: Provider> ShardState<P> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         match self.shard.put(hash, key, value, expire_s, (now, now_s)) {
             Ok(()) => Status::Stored,
-            Err(refusal) => refusal.into(),
+            Err(refusal) => self.refuse(refusal),
         }
+    }
+
+    #[cold]
+    fn refuse(&mut self, refusal: Refusal) -> Status {
+        let usage = Usage {
+            shard: self.options.shard,
+            items: self.shard.len(),
+            places: self.slot_count(),
+            used_bytes: self.shard.used_bytes(),
+            record_bytes: self.options.memory_bytes,
+        };
+        self.stats.refusals.note(refusal, &usage);
+        refusal.into()
     }
 
     /// Executes a PUT whose value has arrived in `stage`.

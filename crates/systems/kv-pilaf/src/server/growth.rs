@@ -8,12 +8,15 @@
 //! key, and over shared memory a file descriptor. A client that READs a poisoned entry polls its control channel at
 //! once.
 //!
+//! A table as large as planned keeps growing while memory at the end of the records is unused, and takes as much of it as
+//! it grows by. The old table exists beside the new one for the time of a lease, beyond the planned memory.
+//!
 //! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. Everything here:
 //! our choice.)*
 
 use super::shard::Shard;
 use drover_base::Ns;
-use drover_index::cuckoo::{BlankTable, CuckooTable, Growth as Copied, TableFull};
+use drover_index::cuckoo::{BlankTable, CuckooTable, ENTRY_BYTES, Growth as Copied, TableFull};
 use drover_kv::StartError;
 use drover_mem::{PageWish, Region};
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
@@ -60,8 +63,10 @@ struct Retired<P: Provider> {
 
 /// Limits of the table's growth.
 pub(super) struct GrowthOptions {
-    /// Maximum number of entries, a power of two.
+    /// Maximum number of entries in memory of the table's own, a power of two.
     pub(super) entry_count_max: usize,
+    /// Whether more entries may use memory that no record uses.
+    pub(super) grows_into_records: bool,
     /// How long a client that does not confirm the switch may READ a replaced table.
     pub(super) lease: Ns,
     pub(super) pages: PageWish,
@@ -167,29 +172,49 @@ impl<P: Provider> Growth<P> {
 
     /// Allocates and registers memory for a table twice as large. This is the only part that cannot be divided into
     /// slices.
-    fn begin(&mut self, shard: &Shard, now: Ns) -> bool {
-        let table = shard.table.table();
-        let Some((memory, entry_count)) = self.larger(table.entry_count(), now) else {
+    fn begin(&mut self, shard: &mut Shard, now: Ns) -> bool {
+        let (epoch, entry_count) = (shard.table.table().epoch() + 1, shard.table.table().entry_count());
+        let Some((memory, entry_count)) = self.larger(shard, entry_count, now) else {
             return false;
         };
-        let blank = BlankTable::new(memory.region().clone(), entry_count, table.epoch() + 1);
+        let blank = BlankTable::new(memory.region().clone(), entry_count, epoch);
         self.stage = Stage::Writing(memory, blank);
         true
     }
 
-    fn larger(&mut self, entry_count: usize, now: Ns) -> Option<(P::Mr, usize)> {
+    fn larger(&mut self, shard: &mut Shard, entry_count: usize, now: Ns) -> Option<(P::Mr, usize)> {
         let entry_count = entry_count * 2;
-        if entry_count > self.options.entry_count_max {
+        let beyond = self.beyond(entry_count);
+        if beyond > 0 && !self.take_from_records(shard, beyond, now) {
             return None;
         }
         match memory::<P>(&self.ctx, entry_count, self.options.pages) {
             Ok(memory) => Some((memory, entry_count)),
             Err(error) => {
                 tracing::warn!(%error, entry_count, "no memory for a larger table");
+                shard.take_back(beyond);
                 self.retry_at = now + RETRY_AFTER;
                 None
             }
         }
+    }
+
+    /// Bytes that a table of `entry_count` takes from the records, in addition to those that one half as large has taken.
+    fn beyond(&self, entry_count: usize) -> usize {
+        let own = (entry_count / 2).max(self.options.entry_count_max);
+        entry_count.saturating_sub(own) * ENTRY_BYTES
+    }
+
+    /// Gives memory that no record uses to the table. The search takes a while, so it is not repeated at every PUT.
+    fn take_from_records(&mut self, shard: &mut Shard, bytes: usize, now: Ns) -> bool {
+        if !self.options.grows_into_records || now < self.retry_at {
+            return false;
+        }
+        let is_had = shard.give_up(bytes);
+        if !is_had {
+            self.retry_at = now + RETRY_AFTER;
+        }
+        is_had
     }
 
     /// The new table is written and empty: starts to copy keys.
@@ -207,14 +232,15 @@ impl<P: Provider> Growth<P> {
             return false;
         };
         let (epoch, entry_count) = (next.epoch() + 1, next.entry_count());
-        let Some((memory, entry_count)) = self.larger(entry_count, now) else {
+        let Some((memory, entry_count)) = self.larger(shard, entry_count, now) else {
             self.retry_at = now + RETRY_AFTER;
             return false;
         };
         let larger = CuckooTable::new(memory.region().clone(), entry_count, epoch);
         let is_larger = shard.table.restart(larger).is_ok();
-        if is_larger {
-            self.stage = Stage::Copying(memory);
+        match is_larger {
+            true => self.stage = Stage::Copying(memory),
+            false => shard.take_back(self.beyond(entry_count)),
         }
         is_larger
     }

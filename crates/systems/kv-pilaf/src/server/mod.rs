@@ -52,6 +52,8 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             stats.evictions,
             self.entry_count() as u64,
             stats.growths,
+            stats.refusals.memory_full,
+            stats.refusals.table_full,
         ]
     }
 

@@ -15,6 +15,9 @@ pub struct ServerOptions {
     /// Maximum number of entries. The table doubles at a load of 0.75, as long as there is memory. An entry costs 32
     /// bytes that clients READ and 24 private bytes.
     pub entry_count_max: usize,
+    /// Whether a table of that many entries may keep growing into unused memory at the end of the records, which the
+    /// records lose.
+    pub grows_into_records: bool,
     /// How long a client that does not confirm the switch may READ a replaced table. A client that outlives its lease
     /// gets a remote-access error and reconnects.
     pub lease: Ns,
@@ -45,6 +48,7 @@ impl Default for ServerOptions {
             shard_count: 1,
             entry_count: 1 << 20,
             entry_count_max: 1 << 28,
+            grows_into_records: false,
             lease: Ns::from_s(1),
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
@@ -73,4 +77,6 @@ pub struct ServerStats {
     pub evictions: u64,
     /// Tables replaced by larger ones.
     pub growths: u64,
+    /// PUTs refused because memory is full.
+    pub refusals: drover_one_sided::Refusals,
 }

@@ -81,6 +81,22 @@ impl Shard {
         self.extents.used_bytes()
     }
 
+    /// Bytes that records may have.
+    pub(super) fn record_bytes(&self) -> usize {
+        self.extents.bytes()
+    }
+
+    /// Gives up `bytes` of the records' memory that no record uses; false if there are not so many at its end.
+    pub(super) fn give_up(&mut self, bytes: usize) -> bool {
+        // The longest record still fits: a cache stores what it accepts.
+        self.extents.give_up(bytes, self.item_bytes_max)
+    }
+
+    /// Undoes [`give_up`](Shard::give_up).
+    pub(super) fn take_back(&mut self, bytes: usize) {
+        self.extents.take_back(bytes);
+    }
+
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }

@@ -7,9 +7,9 @@ use crate::control::TableDescriptor;
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
-use drover_kv::StartError;
+use drover_kv::{Refusal, StartError};
 use drover_mem::AllocError;
-use drover_one_sided::Clock;
+use drover_one_sided::{Clock, Usage};
 use drover_store::ExtentsOptions;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
@@ -36,6 +36,7 @@ impl<P: Provider> ShardState<P> {
     ) -> Result<ShardState<P>, StartError> {
         let growth_options = GrowthOptions {
             entry_count_max: options.entry_count_max,
+            grows_into_records: options.grows_into_records,
             lease: options.lease,
             pages: options.pages,
         };
@@ -100,7 +101,20 @@ impl<P: Provider> ShardState<P> {
     pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
-        draft.map_err(Status::from)
+        draft.map_err(|refusal| self.refuse(refusal))
+    }
+
+    #[cold]
+    fn refuse(&mut self, refusal: Refusal) -> Status {
+        let usage = Usage {
+            shard: self.options.shard,
+            items: self.shard.len(),
+            places: self.entry_count(),
+            used_bytes: self.shard.used_bytes(),
+            record_bytes: self.shard.record_bytes(),
+        };
+        self.stats.refusals.note(refusal, &usage);
+        refusal.into()
     }
 
     /// Publishes a draft whose value is complete. If the table has no entry for the key, the table grows; if it may
@@ -109,7 +123,7 @@ impl<P: Provider> ShardState<P> {
         while self.shard.publish(hash, &draft, now).is_err() {
             if !self.growth.hurry(&mut self.shard, now) && !self.shard.evict(now) {
                 self.shard.drop_draft(draft);
-                return Status::Full;
+                return self.refuse(Refusal::TableFull);
             }
         }
         Status::Stored

@@ -2,6 +2,7 @@
 
 use crate::service::bed::{Cluster, Ended, fabric, get, put, small, value};
 use drover_base::{HashSeed, Ns};
+use drover_kv::Refusal;
 use drover_kv_pilaf::server::ServerOptions;
 
 /// Lets the server go on until it has nothing left to poison, and has looked at its clients.
@@ -49,6 +50,40 @@ fn a_table_may_be_as_large_as_allowed_and_then_the_store_is_full() {
     assert!((220..=256).contains(&key), "{key} keys in 256 places");
     assert_eq!(cluster.server.host().entry_count(), 256);
     client.check(&mut cluster, 0..key);
+}
+
+/// Records of 32 bytes need as many bytes of places: a table of 64 places would leave most of the memory unused.
+#[test]
+fn a_table_goes_on_growing_in_memory_that_no_record_uses() {
+    let fill = |grows_into_records| {
+        let mut cluster = Cluster::new(ServerOptions {
+            entry_count: 32,
+            entry_count_max: 64,
+            grows_into_records,
+            memory_bytes: 64 << 10,
+            item_bytes_max: 4096,
+            ..small()
+        });
+        let mut client = cluster.client();
+        let mut key = 0u32;
+        let end = loop {
+            match client.run(&mut cluster, &put(&key.to_le_bytes(), &key.to_le_bytes())) {
+                Ended::Stored => key += 1,
+                other => break other,
+            }
+            // The time between two looks for memory.
+            cluster.device.advance(Ns::from_ms(1));
+        };
+        client.check(&mut cluster, 0..key);
+        let stats = cluster.server.stats();
+        assert_eq!(stats.refusals.table_full + stats.refusals.memory_full, 1);
+        (key, end, cluster.server.host().entry_count())
+    };
+    let (few, end, places) = fill(false);
+    assert_eq!((end, places), (Ended::Refused(Refusal::TableFull), 64));
+    let (many, end, places) = fill(true);
+    assert!(few < 64 && many > 900, "{few} keys, {many} keys and {end:?}");
+    assert_eq!(places, 1024, "64 KiB, of which 30 KiB were taken for the table");
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! [`MapObserver`]: who wants to know which memory is mapped and unmapped.
+
+use crate::map::Mapping;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+
+/// Is told of the memory that its thread maps and unmaps from now on: for models of caches, which know memory by its
+/// address. What other threads map and unmap is not reported.
+pub trait MapObserver {
+    /// These addresses have been mapped.
+    fn mapped(&self, bytes: Range<usize>);
+    /// These addresses are unmapped: from now on other memory may get them.
+    fn unmapped(&self, bytes: Range<usize>);
+}
+
+thread_local! {
+    static OBSERVERS: RefCell<Vec<Weak<dyn MapObserver>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Registers `observer` on this thread until its last other owner drops it.
+pub fn observe_mappings(observer: &Rc<dyn MapObserver>) {
+    OBSERVERS.with_borrow_mut(|observers| {
+        observers.retain(|other| other.strong_count() > 0);
+        observers.push(Rc::downgrade(observer));
+    });
+}
+
+/// Tells all observers of this thread; there are none but in simulations.
+fn tell(say: impl Fn(&dyn MapObserver)) {
+    // A thread that ends may unmap memory when its observers are gone.
+    let _ = OBSERVERS.try_with(|observers| {
+        let observers = observers.borrow();
+        observers
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|observer| say(&*observer));
+    });
+}
+
+pub(crate) fn mapped(mapping: &Mapping) {
+    tell(|observer| observer.mapped(mapping.bytes()));
+}
+
+pub(crate) fn unmapped(mapping: &Mapping) {
+    tell(|observer| observer.unmapped(mapping.bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PageWish, Region};
+
+    #[derive(Default)]
+    struct Log(RefCell<Vec<(bool, Range<usize>)>>);
+
+    impl MapObserver for Log {
+        fn mapped(&self, bytes: Range<usize>) {
+            self.0.borrow_mut().push((true, bytes));
+        }
+
+        fn unmapped(&self, bytes: Range<usize>) {
+            self.0.borrow_mut().push((false, bytes));
+        }
+    }
+
+    #[test]
+    fn an_observer_is_told_of_its_threads_mappings_once_each() {
+        let log = Rc::new(Log::default());
+        let observer: Rc<dyn MapObserver> = log.clone();
+        observe_mappings(&observer);
+        let region = Region::private(100, PageWish::Small).expect("memory");
+        let bytes = region.addr()..region.addr() + 4096;
+        let other = region.clone();
+        drop(region);
+        assert_eq!(
+            *log.0.borrow(),
+            [(true, bytes.clone())],
+            "a clone keeps it mapped"
+        );
+        let elsewhere = std::thread::spawn(|| drop(Region::shared(100, PageWish::Small)));
+        elsewhere.join().expect("no panic");
+        drop(other);
+        assert_eq!(*log.0.borrow(), [(true, bytes.clone()), (false, bytes)]);
+    }
+
+    #[test]
+    fn an_observer_that_is_gone_is_told_nothing() {
+        let log = Rc::new(Log::default());
+        let observer: Rc<dyn MapObserver> = log.clone();
+        observe_mappings(&observer);
+        drop((log, observer));
+        drop(Region::private(100, PageWish::Small));
+    }
+}
