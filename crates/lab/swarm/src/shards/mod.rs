@@ -2,7 +2,7 @@
 //!
 //! A system takes part by being a [`ShardedSystem`]: [`Sharded`] makes a subject of it. Kinds of trouble and **the fault
 //! model** are in [`kind`], sizes in [`options`], scenarios in [`scenario`]. The checks are those of every system:
-//! [`check`](crate::check), and the phases after the trouble.
+//! [`check`], and the phases after the trouble.
 
 mod cluster;
 mod faults;

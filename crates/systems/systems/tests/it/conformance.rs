@@ -12,6 +12,7 @@ mod shm {
     drover_testkit::kv_conformance_tests!(ShardsBed<Sample, Shm>: a_value_comes_back, overwriting_changes_length,
         zero_length_values, key_and_value_limits, delete_then_miss, binary_keys_and_values, ttl_expires,
         program_order_on_one_key, agrees_with_a_map, window_full_is_flow_control, clients_are_linearizable,
+        memory_pressure_never_lies, store_mode_says_full,
         survives_a_server_crash);
 }
 
@@ -21,5 +22,6 @@ mod sim {
     drover_testkit::kv_conformance_tests!(SimBed<Sample, Sim>: a_value_comes_back, overwriting_changes_length,
         zero_length_values, key_and_value_limits, delete_then_miss, binary_keys_and_values, ttl_expires,
         program_order_on_one_key, agrees_with_a_map, window_full_is_flow_control, clients_are_linearizable,
+        memory_pressure_never_lies, store_mode_says_full,
         survives_a_server_crash, lost_messages, torn_writes, all_faults_at_once);
 }

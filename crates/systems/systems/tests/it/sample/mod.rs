@@ -49,6 +49,7 @@ const FACTS: Facts = Facts {
 const SLOTS: TableShape = TableShape {
     place_bytes: SLOT_BYTES,
     places_per_block: 0,
+    grows: false,
 };
 
 impl System for Sample {
