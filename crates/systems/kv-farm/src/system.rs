@@ -113,8 +113,6 @@ impl ShardedSystem for Farm {
         mistake: Miss::Trusted,
     }];
 
-    const TABLES_GROW: bool = false;
-
     const TABLES: &'static [(&'static str, TableShape)] = &[
         ("FaRM-KV", TableShape::WIDE),
         ("FaRM-KV / values outside", TableShape::NARROW),

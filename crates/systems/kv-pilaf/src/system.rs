@@ -101,8 +101,6 @@ impl ShardedSystem for Pilaf {
         mistake: Miss::Trusted,
     }];
 
-    const TABLES_GROW: bool = true;
-
     const TABLES: &'static [(&'static str, TableShape)] = &[("Pilaf", TableShape::SINGLE)];
 
     fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {

@@ -19,9 +19,6 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// Mistakes that campaigns must find.
     const PLANTED: &'static [Planted<Self::Mistake>];
 
-    /// Whether tables grow while they are served, up to [`entry_count_max`](ShardPlan::entry_count_max).
-    const TABLES_GROW: bool;
-
     /// Tables that its services can have, each with the name of the curve in figures. The first is the usual one.
     const TABLES: &'static [(&'static str, TableShape)];
 

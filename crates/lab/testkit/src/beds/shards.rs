@@ -31,7 +31,8 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
         value_bytes_max: 32,
         window: options.window,
     };
-    let (entry_count, entry_count_max) = match S::TABLES_GROW {
+    let usual = S::plan(&sizes).expect("a plan by items has the memory it needs");
+    let (entry_count, entry_count_max) = match usual.table.grows {
         true => (GROWING_ENTRIES, ENTRIES_MAX),
         false => {
             let count = (options.memory_bytes / BYTES_PER_ENTRY).next_power_of_two();
@@ -46,7 +47,7 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
         evicts: !options.store_mode,
         pages: PageWish::Small,
         look_every: Ns::from_us(20),
-        ..S::plan(&sizes).expect("a plan by items has the memory it needs")
+        ..usual
     }
 }
 

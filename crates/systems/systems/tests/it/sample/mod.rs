@@ -106,8 +106,6 @@ impl ShardedSystem for Sample {
         mistake: Trust::Any,
     }];
 
-    const TABLES_GROW: bool = false;
-
     const TABLES: &'static [(&'static str, TableShape)] = &[("Sample", SLOTS)];
 
     fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
