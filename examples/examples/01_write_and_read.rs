@@ -1,8 +1,8 @@
 //! One side offers memory; the other WRITEs into it and READs it back, and the first side's code never runs.
 
+use drover_control::exchange::ends;
 use drover_examples::{Example, Outcome, next_completion, run};
 use drover_mem::PageWish;
-use drover_rt::exchange::ends;
 use drover_verbs::{Access, Context, MemoryRegion, Provider, QpKind, QueuePair, SendList, SendWr, WrId};
 
 struct WriteAndRead;

@@ -1,10 +1,10 @@
 //! Two threads send each other a message and back, many times, and say how long a round trip takes.
 
 use drover_base::Cpu;
+use drover_control::ControlStream;
+use drover_control::exchange::End;
 use drover_examples::{Example, Outcome, PATIENCE, next_message, request, run};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
-use drover_rt::exchange::End;
 use drover_verbs::{
     Access, Context, MemoryRegion, Provider, QpKind, QueuePair, RecvList, RecvWr, SendList, SendOp, WrId,
 };

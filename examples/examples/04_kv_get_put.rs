@@ -1,12 +1,12 @@
 //! A HERD server and a client of it: GET, PUT, DELETE, and many at once.
 
 use drover_client::{Client, Connected};
+use drover_control::ControlStream;
 use drover_examples::{Example, Outcome, PATIENCE, run};
 use drover_kv::{ConnectOptions, connect};
 use drover_kv::{Op, Outcome as Done};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
-use drover_rt::control::ControlStream;
 use drover_verbs::{Device, Provider};
 use std::rc::Rc;
 use std::sync::Arc;

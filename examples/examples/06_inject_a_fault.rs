@@ -2,11 +2,11 @@
 //!
 //! `Faulty` is a provider around a provider, so the server and its client are the ordinary ones.
 
+use drover_control::ControlStream;
 use drover_examples::{Example, Outcome, PATIENCE, execute, run};
 use drover_kv::{ConnectOptions, Op, connect};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
-use drover_rt::control::ControlStream;
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
 use std::rc::Rc;

@@ -3,10 +3,10 @@
 
 use drover_base::Ns;
 use drover_client::{CallError, Client, Connected};
+use drover_control::{ControlAddr, ControlListener};
 use drover_examples::{Outcome, PATIENCE};
 use drover_kv::{Capacity, ConnectOptions, Sizes, SystemJob, connect, dials};
 use drover_mem::{AllocError, PageWish, Region};
-use drover_rt::control::{ControlAddr, ControlListener};
 use drover_systems::System;
 use drover_verbs::*;
 use drover_verbs_shm::{Shm, ShmDevice};

@@ -2,10 +2,10 @@
 //! One writer, keys known by 128 bits of hash, values to 32 bytes, newest wins a slot.
 
 use drover_base::{HashSeed, Ns, mix};
+use drover_control::exchange::{End, ends};
 use drover_examples::{Example, Outcome, execute, run};
 use drover_kv::{Completion, KvClient, Op, OpKind, Outcome as Done, SubmitError, Token};
 use drover_mem::PageWish;
-use drover_rt::exchange::{End, ends};
 use drover_verbs::*;
 
 const SLOTS: u64 = 1 << 12;

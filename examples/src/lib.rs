@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 use drover_base::{Cpu, Ns};
+use drover_control::ControlStream;
+use drover_control::exchange::{End, recv_export};
 use drover_kv::{KvClient, Op};
 use drover_rt::StopFlag;
-use drover_rt::control::ControlStream;
-use drover_rt::exchange::{End, recv_export};
 use drover_verbs::{
     CompletionQueue, Context, Export, Opcode, Payload, Provider, SendOp, SendWr, Wc, WcStatus, WrId,
 };

@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Failure};
 use drover_client::{DeviceChoice, Fabric};
-use drover_rt::control::ControlAddr;
+use drover_control::ControlAddr;
 
 /// Options that override the choice by address.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]

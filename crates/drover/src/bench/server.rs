@@ -2,9 +2,9 @@
 
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
+use drover_control::{ControlAddr, ControlListener};
 use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlAddr, ControlListener};
 use drover_verbs::Provider;
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

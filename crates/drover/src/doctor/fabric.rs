@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::machine::Machine;
-use drover_rt::control::runtime_dir;
+use drover_control::runtime_dir;
 
 /// Checks the folder of `shm:NAME` sockets.
 pub fn runtime_folder(machine: &Machine) -> Finding {

@@ -3,8 +3,8 @@
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_base::Ns;
+use drover_control::ControlAddr;
 use drover_perf::{Atomic, Given, Op, Options, Plan};
-use drover_rt::control::ControlAddr;
 use drover_verbs::{Caps, QpKind};
 
 const TEACH: &str = "\

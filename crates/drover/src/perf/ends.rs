@@ -3,9 +3,9 @@
 use super::{Args, Output, failure};
 use crate::exit::{self, Failure};
 use drover_client::{Fabric, Job};
+use drover_control::{ControlAddr, ControlListener, ControlStream};
 use drover_mem::NativeCpu;
 use drover_perf::SETUP_WAIT;
-use drover_rt::control::{ControlAddr, ControlListener, ControlStream};
 use drover_rt::cores::{cores, pin};
 use drover_verbs::{Device, Provider};
 use drover_verbs_shm::ShmDevice;

@@ -2,7 +2,7 @@
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
-use drover_rt::control::{ControlAddr, ControlListener, ListenError, Scheme};
+use drover_control::{ControlAddr, ControlListener, ListenError, Scheme};
 
 /// Listens at every address.
 pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> {

@@ -3,8 +3,8 @@
 use crate::common::{Serving, drover, folder};
 use drover_base::{Cpu, Ns};
 use drover_client::{CallError, Client, Refusal};
+use drover_control::{ControlAddr, Dial, kind};
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlAddr, Dial, kind};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! What anybody may type as an address, or send to a listening control channel.
 
 use crate::herd::descriptor;
-use drover_rt::control::{ControlAddr, Frame, Message, Writer, fuzz_frames};
+use drover_control::{ControlAddr, Frame, Message, Writer, fuzz_frames};
 
 /// Any text is an address or a clear error; an address prints as it was written.
 pub fn address(input: &[u8]) {

@@ -1,10 +1,10 @@
 //! A whole HERD server with one client that writes whatever it likes into its slots.
 
 use drover_base::{Actor, HashSeed};
+use drover_control::ControlStream;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
 use drover_verbs::{
     Context, Device, Payload, QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendWr, WrId,

@@ -1,9 +1,9 @@
 //! [`PerfError`]: why a measurement failed.
 
 use drover_base::Ns;
+use drover_control::ControlError;
+use drover_control::exchange::ExchangeError;
 use drover_mem::AllocError;
-use drover_rt::control::ControlError;
-use drover_rt::exchange::ExchangeError;
 use drover_verbs::{
     ConnectError, CreateError, ImportError, Opcode, OpenError, PostError, RegisterError, WcStatus,
 };

@@ -4,8 +4,8 @@ use crate::drive::{Waiting, drive};
 use crate::wire::{Bye, Count, Done, Hello, Run, Taken};
 use crate::{Client, End, Given, Outcome, PerfError, Plan, Row, Server, Verb};
 use drover_base::{Cpu, Ns};
-use drover_rt::control::{ControlError, ControlStream, Frame, Message, kind, refusal};
-use drover_rt::exchange::{ExchangeError, recv_export, send_export};
+use drover_control::exchange::{ExchangeError, recv_export, send_export};
+use drover_control::{ControlError, ControlStream, Frame, Message, kind, refusal};
 use drover_verbs::{Caps, Context, Export, Provider};
 
 /// Time limit for the other end's next message outside measurements.

@@ -18,7 +18,7 @@
 
 use crate::{Atomic, Op, Plan};
 use drover_base::Ns;
-use drover_rt::control::{DecodeError, Message, Reader, Writer};
+use drover_control::{DecodeError, Message, Reader, Writer};
 use drover_verbs::QpKind;
 
 /// Version of these messages.

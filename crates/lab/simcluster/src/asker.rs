@@ -3,8 +3,8 @@
 use crate::load::{Draw, Draws};
 use crate::{Load, Service, Setup, Tally};
 use drover_base::{Actor, Cpu, KeyHasher, Ns, Progress};
+use drover_control::LocalListener;
 use drover_kv::{Completion, KvClient, Op, Outcome as Answer};
-use drover_rt::control::LocalListener;
 use drover_sim::VirtualCpu;
 use drover_verbs::Device;
 use drover_verbs_sim::World;

@@ -4,8 +4,8 @@
 //! time but the doorkeeper's round.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_control::LocalListener;
 use drover_kv_herd::server::{Acceptor, Standard, Variant};
-use drover_rt::control::LocalListener;
 use drover_sim::VirtualCpu;
 use drover_verbs::Provider;
 

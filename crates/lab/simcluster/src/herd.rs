@@ -3,13 +3,13 @@
 use crate::service::Core;
 use crate::{Doorkeeper, Load, Service, Setup};
 use drover_base::{Cpu, HashSeed, KeyHash, Line, Ns};
+use drover_control::LocalListener;
 use drover_kv::StartError;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::layout::paper;
 use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::LocalListener;
 use drover_store::{Key, Mode, PartitionOptions, PutOutcome, item_bytes};
 use drover_verbs_sim::{Sim, World};
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! [`Service`]: a key-value system, as a cluster needs to know it.
 
 use crate::Setup;
+use drover_control::LocalListener;
 use drover_kv::KvClient;
-use drover_rt::control::LocalListener;
 use drover_verbs::Provider;
 use drover_verbs_sim::{Sim, World};
 use std::rc::Rc;

@@ -3,11 +3,11 @@
 use crate::service::Core;
 use crate::{Load, Service, Setup};
 use drover_base::{Actor, Ns, Progress};
+use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TableShape,
 };
 use drover_mem::PageWish;
-use drover_rt::control::{Dial, LocalListener};
 use drover_sim::VirtualCpu;
 use drover_verbs_sim::{Doorbells, Sim, World};
 use std::marker::PhantomData;

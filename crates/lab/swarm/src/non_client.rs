@@ -2,9 +2,9 @@
 //! sends malformed messages.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_control::ControlStream;
+use drover_control::service::ServiceQuery;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
-use drover_rt::control::ControlStream;
-use drover_rt::control::service::ServiceQuery;
 
 /// Text for the timeline, and the messages sent.
 type Behaviour = (&'static str, fn(&mut ControlStream));

@@ -19,10 +19,10 @@ use crate::planted::{self, Wrong};
 use crate::scenario::{self, Scenario};
 use crate::subject::{Planted, Subject};
 use drover_base::Ns;
+use drover_control::ATTEMPT_MAX;
 use drover_kv::System;
 use drover_kv_herd::Herd;
 use drover_kv_herd::client::RECONNECT_MAX;
-use drover_rt::control::ATTEMPT_MAX;
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Ps, Stream};
 use drover_store::Mode;
 

@@ -6,6 +6,7 @@
 //! - [`seeds`] says which seeds a test plays, fixed ones and fresh ones, and how to repeat one.
 //! - [`kv_conformance`] is the suite; a system supplies a [`kv_conformance::Bed`].
 //! - [`beds`] are such beds, of each system on each fabric.
+//! - [`bounded`] ends a test with threads that hangs.
 //! - [`alone`] runs a test in a process of its own; [`child`] starts other processes and talks to them.
 //!
 //! Nothing here is used outside tests, examples and campaigns.
@@ -13,6 +14,7 @@
 
 pub mod alone;
 pub mod beds;
+pub mod bounded;
 pub mod child;
 pub mod history;
 pub mod kv_conformance;

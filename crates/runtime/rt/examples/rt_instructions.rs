@@ -6,8 +6,8 @@
 //! (a round of a run loop with nothing to do). Prints nanoseconds per operation.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_control::exchange::{End, ends};
 use drover_mem::{NativeCpu, PageWish, Region};
-use drover_rt::exchange::{End, ends};
 use drover_rt::{Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion,

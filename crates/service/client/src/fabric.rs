@@ -7,8 +7,8 @@
 //!
 //! Work on a fabric is a [`Job`], generic over the provider; [`Fabric::run`] is the `match`.
 
+use drover_control::{ControlAddr, Endpoint, Scheme};
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlAddr, Endpoint, Scheme};
 use drover_verbs::Provider;
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions, Wish};
 use drover_verbs_shm::{Shm, ShmDevice};

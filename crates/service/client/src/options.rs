@@ -1,8 +1,8 @@
 //! [`Options`] of a client, and [`Error`].
 
 use drover_base::Ns;
+use drover_control::AddrError;
 use drover_kv::{CallError, ConnectError, ConnectOptions};
-use drover_rt::control::AddrError;
 
 /// Options of a client.
 #[derive(Clone, Debug)]

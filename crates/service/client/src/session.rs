@@ -3,12 +3,12 @@
 use crate::fabric::{Fabric, Job};
 use crate::{Error, Options};
 use drover_base::{Cpu, Ns};
+use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{
     Completion, ConnectError, KvClient, Op, ServiceInfo, SubmitError, System, SystemJob, SystemTable, Token,
     ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlAddr, ControlStream};
 use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;

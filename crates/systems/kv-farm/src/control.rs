@@ -7,13 +7,13 @@
 //!         <---------------------- Ready
 //! ```
 
+use drover_control::{DecodeError, Message, Reader, Writer, kind};
 use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
 pub use drover_one_sided::{Ready, ServerParams};
 
-/// This system's name in a [`ServiceInfo`](drover_rt::control::service::ServiceInfo).
+/// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "farm";
 
 /// Version of these messages and of the layouts.

@@ -4,13 +4,13 @@ use crate::client::{ClientOptions, FarmClient};
 use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
+use drover_control::{ControlListener, Dial};
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
     ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
 use std::rc::Rc;
 

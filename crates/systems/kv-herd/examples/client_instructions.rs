@@ -6,11 +6,11 @@
 //! paper's format, each request posted by itself.
 
 use drover_base::{Actor, Cpu, HashSeed};
+use drover_control::LocalListener;
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, Paper, RequestFormat};
 use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::{NativeCpu, PageWish};
-use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};

@@ -10,11 +10,11 @@
 //! something on a busy machine, too.
 
 use drover_base::{Actor, Cpu, Ns, Rng};
+use drover_control::LocalListener;
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
-use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions, item_bytes};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};

@@ -5,11 +5,11 @@
 //! by the paper's pipeline (drained, so that empty polls are not counted) instead of in batches.
 
 use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
+use drover_control::ControlStream;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::layout::{Commit, SlotMap, SlotOp, paper};
 use drover_kv_herd::server::{ServeMode, Server, ServerOptions, Standard, Variant, WithPaperFormat, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
 use drover_verbs::*;
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice};

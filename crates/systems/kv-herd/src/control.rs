@@ -20,8 +20,8 @@
 //! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
 //! its channel.
 
+use drover_control::{DecodeError, Reader, Writer};
 use drover_kv::SetupError;
-use drover_rt::control::{DecodeError, Reader, Writer};
 use drover_verbs::Export;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
 /// have a condition.
 pub const PROTOCOL_VERSION: u16 = 4;
-/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
+/// What an [`ServiceInfo`](drover_control::service::ServiceInfo) calls this system.
 pub const SYSTEM: &str = "herd";
 /// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
-const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;
+const KIND_BASE: u16 = drover_control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
 pub const AUTH_BYTES_MAX: usize = 256;
 /// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.

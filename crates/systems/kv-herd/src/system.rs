@@ -2,12 +2,12 @@
 
 use crate::client::{ClientOptions, HerdClient};
 use crate::server::{Server, ServerOptions, WorkerStats};
+use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ServiceClient,
     SetupError, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
-use drover_rt::control::{ControlListener, Dial};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Provider;
 use std::os::fd::BorrowedFd;

@@ -10,12 +10,12 @@
 //! client: Adopted --------------------->    no READ of the previous table is in flight
 //! ```
 
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
 pub use drover_one_sided::{Ready, ServerParams};
 
-/// This system's name in a [`ServiceInfo`](drover_rt::control::service::ServiceInfo).
+/// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
@@ -148,7 +148,7 @@ impl Message for Adopted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drover_rt::control::Frame;
+    use drover_control::Frame;
     use proptest::prelude::*;
 
     fn frame<M: Message>(body: &[u8]) -> Frame {

@@ -2,7 +2,7 @@
 
 use crate::{Channels, Facts, KvClient, Reads, SetupError};
 use drover_base::{Cpu, Ns};
-use drover_rt::control::{ControlAddr, ControlStream, Dial, DialError, service};
+use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
 use std::error::Error;
 use std::rc::Rc;
@@ -123,7 +123,7 @@ pub fn dials(
         Channels::One => {
             let (mut first, addr, addr_text) = (first, addr.clone(), addr.to_string());
             let attempt = move || {
-                let again = || ControlStream::connect(&addr, drover_rt::control::ATTEMPT_MAX);
+                let again = || ControlStream::connect(&addr, drover_control::ATTEMPT_MAX);
                 first.take().map_or_else(again, Ok)
             };
             vec![Dial::new(addr_text, attempt)]

@@ -1,15 +1,15 @@
 //! Why a client has no session ([`SetupError`]), and why a service did not start ([`StartError`]): the same for every
 //! system.
 
+use drover_control::Loss;
+use drover_control::{ControlError, DecodeError, DialError, refusal};
 use drover_mem::AllocError;
-use drover_rt::Loss;
-use drover_rt::control::{ControlError, DecodeError, DialError, refusal};
 use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
 use std::io;
 
 /// Refusals that every system's servers send, as the code of [`ControlError::Refused`].
 pub mod refused {
-    use drover_rt::control::refusal::APPLICATION;
+    use drover_control::refusal::APPLICATION;
 
     /// The server has no shard of this number, or it is not the one that was dialed.
     pub const WRONG_SHARD: u16 = APPLICATION;

@@ -2,7 +2,7 @@
 
 use crate::{ShardPlan, StartError};
 use drover_base::{Actor, HashSeed};
-use drover_rt::control::ControlStream;
+use drover_control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
 

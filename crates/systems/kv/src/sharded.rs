@@ -2,7 +2,7 @@
 //! their own actors, such as simulations.
 
 use crate::{ConnectOptions, Shard, ShardPlan, System, TableShape};
-use drover_rt::control::Dial;
+use drover_control::Dial;
 use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;

@@ -2,9 +2,9 @@
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
 use crate::{Counter, ServiceClient, ShardedJob, StartError, TableKind};
+use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
-use drover_rt::control::ControlListener;
 use drover_verbs::{Caps, Provider};
 use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;

@@ -6,12 +6,12 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Capacity, Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardPlan, ShardedJob,
     ShardedSystem, Sizes, SystemTable,
 };
 use drover_mem::{NativeCpu, PageWish};
-use drover_rt::control::{Dial, LocalListener};
 use drover_systems::System;
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_shm::{Shm, ShmDevice};

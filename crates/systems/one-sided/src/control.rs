@@ -9,7 +9,7 @@
 //! ```
 
 use drover_base::HashSeed;
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::{DecodeError, Message, Reader, Writer, kind};
 use std::fmt::Debug;
 
 /// What clients of one system say in their [`Hello`] and others do not.

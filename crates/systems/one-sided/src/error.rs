@@ -1,7 +1,7 @@
 //! Why a server has no session with a client.
 
+use drover_control::DecodeError;
 use drover_mem::AllocError;
-use drover_rt::control::DecodeError;
 use drover_verbs::{ConnectError, CreateError, ImportError, PostError, RegisterError, WcStatus};
 
 /// Why a server refuses a client or ends its session.

@@ -2,10 +2,10 @@
 
 use crate::threads::Mail;
 use drover_base::Ns;
+use drover_control::acceptor::{ConnId, ControlHandler, Peers};
+use drover_control::service::{SelectShard, ServiceInfo, ServiceQuery, StatsQuery, StatsReply as Text};
+use drover_control::{Frame, Message, refusal};
 use drover_kv::{Facts, stats_text};
-use drover_rt::acceptor::{ConnId, ControlHandler, Peers};
-use drover_rt::control::service::{SelectShard, ServiceInfo, ServiceQuery, StatsQuery, StatsReply as Text};
-use drover_rt::control::{Frame, Message, refusal};
 use drover_rt::{MailError, Mailer};
 use drover_verbs::Waker;
 use std::sync::Arc;

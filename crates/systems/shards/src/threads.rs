@@ -3,10 +3,10 @@
 use crate::crew::{Crew, Hello, wait_for_all};
 use crate::reception::{Answers, Door, Reception, Reply};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
+use drover_control::acceptor::{ControlServer, ServerOptions};
+use drover_control::{ControlListener, ControlStream};
 use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan, StartError};
 use drover_mem::NativeCpu;
-use drover_rt::acceptor::{ControlServer, ServerOptions};
-use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Mailbox, RunLoop, StopFlag, mailbox};
 use drover_verbs::{Provider, Waker};
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! Sessions over shared memory between two threads: they end, with rows or with a reason.
 
 use drover_base::{Cpu, Ns};
+use drover_control::ControlStream;
 use drover_perf::{Given, Op, Options, PerfError, Plan, Row, client, server};
-use drover_rt::control::ControlStream;
 use drover_verbs::{Context, Device, QpKind};
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
 use std::sync::mpsc;
@@ -164,9 +164,9 @@ fn a_server_that_dies_is_noticed() {
 
 /// Says everything that a server says before it serves, and hangs up.
 fn half_a_server(stream: &mut ControlStream) {
+    use drover_control::exchange::{recv_export, send_export};
+    use drover_control::kind;
     use drover_perf::End;
-    use drover_rt::control::kind;
-    use drover_rt::exchange::{recv_export, send_export};
     let ctx = context();
     let deadline = ctx.cpu().refresh() + LIMIT;
     let hello = stream.recv_until(ctx.cpu(), deadline).expect("a plan");

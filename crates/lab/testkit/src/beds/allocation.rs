@@ -2,9 +2,9 @@
 
 use super::shards::ShardOptions;
 use drover_base::{Actor, Cpu};
+use drover_control::{Dial, LocalListener};
 use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardedSystem};
 use drover_mem::CountingAlloc;
-use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;

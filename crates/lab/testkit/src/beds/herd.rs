@@ -3,11 +3,11 @@
 use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
 use drover_base::{Actor, Cpu, Ns};
+use drover_control::LocalListener;
 use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 use super::shards::{ShardOptions, shard_options};
 use crate::kv_conformance::BedOptions;
 use drover_base::{Actor, Cpu, Ns};
+use drover_control::{Dial, LocalListener};
 use drover_kv::{ConnectOptions, KvClient, ServiceClient, SetupError, Shard, ShardedSystem};
-use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;

@@ -4,9 +4,9 @@
 use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
 use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_control::{Dial, LocalListener};
 use drover_kv::{Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes};
 use drover_mem::PageWish;
-use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 

@@ -1,10 +1,10 @@
 //! Goal: a core spins, sleeps, wakes and stops as its policy says; two ends connect in a few lines.
 
-use crate::common;
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_rt::control::ControlStream;
-use drover_rt::exchange::{End, ends};
+use drover_control::ControlStream;
+use drover_control::exchange::{End, ends};
 use drover_rt::{Idle, RunLoop, StopFlag, mailbox};
+use drover_testkit::bounded;
 use drover_verbs::{
     CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendWr, Wc,
     WrId,
@@ -208,7 +208,7 @@ fn a_dozing_core_looks_again_before_an_eighth_of_the_quiet_is_over() {
 
 #[test]
 fn the_stopper_ends_a_sleeping_core() {
-    common::within_a_minute(|| {
+    bounded::within_a_minute(|| {
         let options = LoopbackOptions {
             park: ParkMode::Block,
             ..LoopbackOptions::default()
@@ -244,7 +244,7 @@ impl Actor<LoopbackCpu> for Reader {
 
 #[test]
 fn mail_wakes_a_sleeping_core() {
-    common::within_a_minute(|| {
+    bounded::within_a_minute(|| {
         let options = LoopbackOptions {
             park: ParkMode::Block,
             ..LoopbackOptions::default()
@@ -303,7 +303,7 @@ fn two_ends_connect_in_one_line() {
 
 #[test]
 fn two_threads_connect_over_a_control_channel() {
-    common::within_a_minute(|| {
+    bounded::within_a_minute(|| {
         let device = LoopbackDevice::new();
         let (mut here, mut there) = ControlStream::pair();
         let other = device.clone();
@@ -332,7 +332,7 @@ fn a_peer_that_goes_or_says_nonsense_ends_the_exchange() {
     assert!(error.to_string().contains("kind 20 where 4"), "{error}");
     let (mut here, mut there) = ControlStream::pair();
     there
-        .send(drover_rt::control::kind::EXPORT, b"\xff\xff\xff\xff", &[])
+        .send(drover_control::kind::EXPORT, b"\xff\xff\xff\xff", &[])
         .expect("send");
     end.connect(&mut here, Ns::from_s(5)).expect_err("no export");
     let (mut here, there) = ControlStream::pair();

@@ -1,8 +1,8 @@
 //! Goal: asynchronous operations over verbs: dependent reads, many tasks, failures with a name, cancellation.
 
 use drover_base::{Actor, Ns, Progress};
+use drover_control::exchange::End;
 use drover_mem::{PageWish, Region};
-use drover_rt::exchange::End;
 use drover_rt::{Failure, PeerId, TaskCx, TaskOptions, TaskPool, WcError};
 use drover_verbs::{
     Access, Context, Device, MemoryRegion, PostErrorKind, Provider, QpKind, QpOptions, QueuePair,

@@ -3,11 +3,11 @@
 
 use drover_base::Ns;
 use drover_client::{AsyncClient, Client, ClientThread, Connected};
+use drover_control::{ControlStream, Dial, DialError};
 use drover_kv::{CallError, ConnectError, ConnectOptions, Op, Outcome, Refusal, SubmitError, connect};
 use drover_kv_herd::client::HerdClient;
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Dial, DialError};
 use drover_store::PartitionOptions;
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};

@@ -1,8 +1,8 @@
 //! Every system of the table, reached by address: blocking, async, and with its own thread.
 
 use drover_client::{AsyncClient, CallError, Client, ClientThread, Error, Options, SubmitError};
+use drover_control::ControlListener;
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
-use drover_rt::control::ControlListener;
 use drover_systems::System;
 use drover_verbs_shm::{Shm, ShmDevice};
 

@@ -9,7 +9,7 @@ mod messages;
 mod reads;
 mod session;
 
-pub use drover_rt::control::Dial;
+pub use drover_control::Dial;
 #[doc(hidden)]
 pub use mailbox::fuzz_mailbox;
 

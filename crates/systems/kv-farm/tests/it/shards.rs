@@ -1,11 +1,11 @@
 //! A client that lists the shards of a service in another order is refused. It would look for keys in
 //! the wrong place, and find none.
 
+use drover_control::ControlError;
 use drover_kv::SetupError;
 use drover_kv::refused::WRONG_SHARD;
 use drover_kv_farm::Farm;
 use drover_kv_farm::server::ServerOptions;
-use drover_rt::control::ControlError;
 use drover_testkit::beds::connect_in_order;
 
 #[test]

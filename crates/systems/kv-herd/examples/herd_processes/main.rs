@@ -11,9 +11,9 @@ mod client;
 mod play;
 mod record;
 
+use drover_control::{ControlAddr, ControlListener};
 use drover_kv_herd::server::{Mistake, Server, ServerOptions, Variant};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
 use drover_verbs_ibv::{Ibv, IbvDevice};
 use std::error::Error;

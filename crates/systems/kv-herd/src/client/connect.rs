@@ -18,10 +18,10 @@ use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welc
 use crate::layout::SlotMap;
 use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
+use drover_control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 

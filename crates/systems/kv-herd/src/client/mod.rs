@@ -45,7 +45,7 @@ mod waiting;
 mod window;
 
 pub use connect::RECONNECT_MAX;
-pub use drover_rt::control::Dial;
+pub use drover_control::Dial;
 pub use format::{Keyed, Paper, RequestFormat};
 pub use herd_client::HerdClient;
 pub use options::ClientOptions;

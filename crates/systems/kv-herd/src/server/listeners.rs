@@ -1,7 +1,7 @@
 //! [`Listeners`]: the addresses at which clients connect.
 
 use drover_base::Ns;
-use drover_rt::control::{ControlListener, ControlStream};
+use drover_control::{ControlListener, ControlStream};
 use std::os::fd::BorrowedFd;
 
 /// Pause after the system has refused an accept, for lack of descriptors most likely: the connection keeps its listener

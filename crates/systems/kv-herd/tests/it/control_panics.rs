@@ -1,8 +1,8 @@
 //! A panic of the control thread, which is a bug of ours, ends the server and is reported to the thread that waits for it. The
 //! bug is planted from outside: a log that panics. It is the log of the whole process, hence a process of its own.
 
+use drover_control::ControlStream;
 use drover_kv_herd::server::{Server, ServerOptions};
-use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
 use drover_testkit::alone::alone;
 use drover_verbs_shm::{Shm, ShmDevice};

@@ -2,11 +2,11 @@
 //! carry descriptors through a real socket. In a process of its own, because it opens many files.
 
 use drover_base::{Actor, Cpu, Ns};
+use drover_control::{ControlAddr, ControlListener};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::{FrontEnd, PARTITIONS_MAX};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
-use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::PartitionOptions;
 use drover_testkit::alone::alone;
 use drover_verbs::{Context, Device};

@@ -9,7 +9,7 @@ mod replies;
 mod session;
 mod tables;
 
-pub use drover_rt::control::Dial;
+pub use drover_control::Dial;
 
 use crate::layout::record_bytes;
 use crate::logic::{Lookup, Miss};

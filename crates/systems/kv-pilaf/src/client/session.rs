@@ -12,11 +12,11 @@ use crate::control::{Adopted, Attach, Grown, PROTOCOL_VERSION, Welcome};
 use crate::layout::{MESSAGE_HEADER_BYTES, Request};
 use crate::logic::TableShape;
 use drover_base::Ns;
+use drover_control::{ControlStream, Frame, Message};
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
-use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, SendWr,
     Sge, WrId,

@@ -14,10 +14,10 @@ use crate::control::{Adopted, Attach, Grown, Hello, PROTOCOL_VERSION, ServerPara
 use crate::layout::MESSAGE_HEADER_BYTES;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_control::{Frame, Message};
 use drover_kv::ShardPlan;
 use drover_kv::StartError;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
-use drover_rt::control::{Frame, Message};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
 use growth::Slice;
 use std::rc::Rc;

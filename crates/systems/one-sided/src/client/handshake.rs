@@ -1,18 +1,18 @@
-//! [`ClientHandshake`]: a client's side of the handshake with one shard. [`Link`](drover_rt::Link) dials, pauses
+//! [`ClientHandshake`]: a client's side of the handshake with one shard. [`Link`](drover_control::Link) dials, pauses
 //! between attempts and retries.
 
 use super::Session;
 use crate::control::{Hello, Ready};
 use drover_base::{Cpu, Ns};
+use drover_control::{ControlStream, Dial, Frame};
+use drover_control::{Handshake, LinkOptions};
 use drover_kv::SetupError;
-use drover_rt::control::{ControlStream, Dial, Frame};
-use drover_rt::{Handshake, LinkOptions};
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
 /// The client's link to one shard.
-pub type Link<P, S> = drover_rt::Link<ClientHandshake<P, S>>;
+pub type Link<P, S> = drover_control::Link<ClientHandshake<P, S>>;
 
 /// The handshake's state: Hello, Welcome, Attach, Ready.
 pub struct ClientHandshake<P: Provider, S> {

@@ -20,9 +20,9 @@ pub use operations::Operations;
 pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use drover_base::{Cpu, Ns};
+use drover_control::Dial;
 use drover_kv::SetupError;
 use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
-use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
 use operation::State;
 use std::fmt::Debug;

@@ -1,8 +1,8 @@
 //! Implements [`ServiceClient`] for [`Client`].
 
 use super::{Client, ClientOptions, Reader};
+use drover_control::Dial;
 use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupError};
-use drover_rt::control::Dial;
 use drover_verbs::Provider;
 use std::rc::Rc;
 

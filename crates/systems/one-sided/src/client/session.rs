@@ -5,10 +5,10 @@ use crate::control::{ClientParams, ServerParams};
 use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
+use drover_control::Loss;
+use drover_control::{ControlStream, Frame, Message};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
-use drover_rt::Loss;
-use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! [`ClientConn`]: a server's connection to one client, from the first message to the last.
 
 use drover_base::Ns;
-use drover_rt::control::{ControlStream, Frame, Message, Peer};
+use drover_control::{ControlStream, Frame, Message, Peer};
 
 /// The connection to one client.
 pub(super) struct ClientConn<W> {

@@ -3,9 +3,9 @@
 use crate::control::{ClientParams, Hello, ServerParams};
 use crate::error::PeerError;
 use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_control::{Frame, Message};
 use drover_kv::ShardPlan;
 use drover_kv::StartError;
-use drover_rt::control::{Frame, Message};
 use drover_verbs::Provider;
 use std::rc::Rc;
 

@@ -12,9 +12,9 @@ use crate::control::{Hello, Ready, ServerParams};
 use crate::error::PeerError;
 use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_control::{ControlStream, Frame, Message, refusal};
 use drover_kv::StartError;
 use drover_kv::refused::{NO_RESOURCES, WRONG_SHARD, WRONG_VERSION};
-use drover_rt::control::{ControlStream, Frame, Message, refusal};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 

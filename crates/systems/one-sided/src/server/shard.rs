@@ -2,8 +2,8 @@
 
 use super::{Server, ShardLogic};
 use drover_base::HashSeed;
+use drover_control::ControlStream;
 use drover_kv::{Counter, Shard, ShardPlan, StartError};
-use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
 

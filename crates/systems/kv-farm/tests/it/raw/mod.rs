@@ -1,13 +1,13 @@
 //! A cluster on loopback with a server, honest clients, and guests that WRITE what they like into their rings.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_control::{ControlStream, Frame, LocalListener};
 use drover_kv::{KvClient, Op};
 use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
 use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Frame, LocalListener};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, SendList, SendWr, Wc, WrId,

@@ -2,6 +2,7 @@
 //! delays what it is told to, and counts what it executed.
 
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
+use drover_control::{ControlStream, DialError, LocalListener};
 use drover_kv_herd::client::Dial;
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message, Resync, Resynced, Welcome};
 use drover_kv_herd::layout::{
@@ -9,7 +10,6 @@ use drover_kv_herd::layout::{
     request_crc,
 };
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, DialError, LocalListener};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, QpKind, QpOptions,
     QueuePair, RecvList, RecvWr, SendList, SendWr, UdDest, Wc, WrId,

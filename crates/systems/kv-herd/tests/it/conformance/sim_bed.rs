@@ -1,9 +1,9 @@
 //! [`SimBed`]: a HERD server on virtual cores of one machine, clients on a core of another, and a modelled network
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
+use drover_control::LocalListener;
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::Server;
-use drover_rt::control::LocalListener;
 use drover_simcluster::Doorkeeper;
 use drover_testkit::beds::herd::{client_options, connected, server_options};
 use drover_testkit::beds::{Cluster, Simulated};

@@ -2,6 +2,7 @@
 
 use crate::planted::Planted;
 use drover_base::{Actor, Cpu, HashSeed, KeyHash, Ns, Progress};
+use drover_control::ControlStream;
 use drover_kv_herd::control::{
     Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Resync, Resynced, Welcome,
 };
@@ -10,7 +11,6 @@ use drover_kv_herd::layout::{
 };
 use drover_kv_herd::server::{Acceptor, Counters, Mistake, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
 use drover_verbs::*;
 use drover_verbs_suite::loopback::{

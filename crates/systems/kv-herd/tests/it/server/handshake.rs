@@ -2,10 +2,10 @@
 
 use crate::server::fake::{Fake, World, hello, options, receive, send};
 use drover_base::Ns;
+use drover_control::ControlStream;
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::ServerOptions;
-use drover_rt::control::ControlStream;
 use drover_verbs::{Device, Export};
 
 fn refusal(world: &mut World, hello: Hello) -> ErrorCode {

@@ -2,10 +2,10 @@
 
 use crate::server::fake::{World, hello, options, receive, send};
 use drover_base::{Actor, Cpu, Rng};
+use drover_control::ControlStream;
 use drover_kv_herd::control::{Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Mistake, ServerOptions};
-use drover_rt::control::ControlStream;
 use drover_verbs::{Context, WcStatus};
 
 #[test]

@@ -4,10 +4,10 @@
 use crate::planted::Planted;
 use crate::server::fake::{hello, options, send};
 use drover_base::Ns;
+use drover_control::ControlStream;
 use drover_kv::StartError;
 use drover_kv_herd::control::Message;
 use drover_kv_herd::server::{Mistake, Server, ServerOptions};
-use drover_rt::control::ControlStream;
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -3,11 +3,11 @@
 
 use crate::planted::Planted;
 use drover_base::{Actor, Cpu};
+use drover_control::LocalListener;
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{Acceptor, Mistake, Server, ServerOptions, Worker};
-use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};

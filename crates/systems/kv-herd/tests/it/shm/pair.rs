@@ -1,10 +1,10 @@
 //! A server of one worker and a client on shared memory, all in one thread, which alone decides who runs when.
 
 use drover_base::{Actor, Cpu, Progress};
+use drover_control::LocalListener;
 use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Standard, Variant, Worker};
-use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice};

@@ -1,7 +1,7 @@
 //! Messages of the control channel: every one comes back, every other byte is refused.
 
+use drover_control::DecodeError;
 use drover_kv_herd::control::*;
-use drover_rt::control::DecodeError;
 use drover_verbs::Export;
 use proptest::prelude::*;
 use std::os::fd::OwnedFd;

@@ -1,12 +1,12 @@
 //! A whole HERD service in one thread: acceptor and workers stepped by hand, clients beside them.
 
 use drover_base::{Actor, Cpu, Ns};
+use drover_control::LocalListener;
 use drover_kv::KvClient;
 use drover_kv_herd::client::{self, ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
 use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{self, Pieces, ServeMode, Server, ServerOptions, Standard, WithPaperFormat};
 use drover_mem::PageWish;
-use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_verbs::{Context, Device, Provider};

@@ -1,11 +1,11 @@
 //! [`Cluster`]: a server, clients on contexts of their own, and a clock that is moved by hand.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_control::LocalListener;
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
 use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::LocalListener;
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;

@@ -3,10 +3,10 @@
 use crate::service::bed::{Cluster, Ended, get, put, small, value};
 use crate::service::raw::{Raw, VALUES_BYTES, hello, receive};
 use drover_base::Rng;
+use drover_control::{Message, kind};
 use drover_kv_pilaf::control::{Adopted, Attach, Hello, Welcome};
 use drover_kv_pilaf::layout::{MESSAGE_HEADER_BYTES, Request, RequestKind, Status};
 use drover_kv_pilaf::server::ServerOptions;
-use drover_rt::control::{Message, kind};
 use drover_verbs::Export;
 
 fn request(kind: RequestKind, key: &[u8], value_bytes: usize, value_offset: u64) -> Vec<u8> {

@@ -2,10 +2,10 @@
 
 use crate::service::bed::Cluster;
 use drover_base::{Cpu, Ns};
+use drover_control::{ControlStream, Frame};
 use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_pilaf::layout::Reply;
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Frame};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, RecvList, RecvWr,
     SendList, SendWr, Wc, WrId,

@@ -2,8 +2,8 @@
 
 use crate::service::bed::{Cluster, Ended, get, put, small, value};
 use drover_base::Ns;
+use drover_control::{ControlStream, LocalListener};
 use drover_kv_pilaf::client::{ClientOptions, Dial};
-use drover_rt::control::{ControlStream, LocalListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A server that comes back is another one: GETs are tried again with it, updates that were sent nobody knows, and those

@@ -1,11 +1,11 @@
 //! A client that lists the shards of a service in another order is refused. In Pilaf's released code it looks for keys in
 //! the wrong place, and finds none.
 
+use drover_control::ControlError;
 use drover_kv::SetupError;
 use drover_kv::refused::WRONG_SHARD;
 use drover_kv_pilaf::Pilaf;
 use drover_kv_pilaf::server::ServerOptions;
-use drover_rt::control::ControlError;
 use drover_testkit::beds::connect_in_order;
 
 #[test]

@@ -8,8 +8,8 @@
 //! | 56 | 8 | check word | over the bytes before it |
 
 use drover_base::{KeyHash, mix};
+use drover_control::{DecodeError, Message, Reader, Writer, kind};
 use drover_one_sided::{ServerParams, Status};
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
 /// Bytes of a slot.

@@ -12,13 +12,13 @@ mod layout;
 mod server;
 
 use client::Client;
+use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
     ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::ClientOptions;
-use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
 use layout::{SLOT_BYTES, Trust};
 use server::Server;

@@ -2,7 +2,7 @@
 //! In a process of its own, because the limit is the process's.
 
 use drover_base::Ns;
-use drover_rt::control::{ControlAddr, ControlError, ControlListener, ControlStream, refusal};
+use drover_control::{ControlAddr, ControlError, ControlListener, ControlStream, refusal};
 use drover_testkit::alone::alone;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
@@ -12,7 +12,7 @@ fn a_connection_is_refused_with_the_reason() {
     alone(
         "out_of_descriptors::a_connection_is_refused_with_the_reason",
         || {
-            let path = std::env::temp_dir().join(format!("drover-rt-{}-full.sock", std::process::id()));
+            let path = std::env::temp_dir().join(format!("drover-control-{}-full.sock", std::process::id()));
             let addr: ControlAddr = format!("unix:{}", path.display()).parse().expect("address");
             let listener = ControlListener::bind(&addr).expect("bind");
             let dial = || ControlStream::connect(&addr, Ns::from_s(5)).expect("connect");

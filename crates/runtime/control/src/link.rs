@@ -7,7 +7,7 @@
 //! ```
 //! The system's [`Handshake`] defines the frames exchanged and the session.
 
-use crate::control::{ControlError, ControlStream, Dial, DialError, Frame};
+use crate::{ControlError, ControlStream, Dial, DialError, Frame};
 use drover_base::Ns;
 use std::fmt::Display;
 
@@ -298,7 +298,7 @@ impl<H: Handshake> Link<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{LocalListener, kind, refusal};
+    use crate::{LocalListener, kind, refusal};
 
     const HELLO: u16 = kind::APPLICATION;
     const READY: u16 = kind::APPLICATION + 1;

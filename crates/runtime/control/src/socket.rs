@@ -28,27 +28,27 @@ pub struct PeerCred {
 
 /// A nonblocking byte stream that may carry descriptors.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(crate) enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
     Memory(MemoryEnd),
 }
 
 /// Result of one read.
-pub(super) struct Received {
+pub(crate) struct Received {
     /// Number of bytes; 0 means end of stream.
-    pub(super) len: usize,
+    pub(crate) len: usize,
     /// Whether the system discarded descriptors.
-    pub(super) fds_lost: bool,
+    pub(crate) fds_lost: bool,
 }
 
 impl Socket {
-    pub(super) fn carries_fds(&self) -> bool {
+    pub(crate) fn carries_fds(&self) -> bool {
         !matches!(self, Socket::Tcp(_))
     }
 
     /// Descriptor for `poll`; `None` for an in-memory end.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Socket::Unix(stream) => Some(stream.as_fd()),
             Socket::Tcp(stream) => Some(stream.as_fd()),
@@ -57,7 +57,7 @@ impl Socket {
     }
 
     /// Writes as many bytes as possible now; the descriptors go with the first byte. `WouldBlock` if there is no space.
-    pub(super) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
+    pub(crate) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
         match self {
             Socket::Unix(stream) => send(stream.as_fd(), bytes, fds),
             Socket::Tcp(stream) => send(stream.as_fd(), bytes, &[]),
@@ -66,12 +66,12 @@ impl Socket {
     }
 
     /// Whether a read is known to find nothing, if that can be told without a system call.
-    pub(super) fn is_surely_empty(&self) -> bool {
+    pub(crate) fn is_surely_empty(&self) -> bool {
         matches!(self, Socket::Memory(end) if end.is_empty())
     }
 
     /// Reads available bytes; appends descriptors to `fds`. `WouldBlock` if there are none.
-    pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<Received> {
+    pub(crate) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<Received> {
         match self {
             Socket::Unix(stream) => receive(stream.as_fd(), out, fds),
             Socket::Tcp(stream) => receive(stream.as_fd(), out, fds),
@@ -80,7 +80,7 @@ impl Socket {
     }
 
     /// Shuts down both directions for all holders of the socket. Errors are ignored: the socket is closed soon.
-    pub(super) fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         let _ = match self {
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
             Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
@@ -92,7 +92,7 @@ impl Socket {
     }
 
     /// Waits until the socket is readable (or writable, if requested), at most `timeout`. Returns false on timeout.
-    pub(super) fn wait(&self, writable: bool, timeout: Duration) -> bool {
+    pub(crate) fn wait(&self, writable: bool, timeout: Duration) -> bool {
         let Some(fd) = self.fd() else {
             return match self {
                 Socket::Memory(end) => end.wait_readable(timeout),
@@ -110,7 +110,7 @@ impl Socket {
     }
 
     /// Credentials of the peer, if the kernel knows them.
-    pub(super) fn peer_cred(&self) -> Option<PeerCred> {
+    pub(crate) fn peer_cred(&self) -> Option<PeerCred> {
         let Socket::Unix(stream) = self else {
             return None;
         };

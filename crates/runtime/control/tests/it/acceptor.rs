@@ -1,10 +1,10 @@
 //! Goal: a control server serves many, refuses too many, cuts off the bad and tells about every end, once.
 
-use crate::common;
 use drover_base::Ns;
+use drover_control::acceptor::{ConnId, ControlHandler, ControlServer, Peers, ServerOptions};
+use drover_control::{ControlAddr, ControlError, ControlListener, ControlStream, Frame, kind, refusal};
 use drover_rt::StopFlag;
-use drover_rt::acceptor::{ConnId, ControlHandler, ControlServer, Peers, ServerOptions};
-use drover_rt::control::{ControlAddr, ControlError, ControlListener, ControlStream, Frame, kind, refusal};
+use drover_testkit::bounded;
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{LoopbackCpu, LoopbackDevice, LoopbackOptions};
 
@@ -268,7 +268,7 @@ fn messages_to_the_gone_are_dropped_and_ids_are_not_reused() {
 
 #[test]
 fn it_runs_in_a_thread_until_stopped_and_says_goodbye() {
-    common::within_a_minute(|| {
+    bounded::within_a_minute(|| {
         let listener = localhost();
         let addr = listener.addr().clone();
         let stop = StopFlag::new();

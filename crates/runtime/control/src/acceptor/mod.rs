@@ -8,10 +8,10 @@ mod peers;
 
 pub use peers::{ConnId, Peers};
 
-use crate::StopFlag;
-use crate::control::{ControlError, ControlListener, ControlStream, Frame, refusal, timespec};
-use crate::wake::WakeFd;
+use crate::{ControlError, ControlListener, ControlStream, Frame, refusal, timespec};
 use drover_base::{Cpu, Ns};
+use drover_rt::StopFlag;
+use drover_rt::WakeFd;
 use drover_verbs::Waker;
 use rustix::event::{PollFd, PollFlags};
 use std::io;

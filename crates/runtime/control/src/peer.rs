@@ -18,7 +18,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    pub(super) fn of(socket: &Socket) -> Peer {
+    pub(crate) fn of(socket: &Socket) -> Peer {
         match socket {
             Socket::Unix(_) => socket.peer_cred().map_or(Peer::Unknown, Peer::Process),
             Socket::Tcp(stream) => stream.peer_addr().map_or(Peer::Unknown, Peer::Host),

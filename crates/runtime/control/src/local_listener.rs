@@ -43,7 +43,7 @@ impl LocalListener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::kind;
+    use crate::kind;
     use drover_base::Ns;
 
     #[test]

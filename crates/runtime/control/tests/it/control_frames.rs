@@ -1,6 +1,6 @@
 //! Goal: the frame reader takes any chunking, refuses everything that is not a frame, and bounds its memory.
 
-use drover_rt::control::{
+use drover_control::{
     BODY_BYTES_MAX, FDS_MAX, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, Reader, VERSION, Writer,
     fuzz_frames,
 };
@@ -110,7 +110,7 @@ proptest! {
     }
 }
 
-fn read_all(body: &[u8]) -> Result<(), drover_rt::control::DecodeError> {
+fn read_all(body: &[u8]) -> Result<(), drover_control::DecodeError> {
     let mut reader = Reader::new(body, &[]);
     reader.u8()?;
     reader.u16()?;

@@ -23,11 +23,11 @@ struct Stop {
 
 impl Keeper {
     /// Sends a ping on `out` whenever no frame was sent for a second.
-    pub(super) fn start(out: &Arc<Outbound>) -> io::Result<Keeper> {
+    pub(crate) fn start(out: &Arc<Outbound>) -> io::Result<Keeper> {
         Keeper::start_every(out, BEAT_EVERY.to_duration())
     }
 
-    pub(super) fn start_every(out: &Arc<Outbound>, period: Duration) -> io::Result<Keeper> {
+    pub(crate) fn start_every(out: &Arc<Outbound>, period: Duration) -> io::Result<Keeper> {
         let stop = Arc::new(Stop::default());
         let (out, stop_too) = (Arc::downgrade(out), stop.clone());
         let thread = std::thread::Builder::new()

@@ -1,6 +1,6 @@
 //! [`Peers`]: the connections of a control server, by id.
 
-use crate::control::{ControlError, ControlStream, Frame, Message, PeerCred};
+use crate::{ControlError, ControlStream, Frame, Message, PeerCred};
 use drover_base::Ns;
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;

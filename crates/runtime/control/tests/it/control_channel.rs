@@ -1,7 +1,7 @@
 //! Goal: two ends of a control channel, on every carrier: frames, descriptors, heartbeats, hostile peers, addresses.
 
 use drover_base::Ns;
-use drover_rt::control::{
+use drover_control::{
     BODY_BYTES_MAX, ControlAddr, ControlError, ControlListener, ControlStream, DialError, FrameError,
     HEADER_BYTES, Header, ListenError, kind,
 };
@@ -38,7 +38,7 @@ fn pairs() -> [(ControlStream, ControlStream); 3] {
 }
 
 /// The next frame, waiting for the carrier (loopback TCP delivers a moment later).
-fn next(stream: &mut ControlStream) -> Result<drover_rt::control::Frame, ControlError> {
+fn next(stream: &mut ControlStream) -> Result<drover_control::Frame, ControlError> {
     for _ in 0..100 {
         if let Some(frame) = stream.recv(Ns::ZERO)? {
             return Ok(frame);
@@ -327,7 +327,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("drover-rt-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("drover-control-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("directory");
         Scratch(path)
     }

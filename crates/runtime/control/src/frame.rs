@@ -28,7 +28,7 @@ pub mod kind {
     pub const EXPORT: u16 = 4;
     /// The sender's end is connected. No body.
     pub const READY: u16 = 5;
-    /// Query about the service. See [`service`](crate::control::service).
+    /// Query about the service. See [`service`](crate::service).
     pub const ENQUIRY: u16 = 6;
     /// Answer to [`ENQUIRY`].
     pub const ANNOUNCEMENT: u16 = 7;

@@ -8,7 +8,7 @@
 //! [`connect`] does all three steps, so when it returns both ends can receive. In one thread, call [`offer`] for both
 //! ends and then [`accept`] for both; or use [`ends`], which needs no control channel.
 
-use crate::control::{ControlError, ControlStream, DecodeError, EncodeError, Reader, Writer, kind};
+use crate::{ControlError, ControlStream, DecodeError, EncodeError, Reader, Writer, kind};
 use drover_base::{Cpu, Ns};
 use drover_mem::AllocError;
 use drover_verbs::{

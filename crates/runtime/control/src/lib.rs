@@ -1,5 +1,11 @@
 //! The control channel: one reliable byte stream per client for everything but the data path (identification, exchange
-//! of memory, liveness).
+//! of memory, liveness), and what both ends do with it.
+//!
+//! - [`ControlAddr`], [`ControlListener`], [`ControlStream`]: addresses, listeners, streams of frames with descriptors.
+//! - [`acceptor`]: the event loop of a server's control thread.
+//! - [`Link`]: a client's session over a control channel, re-established whenever it is lost; [`Dial`] makes its attempts.
+//! - [`service`]: how a client learns what a server is, and selects a shard.
+//! - [`exchange`]: connects the two ends of a queue pair.
 //!
 //! ```text
 //!   ControlAddr --connect--> ControlStream <== frames, descriptors, heartbeats ==> ControlStream <--accept-- ControlListener
@@ -26,15 +32,39 @@
 //!
 //! **Hostile peers.** Received data is not trusted: lengths are checked before memory is allocated, a peer that never
 //! reads is disconnected when its queue is full, and surplus descriptors are closed.
+//!
+//! Two ends of a connection, and a WRITE from one to the other:
+//! ```
+//! use drover_control::exchange::ends;
+//! use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
+//! use drover_verbs::*;
+//!
+//! let (mut here, there) = ends::<Loopback>(&LoopbackDevice::new(), QpKind::Rc)?;
+//! let memory = there.ctx.alloc(4096, drover_mem::PageWish::Small)?;
+//! let mr = there.ctx.register(&memory, Access::REMOTE_WRITE)?;
+//! let remote = here.ctx.import_region(&mr.export(&[])?)?;
+//! let mut list = SendList::default();
+//! let payload = list.inline(b"hello");
+//! list.push(SendWr::write(remote.at(0), payload).signaled(WrId(1)));
+//! here.qp.post_send(here.ctx.cpu(), &list)?;
+//! # let mut bytes = [0; 5];
+//! # memory.copy_out(0, &mut bytes);
+//! # assert_eq!(&bytes, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
 
+pub mod acceptor;
 mod addr;
 mod bind;
 mod codec;
 mod dial;
 mod error;
+pub mod exchange;
 mod frame;
 mod heartbeat;
 mod keeper;
+mod link;
 mod local_listener;
 mod memory;
 mod outbound;
@@ -55,6 +85,7 @@ pub use frame::{
 };
 pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
 pub use keeper::Keeper;
+pub use link::{Handshake, Link, LinkOptions, Loss};
 pub use local_listener::LocalListener;
 pub use peer::Peer;
 pub use runtime_dir::runtime_dir;

@@ -7,7 +7,7 @@ use super::addr::{ControlAddr, Endpoint};
 use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
 use super::stream::ControlStream;
-use crate::WakeFd;
+use drover_rt::WakeFd;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;

@@ -19,7 +19,7 @@ pub fn runtime_dir() -> PathBuf {
 }
 
 /// Creates `dir` with access for this user only if it does not exist, and checks that no other user can write to it.
-pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
     match rustix::fs::mkdir(dir, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
@@ -28,7 +28,7 @@ pub(super) fn make_private(dir: &Path) -> io::Result<()> {
 }
 
 /// Checks that no other user can create a socket in `dir`.
-pub(super) fn is_private(dir: &Path) -> io::Result<()> {
+pub(crate) fn is_private(dir: &Path) -> io::Result<()> {
     let stat = rustix::fs::lstat(dir)?;
     let others_write = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
     let ours = stat.st_uid == rustix::process::geteuid().as_raw();

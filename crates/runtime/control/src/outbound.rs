@@ -10,14 +10,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes that wait for a peer that does not read.
-pub(super) const QUEUE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Most descriptors that wait: a client of 240 workers exports two for each before the server reads any.
 const QUEUE_FDS_MAX: usize = 1024;
 
 /// The writing half of a channel.
 #[derive(Debug)]
-pub(super) struct Outbound {
-    pub(super) socket: Socket,
+pub(crate) struct Outbound {
+    pub(crate) socket: Socket,
     queue: Mutex<Queue>,
 }
 
@@ -35,7 +35,7 @@ struct Queue {
 }
 
 impl Outbound {
-    pub(super) fn new(socket: Socket) -> Outbound {
+    pub(crate) fn new(socket: Socket) -> Outbound {
         Outbound {
             socket,
             queue: Mutex::default(),
@@ -48,7 +48,7 @@ impl Outbound {
     }
 
     /// Queues a frame and writes as much as possible now.
-    pub(super) fn send(&self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
+    pub(crate) fn send(&self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
         if body.len() > BODY_BYTES_MAX {
             return Err(ControlError::TooLong { bytes: body.len() });
         }
@@ -71,7 +71,7 @@ impl Outbound {
     }
 
     /// Sends a heartbeat unless frames are already waiting: then the peer does not read anyway.
-    pub(super) fn beat(&self, kind: u16) {
+    pub(crate) fn beat(&self, kind: u16) {
         let mut queue = self.lock();
         queue.flush(&self.socket);
         if queue.bytes.is_empty() {
@@ -81,7 +81,7 @@ impl Outbound {
     }
 
     /// Sends a ping if no frame was sent since `frames_sent` had the given value. Returns the current value.
-    pub(super) fn ping_if_silent_since(&self, frames_sent: u64) -> u64 {
+    pub(crate) fn ping_if_silent_since(&self, frames_sent: u64) -> u64 {
         if self.frames_sent() == frames_sent {
             self.beat(kind::PING);
         }
@@ -89,17 +89,17 @@ impl Outbound {
     }
 
     /// Writes as much as possible now.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.lock().flush(&self.socket);
     }
 
     /// Number of frames queued so far.
-    pub(super) fn frames_sent(&self) -> u64 {
+    pub(crate) fn frames_sent(&self) -> u64 {
         self.lock().frames_sent
     }
 
     /// Number of bytes that wait for the peer to read.
-    pub(super) fn queued_bytes(&self) -> usize {
+    pub(crate) fn queued_bytes(&self) -> usize {
         self.lock().bytes.len()
     }
 }

@@ -35,14 +35,14 @@ impl Pipe {
 
 /// One end of a pair.
 #[derive(Debug)]
-pub(super) struct MemoryEnd {
+pub(crate) struct MemoryEnd {
     incoming: Arc<Pipe>,
     outgoing: Arc<Pipe>,
 }
 
 impl MemoryEnd {
     /// Two connected ends.
-    pub(super) fn pair() -> (MemoryEnd, MemoryEnd) {
+    pub(crate) fn pair() -> (MemoryEnd, MemoryEnd) {
         let (a, b) = (Arc::new(Pipe::default()), Arc::new(Pipe::default()));
         let left = MemoryEnd {
             incoming: a.clone(),
@@ -58,7 +58,7 @@ impl MemoryEnd {
     }
 
     /// Like `sendmsg` on a nonblocking socket.
-    pub(super) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
+    pub(crate) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
         let mut pipe = self.outgoing.lock();
         if pipe.closed {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -77,13 +77,13 @@ impl MemoryEnd {
     }
 
     /// Whether [`read`](MemoryEnd::read) would block.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let pipe = self.incoming.lock();
         pipe.bytes.is_empty() && !pipe.closed
     }
 
     /// Like `recvmsg` on a nonblocking socket: a read stops before bytes that have descriptors of their own.
-    pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<usize> {
+    pub(crate) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<usize> {
         let mut pipe = self.incoming.lock();
         if pipe.bytes.is_empty() {
             return if pipe.closed {
@@ -109,7 +109,7 @@ impl MemoryEnd {
     }
 
     /// Shuts down both directions; bytes already written can still be read.
-    pub(super) fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         for pipe in [&self.incoming, &self.outgoing] {
             pipe.lock().closed = true;
             pipe.changed.notify_all();
@@ -117,7 +117,7 @@ impl MemoryEnd {
     }
 
     /// Waits until there are bytes to read, at most `timeout`. Returns false on timeout.
-    pub(super) fn wait_readable(&self, timeout: Duration) -> bool {
+    pub(crate) fn wait_readable(&self, timeout: Duration) -> bool {
         let pipe = self.incoming.lock();
         let nothing = |state: &mut PipeState| state.bytes.is_empty() && !state.closed;
         let waited = self.incoming.changed.wait_timeout_while(pipe, timeout, nothing);

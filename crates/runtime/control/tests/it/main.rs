@@ -1,0 +1,6 @@
+//! The integration tests of `drover-control`: one program, because linking is what test programs cost most.
+
+mod acceptor;
+mod control_channel;
+mod control_frames;
+mod out_of_descriptors;
