@@ -2,9 +2,11 @@
 //! datagram. One round trip, and the server's card keeps no state for replies.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_control::ControlStream;
+use drover_control::exchange::{End, send_export};
 use drover_examples::{Example, Outcome, PATIENCE, beside, next_export, next_message, request, run};
 use drover_mem::{PageWish, Region};
-use drover_rt::{Idle, RunLoop, StopFlag, control::ControlStream, exchange::End, exchange::send_export};
+use drover_rt::{Idle, RunLoop, StopFlag};
 use drover_verbs::*;
 use std::sync::atomic::Ordering;
 
