@@ -2,8 +2,7 @@
 //! datagram. One round trip, and the server's card keeps no state for replies.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_control::ControlStream;
-use drover_control::exchange::{End, send_export};
+use drover_control::{ControlStream, exchange::End, exchange::send_export};
 use drover_examples::{Example, Outcome, PATIENCE, beside, next_export, next_message, request, run};
 use drover_mem::{PageWish, Region};
 use drover_rt::{Idle, RunLoop, StopFlag};
@@ -31,9 +30,8 @@ impl<P: Provider> Actor<P::Cpu> for Echo<P> {
             return Progress::Idle { wake_at: Ns::MAX };
         }
         self.last_seq = seq;
-        let double = 2 * self.slot.load_u64(0, Ordering::Relaxed);
         self.list.clear();
-        let payload = self.list.inline(&double.to_le_bytes());
+        let payload = self.list.inline(&(2 * self.slot.load_u64(0, Ordering::Relaxed)).to_le_bytes());
         let op = SendOp::Send { dest: Some(self.client), imm: Some(Imm(seq as u32)) };
         self.list.push(request(seq, op, payload));
         self.replies.post_send(cpu, &self.list).expect("the queue has space for 32 replies");

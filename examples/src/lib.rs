@@ -3,6 +3,8 @@
 //! An example is generic over the provider; [`run`] is the one place that names them.
 #![forbid(unsafe_code)]
 
+pub mod counting;
+
 use drover_base::{Cpu, Ns};
 use drover_control::ControlStream;
 use drover_control::exchange::{End, recv_export};
