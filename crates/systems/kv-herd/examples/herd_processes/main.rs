@@ -43,8 +43,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, says where, and ends with its standard input. `how`: with two workers, with one `alone`, or with one that
-/// `rebuilds` replies too early.
 /// A server that makes one mistake, or none.
 #[derive(Clone, Copy)]
 struct Planted(Option<Mistake>);
@@ -55,6 +53,8 @@ impl Variant for Planted {
     }
 }
 
+/// Serves, says where, and ends with its standard input. `how`: with two workers, with one `alone`, or with one that
+/// `rebuilds` replies too early.
 fn serve(device_name: &str, addr: &str, how: &str) -> Result<(), Failure> {
     let options = ServerOptions {
         partition_count: if how == "two" { 2 } else { 1 },

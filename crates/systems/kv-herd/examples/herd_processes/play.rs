@@ -73,6 +73,9 @@ struct Client {
     answered: usize,
 }
 
+/// What a client told, by its index; `None`: it has ended.
+type Told = (usize, Option<Note>);
+
 struct Troupe {
     devices: [String; 2],
     /// How the server works, and the clients.
@@ -80,8 +83,8 @@ struct Troupe {
     server: Child,
     addr: String,
     clients: Vec<Client>,
-    told: Receiver<(usize, Note)>,
-    tell: std::sync::mpsc::Sender<(usize, Note)>,
+    told: Receiver<Told>,
+    tell: std::sync::mpsc::Sender<Told>,
 }
 
 /// This program, as something else. It ends with its standard input, so with us.
@@ -138,9 +141,10 @@ impl Troupe {
             let mut line = String::new();
             while matches!(out.read_line(&mut line), Ok(1..)) {
                 // We are there as long as the troupe is.
-                let _ = Note::read(&line).map(|note| tell.send((index, note)));
+                let _ = Note::read(&line).map(|note| tell.send((index, Some(note))));
                 line.clear();
             }
+            let _ = tell.send((index, None));
         });
         self.clients.push(Client {
             child,
@@ -176,7 +180,12 @@ impl Troupe {
     /// Takes one note.
     fn listen(&mut self) -> Result<(), Failure> {
         match self.told.recv_timeout(SILENCE_MAX) {
-            Ok((index, note)) => self.take(index, note),
+            Ok((index, Some(note))) => self.take(index, note),
+            // Others would go on for ever, and nobody would be silent.
+            Ok((index, None)) if self.clients[index].alive => {
+                return Err(format!("client {} ended by itself", index + 1).into());
+            }
+            Ok((_, None)) => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 let answered: Vec<usize> = self.clients.iter().map(|client| client.answered).collect();
                 return Err(format!("no client told anything for {SILENCE_MAX:?}; since the last event they had {answered:?} answers").into());
@@ -200,7 +209,8 @@ impl Troupe {
         // What clients do meanwhile has no answer; a few notes are a moment.
         for _ in 0..4 {
             match self.told.recv_timeout(Duration::from_millis(100)) {
-                Ok((index, note)) => self.take(index, note),
+                Ok((index, Some(note))) => self.take(index, note),
+                Ok((_, None)) => {}
                 Err(_) => break,
             }
         }
@@ -225,7 +235,7 @@ impl Troupe {
         }
         loop {
             match self.told.recv_timeout(SILENCE_MAX) {
-                Ok((index, note)) => clients[index].notes.push(note),
+                Ok((index, note)) => clients[index].notes.extend(note),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => return Err("clients do not end".into()),
             }

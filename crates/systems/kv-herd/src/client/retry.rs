@@ -31,7 +31,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             match self.due(at, now) {
                 Due::Nothing => {}
                 Due::Resend => self.resend(at, now),
-                Due::GiveUp => self.quarantine(at),
+                Due::GiveUp => {
+                    self.timers.rto_mut().gave_up();
+                    self.quarantine(at);
+                }
                 Due::Expired => self.expire(at, sink),
             }
         }

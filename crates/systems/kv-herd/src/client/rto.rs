@@ -41,6 +41,12 @@ impl Rto {
         self.up();
     }
 
+    /// A request was given up after all its attempts. If the control channel is faster than the data path, requests can be
+    /// given up before they arrive: then no reply ever comes, and nothing else would make the wait longer.
+    pub(crate) fn gave_up(&mut self) {
+        self.p99_ns = (2 * self.base().0 / SAFETY).min(BASE_MAX.0);
+    }
+
     fn up(&mut self) {
         self.p99_ns = (self.p99_ns + 99 * self.unit()).min(BASE_MAX.0);
     }
@@ -98,6 +104,21 @@ mod tests {
             rto.was_early();
             assert!(repeated < 100, "{:?} after {repeated}", rto.base());
         }
+    }
+
+    /// One way takes longer than all attempts together: without replies, only giving up can teach how long to wait.
+    #[test]
+    fn attempts_that_never_arrive_in_time_are_spread_in_the_end() {
+        let mut rto = Rto::new();
+        let attempts = |rto: &Rto| (0..RETRIES_MAX).fold(Ns::ZERO, |sum, tries| sum + rto.after(tries));
+        assert!(attempts(&rto) < Ns::from_ms(100));
+        for _ in 0..7 {
+            rto.gave_up();
+        }
+        assert_eq!(rto.base(), BASE_MAX);
+        assert!(attempts(&rto) > Ns::from_s(3));
+        rto.gave_up();
+        assert_eq!(rto.base(), BASE_MAX);
     }
 
     #[test]
