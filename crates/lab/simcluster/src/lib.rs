@@ -4,7 +4,8 @@
 //! and clients that keep a number of operations under way. It is not a checker of histories, and it knows no
 //! published figure.
 //!
-//! - [`Setup`] says who asks what; of whom, a [`Service`]: [`Herd`], or the [`Shards`] of a system. [`run`] lets it happen; [`Outcome`] is what came of it.
+//! - [`Setup`] describes the clients and their load, a [`Service`] the servers: [`Herd`], or the [`Shards`] of a system. [`run`] simulates them and
+//!   returns an [`Outcome`].
 //! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for clusters with other clients or servers that come and go.
 //! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
 //!

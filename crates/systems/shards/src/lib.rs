@@ -7,9 +7,9 @@
 //! The crate depends on no system: [`start`] runs any type that implements [`Shard`](drover_kv::Shard).
 #![forbid(unsafe_code)]
 
-mod crew;
 mod reception;
+mod thread_group;
 mod threads;
 
-pub use crew::{Crew, Hello, Starting, wait_for_all};
+pub use thread_group::{Hello, Starting, ThreadGroup, wait_for_all};
 pub use threads::start;

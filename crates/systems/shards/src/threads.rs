@@ -1,7 +1,7 @@
 //! [`Shards`]: a thread per shard, and one control thread that accepts clients.
 
-use crate::crew::{Crew, Hello, wait_for_all};
 use crate::reception::{Answers, Door, Reception, Reply};
+use crate::thread_group::{Hello, ThreadGroup, wait_for_all};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
 use drover_control::acceptor::{ControlServer, ServerOptions};
 use drover_control::{ControlListener, ControlStream};
@@ -31,7 +31,7 @@ pub(super) enum Mail {
 /// A running service. Stops when dropped.
 struct Shards {
     doors: Arc<[Door]>,
-    crew: Crew,
+    group: ThreadGroup,
 }
 
 /// A shard's thread is ready; the handles to it.
@@ -55,7 +55,7 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     let cpu = NativeCpu::new(0);
     let seed = HashSeed::new(cpu.random(), cpu.random());
     let on_core = Arc::new(on_core);
-    let mut crew = Crew::new()?;
+    let mut group = ThreadGroup::new()?;
     let mut starting = Vec::new();
     for index in 0..plan.shard_count {
         let (device, plan, on_core) = (device.clone(), plan.clone(), on_core.clone());
@@ -64,12 +64,12 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
             run::<P, S>(&device, &plan, index, seed, hello);
             Ok(())
         };
-        starting.push(crew.start(format!("drover-shard-{index}"), work));
+        starting.push(group.start(format!("drover-shard-{index}"), work));
     }
     let (ready, result) = wait_for_all(starting);
     let mut doors = Vec::new();
     for ready in ready {
-        crew.stop_by(ready.stopper);
+        group.stop_by(ready.stopper);
         doors.push(ready.door);
     }
     result.map_err(|(index, error)| StartError::Shard {
@@ -78,13 +78,13 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     })?;
     let doors: Arc<[Door]> = doors.into();
     // The control thread starts last and stops first, so that no client is accepted while shards stop.
-    receive(&mut crew, facts, plan, listeners, doors.clone())?;
-    Ok(Box::new(Shards { doors, crew }))
+    receive(&mut group, facts, plan, listeners, doors.clone())?;
+    Ok(Box::new(Shards { doors, group }))
 }
 
 /// Starts the control thread, which accepts clients.
 fn receive(
-    crew: &mut Crew,
+    group: &mut ThreadGroup,
     facts: &'static Facts,
     plan: &ShardPlan,
     listeners: Vec<ControlListener>,
@@ -104,11 +104,11 @@ fn receive(
     listeners.into_iter().for_each(|listener| server.listen(listener));
     let stop = StopFlag::new();
     let flag = stop.clone();
-    crew.stop_by(Waker::new(move || {
+    group.stop_by(Waker::new(move || {
         flag.set();
         waker.wake();
     }));
-    let starting = crew.start("drover-control".to_owned(), move |hello| {
+    let starting = group.start("drover-control".to_owned(), move |hello| {
         hello.say(Ok(()));
         server.run(&NativeCpu::new(0), &stop);
         Ok(())
@@ -118,11 +118,11 @@ fn receive(
 
 impl Service for Shards {
     fn ended(&self) -> BorrowedFd<'_> {
-        self.crew.ended()
+        self.group.ended()
     }
 
     fn why(&self) -> String {
-        self.crew.why().unwrap_or_else(|| "it was stopped".to_owned())
+        self.group.why().unwrap_or_else(|| "it was stopped".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
@@ -138,7 +138,7 @@ impl Service for Shards {
     }
 
     fn stop(mut self: Box<Self>) {
-        self.crew.stop();
+        self.group.stop();
     }
 }
 

@@ -12,7 +12,7 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlListener, ControlStream};
 use drover_kv::StartError;
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
-use drover_shards::{Crew, Hello, wait_for_all};
+use drover_shards::{Hello, ThreadGroup, wait_for_all};
 use drover_verbs::{Context, Provider, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ pub type Pieces<P, V = Standard> = (Acceptor<P, V>, Vec<Worker<P, V>>);
 /// A running server. Stops when dropped.
 pub struct Server<P: Provider> {
     asks: Arc<Inbox<Ask>>,
-    crew: Crew,
+    group: ThreadGroup,
     _provider: PhantomData<fn() -> P>,
 }
 
@@ -77,7 +77,7 @@ impl<P: Provider> Server<P> {
     ) -> Result<Server<P>, StartError> {
         let setup = Setup::<P, _>::new(device, options, variant)?;
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
-        let mut crew = Crew::new()?;
+        let mut group = ThreadGroup::new()?;
         let mut starting = Vec::new();
         for index in 0..options.partition_count {
             let (setup, on_worker, co_actors) = (setup.clone(), on_worker.clone(), co_actors.clone());
@@ -86,34 +86,34 @@ impl<P: Provider> Server<P> {
                 run_worker(&setup, index, co_actors.as_ref(), hello);
                 Ok(())
             };
-            starting.push(crew.start(format!("drover-worker-{index}"), work));
+            starting.push(group.start(format!("drover-worker-{index}"), work));
         }
         // Workers end when this is dropped: by the control thread's end, or because the start fails.
         let (ready, result) = wait_for_all(starting);
         let workers = StopAtEnd(ready);
         result.map_err(|(_, error)| error)?;
         let listeners = listeners.into_iter().collect();
-        let control = crew.start("drover-control".to_owned(), move |hello| {
+        let control = group.start("drover-control".to_owned(), move |hello| {
             run_acceptor(&setup, workers.0.clone(), listeners, hello)
         });
         let asks = control.wait()?;
         let stop = asks.clone();
-        crew.stop_by(Waker::new(move || stop.push(Ask::Stop)));
+        group.stop_by(Waker::new(move || stop.push(Ask::Stop)));
         Ok(Server {
             asks,
-            crew,
+            group,
             _provider: PhantomData,
         })
     }
 
     /// Becomes readable when the server has ended by itself; [`why`](Server::why) tells the reason.
     pub fn ended(&self) -> BorrowedFd<'_> {
-        self.crew.ended()
+        self.group.ended()
     }
 
     /// Why the server has ended by itself, if it has.
     pub fn why(&self) -> Option<String> {
-        self.crew.why()
+        self.group.why()
     }
 
     /// The same in pieces, which the caller steps by hand in one thread.
@@ -166,7 +166,7 @@ impl<P: Provider> Server<P> {
 
     /// Says goodbye to all clients and ends all threads.
     pub fn stop(mut self) {
-        self.crew.stop();
+        self.group.stop();
     }
 }
 

@@ -7,7 +7,7 @@ use drover_testkit::beds::read_each_once;
 
 const SLOTS: usize = 1 << 13;
 const KEYS: u64 = SLOTS as u64 * 3 / 4;
-/// Of the shard.
+/// Memory of the shard.
 const MEMORY_BYTES: usize = 4 << 20;
 
 #[test]

@@ -65,7 +65,7 @@ pub struct Reply {
     pub status: Status,
     /// The place of the operation.
     pub slot: u16,
-    /// Of the request.
+    /// Sequence number of the request.
     pub sequence: u64,
 }
 

@@ -1,4 +1,4 @@
-//! [`Crew`]: the threads of a service. They start together, end together, and the crew says why if one ends by itself.
+//! [`ThreadGroup`]: the threads of a service. They start together, end together, and the group says why if one ends by itself.
 
 use drover_kv::StartError;
 use drover_verbs::Waker;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// The threads of a service. They are stopped when it is dropped.
-pub struct Crew {
+pub struct ThreadGroup {
     threads: Vec<JoinHandle<()>>,
     stoppers: Vec<Waker>,
     /// Becomes readable when a thread has ended by itself.
@@ -65,14 +65,14 @@ pub fn wait_for_all<T>(starting: Vec<Starting<T>>) -> (Vec<T>, Result<(), (usize
     (ready, result)
 }
 
-impl Crew {
+impl ThreadGroup {
     /// No threads yet.
     ///
     /// # Errors
     /// No descriptors are left.
-    pub fn new() -> Result<Crew, StartError> {
+    pub fn new() -> Result<ThreadGroup, StartError> {
         let (ended, pipe) = io::pipe().map_err(|source| StartError::System { what: "pipe", source })?;
-        Ok(Crew {
+        Ok(ThreadGroup {
             threads: Vec::new(),
             stoppers: Vec::new(),
             ended,
@@ -109,7 +109,7 @@ impl Crew {
         Starting { name, said, refused }
     }
 
-    /// Asks by `stopper`, too, when the crew is to stop: before those that were given earlier.
+    /// Asks by `stopper`, too, when the group is to stop: before those that were given earlier.
     pub fn stop_by(&mut self, stopper: Waker) {
         self.stoppers.push(stopper);
     }
@@ -135,20 +135,20 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ThreadGroup {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// How the crew learns that a thread has ended by itself.
+/// How the group learns that a thread has ended by itself.
 #[derive(Clone)]
 struct End {
     why: Arc<Mutex<Option<String>>>,
     pipe: Arc<PipeWriter>,
 }
 
-/// Tells the crew at a thread's end, also that of a panic, unless there is no reason.
+/// Tells the group at a thread's end, also that of a panic, unless there is no reason.
 struct LastWords {
     end: End,
     why: Option<String>,
@@ -172,26 +172,26 @@ mod tests {
 
     #[test]
     fn the_first_reason_is_kept() {
-        let mut crew = Crew::new().expect("a pipe");
-        let start = |crew: &mut Crew, why: &'static str| {
+        let mut group = ThreadGroup::new().expect("a pipe");
+        let start = |group: &mut ThreadGroup, why: &'static str| {
             let work = move |hello: &Hello<()>| {
                 hello.say(Ok(()));
                 Err(why.to_owned())
             };
-            let starting = crew.start(why.to_owned(), work);
+            let starting = group.start(why.to_owned(), work);
             starting.wait().expect("it is ready");
-            let thread = crew.threads.pop().expect("just started");
+            let thread = group.threads.pop().expect("just started");
             thread.join().expect("it did not panic");
         };
-        assert_eq!(crew.why(), None);
-        start(&mut crew, "first");
-        start(&mut crew, "second");
-        assert_eq!(crew.why().as_deref(), Some("first"));
+        assert_eq!(group.why(), None);
+        start(&mut group, "first");
+        start(&mut group, "second");
+        assert_eq!(group.why().as_deref(), Some("first"));
     }
 
     #[test]
     fn a_panic_is_a_reason_and_an_asked_end_is_none() {
-        let mut crew = Crew::new().expect("a pipe");
+        let mut group = ThreadGroup::new().expect("a pipe");
         let stop = StopFlag::new();
         let flag = stop.clone();
         let work = move |hello: &Hello<()>| {
@@ -201,21 +201,21 @@ mod tests {
             }
             Ok(())
         };
-        let starting = crew.start("obedient".to_owned(), work);
+        let starting = group.start("obedient".to_owned(), work);
         starting.wait().expect("it is ready");
-        crew.stop_by(Waker::new(move || stop.set()));
-        crew.stop();
-        assert_eq!(crew.why(), None);
+        group.stop_by(Waker::new(move || stop.set()));
+        group.stop();
+        assert_eq!(group.why(), None);
 
         let work =
             |_: &Hello<()>| -> Result<(), String> { std::panic::resume_unwind(Box::new("on purpose")) };
-        let starting = crew.start("doomed".to_owned(), work);
+        let starting = group.start("doomed".to_owned(), work);
         let error = starting.wait().expect_err("it never was ready");
         assert!(
             error.to_string().contains("it ended before it was ready"),
             "{error}"
         );
-        crew.stop();
-        assert_eq!(crew.why().as_deref(), Some("doomed panicked"));
+        group.stop();
+        assert_eq!(group.why().as_deref(), Some("doomed panicked"));
     }
 }
