@@ -1,8 +1,7 @@
 //! All steps of CI, likely failures first.
 //!
-//! On two cores, from a bare clone, it takes about 45 minutes, more than half of it compiling; that is more than it
-//! should take. Longer checks are commands of their own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds
-//! 600`.
+//! `docs/ci.md` says what each step proves and how long it takes. Longer checks are commands of their own: `miri`, `kill
+//! -N 200`, `pause --rounds 100`, `fuzz --seconds 600`.
 
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, suite};
@@ -39,12 +38,12 @@ pub fn run(steps: &mut Steps, args: &Args) {
     suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
     clients::rounds(steps, &clients::Args::default());
-    single_core(steps);
-    guest::run(steps, &guest::Args::default());
+    single_core_and_guest(steps);
 }
 
-/// What needs one core each, together: the longest first.
-fn single_core(steps: &mut Steps) {
+/// What needs one core each, together: the longest first. The guest runs beside it, because three quarters of its time
+/// it waits for repeated packets.
+fn single_core_and_guest(steps: &mut Steps) {
     let (differ, fuzz) = (
         differ::Args::default(),
         fuzz::Args {
@@ -60,7 +59,7 @@ fn single_core(steps: &mut Steps) {
         Ok(targets) => works.extend(targets),
         Err(why) => drop(steps.run("fuzz targets", || Err(why))),
     }
-    steps.run_on_all_cores(works);
+    steps.run_on_all_cores_beside(works, |steps| guest::run(steps, &guest::Args::default()));
 }
 
 /// Prepares later steps, one after the other, because package installations cannot run concurrently.

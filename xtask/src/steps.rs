@@ -93,6 +93,17 @@ impl Steps {
         self.done.extend(done.into_iter().flat_map(|(_, steps)| steps));
     }
 
+    /// Runs single-core steps on all cores while `idle`, which mostly waits, runs steps of its own. Those come last in
+    /// the table.
+    pub fn run_on_all_cores_beside(&mut self, works: Vec<Work<'_>>, idle: impl FnOnce(&mut Steps) + Send) {
+        let mut beside = Steps::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| idle(&mut beside));
+            self.run_on_all_cores(works);
+        });
+        self.done.append(&mut beside.done);
+    }
+
     /// Runs works one after the other, each as a step.
     pub fn run_in_turn(&mut self, works: Vec<Work<'_>>) {
         for (name, work) in works {
