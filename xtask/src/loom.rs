@@ -13,7 +13,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("drover-index", &["--lib"]),
     ("drover-rt", &["--lib"]),
     ("drover-verbs-shm", &["--lib"]),
-    ("drover-kv-herd", &["--test", "loom_slots"]),
+    ("drover-slots", &["--test", "loom_slots"]),
 ];
 /// Default maximum number of preemptions; the environment may override it.
 const PREEMPTIONS_MAX: &str = "2";

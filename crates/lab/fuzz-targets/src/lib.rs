@@ -11,6 +11,7 @@ mod memcached;
 mod pilaf;
 mod request;
 mod server;
+mod slots;
 
 /// One fuzzer.
 pub struct Target {
@@ -35,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "commit_word",
-        run: herd::commit_word,
+        run: slots::commit_word,
     },
     Target {
         name: "config_file",
@@ -99,7 +100,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "slots",
-        run: herd::slots,
+        run: slots::slots,
     },
 ];
 

@@ -11,8 +11,8 @@
 //! slower at the NIC than WRITEs `[HERD §3]`. Replies are datagrams because a NIC keeps no state per peer for
 //! those; requests are WRITEs because in-bound connected verbs keep almost none.
 //!
-//! - [`layout`] is every byte that travels.
-//! - [`logic`] are pure decisions over those bytes.
+//! - [`drover_slots`] is the bytes of slots and replies, and the pure decisions of both ends over them; [`layout`] is the
+//!   bytes that HERD adds.
 //! - [`control`] are the messages of the control channel: handshake, resynchronisation, bulk memory.
 //! - [`costs`] are what this code charges where it runs on simulated cores.
 //! - [`server`] owns partitions and polls; [`client`] keeps windows, retransmits, reconnects.
@@ -26,7 +26,6 @@ pub mod client;
 pub mod control;
 pub mod costs;
 pub mod layout;
-pub mod logic;
 pub mod server;
 mod system;
 

@@ -9,15 +9,15 @@
 //! wait like behind any other.
 
 use super::imports::Imports;
-use super::request::{Body, bulk_value};
 use super::waiting::Waiting;
-use super::window::SlotState;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_mem::{PageWish, round_up};
+use drover_slots::client::SlotPhase;
+use drover_slots::client::request::Body;
 use drover_verbs::{
     Access, Context, MemoryRegion, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
     SendWr, Wc, WrId,
@@ -399,8 +399,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             .map_or(0, |chunks| chunks.chunk_bytes as u32);
         let chunk = op.chunk.unwrap_or(0);
         let value = match put {
-            true => bulk_value(chunk, op.content.len, op.content.crc),
-            false => bulk_value(chunk, space, 0),
+            true => Bulk {
+                chunk,
+                len: op.content.len,
+                crc: op.content.crc,
+            }
+            .to_bytes(),
+            false => Bulk {
+                chunk,
+                len: space,
+                crc: 0,
+            }
+            .to_bytes(),
         };
         let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
         let body = Body {
@@ -564,7 +574,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             for at in 0..session.window.slots().len() {
                 let slot = session.window.slot(at);
                 let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
-                if bulk && slot.state != SlotState::Free {
+                if bulk && slot.phase != SlotPhase::Free {
                     session.window.release(at);
                 }
             }

@@ -2,11 +2,11 @@
 
 use super::session::{Session, answered};
 use super::timers::TICK;
-use super::window::{SlotState, commit_writes};
 use super::{HerdClient, RequestFormat, Sink, bulk};
 use crate::layout::{Commit, ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_kv::{Completion, Outcome, Refusal, Token};
+use drover_slots::client::SlotPhase;
 use drover_verbs::{Opcode, Provider, Wc, WcStatus};
 use std::hint::cold_path;
 
@@ -97,7 +97,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             if slot.commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
                 self.timers.rto_mut().sample(cpu.now().since(slot.sent));
             }
-            slot.state = SlotState::Free;
+            slot.phase = SlotPhase::Free;
             self.conflicts.remove(slot.hash, write);
             self.waiting.ended(slot.hash);
             done += 1;
@@ -185,8 +185,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
             return self.finish_bulk(slot.token as usize, outcome, sink);
         }
-        self.conflicts.remove(slot.hash, commit_writes(slot.commit));
-        if slot.state != SlotState::Ghost {
+        self.conflicts.remove(slot.hash, slot.commit.is_update());
+        if slot.phase != SlotPhase::Ghost {
             self.complete(slot.token, outcome, sink);
         }
     }

@@ -3,7 +3,6 @@
 
 use super::bulk::Transfers;
 use super::complete::Received;
-use super::conflict::Conflicts;
 use super::imports::Imports;
 use super::options::ClientOptions;
 use super::receive::Receive;
@@ -12,7 +11,6 @@ use super::session::{RequestPath, ServerParams, Session};
 use super::tally::Tally;
 use super::timers::{TICK, Timers};
 use super::waiting::{NEVER_SENT, Queue};
-use super::window::{SlotState, Window, commit_writes};
 use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
 use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
@@ -22,6 +20,8 @@ use drover_control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
+use drover_slots::client::Conflicts;
+use drover_slots::client::{SlotPhase, Window};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
@@ -457,15 +457,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         let slot = session.window.slot(at).clone();
-        match slot.state {
-            SlotState::Free => {}
-            SlotState::Posted | SlotState::Quarantined if !commit_writes(slot.commit) => {
+        match slot.phase {
+            SlotPhase::Free => {}
+            SlotPhase::Posted | SlotPhase::Quarantined if !slot.commit.is_update() => {
                 if let Some(waiting) = self.copy_out(at) {
                     self.stats.resubmits += 1;
                     self.waiting.put_back(waiting);
                 }
             }
-            SlotState::Posted | SlotState::Quarantined | SlotState::Ghost => {
+            SlotPhase::Posted | SlotPhase::Quarantined | SlotPhase::Ghost => {
                 self.finish_slot(at, Outcome::Indeterminate, sink);
             }
         }

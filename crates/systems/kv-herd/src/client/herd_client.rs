@@ -2,7 +2,6 @@
 
 use super::bulk::Transfers;
 use super::complete::Received;
-use super::conflict::Conflicts;
 use super::connect::Connection;
 use super::session::Session;
 use super::tally::Tally;
@@ -12,6 +11,7 @@ use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
 use crate::costs::{ANSWER, LOOK};
 use drover_base::{Cpu, Ns, key_words};
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
+use drover_slots::client::Conflicts;
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
 

@@ -20,11 +20,10 @@
 //! | deadline, request posted | `Indeterminate`; the slot stays quarantined | `Refused(Unavailable)` |
 //! | deadline, not posted | `Refused(Unavailable)` | same |
 //!
-//! Conflicting operations on one key are under way together only where nothing of this can reorder them ([`conflict`]).
+//! Conflicting operations on one key are under way together only where nothing of this can reorder them ([`Conflicts`](drover_slots::client::Conflicts)).
 
 mod bulk;
 mod complete;
-mod conflict;
 mod connect;
 mod format;
 mod herd_client;
@@ -32,9 +31,7 @@ mod imports;
 mod options;
 mod paper;
 mod receive;
-mod request;
 mod retry;
-mod rto;
 mod send_queue;
 mod session;
 mod stats;
@@ -42,7 +39,6 @@ mod submit;
 mod tally;
 mod timers;
 mod waiting;
-mod window;
 
 pub use connect::RECONNECT_MAX;
 pub use drover_control::Dial;

@@ -1,10 +1,10 @@
 //! Requests of the paper's format, as a client builds them. The server's half is in `server/paper.rs`.
 
 use super::RequestFormat;
-use super::request::{Body, prepend};
 use super::session::Session;
 use crate::layout::{Commit, paper};
 use drover_kv::Op;
+use drover_slots::client::request::{Body, prepend};
 use drover_verbs::Provider;
 
 /// Bytes before the slot image in blocks of format P: what is sent has no key, so a copy stands there.

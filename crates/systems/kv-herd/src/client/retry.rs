@@ -1,13 +1,13 @@
 //! What happens to requests that get no reply: retransmission, quarantine, resynchronisation, deadlines.
 
-use super::rto::RETRIES_MAX;
 use super::waiting::Waiting;
-use super::window::{SlotState, commit_writes};
-use super::{HerdClient, RequestFormat, Sink, paper, request};
+use super::{HerdClient, RequestFormat, Sink, paper};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
 use drover_kv::{OpKind, Outcome, Refusal};
+use drover_slots::client::RETRIES_MAX;
+use drover_slots::client::{SlotPhase, request};
 use drover_verbs::Provider;
 
 /// What the timers want done to a slot.
@@ -47,27 +47,27 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let slot = session.window.slot(at);
         let overdue = now.since(slot.sent) >= self.timers.rto().after(slot.tries);
-        match slot.state {
-            SlotState::Free | SlotState::Ghost => Due::Nothing,
-            SlotState::Posted | SlotState::Quarantined
+        match slot.phase {
+            SlotPhase::Free | SlotPhase::Ghost => Due::Nothing,
+            SlotPhase::Posted | SlotPhase::Quarantined
                 if now.since(slot.submitted) >= self.options.deadline =>
             {
                 Due::Expired
             }
             // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
-            SlotState::Posted
+            SlotPhase::Posted
                 if session.params.format.is_paper()
                     && now.since(slot.sent) >= self.timers.rto().after(RETRIES_MAX) =>
             {
                 Due::GiveUp
             }
-            SlotState::Posted if overdue && !session.params.format.is_paper() => {
+            SlotPhase::Posted if overdue && !session.params.format.is_paper() => {
                 match slot.tries < RETRIES_MAX {
                     true => Due::Resend,
                     false => Due::GiveUp,
                 }
             }
-            SlotState::Posted | SlotState::Quarantined => Due::Nothing,
+            SlotPhase::Posted | SlotPhase::Quarantined => Due::Nothing,
         }
     }
 
@@ -109,8 +109,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let lane = window.lane_range(window.place(at).0);
         let behind = lane.filter(|&other| {
             let slot = window.slot(other);
-            let posted = slot.state == SlotState::Posted && slot.is_after(other, this, at);
-            posted && slot.conflicts_with(this.hash, commit_writes(this.commit))
+            let posted = slot.phase == SlotPhase::Posted && slot.is_after(other, this, at);
+            posted && slot.conflicts_with(this.hash, this.commit.is_update())
         });
         behind.reduce(|a, b| match window.slot(b).is_after(b, window.slot(a), a) {
             true => b,
@@ -124,7 +124,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(session) = self.session.as_deref_mut() else {
             return;
         };
-        session.window.slot_mut(at).state = SlotState::Quarantined;
+        session.window.slot_mut(at).phase = SlotPhase::Quarantined;
         let (partition, index) = session.window.place(at);
         let message = Message::Resync(Resync {
             partition: partition as u16,
@@ -146,17 +146,17 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let at = partition * map.window + index;
         let known = partition < map.partition_count && index < map.window && {
             let slot = session.window.slot(at);
-            matches!(slot.state, SlotState::Quarantined | SlotState::Ghost) && slot.commit.seq() == answer.seq
+            matches!(slot.phase, SlotPhase::Quarantined | SlotPhase::Ghost) && slot.commit.seq() == answer.seq
         };
         if !known {
             self.stats.garbage += 1;
             return;
         }
         let slot = session.window.slot(at).clone();
-        let write = commit_writes(slot.commit);
+        let write = slot.commit.is_update();
         let status = Status::from_bits(u32::from(answer.status));
-        match (slot.state, status) {
-            (SlotState::Ghost, _) => self.finish_slot(at, Outcome::Indeterminate, sink),
+        match (slot.phase, status) {
+            (SlotPhase::Ghost, _) => self.finish_slot(at, Outcome::Indeterminate, sink),
             (_, Some(Status::Retry | Status::WrongPartition)) => self.again(at, now),
             _ if write && answer.executed => self.finish_slot(at, executed(slot.commit.op(), status), sink),
             _ if write && slot.forgotten => self.finish_slot(at, Outcome::Indeterminate, sink),
@@ -216,14 +216,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         let slot = session.window.slot(at).clone();
-        if slot.state == SlotState::Posted {
+        if slot.phase == SlotPhase::Posted {
             self.quarantine(at);
         }
         let Some(session) = self.session.as_deref_mut() else {
             return;
         };
-        session.window.slot_mut(at).state = SlotState::Ghost;
-        let outcome = match commit_writes(slot.commit) {
+        session.window.slot_mut(at).phase = SlotPhase::Ghost;
+        let outcome = match slot.commit.is_update() {
             true => Outcome::Indeterminate,
             false => Outcome::Refused(Refusal::Unavailable),
         };

@@ -1,7 +1,7 @@
 //! [`SendQueue`]: the requests of a session, from their bytes to the doorbell.
 
-use super::request::Line;
 use crate::staging::Staging;
+use drover_slots::client::request::Line;
 use drover_verbs::{
     Payload, PostError, PostErrorKind, Provider, RemoteRegion, SendList, SendOp, SendWr, WrId,
 };

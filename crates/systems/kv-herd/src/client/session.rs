@@ -4,11 +4,11 @@
 use super::RequestFormat;
 use super::imports::Imports;
 use super::receive::Receive;
-use super::request::Line;
 use super::send_queue::SendQueue;
-use super::window::{Before, Slot, Window};
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
 use drover_base::{KeyHash, KeyHasher};
+use drover_slots::client::request::Line;
+use drover_slots::client::{Before, Slot, Window};
 use drover_verbs::{Provider, Qpn, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
 
 /// How requests travel.

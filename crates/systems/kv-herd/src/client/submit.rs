@@ -1,14 +1,14 @@
 //! Taking operations: each goes into the next slot of its partition, waits, or moves by bulk transfer.
 
-use super::request::{self, Body, LINE_BODY_BYTES, Line};
 use super::session::Session;
 use super::waiting::Waiting;
-use super::window::{Before, Slot, SlotState};
 use super::{HerdClient, RequestFormat, paper};
 use crate::costs::{SUBMIT, SUBMIT_GET};
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
+use drover_slots::client::request::{self, Body, LINE_BODY_BYTES, Line};
+use drover_slots::client::{Before, Slot, SlotPhase};
 use drover_verbs::Provider;
 
 /// What became of an attempt to put an operation into a slot.
@@ -135,7 +135,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let commit = Commit::new(op, claim.seq, body.0, body.1, false).with_condition(conditional);
         let len = TRAILER_BYTES + body.0 + body.1;
         Self::fill(claim.slot, commit, hash, token, submitted, now, len);
-        let at = claim.at;
+        let at = claim.index;
         session.stage_plain(at, len, |line| build(line, commit));
         true
     }
@@ -231,7 +231,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             sent: now,
             len: len as u16,
             tries: 0,
-            state: SlotState::Posted,
+            phase: SlotPhase::Posted,
             forgotten: false,
         };
     }

@@ -1,7 +1,7 @@
 //! [`Timers`]: when the rare paths have something to do.
 
-use super::rto::Rto;
 use drover_base::Ns;
+use drover_slots::client::Rto;
 
 /// Timers are looked at this often: a quarter of the shortest retransmission timeout.
 pub(super) const TICK: Ns = Ns::from_us(250);

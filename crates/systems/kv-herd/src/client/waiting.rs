@@ -5,10 +5,10 @@
 //! looked at when an operation on that key has ended and not before, and their memory is used again.
 
 use super::submit::{Placed, is_write};
-use super::window::Before;
 use super::{HerdClient, RequestFormat, Sink};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Op, OpKind, Outcome, Refusal, SubmitError, Token};
+use drover_slots::client::Before;
 use drover_verbs::Provider;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};

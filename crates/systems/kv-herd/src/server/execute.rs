@@ -11,9 +11,9 @@ use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
-use crate::logic::Turn;
 use drover_base::Cpu;
 use drover_mem::Region;
+use drover_slots::server::Turn;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{Payload, Provider};
 

@@ -14,10 +14,10 @@ use super::clients::Client;
 use super::stats::Counters;
 use super::variant::{Mistake, Variant};
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
-use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
 use drover_mem::{LINE_BYTES, MaskedRef, MaskedRegion};
+use drover_slots::server::{Parsed, Plain, SlotState, Verdict};
 use drover_store::Hint;
 
 /// How long a request's checksum may be wrong before we wait for a retransmission instead.
@@ -32,7 +32,7 @@ const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 pub(super) enum Act {
     /// This.
     Do(SlotOp),
-    /// This, unless the [`Hold`](crate::logic::Hold) is on it.
+    /// This, unless the [`Hold`](drover_slots::server::Hold) is on it.
     DoIf(SlotOp),
     /// It is a retransmission.
     Again(SlotOp),

@@ -9,11 +9,11 @@
 
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
-use crate::logic::KeyRule;
 use drover_base::Ns;
 use drover_control::service::ServiceInfo;
 use drover_control::{ControlError, ControlStream};
 use drover_mem::MaskedRegion;
+use drover_slots::server::KeyRule;
 use drover_verbs::{Export, Provider, QueuePair};
 
 /// Where a session stands.

@@ -15,8 +15,8 @@ use super::worker::Worker;
 use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
 use crate::layout::Commit;
-use crate::logic::{LookAround, Turn};
 use drover_base::{Cpu, Ns};
+use drover_slots::server::{LookAround, Turn};
 use drover_store::Partition;
 use drover_verbs::Provider;
 

@@ -1,6 +1,6 @@
 //! Which conditional requests are held.
 
-use drover_kv_herd::logic::{Hold, Turn};
+use drover_slots::server::{Hold, Turn};
 use proptest::prelude::*;
 
 const WINDOW: u32 = 8;

@@ -1,7 +1,7 @@
 //! [`Parsed`]: a commit word that makes sense, and where the pieces of its body are.
 
+use super::{SlotState, Turn, Verdict};
 use crate::layout::{BULK_BYTES, Commit, SLOT_BYTES_MIN, SlotMap, SlotOp, TRAILER_BYTES, request_crc};
-use crate::logic::{SlotState, Turn, Verdict};
 use drover_base::KeyHash;
 
 /// Longest key, bytes.

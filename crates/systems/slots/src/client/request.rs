@@ -1,24 +1,30 @@
-//! Building request bytes, right-aligned in a block the size of a slot.
+//! Builds the bytes of requests, right-aligned in a block of a slot's size.
 
-use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, request_crc};
+use crate::layout::{Commit, SlotOp, TRAILER_BYTES, request_crc};
 use drover_base::KeyHash;
 use drover_mem::LINE_BYTES;
 
-/// What a short request is built in.
-pub(crate) type Line = [u8; LINE_BYTES];
+/// Buffer for a request of one cache line.
+pub type Line = [u8; LINE_BYTES];
 
-/// What goes into a request of format D.
-pub(crate) struct Body<'a> {
-    pub(crate) commit: Commit,
-    pub(crate) hash: KeyHash,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-    pub(crate) ttl_s: u32,
+/// Parts of a request.
+pub struct Body<'a> {
+    /// Commit word; it gives the lengths of key and value.
+    pub commit: Commit,
+    /// Hash of the key.
+    pub hash: KeyHash,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value, or a [`Bulk`](crate::layout::Bulk).
+    pub value: &'a [u8],
+    /// Time to live, seconds; 0: unlimited.
+    pub ttl_s: u32,
 }
 
-/// Copies `src` so that it ends at `end`; returns where it starts. The usual lengths are copied in registers.
+/// Copies `src` into `block` so that it ends at offset `end`; returns the offset of its start. The usual lengths are
+/// copied in registers.
 #[inline(always)]
-pub(super) fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
+pub fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
     let at = end - src.len();
     let dst = &mut block[at..end];
     match src.len() {
@@ -29,9 +35,12 @@ pub(super) fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
     at
 }
 
-/// Writes a request of format D to the end of `block`; returns its length. The caller has checked that it fits.
+/// Writes a request to the end of `block` and returns its length in bytes.
+///
+/// # Panics
+/// The request is longer than the block.
 #[inline(always)]
-pub(crate) fn build(block: &mut [u8], body: &Body<'_>) -> usize {
+pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     let slot_bytes = block.len();
     let trailer = slot_bytes - TRAILER_BYTES;
     block[slot_bytes - 8..].copy_from_slice(&body.commit.0.to_le_bytes());
@@ -52,14 +61,16 @@ pub(crate) fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     slot_bytes - at
 }
 
-/// Longest body of a request of one line.
-pub(crate) const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
+/// Longest body of a request of one line, bytes.
+pub const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 
-/// Writes a request of format D, without checksum and time to live, to the end of a line. The caller has
-/// checked that key and value fit. With a line everything but the key's start is at a fixed place,
-/// which halves the instructions of [`build`].
+/// Writes a request without checksum and time to live to the end of a line. In a line everything but the key's start has
+/// a fixed offset, which halves the instructions of [`build`].
+///
+/// # Panics
+/// Key and value are longer than [`LINE_BODY_BYTES`].
 #[inline(always)]
-pub(crate) fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], value: &[u8]) {
+pub fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], value: &[u8]) {
     line[56..].copy_from_slice(&commit.0.to_le_bytes());
     line[48..56].copy_from_slice(&hash.high.to_le_bytes());
     line[40..48].copy_from_slice(&hash.low.to_le_bytes());
@@ -73,17 +84,17 @@ pub(crate) fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[
     }
 }
 
-/// As [`build_line`], for a GET of a key of 16 bytes: five stores.
+/// As [`build_line`], for a GET of a 16-byte key: five stores.
 #[inline(always)]
-pub(crate) fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) {
+pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) {
     let words = [key[0], key[1], hash.low, hash.high, commit.0];
     for (at, word) in (24..).step_by(8).zip(words) {
         line[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 }
 
-/// The key and value of a request of format D that we built ourselves.
-pub(crate) fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+/// Key, value and time to live of a request that [`build`] wrote to the end of `block`.
+pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
     let key_at = crc_at - commit.key_len();
     let value_at = key_at - commit.value_len();
@@ -95,11 +106,6 @@ pub(crate) fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
         _ => 0,
     };
     (&block[key_at..crc_at], &block[value_at..key_at], ttl_s)
-}
-
-/// The 12 bytes that stand for a value in the bulk ops.
-pub(crate) fn bulk_value(chunk: u32, len: u32, crc: u32) -> [u8; 12] {
-    Bulk { chunk, len, crc }.to_bytes()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`Conflicts`]: which keys have operations under way that a new one must wait for.
+//! [`Conflicts`]: tells whether a new operation may have to wait for one in flight on the same key.
 //!
 //! Two operations on one key conflict unless both read. Where requests may be lost the client never has two
 //! conflicting ones on their way at the same time: the later one waits until the earlier is complete. So nothing below
@@ -6,21 +6,22 @@
 //! operations of one client on one key still take effect as they were submitted. *(our choice: with skewed keys and 5 %
 //! writes about one operation in a hundred waits)*
 //!
-//! That costs a round trip and an empty place in the window. Where WRITEs are
-//! [never lost](drover_verbs::Caps::lossless_writes) whatever conflicts is posted behind, in the same lane, which the
+//! That costs a round trip and an empty place in the window. Where WRITEs are never lost
+//! (`Caps::lossless_writes`) whatever conflicts is posted behind, in the same lane, which the
 //! server takes in turn; only behind what was sent once, and not when either is a bulk transfer. A GET whose value does
 //! not fit a reply fetches it afterwards, and would find what was written meanwhile: so what is posted behind a GET, or
 //! behind that in turn, says so in its commit word, and the server refuses it if it must
-//! ([`Hold`](crate::logic::Hold)). It then waits here after all.
+//! ([`Hold`](crate::server::Hold)). It then waits here after all.
 //!
 //! What this cannot promise is the order of a GET whose reply is lost, with the session or a server that stops for
 //! seconds: it is executed again, behind the write that it was to come before.
 
 use drover_base::KeyHash;
 
-/// Counts operations under way per hash class. May claim a conflict where there is none, never the reverse.
+/// Counts the operations in flight per class of key hashes. It may report a conflict where there is none, never the
+/// reverse.
 #[derive(Clone, Debug)]
-pub(crate) struct Conflicts {
+pub struct Conflicts {
     /// Reads in bits 0-15, writes in bits 16-31. One key has at most a window (256) and the waiting operations
     /// (16384) under way.
     counts: Box<[u32]>,
@@ -30,10 +31,10 @@ const READ: u32 = 1;
 const WRITE: u32 = 1 << 16;
 
 impl Conflicts {
-    /// For windows of `capacity` operations altogether: with 16 classes each, one false claim in some 300
-    /// operations. Operations that wait are not counted in: they are rare, and a table for them would not stay in
-    /// the first-level cache, which two operations out of three then missed.
-    pub(crate) fn new(capacity: usize) -> Conflicts {
+    /// For windows of `capacity` operations in total. With 16 classes per operation, about one operation in 300 reports
+    /// a false conflict. `capacity` need not include waiting operations: they are rare, and a table that holds them, too,
+    /// would not stay in the first-level cache (two operations out of three missed it).
+    pub fn new(capacity: usize) -> Conflicts {
         let classes = (capacity * 16).next_power_of_two().clamp(1 << 10, 1 << 16);
         Conflicts {
             counts: vec![0; classes].into_boxed_slice(),
@@ -46,9 +47,9 @@ impl Conflicts {
         (hash.low >> 48) as usize & (self.counts.len() - 1)
     }
 
-    /// Counts a read of this key, unless it may have to wait for a write.
+    /// Counts a read of this key and returns true, unless an update of the class is in flight.
     #[inline(always)]
-    pub(crate) fn try_add_read(&mut self, hash: KeyHash) -> bool {
+    pub fn try_add_read(&mut self, hash: KeyHash) -> bool {
         let class = self.class(hash);
         let count = &mut self.counts[class];
         let free = *count < WRITE;
@@ -56,28 +57,28 @@ impl Conflicts {
         free
     }
 
-    /// Whether an operation on this key may have to wait.
+    /// Whether an operation on this key, an update if `write`, may have to wait.
     #[inline(always)]
-    pub(crate) fn may_conflict(&self, hash: KeyHash, write: bool) -> bool {
+    pub fn may_conflict(&self, hash: KeyHash, write: bool) -> bool {
         self.counts[self.class(hash)] >= if write { READ } else { WRITE }
     }
 
-    /// An operation was accepted.
+    /// Counts an operation that was accepted.
     #[inline(always)]
-    pub(crate) fn add(&mut self, hash: KeyHash, write: bool) {
+    pub fn add(&mut self, hash: KeyHash, write: bool) {
         self.counts[self.class(hash)] += if write { WRITE } else { READ };
     }
 
-    /// It is complete.
+    /// Counts an operation that is complete.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, hash: KeyHash, write: bool) {
+    pub fn remove(&mut self, hash: KeyHash, write: bool) {
         let count = &mut self.counts[self.class(hash)];
         debug_assert!(*count >= if write { WRITE } else { READ });
         *count = count.wrapping_sub(if write { WRITE } else { READ });
     }
 
-    /// Nothing is under way.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all operations.
+    pub fn clear(&mut self) {
         self.counts.fill(0);
     }
 }

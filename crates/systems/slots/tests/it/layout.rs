@@ -1,7 +1,7 @@
 //! Fields of the words that travel.
 
 use drover_base::KeyHash;
-use drover_kv_herd::layout::{Commit, ReplyImm, SlotMap, SlotOp, Status, request_crc};
+use drover_slots::layout::{Commit, ReplyImm, SlotMap, SlotOp, Status, request_crc};
 #[test]
 fn commit_fields_do_not_overlap() {
     let commit = Commit::new(SlotOp::PutTtl, u32::MAX, 250, 700, true).with_attempt(9);

@@ -1,112 +1,111 @@
-//! [`Window`]: the client's picture of its slots: which request is in which, and which reply is to whom.
+//! [`Window`]: the client's record of its slots: which request is in which slot, and which request a reply answers.
 //!
 //! Request r to a partition goes to slot `r mod window` with `seq = r / window + 1`; r counts from 0 at the
-//! start of a session. A slot is used again only when its request is answered, or ruled out by a `Resync`.
+//! start of a session. A slot is reused only after its request is answered or ruled out by a resynchronisation.
 
 use crate::layout::{Commit, ReplyImm, SlotMap, SlotOp};
 use drover_base::{KeyHash, Ns};
 
-/// What is in a slot.
+/// State of a slot, as the client knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
-pub(crate) enum SlotState {
-    /// Nothing.
+pub enum SlotPhase {
+    /// Unused.
     #[default]
     Free,
-    /// A request without a reply.
+    /// Its request is posted and not answered.
     Posted,
-    /// A request we gave up; the server is asked what became of it. The operation is not complete.
+    /// The client gave the request up and asks the server what became of it. The operation is not complete.
     Quarantined,
-    /// The same, but the operation has been completed (its deadline came).
+    /// As `Quarantined`, but the operation is complete: its deadline has passed.
     Ghost,
 }
 
-/// One slot: a cache line.
+/// The client's record of one slot: a cache line.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct Slot {
-    /// The caller's name for the operation, or the index of a bulk operation.
-    pub(crate) token: u64,
-    /// The commit word of the first attempt (format P: kept, never sent).
-    pub(crate) commit: Commit,
-    pub(crate) hash: KeyHash,
-    /// When the operation was submitted.
-    pub(crate) submitted: Ns,
-    /// When the last attempt was sent.
-    pub(crate) sent: Ns,
-    /// Bytes of the request.
-    pub(crate) len: u16,
-    /// Attempts after the first.
-    pub(crate) tries: u8,
-    pub(crate) state: SlotState,
-    /// The server said that it does not remember this slot.
-    pub(crate) forgotten: bool,
+pub struct Slot {
+    /// The caller's token for the operation, or the index of a bulk operation.
+    pub token: u64,
+    /// Commit word of the first attempt. It is kept in the paper's format, too, where it is not sent.
+    pub commit: Commit,
+    /// Hash of the operation's key.
+    pub hash: KeyHash,
+    /// Time at which the operation was submitted.
+    pub submitted: Ns,
+    /// Time at which the last attempt was sent.
+    pub sent: Ns,
+    /// Length of the request, bytes.
+    pub len: u16,
+    /// Number of attempts after the first.
+    pub tries: u8,
+    /// State of the slot.
+    pub phase: SlotPhase,
+    /// The server has answered that it no longer knows this slot's last request.
+    pub forgotten: bool,
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
-/// Whether a commit word of ours is of an operation that changes something.
-#[inline(always)]
-pub(crate) fn commit_writes(commit: Commit) -> bool {
-    const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
-    READS >> (commit.0 >> 56 & 0xf) & 1 == 0
-}
-
 impl Slot {
-    /// Whether an operation on `hash` that is a `write` or not conflicts with the one in here. The hash comes first:
-    /// it tells nearly all slots of a lane apart.
+    /// Whether an operation on `hash`, an update if `write`, conflicts with the operation in this slot. The hash is
+    /// compared first because it differs for nearly all slots of a lane.
     #[inline(always)]
-    pub(crate) fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
-        self.hash == hash && self.state != SlotState::Free && (write || commit_writes(self.commit))
+    pub fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
+        self.hash == hash && self.phase != SlotPhase::Free && (write || self.commit.is_update())
     }
 
-    /// What it means for an operation that conflicts with the one in here, and is posted behind it where requests are
-    /// neither lost nor reordered: whatever is one request from here to its end, sent once, takes effect before.
-    pub(crate) fn as_before(&self) -> Before {
+    /// How this slot's operation precedes a conflicting one that is posted after it, on a fabric that neither loses nor
+    /// reorders requests. An operation that is a single request and was sent once takes effect first.
+    pub fn as_before(&self) -> Before {
         let small = matches!(
             self.commit.op(),
             Some(SlotOp::Get | SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete)
         );
-        match small && self.state == SlotState::Posted && self.tries == 0 {
-            true if commit_writes(self.commit) && !self.commit.is_conditional() => Before::Writes,
+        match small && self.phase == SlotPhase::Posted && self.tries == 0 {
+            true if self.commit.is_update() && !self.commit.is_conditional() => Before::Writes,
             true => Before::Reads,
             false => Before::Unsure,
         }
     }
 
-    /// Whether its request comes after that of `other` in the same lane.
-    pub(crate) fn is_after(&self, at: usize, other: &Slot, other_at: usize) -> bool {
+    /// Whether the request in this slot, number `index`, comes after the request in `other`, number `other_index` of the
+    /// same lane.
+    pub fn is_after(&self, index: usize, other: &Slot, other_index: usize) -> bool {
         let ahead = self.commit.seq().wrapping_sub(other.commit.seq()) as i32;
-        ahead > 0 || (ahead == 0 && at > other_at)
+        ahead > 0 || (ahead == 0 && index > other_index)
     }
 }
 
-/// What stands before an operation in the lane of its key. The greatest of several counts.
+/// What precedes an operation in the lane of its key. Of several, the greatest counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Before {
-    /// Nothing that it conflicts with.
+pub enum Before {
+    /// No conflicting operation.
     Nothing,
-    /// Writes that take effect before whatever is posted behind them.
+    /// Updates that take effect before anything posted after them.
     Writes,
-    /// Reads, or what is itself posted behind reads. They take effect before, unless one turns out to be of a long
-    /// value, which is fetched afterwards: what is posted behind says so
-    /// ([`is_conditional`](Commit::is_conditional)).
+    /// Reads, or operations that were themselves posted after reads. They take effect first, unless a read finds a long
+    /// value, which is fetched later. Requests posted after them are therefore
+    /// [conditional](Commit::is_conditional).
     Reads,
-    /// Something that may take effect later: a bulk transfer, what was sent again, what is under way where
-    /// no order is kept.
+    /// An operation that may take effect later: a bulk transfer, a request that was sent again, or any request on a
+    /// fabric that may reorder.
     Unsure,
 }
 
-/// A slot just taken.
-pub(crate) struct Claim<'a> {
-    pub(crate) at: usize,
-    pub(crate) seq: u32,
-    pub(crate) slot: &'a mut Slot,
+/// A slot that was just taken for a request.
+pub struct Claim<'a> {
+    /// Index of the slot in the window.
+    pub index: usize,
+    /// Number of the slot's use, for the commit word.
+    pub seq: u32,
+    /// Record of the slot, to be filled in.
+    pub slot: &'a mut Slot,
 }
 
-/// All slots of a session.
+/// All slots of a session. A slot's index is `partition * window + slot within the partition`.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
     map: SlotMap,
     window_log2: u32,
     /// Slots per partition - 1.
@@ -119,8 +118,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A fresh session's window. `first_r` is 0 but in tests of wrap-around.
-    pub(crate) fn new(map: SlotMap, first_r: u64) -> Window {
+    /// The window of a new session, all slots free. `first_r` is 0 except in tests of wrap-around.
+    pub fn new(map: SlotMap, first_r: u64) -> Window {
         let slot_count = map.partition_count * map.window;
         Window {
             map,
@@ -132,127 +131,132 @@ impl Window {
         }
     }
 
-    pub(crate) fn map(&self) -> &SlotMap {
+    /// Geometry of the slots.
+    pub fn map(&self) -> &SlotMap {
         &self.map
     }
 
     /// Whether no partition has a free slot.
     #[inline(always)]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.busy_count == self.slots.len()
     }
 
+    /// Number of slots that are not free.
     #[inline(always)]
-    pub(crate) fn busy_count(&self) -> usize {
+    pub fn busy_count(&self) -> usize {
         self.busy_count
     }
 
-    /// The slot of the partition's next request and its seq, if it is free.
+    /// Index and seq of the slot for the partition's next request; `None` if that slot is not free.
     #[inline(always)]
-    pub(crate) fn next(&self, partition: usize) -> Option<(usize, u32)> {
+    pub fn next(&self, partition: usize) -> Option<(usize, u32)> {
         let r = *self.next_r.get(partition)?;
         let at = (partition << self.window_log2) + (r as usize & self.mask);
         let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
-        (self.slots.get(at)?.state == SlotState::Free).then_some((at, seq))
+        (self.slots.get(at)?.phase == SlotPhase::Free).then_some((at, seq))
     }
 
-    /// Takes the slot that [`next`](Window::next) named: the caller fills it in.
+    /// Takes the slot that [`next`](Window::next) returned. The caller fills in its record.
     #[inline(always)]
-    pub(crate) fn take(&mut self, partition: usize, at: usize) -> &mut Slot {
+    pub fn take(&mut self, partition: usize, at: usize) -> &mut Slot {
         self.next_r[partition] += 1;
         self.busy_count += 1;
         let slot = &mut self.slots[at];
-        debug_assert_eq!(slot.state, SlotState::Free);
+        debug_assert_eq!(slot.phase, SlotPhase::Free);
         slot
     }
 
-    /// Takes the slot of the partition's next request, if it is free. The caller fills it in.
+    /// [`next`](Window::next) and [`take`](Window::take) in one step.
     #[inline(always)]
-    pub(crate) fn claim(&mut self, partition: usize) -> Option<Claim<'_>> {
+    pub fn claim(&mut self, partition: usize) -> Option<Claim<'_>> {
         let next_r = self.next_r.get_mut(partition)?;
         let r = *next_r;
         let at = (partition << self.window_log2) + (r as usize & self.mask);
         let slot = self.slots.get_mut(at)?;
-        if slot.state != SlotState::Free {
+        if slot.phase != SlotPhase::Free {
             return None;
         }
         *next_r = r + 1;
         self.busy_count += 1;
         let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
-        Some(Claim { at, seq, slot })
+        Some(Claim { index: at, seq, slot })
     }
 
-    /// The slot may be used again.
+    /// Frees a slot.
     #[inline(always)]
-    pub(crate) fn release(&mut self, at: usize) {
+    pub fn release(&mut self, at: usize) {
         let slot = &mut self.slots[at];
-        debug_assert_ne!(slot.state, SlotState::Free);
-        slot.state = SlotState::Free;
+        debug_assert_ne!(slot.phase, SlotPhase::Free);
+        slot.phase = SlotPhase::Free;
         self.busy_count -= 1;
     }
 
+    /// Record of the slot with this index.
     #[inline(always)]
-    pub(crate) fn slot(&self, at: usize) -> &Slot {
+    pub fn slot(&self, at: usize) -> &Slot {
         &self.slots[at]
     }
 
+    /// Record of the slot with this index.
     #[inline(always)]
-    pub(crate) fn slot_mut(&mut self, at: usize) -> &mut Slot {
+    pub fn slot_mut(&mut self, at: usize) -> &mut Slot {
         &mut self.slots[at]
     }
 
-    pub(crate) fn slots(&self) -> &[Slot] {
+    /// Records of all slots.
+    pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// The slots of a partition.
-    pub(crate) fn lane(&self, partition: usize) -> &[Slot] {
+    /// Records of a partition's slots.
+    pub fn lane(&self, partition: usize) -> &[Slot] {
         &self.slots[self.lane_range(partition)]
     }
 
-    /// Where they are.
-    pub(crate) fn lane_range(&self, partition: usize) -> std::ops::Range<usize> {
+    /// Indices of a partition's slots.
+    pub fn lane_range(&self, partition: usize) -> std::ops::Range<usize> {
         partition << self.window_log2..(partition + 1) << self.window_log2
     }
 
-    /// Which partition a slot is of, and its index there.
+    /// Partition of the slot with this index, and the slot's number within the partition.
     #[inline(always)]
-    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+    pub fn place(&self, at: usize) -> (usize, usize) {
         (at >> self.window_log2, at & (self.map.window - 1))
     }
 
-    /// The slot whose request this reply answers, and where it is; `None` for duplicates, replies to earlier uses of
-    /// the slot, and nonsense.
+    /// Index and record of the slot whose request this reply answers. `None` for a duplicate, a reply to an earlier use
+    /// of the slot, or a malformed reply.
     #[inline(always)]
-    pub(crate) fn answered(&mut self, partition: usize, imm: ReplyImm) -> Option<(usize, &mut Slot)> {
+    pub fn answered(&mut self, partition: usize, imm: ReplyImm) -> Option<(usize, &mut Slot)> {
         let index = imm.slot_index();
         let at = (partition << self.window_log2) + index;
         let slot = self.slots.get_mut(at)?;
         let same = slot.commit.seq() & ReplyImm::SEQ_MASK == imm.seq_low();
-        (index <= self.mask && slot.state == SlotState::Posted && same).then_some((at, slot))
+        (index <= self.mask && slot.phase == SlotPhase::Posted && same).then_some((at, slot))
     }
 
-    /// `count` slots were marked free.
+    /// Counts `count` slots as free, after the caller set their phase.
     #[inline(always)]
-    pub(crate) fn freed(&mut self, count: usize) {
+    pub fn freed(&mut self, count: usize) {
         debug_assert!(count <= self.busy_count);
         self.busy_count -= count;
     }
 
-    /// Which request of its partition is in a slot, counted from the session's first.
-    pub(crate) fn r_of(&self, at: usize) -> u64 {
+    /// Number of the request in a slot: requests to its partition, counted from 0 at the session's start.
+    pub fn r_of(&self, at: usize) -> u64 {
         let last = self.next_r[at >> self.window_log2].wrapping_sub(1);
         last.wrapping_sub(last.wrapping_sub(at as u64) & self.mask as u64)
     }
 
-    /// The first r of a partition whose request is neither answered nor given up: the server need not wait for
-    /// anything before it.
-    pub(crate) fn first_open_r(&self, partition: usize) -> u64 {
+    /// Number of the partition's first request that is neither answered nor given up. The server need not wait for any
+    /// request before it.
+    pub fn first_open_r(&self, partition: usize) -> u64 {
         let next = self.next_r[partition];
         let oldest = next.saturating_sub(self.map.window as u64);
         let posted = |r: &u64| {
             let index = *r as usize & (self.map.window - 1);
-            self.lane(partition)[index].state == SlotState::Posted
+            self.lane(partition)[index].phase == SlotPhase::Posted
         };
         (oldest..next).find(posted).unwrap_or(next)
     }
@@ -274,7 +278,7 @@ mod tests {
         let commit = Commit::new(SlotOp::Get, seq, 3, 0, false);
         *window.take(partition, at) = Slot {
             commit,
-            state: SlotState::Posted,
+            phase: SlotPhase::Posted,
             ..Slot::default()
         };
         Some((at, seq))
@@ -368,7 +372,7 @@ mod tests {
         window.release(0);
         post(&mut window, 0); // r = 4 in slot 0
         assert_eq!(window.first_open_r(0), 1);
-        window.slot_mut(1).state = SlotState::Quarantined;
+        window.slot_mut(1).phase = SlotPhase::Quarantined;
         assert_eq!(window.first_open_r(0), 2);
         (1..4).for_each(|at| window.release(at));
         assert_eq!(window.first_open_r(0), 4);

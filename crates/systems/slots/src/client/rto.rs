@@ -1,9 +1,9 @@
-//! [`Rto`]: how long to wait for a reply before the request is sent again.
+//! [`Rto`]: time to wait for a reply before the request is sent again.
 
 use drover_base::Ns;
 
-/// Attempts after the first one, before the slot is quarantined. *(our choice, like the numbers below)*
-pub(crate) const RETRIES_MAX: u8 = 5;
+/// Number of attempts after the first before the client gives the request up. *(our choice, like the numbers below)*
+pub const RETRIES_MAX: u8 = 5;
 /// No retransmission earlier than this: a reply takes microseconds, a descheduled server milliseconds.
 const BASE_MIN: Ns = Ns::from_ms(1);
 /// No longer first wait than this: with [`RETRIES_MAX`] doublings it bounds giving up to 6.3 s.
@@ -17,33 +17,38 @@ const SAFETY: u64 = 20;
 /// The estimate moves up by 99 units when a sample is above it and down by one when it is below, so it rests
 /// where one sample in a hundred is above. A sample costs a few additions; only one request in 64 is sampled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rto {
+pub struct Rto {
     p99_ns: u64,
 }
 
 impl Rto {
-    pub(crate) fn new() -> Rto {
+    /// An estimate of 20 µs, before the first sample.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is one way to make it, with a name"
+    )]
+    pub fn new() -> Rto {
         Rto { p99_ns: 20_000 }
     }
 
-    /// A first attempt was answered after `rtt`. (Later attempts are no samples: nobody knows which one the
-    /// reply is to.)
-    pub(crate) fn sample(&mut self, rtt: Ns) {
+    /// Takes the round trip of a request that was sent once. (A request that was sent again is no sample: its reply may
+    /// be to any attempt.)
+    pub fn sample(&mut self, rtt: Ns) {
         if rtt.0 > self.p99_ns {
             return self.up();
         }
         self.p99_ns = (self.p99_ns - self.unit()).max(100);
     }
 
-    /// A reply came that nobody waited for any more: what was sent again had not been lost. Without this, round trips
-    /// that are longer than the wait would never be sampled, and every request would be sent several times, for ever.
-    pub(crate) fn was_early(&mut self) {
+    /// Raises the estimate after a reply to a request that was sent again although it had not been lost. Without this,
+    /// round trips longer than the wait would never be sampled, and every request would be sent several times, for ever.
+    pub fn was_early(&mut self) {
         self.up();
     }
 
-    /// A request was given up after all its attempts. If the control channel is faster than the data path, requests can be
-    /// given up before they arrive: then no reply ever comes, and nothing else would make the wait longer.
-    pub(crate) fn gave_up(&mut self) {
+    /// Doubles the wait after a request that was given up. If the control channel is faster than the data path, requests
+    /// can be given up before they arrive: then no reply ever comes, and nothing else would make the wait longer.
+    pub fn gave_up(&mut self) {
         self.p99_ns = (2 * self.base().0 / SAFETY).min(BASE_MAX.0);
     }
 
@@ -56,12 +61,12 @@ impl Rto {
     }
 
     /// The wait after the first attempt.
-    pub(crate) fn base(&self) -> Ns {
+    pub fn base(&self) -> Ns {
         Ns(self.p99_ns * SAFETY).clamp(BASE_MIN, BASE_MAX)
     }
 
-    /// The wait after attempt `tries` (from 0).
-    pub(crate) fn after(&self, tries: u8) -> Ns {
+    /// The wait after attempt number `tries` (from 0).
+    pub fn after(&self, tries: u8) -> Ns {
         self.base() * (1 << tries.min(RETRIES_MAX))
     }
 }

@@ -11,8 +11,8 @@
 
 use drover_base::KeyHash;
 use drover_base::sync::{Arc, AtomicU64, Ordering, fence, thread};
-use drover_kv_herd::layout::{Commit, SlotOp, Status, request_crc};
-use drover_kv_herd::logic::{SlotState, Verdict};
+use drover_slots::layout::{Commit, SlotOp, Status, request_crc};
+use drover_slots::server::{SlotState, Verdict};
 
 /// What both sides can see.
 #[derive(Default)]

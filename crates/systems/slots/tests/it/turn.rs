@@ -1,6 +1,6 @@
 //! Which slot comes next.
 
-use drover_kv_herd::logic::{SlotState, Turn};
+use drover_slots::server::{SlotState, Turn};
 fn fresh(window: usize) -> Vec<SlotState> {
     vec![SlotState::UNUSED; window]
 }

@@ -1,7 +1,7 @@
 //! A look at every slot keeps the order of turns.
 
-use drover_kv_herd::layout::{Commit, SlotOp, Status};
-use drover_kv_herd::logic::{LookAround, SlotState, Turn};
+use drover_slots::layout::{Commit, SlotOp, Status};
+use drover_slots::server::{LookAround, SlotState, Turn};
 use proptest::prelude::*;
 use std::cell::Cell;
 

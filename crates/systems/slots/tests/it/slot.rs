@@ -1,7 +1,7 @@
 //! What a server remembers of a slot, and what it makes of a commit word there.
 
-use drover_kv_herd::layout::{Commit, SlotOp, Status};
-use drover_kv_herd::logic::{SlotState, Verdict};
+use drover_slots::layout::{Commit, SlotOp, Status};
+use drover_slots::server::{SlotState, Verdict};
 use proptest::prelude::*;
 
 fn word(op: SlotOp, seq: u32, attempt: u32) -> Commit {

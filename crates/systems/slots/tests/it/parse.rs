@@ -1,7 +1,7 @@
 //! Commit words that make sense, and those that do not.
 
-use drover_kv_herd::layout::{Commit, SlotOp};
-use drover_kv_herd::logic::{KeyRule, Parsed, Plain, Refused, fuzz_slots};
+use drover_slots::layout::{Commit, SlotOp};
+use drover_slots::server::{KeyRule, Parsed, Plain, Refused, fuzz_slots};
 use proptest::prelude::*;
 
 const RULE: KeyRule = KeyRule {

@@ -1,0 +1,10 @@
+//! The client's end: builds requests, and keeps a record of what is in flight.
+
+mod conflict;
+pub mod request;
+mod rto;
+mod window;
+
+pub use conflict::Conflicts;
+pub use rto::{RETRIES_MAX, Rto};
+pub use window::{Before, Claim, Slot, SlotPhase, Window};

@@ -1,0 +1,18 @@
+//! The server's end: decides about the words that it finds in slots.
+//!
+//! - [`SlotState`] is the server's memory of one slot; [`SlotState::judge`] decides about a commit word found there.
+//! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.
+//! - [`Hold`] tells which conditional requests are refused because of an earlier one.
+//! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
+
+mod hold;
+mod look_around;
+mod parse;
+mod slot;
+mod turn;
+
+pub use hold::Hold;
+pub use look_around::LookAround;
+pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
+pub use slot::{Judgement, SlotState, Verdict};
+pub use turn::Turn;
