@@ -5,6 +5,7 @@
 //!
 //! - [`RunLoop`]: steps the actors of one core and sleeps when they are idle; [`Timers`] hold their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
+//! - [`Staging`]: memory for payloads, reused when completions prove that the device has read them.
 //! - [`mailbox`], [`StopFlag`]: messages of other threads to a core; [`ring`]: continuous traffic between two cores.
 //!
 //! A thread sends a message to a core:
@@ -18,15 +19,19 @@
 pub mod cores;
 mod mailbox;
 mod ring;
+mod rounds;
 mod run_loop;
 mod signal;
+mod staging;
 mod task;
 mod timers;
 mod wake;
 
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
+pub use rounds::Rounds;
 pub use run_loop::{Idle, RunLoop, RunStats};
+pub use staging::Staging;
 pub use task::{
     Completed, Failure, PeerId, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions,
     TaskPool, Ticket, WcError,

@@ -30,4 +30,3 @@ pub mod server;
 mod system;
 
 pub use system::{Herd, HerdPlan};
-mod staging;

@@ -1,12 +1,11 @@
 //! Taking completions: of replies, of sends, of transfers.
 
 use super::session::{Session, answered};
-use super::timers::TICK;
 use super::{HerdClient, RequestFormat, Sink, bulk};
 use crate::layout::{Commit, ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_kv::{Completion, Outcome, Refusal, Token};
-use drover_slots::client::SlotPhase;
+use drover_slots::client::{SlotPhase, TICK};
 use drover_verbs::{Opcode, Provider, Wc, WcStatus};
 use std::hint::cold_path;
 

@@ -8,20 +8,17 @@ use super::options::ClientOptions;
 use super::receive::Receive;
 use super::send_queue::{SendQueue, SendQueueOptions, Signals};
 use super::session::{RequestPath, ServerParams, Session};
-use super::tally::Tally;
-use super::timers::{TICK, Timers};
 use super::waiting::{NEVER_SENT, Queue};
 use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
 use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
-use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_slots::client::Conflicts;
-use drover_slots::client::{SlotPhase, Window};
+use drover_rt::Staging;
+use drover_slots::client::{Conflicts, SlotPhase, TICK, Tally, Ticker, Window};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
@@ -154,7 +151,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         options.waiting_max = options.waiting_max.min(16 << 10);
         HerdClient {
             open: false,
-            timers: Timers::new(),
+            timers: Ticker::new(),
             session: None,
             conflicts: Conflicts::new(options.window),
             tally: Tally::default(),

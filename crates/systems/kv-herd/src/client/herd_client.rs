@@ -4,14 +4,12 @@ use super::bulk::Transfers;
 use super::complete::Received;
 use super::connect::Connection;
 use super::session::Session;
-use super::tally::Tally;
-use super::timers::Timers;
 use super::waiting::Queue;
 use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
 use crate::costs::{ANSWER, LOOK};
 use drover_base::{Cpu, Ns, key_words};
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
-use drover_slots::client::Conflicts;
+use drover_slots::client::{Conflicts, Tally, Ticker};
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
 
@@ -21,7 +19,7 @@ use std::rc::Rc;
 pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
     /// Requests may be posted: there is a session and it is not being left.
     pub(super) open: bool,
-    pub(super) timers: Timers,
+    pub(super) timers: Ticker,
     pub(super) session: Option<Box<Session<P, F>>>,
     pub(super) conflicts: Conflicts,
     pub(super) tally: Tally,

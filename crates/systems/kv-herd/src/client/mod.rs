@@ -36,8 +36,6 @@ mod send_queue;
 mod session;
 mod stats;
 mod submit;
-mod tally;
-mod timers;
 mod waiting;
 
 pub use connect::RECONNECT_MAX;

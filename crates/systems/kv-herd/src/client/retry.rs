@@ -21,7 +21,7 @@ enum Due {
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Looks at every slot and every waiting operation. Costs a few ns per slot; done once in
-    /// [`TICK`](super::TICK), so that no operation pays for a timer of its own.
+    /// [`TICK`](drover_slots::client::TICK), so that no operation pays for a timer of its own.
     pub(super) fn look_at_timers(&mut self, now: Ns, sink: Sink<'_>) {
         let slot_count = match &self.session {
             Some(session) if session.window.busy_count() > 0 => session.window.slots().len(),

@@ -1,6 +1,6 @@
 //! [`SendQueue`]: the requests of a session, from their bytes to the doorbell.
 
-use crate::staging::Staging;
+use drover_rt::Staging;
 use drover_slots::client::request::Line;
 use drover_verbs::{
     Payload, PostError, PostErrorKind, Provider, RemoteRegion, SendList, SendOp, SendWr, WrId,

@@ -3,13 +3,12 @@
 use super::inbox::BulkMemory;
 use super::intake::PlainClient;
 use super::session::SessionParams;
-use super::stripe::Stripe;
 use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::{Commit, TRAILER_BYTES};
 use drover_base::Ns;
 use drover_mem::{MaskedRegion, Region};
-use drover_slots::server::{Hold, SlotState, Turn};
+use drover_slots::server::{Hold, SlotState, Stripe, Turn};
 use drover_verbs::{Context, Export, Provider, UdDest};
 
 /// What a worker is told of a new client.

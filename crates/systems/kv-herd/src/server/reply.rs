@@ -4,9 +4,9 @@ use super::stats::Counters;
 use super::variant::{Mistake, Variant};
 use crate::costs::REPLY;
 use crate::layout::{ReplyImm, SLOT_BYTES_MAX};
-use crate::staging::Staging;
 use drover_base::{Cpu, Ns};
 use drover_mem::{PageWish, Region};
+use drover_rt::Staging;
 use drover_verbs::{
     Access, CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
     QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,

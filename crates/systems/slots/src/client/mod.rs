@@ -3,8 +3,12 @@
 mod conflict;
 pub mod request;
 mod rto;
+mod tally;
+mod ticker;
 mod window;
 
 pub use conflict::Conflicts;
 pub use rto::{RETRIES_MAX, Rto};
+pub use tally::Tally;
+pub use ticker::{TICK, Ticker};
 pub use window::{Before, Claim, Slot, SlotPhase, Window};

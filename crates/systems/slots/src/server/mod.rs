@@ -2,6 +2,7 @@
 //!
 //! - [`SlotState`] is the server's memory of one slot; [`SlotState::judge`] decides about a commit word found there.
 //! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.
+//! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
 //! - [`Hold`] tells which conditional requests are refused because of an earlier one.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
@@ -9,10 +10,12 @@ mod hold;
 mod look_around;
 mod parse;
 mod slot;
+mod stripe;
 mod turn;
 
 pub use hold::Hold;
 pub use look_around::LookAround;
 pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
 pub use slot::{Judgement, SlotState, Verdict};
+pub use stripe::Stripe;
 pub use turn::Turn;

@@ -1,4 +1,4 @@
-//! [`Staging`]: memory from which a send queue takes payloads that are too long to be inline.
+//! [`Staging`]: registered memory for payloads of a send queue that are too long to be sent inline.
 //!
 //! A card reads such a payload some time after the post: at once, or much later if the network holds it up. The bytes
 //! must stay until then, and neither a reply nor a retransmission proves that an *earlier* request has left the queue.
@@ -10,8 +10,9 @@
 use drover_mem::Region;
 use drover_verbs::{MemoryRegion, Payload, Provider};
 
-/// Pieces of registered memory for one send queue.
-pub(crate) struct Staging<P: Provider> {
+/// Pieces of registered memory for one send queue. Each holds one payload until a completion proves that its request has
+/// left the queue.
+pub struct Staging<P: Provider> {
     mr: P::Mr,
     piece_bytes: usize,
     /// Per piece, the number of the request that was last posted from it; 0: none.
@@ -21,8 +22,11 @@ pub(crate) struct Staging<P: Provider> {
 }
 
 impl<P: Provider> Staging<P> {
-    /// `count` pieces of `piece_bytes` in `mr`, which allows local reads.
-    pub(crate) fn new(mr: P::Mr, count: usize, piece_bytes: usize) -> Staging<P> {
+    /// Divides `mr`, which must allow local reads, into `count` pieces of `piece_bytes` each.
+    ///
+    /// # Panics
+    /// The memory is shorter than the pieces.
+    pub fn new(mr: P::Mr, count: usize, piece_bytes: usize) -> Staging<P> {
         assert!(
             mr.region().len() >= count * piece_bytes,
             "{count} pieces of {piece_bytes}"
@@ -35,10 +39,11 @@ impl<P: Provider> Staging<P> {
         }
     }
 
-    /// The payload of request `number`: `len` bytes of the next piece, which `fill` builds (it gets the region and where
-    /// the piece starts). `None`: the piece may still be read, because more than `left` requests would have to have left
-    /// the queue; then nothing was taken.
-    pub(crate) fn payload(
+    /// Takes the next piece for request `number` and returns its first `len` bytes as the payload. `fill` writes them; it
+    /// gets the region and the offset of the piece. `left` is the number of the last request known to have left the queue:
+    /// if the piece was last used by a later one, the device may still read it, so nothing is taken and the result is
+    /// `None`.
+    pub fn payload(
         &mut self,
         number: u64,
         left: u64,
@@ -56,8 +61,8 @@ impl<P: Provider> Staging<P> {
         Some(Payload::Region(self.mr.sge(offset, len)))
     }
 
-    /// The request with this payload was refused: its piece is free.
-    pub(crate) fn refused(&mut self, payload: Payload) {
+    /// Frees the piece of a payload whose request was not posted.
+    pub fn refused(&mut self, payload: Payload) {
         if let Payload::Region(sge) = payload {
             self.numbers[sge.offset as usize / self.piece_bytes] = 0;
         }

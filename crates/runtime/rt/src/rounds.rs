@@ -1,0 +1,51 @@
+//! [`Rounds`]: statistics of a run loop's rounds, with the time that requests take.
+
+use crate::RunStats;
+use drover_base::{Durations, Ns, Spread};
+
+/// Statistics of the rounds of a [`RunLoop`](crate::RunLoop) that executes requests. All zero if nothing calls
+/// [`note`](Rounds::note).
+#[derive(Default, Debug)]
+pub struct Rounds {
+    durations: Durations,
+    last: Round,
+    stats: RunStats,
+}
+
+/// A round.
+#[derive(Clone, Copy, Default, Debug)]
+struct Round {
+    began: Ns,
+    /// Operations in it.
+    executed: u64,
+    /// Operations by its end.
+    total: u64,
+}
+
+impl Rounds {
+    /// Notes the end of a round that began at `began`; `total` is the number of requests executed so far. Requests of the
+    /// previous round count as having taken until the start of this one: a busy core does not sleep in between, and no
+    /// clock has to be read for it.
+    pub fn note(&mut self, began: Ns, total: u64, stats: RunStats) {
+        self.stats = stats;
+        let last = self.last;
+        if last.executed > 0 {
+            self.durations.note(began.since(last.began), last.executed);
+        }
+        self.last = Round {
+            began,
+            executed: total.wrapping_sub(last.total),
+            total,
+        };
+    }
+
+    /// Time from the start of a round to the start of the next, per request executed in it.
+    pub fn durations(&self) -> Spread {
+        self.durations.read()
+    }
+
+    /// The run loop's own statistics at the last note.
+    pub fn stats(&self) -> RunStats {
+        self.stats
+    }
+}

@@ -1,0 +1,71 @@
+//! [`Ticker`]: the one timer of a client, which tells when to look at whatever waits.
+
+use super::Rto;
+use drover_base::Ns;
+
+/// Period of the ticker: a quarter of the shortest retransmission timeout.
+pub const TICK: Ns = Ns::from_us(250);
+
+/// One timer for all operations, so that none pays for its own. It ticks every [`TICK`], or earlier after
+/// [`hurry`](Ticker::hurry).
+pub struct Ticker {
+    /// There is work before the next tick.
+    urgent: bool,
+    next_tick: Ns,
+    rto: Rto,
+}
+
+impl Ticker {
+    /// A ticker that is due at once.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is one way to make it, with a name"
+    )]
+    pub fn new() -> Ticker {
+        Ticker {
+            urgent: true,
+            next_tick: Ns::ZERO,
+            rto: Rto::new(),
+        }
+    }
+
+    /// Makes the ticker due at once.
+    #[inline(always)]
+    pub fn hurry(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Whether [`hurry`](Ticker::hurry) was called since the last [`begin`](Ticker::begin).
+    #[inline(always)]
+    pub fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// Time of the next tick.
+    #[inline(always)]
+    pub fn next_tick(&self) -> Ns {
+        self.next_tick
+    }
+
+    /// Starts the work that was due. Returns whether a tick was due, too, and schedules the next one if so.
+    pub fn begin(&mut self, now: Ns) -> bool {
+        self.urgent = false;
+        let tick = now >= self.next_tick;
+        if tick {
+            self.next_tick = now + TICK;
+        }
+        tick
+    }
+
+    /// The retransmission timeout.
+    #[inline(always)]
+    pub fn rto(&self) -> &Rto {
+        &self.rto
+    }
+
+    /// The retransmission timeout, to be given samples.
+    #[inline(always)]
+    pub fn rto_mut(&mut self) -> &mut Rto {
+        &mut self.rto
+    }
+}
