@@ -5,6 +5,8 @@
 //!
 //! - [`RunLoop`]: steps the actors of one core and sleeps when they are idle; [`Timers`] hold their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
+//! - [`SendQueue`], [`DatagramReceiver`]: a client's requests, kept to be posted again, and the RECVs for its replies;
+//!   [`Imports`]: what it has imported of its server.
 //! - [`Staging`]: memory for payloads, reused when completions prove that the device has read them.
 //! - [`mailbox`], [`StopFlag`]: messages of other threads to a core; [`ring`]: continuous traffic between two cores.
 //!
@@ -17,20 +19,26 @@
 #![forbid(unsafe_code)]
 
 pub mod cores;
+mod datagram_receiver;
+mod imports;
 mod mailbox;
 mod ring;
 mod rounds;
 mod run_loop;
+mod send_queue;
 mod signal;
 mod staging;
 mod task;
 mod timers;
 mod wake;
 
+pub use datagram_receiver::{DatagramReceiver, ReceiverError};
+pub use imports::Imports;
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use rounds::Rounds;
 pub use run_loop::{Idle, RunLoop, RunStats};
+pub use send_queue::{SendQueue, SendQueueOptions, Signals};
 pub use staging::Staging;
 pub use task::{
     Completed, Failure, PeerId, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions,

@@ -4,6 +4,7 @@
 use drover_control::Loss;
 use drover_control::{ControlError, DecodeError, DialError, refusal};
 use drover_mem::AllocError;
+use drover_rt::ReceiverError;
 use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
 use std::io;
 
@@ -89,6 +90,17 @@ pub enum SetupError {
     /// RECVs cannot be posted.
     #[error(transparent)]
     Post(#[from] PostError),
+}
+
+impl From<ReceiverError> for SetupError {
+    fn from(error: ReceiverError) -> SetupError {
+        match error {
+            ReceiverError::Alloc(error) => error.into(),
+            ReceiverError::Register(error) => error.into(),
+            ReceiverError::Create(error) => error.into(),
+            ReceiverError::Post(error) => error.into(),
+        }
+    }
 }
 
 impl SetupError {

@@ -8,7 +8,6 @@
 //! The memory is asked for when the first such value turns up. While an operation is here, later ones on its key
 //! wait like behind any other.
 
-use super::imports::Imports;
 use super::waiting::Waiting;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
@@ -16,6 +15,7 @@ use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_mem::{PageWish, round_up};
+use drover_rt::Imports;
 use drover_slots::client::SlotPhase;
 use drover_slots::client::request::Body;
 use drover_verbs::{
@@ -450,7 +450,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
             (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
             (Some(SlotOp::GetBulk), Some(Status::Ok)) => {
-                let payload = session.receive.payload(wc, &mut self.received.value);
+                let payload = session.receive.payload(wc, &mut self.received.value[..]);
                 let content = payload
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(Bulk::from_bytes);

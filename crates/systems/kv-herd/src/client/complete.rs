@@ -79,7 +79,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             let what = usual(slot.commit, imm);
             // The most frequent end of all, told apart from the others first: by a branch, not by a table of jumps.
             let (outcome, write) = if what == GET_OK {
-                match receive.payload(wc, &mut self.received.value) {
+                match receive.payload(wc, &mut self.received.value[..]) {
                     Some(value) => (Outcome::Value(value), false),
                     None => break,
                 }

@@ -3,10 +3,7 @@
 
 use super::bulk::Transfers;
 use super::complete::Received;
-use super::imports::Imports;
 use super::options::ClientOptions;
-use super::receive::Receive;
-use super::send_queue::{SendQueue, SendQueueOptions, Signals};
 use super::session::{RequestPath, ServerParams, Session};
 use super::waiting::{NEVER_SENT, Queue};
 use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
@@ -17,7 +14,7 @@ use drover_control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_rt::Staging;
+use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
 use drover_slots::client::{Conflicts, SlotPhase, TICK, Tally, Ticker, Window};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
@@ -568,8 +565,8 @@ fn build_session<P: Provider, F: RequestFormat>(
     let request_count = map.window * map.partition_count;
     let send_depth = (4 * request_count).clamp(128, caps.send_depth_max.max(1));
     let bulk_depth = 4 * usize::from(options.bulk_chunks);
-    let cq = ctx.create_cq(Receive::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
-    let receive = Receive::<P>::new(ctx, &cq, &caps, request_count, map.body_bytes_max(), send_depth)?;
+    let cq = ctx.create_cq(DatagramReceiver::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
+    let receive = DatagramReceiver::<P>::new(ctx, &cq, request_count, map.body_bytes_max(), send_depth)?;
     let Some(routes) = Session::<P, F>::route_table(&welcome.reply_qpns) else {
         return Err(SetupError::Unusable {
             what: "two partitions with one queue pair",

@@ -2,11 +2,9 @@
 //! request, recognising its reply.
 
 use super::RequestFormat;
-use super::imports::Imports;
-use super::receive::Receive;
-use super::send_queue::SendQueue;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
 use drover_base::{KeyHash, KeyHasher};
+use drover_rt::{DatagramReceiver, Imports, SendQueue};
 use drover_slots::client::request::Line;
 use drover_slots::client::{Before, Slot, Window};
 use drover_verbs::{Provider, Qpn, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
@@ -52,7 +50,7 @@ pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) window: Window,
     pub(super) hasher: KeyHasher,
     pub(super) front: RequestPath<P>,
-    pub(super) receive: Receive<P>,
+    pub(super) receive: DatagramReceiver<P>,
     /// Declared behind the queue pairs: they must be destroyed before the memory that they send from.
     pub(super) sends: SendQueue<P>,
     /// Sender's queue pair number to partition; open addressing, empty entries have partition `u32::MAX`.

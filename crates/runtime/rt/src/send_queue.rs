@@ -1,23 +1,23 @@
-//! [`SendQueue`]: the requests of a session, from their bytes to the doorbell.
+//! [`SendQueue`]: requests that are built once and kept, so that they can be posted again.
 
-use drover_rt::Staging;
-use drover_slots::client::request::Line;
+use crate::Staging;
+use drover_mem::LINE_BYTES;
 use drover_verbs::{
     Payload, PostError, PostErrorKind, Provider, RemoteRegion, SendList, SendOp, SendWr, WrId,
 };
 use std::hint::cold_path;
 
-/// Bookkeeping of a send queue whose requests are mostly unsignaled: the last of a list asks for a completion, once in
-/// `period` requests.
+/// Decides which requests of a mostly unsignaled send queue are signaled: the last of a list, once in `period` requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Signals {
+pub struct Signals {
     period: u32,
     since: u32,
 }
 
 impl Signals {
-    /// For a queue of `depth`: a quarter, so that the queue never fills before a completion frees it.
-    pub(super) fn new(depth: usize) -> Signals {
+    /// For a queue of `depth` requests. The period is a quarter of it, at most 64, so that a completion frees the queue before
+    /// it is full.
+    pub fn new(depth: usize) -> Signals {
         Signals {
             period: (depth as u32 / 4).clamp(1, 64),
             since: 0,
@@ -29,8 +29,8 @@ impl Signals {
         (nth as u32).is_multiple_of(self.period)
     }
 
-    /// Most requests in a list that is signaled at its end only.
-    pub(super) fn list_max(self) -> usize {
+    /// Maximum length of a list of which only the last request need be signaled.
+    pub fn list_max(self) -> usize {
         self.period as usize
     }
 
@@ -51,25 +51,26 @@ impl Signals {
     }
 }
 
-/// What a send queue is made from.
-pub(super) struct SendQueueOptions<P: Provider> {
-    /// Slots of the session.
-    pub(super) request_count: usize,
-    /// Bytes of a block: the image of a slot, and what stands before it.
-    pub(super) block_bytes: usize,
-    pub(super) signals: Signals,
-    /// Staged requests that are worth a doorbell.
-    pub(super) post_batch: usize,
-    pub(super) inline_bytes: usize,
-    /// Where requests too long to be inline are sent from.
-    pub(super) staging: Option<Staging<P>>,
+/// Options of a [`SendQueue`].
+pub struct SendQueueOptions<P: Provider> {
+    /// Number of requests that are kept, each in its block.
+    pub request_count: usize,
+    /// Bytes of a block. A request is at the end of its block.
+    pub block_bytes: usize,
+    /// Which requests are signaled.
+    pub signals: Signals,
+    /// Number of staged requests that is worth a doorbell.
+    pub post_batch: usize,
+    /// Longest request that is sent inline, bytes.
+    pub inline_bytes: usize,
+    /// Memory from which longer requests are sent; needed if a block is longer than that.
+    pub staging: Option<Staging<P>>,
 }
 
-/// Staged requests and what is known of those posted.
-pub(super) struct SendQueue<P: Provider> {
-    /// Staged requests. The bytes of every slot's request are kept in it, right-aligned in a block each: built once,
-    /// posted from there, and sent again from there. A block is left alone while a request is staged, because slots
-    /// become free in [`poll`](drover_kv::KvClient::poll) only, behind the flush that it begins with.
+/// Requests of a client: staged, then posted as one list. Each has a block, in which its bytes stay until the next request
+/// is built there.
+pub struct SendQueue<P: Provider> {
+    /// Staged requests, and all blocks. A block must not change while its request is staged.
     list: SendList,
     options: SendQueueOptions<P>,
     /// Number of the last request posted, counted from 1.
@@ -79,7 +80,8 @@ pub(super) struct SendQueue<P: Provider> {
 }
 
 impl<P: Provider> SendQueue<P> {
-    pub(super) fn new(options: SendQueueOptions<P>) -> SendQueue<P> {
+    /// An empty queue.
+    pub fn new(options: SendQueueOptions<P>) -> SendQueue<P> {
         let count = options.request_count;
         SendQueue {
             list: SendList::with_kept(count, count * options.block_bytes),
@@ -89,36 +91,37 @@ impl<P: Provider> SendQueue<P> {
         }
     }
 
-    /// Whether so many requests are staged that they are worth a doorbell.
+    /// Whether enough requests are staged for a doorbell.
     #[inline(always)]
-    pub(super) fn is_batch(&self) -> bool {
+    pub fn is_batch(&self) -> bool {
         self.list.len() >= self.options.post_batch
     }
 
-    /// The request bytes of a slot.
-    pub(super) fn block(&self, at: usize) -> &[u8] {
-        &self.list.kept()[at * self.options.block_bytes..][..self.options.block_bytes]
+    /// Block number `index`.
+    pub fn block(&self, index: usize) -> &[u8] {
+        &self.list.kept()[index * self.options.block_bytes..][..self.options.block_bytes]
     }
 
+    /// Block number `index`, to build a request in.
     #[inline(always)]
-    pub(super) fn block_mut(&mut self, at: usize) -> &mut [u8] {
-        &mut self.list.kept_mut()[at * self.options.block_bytes..][..self.options.block_bytes]
+    pub fn block_mut(&mut self, index: usize) -> &mut [u8] {
+        &mut self.list.kept_mut()[index * self.options.block_bytes..][..self.options.block_bytes]
     }
 
-    /// Adds the request in slot `at`, the last `len` bytes of its block.
+    /// Stages the request in block `at`, the last `len` bytes of it. If it is too long to be inline and no staging memory is
+    /// free, it is treated as lost: it is not staged.
     #[inline(always)]
-    pub(super) fn push(&mut self, at: usize, op: SendOp, len: usize) {
+    pub fn push(&mut self, at: usize, op: SendOp, len: usize) {
         let payload = if len <= self.options.inline_bytes {
             self.list.inline_kept((at + 1) * self.options.block_bytes, len)
         } else {
             cold_path();
             let Some(payload) = self.staged_payload(at, len) else {
-                // It goes the way of lost requests: it is sent when its time is over.
                 return self.options.signals.hurry();
             };
             payload
         };
-        debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
+        debug_assert!(!self.is_staged(at), "block {at} is staged twice");
         self.list.push(SendWr::new(op, payload));
         if self.options.signals.is_due_within(self.list.len()) {
             cold_path();
@@ -126,17 +129,17 @@ impl<P: Provider> SendQueue<P> {
         }
     }
 
-    /// Adds a request of `len` bytes for slot `at` of `remote`, which `build` puts to the end of a line. Nothing stands
-    /// before the images of slots.
+    /// Stages a WRITE of `len` bytes, at most a cache line, which `build` writes to the end of the last line of block `at`.
+    /// It goes to the same offset of `remote`, which has the layout of the blocks.
     #[inline(always)]
-    pub(super) fn push_line(
+    pub fn push_line(
         &mut self,
         at: usize,
         len: usize,
         remote: &RemoteRegion,
-        build: impl FnOnce(&mut Line),
+        build: impl FnOnce(&mut [u8; LINE_BYTES]),
     ) {
-        debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
+        debug_assert!(!self.is_staged(at), "block {at} is staged twice");
         let end = (at + 1) * self.options.block_bytes;
         build(self.list.kept_block_mut(end));
         let payload = self.list.inline_kept(end, len);
@@ -156,8 +159,8 @@ impl<P: Provider> SendQueue<P> {
         })
     }
 
-    /// A completion says that request `number` has left the queue.
-    pub(super) fn has_left(&mut self, number: WrId) {
+    /// Notes a completion: request `number`, and all posted before it, have left the queue.
+    pub fn has_left(&mut self, number: WrId) {
         self.left = self.left.max(number.0);
     }
 
@@ -172,9 +175,10 @@ impl<P: Provider> SendQueue<P> {
         })
     }
 
-    /// Hands what is staged to `post`. False: the queue pair has failed.
+    /// Calls `post` with the staged requests, if there are any. Requests that do not fit the queue are treated as lost. Returns
+    /// false if the queue pair has failed.
     #[inline(always)]
-    pub(super) fn post(&mut self, post: impl FnOnce(&SendList) -> Result<(), PostError>) -> bool {
+    pub fn post(&mut self, post: impl FnOnce(&SendList) -> Result<(), PostError>) -> bool {
         let mut went = true;
         if !self.list.is_empty() {
             let count = self.list.len() as u64;
@@ -190,7 +194,7 @@ impl<P: Provider> SendQueue<P> {
         went
     }
 
-    /// What a full queue did not take goes the way of lost requests: it is sent again when its time is over.
+    /// Treats the requests that a full queue did not take as lost.
     #[cold]
     fn not_posted(&mut self, accepted: usize, kind: PostErrorKind) -> bool {
         if let Some(staging) = &mut self.options.staging {

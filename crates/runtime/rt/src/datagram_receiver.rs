@@ -1,21 +1,20 @@
-//! [`Receive`]: the UD queue pair for replies and its RECV buffers.
+//! [`DatagramReceiver`]: a UD queue pair for replies, with its RECVs.
 //!
-//! UD knows no "receiver not ready": a datagram that finds no RECV is gone. So more RECVs are posted than
-//! requests can be outstanding, and every completion, duplicates included, is followed by a new RECV before
-//! the surplus is used up.
+//! UD knows no "receiver not ready": a datagram that finds no RECV is lost. So more RECVs are posted than requests can
+//! be outstanding, and each completion, even of a duplicate, is followed by a new RECV before the surplus is used up.
 //!
-//! The RECVs of a queue pair complete in the order of their posting. So they go round in lists made once: when all of
-//! one are done, the same list is posted again.
+//! The RECVs of a queue pair complete in the order of their posting. So the lists of RECVs are made once: when all RECVs
+//! of a list are complete, the same list is posted again.
 //!
 //! ```text
 //! piece:  | 24 unused | 40 GRH | payload ..., starts on a cache line |
 //! ```
 
 use drover_base::Cpu;
-use drover_mem::{PageWish, round_up};
+use drover_mem::{AllocError, PageWish, round_up};
 use drover_verbs::{
-    Access, Caps, Context, GRH_BYTES, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, RecvList, RecvWr,
-    Wc, WrId,
+    Access, Context, CreateError, GRH_BYTES, MemoryRegion, PostError, Provider, QpKind, QpOptions, QueuePair,
+    RecvList, RecvWr, RegisterError, Wc, WrId,
 };
 
 /// Where a RECV's memory starts in its piece: the payload after the GRH starts on the next line.
@@ -23,8 +22,27 @@ const LEAD_BYTES: usize = 64 - GRH_BYTES;
 /// RECVs for duplicates and late replies between two postings.
 const SPARE: usize = 16;
 
-pub(super) struct Receive<P: Provider> {
-    pub(super) qp: P::Qp,
+/// Errors of [`DatagramReceiver::new`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiverError {
+    /// Memory for the RECVs cannot be allocated.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// The memory cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The queue pair cannot be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The RECVs cannot be posted.
+    #[error(transparent)]
+    Post(#[from] PostError),
+}
+
+/// A UD queue pair that receives replies. It may also send.
+pub struct DatagramReceiver<P: Provider> {
+    /// The queue pair.
+    pub qp: P::Qp,
     mr: P::Mr,
     piece_bytes: usize,
     /// All RECVs, as many in each list, in the order in which they complete.
@@ -34,10 +52,11 @@ pub(super) struct Receive<P: Provider> {
     done: usize,
 }
 
-impl<P: Provider> Receive<P> {
-    /// How many RECVs a window of `request_count` wants.
-    pub(super) fn recv_count(request_count: usize) -> usize {
-        let batch = Receive::<P>::batch(request_count);
+impl<P: Provider> DatagramReceiver<P> {
+    /// Number of RECVs for `request_count` outstanding requests, which is the number of completions that the receiver can
+    /// cause at a time.
+    pub fn recv_count(request_count: usize) -> usize {
+        let batch = DatagramReceiver::<P>::batch(request_count);
         (request_count + batch + SPARE).next_multiple_of(batch)
     }
 
@@ -45,17 +64,19 @@ impl<P: Provider> Receive<P> {
         (request_count / 2).clamp(1, 16)
     }
 
-    /// A UD queue pair with all RECVs posted, for `request_count` outstanding requests and replies of at most
-    /// `payload_bytes`.
-    pub(super) fn new(
+    /// Creates the queue pair, which completes on `cq`, and posts all RECVs: for `request_count` outstanding requests and
+    /// replies of at most `payload_bytes`. It can hold `send_depth` requests of its own.
+    ///
+    /// # Errors
+    /// There is no memory, or the device refuses memory, queue pair or RECVs.
+    pub fn new(
         ctx: &P::Context,
         cq: &P::Cq,
-        caps: &Caps,
         request_count: usize,
         payload_bytes: usize,
         send_depth: usize,
-    ) -> Result<Receive<P>, drover_kv::SetupError> {
-        let count = Receive::<P>::recv_count(request_count);
+    ) -> Result<DatagramReceiver<P>, ReceiverError> {
+        let count = DatagramReceiver::<P>::recv_count(request_count);
         let piece_bytes = round_up(LEAD_BYTES + GRH_BYTES + payload_bytes.max(64), 64);
         let region = ctx.alloc(count * piece_bytes, PageWish::Small)?;
         let mr = ctx.register(&region, Access::LOCAL)?;
@@ -64,9 +85,9 @@ impl<P: Provider> Receive<P> {
             send_depth,
             // A stale reply of an earlier session must not land here.
             qkey: ctx.cpu().random() as u32 & 0x7fff_ffff,
-            ..QpOptions::new(QpKind::Ud, cq, caps)
+            ..QpOptions::new(QpKind::Ud, cq, ctx.caps())
         })?;
-        let mut receive: Receive<P> = Receive {
+        let mut receive: DatagramReceiver<P> = DatagramReceiver {
             qp,
             mr,
             piece_bytes,
@@ -74,7 +95,7 @@ impl<P: Provider> Receive<P> {
             list: 0,
             done: 0,
         };
-        let batch = Receive::<P>::batch(request_count);
+        let batch = DatagramReceiver::<P>::batch(request_count);
         let lists = (0..count).step_by(batch).map(|first| {
             let mut list = RecvList::with_capacity(batch);
             for piece in first..first + batch {
@@ -97,9 +118,10 @@ impl<P: Provider> Receive<P> {
         }
     }
 
-    /// The payload of a received datagram; `None` if there is something wrong with its length.
+    /// Copies the payload of a received datagram to `out` and returns it. `None`: it is longer than `out`, or shorter than
+    /// its header.
     #[inline(always)]
-    pub(super) fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8; 1024]) -> Option<&'a [u8]> {
+    pub fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8]) -> Option<&'a [u8]> {
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES)?;
         let offset = wc.wr_id.0 as usize * self.piece_bytes + LEAD_BYTES + GRH_BYTES;
         let out = out.get_mut(..len)?;
@@ -107,15 +129,15 @@ impl<P: Provider> Receive<P> {
         Some(out)
     }
 
-    /// `count` more RECVs are done. Their payloads stay until [`repost`](Receive::repost).
+    /// Counts `count` RECVs as complete. Their payloads stay until the next [`repost`](DatagramReceiver::repost).
     #[inline(always)]
-    pub(super) fn done(&mut self, count: usize) {
+    pub fn done(&mut self, count: usize) {
         self.done += count;
     }
 
-    /// Posts the lists that are done again. False if the queue pair refuses one.
+    /// Posts every list again whose RECVs are all complete. Returns false if the queue pair refuses one.
     #[inline(always)]
-    pub(super) fn repost(&mut self, cpu: &P::Cpu) -> bool {
+    pub fn repost(&mut self, cpu: &P::Cpu) -> bool {
         while let Some(list) = self.lists.get(self.list)
             && self.done >= list.wrs().len()
         {

@@ -1,18 +1,19 @@
-//! [`Imports`]: what we have imported from a server, given back when the session that used it is over.
+//! [`Imports`]: regions and address handles of a peer, released together.
 
 use drover_verbs::{Context, Export, ImportError, Provider, RemoteRegion, UdDest};
 use std::rc::Rc;
 
-/// Regions and address handles of one peer. Dropped, it makes the context forget them all, mappings included:
-/// it belongs behind the queue pairs that use them, so that nothing is under way any more.
-pub(super) struct Imports<P: Provider> {
+/// Regions and address handles imported from one peer. Dropping it releases them all, mappings included. In a struct it
+/// must be declared after the queue pairs that use them, so that no request is in flight by then.
+pub struct Imports<P: Provider> {
     ctx: Rc<P::Context>,
     regions: Vec<RemoteRegion>,
     dests: Vec<UdDest>,
 }
 
 impl<P: Provider> Imports<P> {
-    pub(super) fn new(ctx: &Rc<P::Context>) -> Imports<P> {
+    /// No imports yet.
+    pub fn new(ctx: &Rc<P::Context>) -> Imports<P> {
         Imports {
             ctx: ctx.clone(),
             regions: Vec::new(),
@@ -20,15 +21,21 @@ impl<P: Provider> Imports<P> {
         }
     }
 
-    /// Imports a region; see [`Context::import_region`].
-    pub(super) fn region(&mut self, export: &Export) -> Result<RemoteRegion, ImportError> {
+    /// Imports a region, see [`Context::import_region`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn region(&mut self, export: &Export) -> Result<RemoteRegion, ImportError> {
         let region = self.ctx.import_region(export)?;
         self.regions.push(region);
         Ok(region)
     }
 
-    /// Makes an address handle; see [`Context::create_ah`].
-    pub(super) fn dest(&mut self, export: &Export) -> Result<UdDest, ImportError> {
+    /// Creates an address handle, see [`Context::create_ah`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn dest(&mut self, export: &Export) -> Result<UdDest, ImportError> {
         let dest = self.ctx.create_ah(export)?;
         self.dests.push(dest);
         Ok(dest)
