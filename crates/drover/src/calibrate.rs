@@ -39,7 +39,7 @@ pub struct Args {
     jobs: Option<usize>,
 }
 
-/// Fits or checks the profiles.
+/// Fits the chosen profiles and writes them to files, or only reports how well they fit.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(calibrate(args))
 }

@@ -26,7 +26,7 @@ Addresses:
 #[command(name = "drover", version, about = ABOUT, after_help = TEACH, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 pub struct Cli {
-    /// The command.
+    /// Command to run, with its arguments.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -77,8 +77,8 @@ pub enum Command {
     Doctor(doctor::Args),
 }
 
-/// Checks that any words are parsed or refused without a panic, and that parsed arguments are validated as the commands
-/// do, without running them. The first word is the command.
+/// For fuzzers: checks that any words are parsed or refused without a panic, and so are the arguments that `serve`,
+/// `config` and `bench` check further. The first word is the command; no command is run.
 pub fn fuzz_command_line(words: &[&OsStr]) {
     let line = std::iter::once(OsStr::new("drover")).chain(words.iter().copied());
     match Cli::try_parse_from(line) {

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// Options that select the server.
+/// Options that select the server, and how long to wait for it.
 #[derive(Args)]
 pub struct Whom {
     /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port
@@ -70,7 +70,7 @@ pub struct Stats {
 
 type Answer = Result<bool, Box<dyn Error>>;
 
-/// Prints the value of a key.
+/// Prints the value of a key. Returns exit status 0, 1 if the key does not exist, or 2 after an error.
 pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
     finish(connect::<T>(&args.whom).and_then(|mut client| {
         let Some(value) = client.get(args.key.as_bytes())? else {
@@ -86,7 +86,7 @@ pub fn get<T: SystemTable>(args: &Get) -> ExitCode {
     }))
 }
 
-/// Stores a value.
+/// Stores a value. Returns exit status 0, or 2 after an error.
 pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
     finish(value_of(args).and_then(|value| {
         connect::<T>(&args.whom)?.put(args.key.as_bytes(), &value, args.ttl)?;
@@ -94,12 +94,13 @@ pub fn set<T: SystemTable>(args: &Set) -> ExitCode {
     }))
 }
 
-/// Removes a key.
+/// Removes a key. Returns exit status 0, 1 if the key did not exist, or 2 after an error.
 pub fn delete<T: SystemTable>(args: &Delete) -> ExitCode {
     finish(connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
 }
 
-/// Prints the server's counters. It needs only the control channel, so it works over TCP, too.
+/// Prints the server's counters. It needs only the control channel, so it works over TCP, too. Returns exit status 0,
+/// or 2 after an error.
 pub fn stats<T: SystemTable>(args: &Stats) -> ExitCode {
     finish(ask_stats::<T>(&args.whom).map(|text| {
         print!("{text}");

@@ -1,37 +1,42 @@
-//! Exit statuses. `serve` and `config` use those of `[sysexits]`, as memcached does; the client commands exit with 0
-//! found or done, 1 missing, 2 error, so that scripts can distinguish a miss from a failure.
+//! Exit statuses. Most commands use those of `[sysexits]`, as memcached does; the client commands exit with 0 found or
+//! done, 1 missing, 2 error, so that scripts can distinguish a miss from a failure. `sim` and `doctor` exit with 1 if
+//! they found something wrong.
 
 use drover_client::FabricError;
 use drover_kv::StartError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// The command line or the configuration file is invalid.
+/// The command line, the configuration file, a profile or an inherited socket is invalid, or asks for what drover or
+/// the chosen system cannot do.
 pub const USAGE: u8 = 64;
-/// The user does not exist.
+/// The user of `-u` does not exist.
 pub const NO_USER: u8 = 67;
-/// An address is in use or cannot be bound.
+/// A service or device cannot be used: an address is in use or cannot be bound, no RDMA device fits, a server does not
+/// answer, or a measurement failed.
 pub const UNAVAILABLE: u8 = 69;
-/// A bug of drover.
+/// A bug of drover, such as a worker that has ended by itself.
 pub const SOFTWARE: u8 = 70;
-/// The system refused a resource: memory, threads, files.
+/// The system refused a resource: memory, huge pages, threads, descriptors, or a file to write.
 pub const OS_ERROR: u8 = 71;
-/// The configuration file cannot be read.
+/// A file cannot be read: the configuration file, or a profile. A file of users or certificates cannot be read or is
+/// invalid.
 pub const NO_INPUT: u8 = 66;
-/// The system denied permission.
+/// The process lacks a right: to bind an address, to lock that much memory, to become another user, or to use another
+/// user's memory file.
 pub const NO_PERMISSION: u8 = 77;
 
-/// A failure with its exit status.
+/// A failure of a command with its exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// One of the constants above.
+    /// Exit status: a constant of this module, or 1 for what `sim` found.
     pub code: u8,
-    /// The problem and its remedy.
+    /// Description of the problem, and of the remedy if there is one.
     pub text: String,
 }
 
 impl Failure {
-    /// A failure with this description.
+    /// Creates a failure with this exit status and description.
     pub fn new(code: u8, text: impl Display) -> Failure {
         Failure {
             code,
@@ -71,7 +76,8 @@ pub fn from_result(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Prints clap's message: help and version are not errors. Client commands exit with 2 for every error.
+/// Prints clap's message and returns its exit status: 0 for help and version, otherwise 2 for client commands and
+/// [`USAGE`] for others.
 pub fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let is_client = std::env::args()

@@ -1,7 +1,8 @@
 //! `drover`: the service, its command-line clients, its benchmarks, and checks of the machine.
 //!
-//! Only this crate names fabrics and systems; everything below it is generic. One module per command; `exit` lists the
-//! exit statuses. It is a library so that fuzzers reach its parsers: the program only calls [`main`].
+//! Fabrics and systems are named here and in the crates `client` and `systems`; everything below these is generic. One
+//! module per command; `exit` lists the exit statuses. It is a library so that fuzzers reach its parsers: the program
+//! only calls [`main`].
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -35,7 +36,8 @@ pub fn main() -> ExitCode {
     main_with::<System>(std::env::args_os())
 }
 
-/// The program with the systems of table `T`, on a command line whose first word is the program's name.
+/// Runs the program with the systems of table `T` and returns its exit status. `words` is the command line; its first
+/// word is the program's name.
 pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,

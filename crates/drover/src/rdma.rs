@@ -4,7 +4,7 @@ use crate::exit::{self, Failure};
 use drover_client::{DeviceChoice, Fabric};
 use drover_control::ControlAddr;
 
-/// Options that override the choice by address.
+/// User's choice of RDMA device, port and GID; what is not given is chosen by address.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "RDMA device")]
 pub struct DeviceArgs {
@@ -20,7 +20,7 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// These options, with gaps filled from `other`.
+    /// Returns these options, with missing ones taken from `other`.
     pub fn or(&self, other: &DeviceArgs) -> DeviceArgs {
         DeviceArgs {
             ib_dev: self.ib_dev.clone().or_else(|| other.ib_dev.clone()),
@@ -29,7 +29,7 @@ impl DeviceArgs {
         }
     }
 
-    /// The options as a [`DeviceChoice`].
+    /// Converts the options to a [`DeviceChoice`].
     pub fn choice(&self) -> DeviceChoice {
         DeviceChoice {
             device: self.ib_dev.clone(),
@@ -38,10 +38,10 @@ impl DeviceArgs {
         }
     }
 
-    /// `addr` with these options.
+    /// Returns `addr` with these options added.
     ///
     /// # Errors
-    /// A device is named, but `addr` needs none.
+    /// An option is given, but `addr` is not an `rdma://` address.
     pub fn of(&self, addr: &ControlAddr) -> Result<ControlAddr, Failure> {
         Fabric::with_device(addr, &self.choice()).map_err(|_| {
             let text =

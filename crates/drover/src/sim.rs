@@ -28,16 +28,16 @@ pub struct Args {
     /// Which system
     #[arg(long, value_name = "NAME", help = system_help())]
     system: Option<String>,
-    /// Which selection of trouble [default: `default`; of `--planted`: the one that each mistake is searched in]
+    /// Scenario: which kinds of trouble may happen [default: `default`; with `--planted`: the scenario of each mistake]
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// The seed, or the first one of a campaign [default: 1; of a campaign: drawn at random, and printed]
+    /// Seed of the run, or the first seed of a campaign [default: 1; for a campaign: drawn at random, and printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A campaign of so many seeds [of `--planted`: at most so many per mistake, default 300]
+    /// Run a campaign of this many seeds [with `--planted`: at most this many per mistake, default 300]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
-    /// Scenarios and kinds of trouble
+    /// List scenarios, kinds of trouble, and mistakes that can be planted
     #[arg(long)]
     list: bool,
     /// Leave these kinds of trouble out
@@ -49,16 +49,16 @@ pub struct Args {
     /// Clients, instead of what the seed draws
     #[arg(long, value_name = "N")]
     clients: Option<usize>,
-    /// With this mistake
+    /// Plant this mistake in the system
     #[arg(long, value_name = "MISTAKE")]
     plant: Option<String>,
-    /// Every mistake that can be planted, until a seed finds it
+    /// Plant every mistake in turn, and check that a seed finds it
     #[arg(long)]
     planted: bool,
-    /// Threads of a campaign [default: one per core]
+    /// Threads that run a campaign [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Print what was found as it was found
+    /// Print findings as they were found, without shrinking them
     #[arg(long)]
     no_shrink: bool,
 }
@@ -71,12 +71,13 @@ fn system_help() -> String {
     )
 }
 
-/// Mistakes are found within so many seeds.
+/// Default number of seeds within which a planted mistake must be found.
 const PLANTED_SEEDS: u64 = 300;
-/// Of a campaign's findings, so many are shrunk.
+/// Maximum number of a campaign's findings that are shrunk.
 const SHRUNK_MAX: usize = 5;
 
-/// Runs, or lists.
+/// Runs one seed or a campaign, searches for planted mistakes, or lists what can be run. Exit status 1: a violation was
+/// found, or a planted mistake was not.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(sim::<T>(args))
 }

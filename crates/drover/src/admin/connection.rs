@@ -17,7 +17,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A new connection with a deadline. `None` if the socket is already broken.
+    /// Takes over an accepted connection, which is closed at `deadline`, finished or not. `None` if the socket is
+    /// already broken.
     pub fn new(stream: TcpStream, deadline: Ns) -> Option<Connection> {
         stream.set_nonblocking(true).ok()?;
         Some(Connection {
@@ -34,7 +35,7 @@ impl Connection {
         self.deadline
     }
 
-    /// The poll event that it waits for.
+    /// Descriptor and event that the connection waits for, for `poll`.
     pub fn interest(&self) -> PollFd<'_> {
         let flags = match self.answer.is_empty() {
             true => PollFlags::IN,
@@ -43,7 +44,8 @@ impl Connection {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Makes progress; returns `false` when the connection is over.
+    /// Reads the request or writes the response, as far as that goes without waiting; returns `false` when the
+    /// connection is over. `answer` makes the response to a GET of a path.
     pub fn step(&mut self, now: Ns, answer: impl FnOnce(&str) -> Vec<u8>) -> bool {
         if now >= self.deadline {
             return false;

@@ -6,14 +6,14 @@ use std::fmt::Write;
 /// Content type of the text, for a response's header.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Type of a family of metrics.
+/// Type of a metric family in Prometheus' terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Only grows during the process's life; its name ends in `_total`.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts by upper bound, each including those below, with their sum and number.
+    /// Cumulative counts by upper bound, with the sum and the number of the values.
     Histogram,
 }
 
@@ -36,14 +36,15 @@ pub struct Exposition {
     text: String,
 }
 
-/// Adds samples to one family.
+/// Adds samples to one family, which [`Exposition::family`] has started.
 pub struct Samples<'a> {
     text: &'a mut String,
     name: &'a str,
 }
 
 impl Exposition {
-    /// Starts a family. Each family is started once and may stay without samples.
+    /// Starts a family and returns the means to add its samples. Each family is started once and may stay without
+    /// samples.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Samples<'a> {
         // Writing to a String cannot fail; help texts are ours and have neither backslashes nor line ends.
         let _ = writeln!(self.text, "# HELP {name} {help}");
@@ -61,12 +62,12 @@ impl Exposition {
 }
 
 impl Samples<'_> {
-    /// Adds one sample.
+    /// Adds one sample with these labels.
     pub fn add(&mut self, labels: &[Label<'_>], value: f64) {
         self.part("", labels, value);
     }
 
-    /// Adds durations in seconds, as a histogram.
+    /// Adds a histogram of durations with these labels, in seconds.
     pub fn spread(&mut self, labels: &[Label<'_>], spread: &Spread) {
         let mut below = 0;
         for (index, count) in spread.counts.iter().enumerate() {
@@ -94,7 +95,7 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Adds one sample with an integer value.
+    /// Adds one sample with these labels and an integer value.
     pub fn count(&mut self, labels: &[Label<'_>], value: u64) {
         self.add(labels, value as f64);
     }

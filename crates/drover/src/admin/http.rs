@@ -6,11 +6,11 @@ pub const REQUEST_BYTES_MAX: usize = 4096;
 /// Result of parsing a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked<'a> {
-    /// The headers are not complete.
+    /// The headers are not complete: more input is needed.
     More,
     /// GET of this path, without its query.
     Get(&'a str),
-    /// A request to be refused with this status and text.
+    /// A request to be refused, with the response's status and body.
     Refused(Status, &'static str),
 }
 
@@ -44,7 +44,7 @@ impl Status {
     }
 }
 
-/// Parses all input of a connection. Headers are ignored: none of them changes an answer.
+/// Parses all bytes received so far on a connection. Headers are ignored: none of them changes an answer.
 pub fn parse(input: &[u8]) -> Asked<'_> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return match input.len() < REQUEST_BYTES_MAX {
@@ -72,7 +72,7 @@ pub fn parse(input: &[u8]) -> Asked<'_> {
     }
 }
 
-/// A complete response, after which the connection closes.
+/// Formats a complete response, after which the connection closes.
 pub fn response(status: Status, content_type: &str, body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 {}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

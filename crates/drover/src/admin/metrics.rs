@@ -11,16 +11,16 @@ use drover_store::PartitionStats;
 use drover_verbs::Provider;
 use std::time::Duration;
 
-/// All data for the metrics, at one moment.
+/// All numbers of a server for the metrics, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Workers, partitions, native clients.
+    /// Numbers of HERD's workers, partitions and native clients.
     pub server: ServerStats,
     /// Maximum number of native clients.
     pub clients_max: usize,
-    /// Connections of other protocols.
+    /// Counters of memcached clients.
     pub sockets: Sockets,
-    /// Counters of a system whose table row names its counters. If set, it replaces all of the above.
+    /// Counters of a system whose row in the table of systems names them. If set, the other fields are not shown.
     pub service: Option<ServiceCounters>,
 }
 
@@ -29,22 +29,22 @@ pub struct Snapshot {
 pub struct ServiceCounters {
     /// The system's row in the table of systems: its name and the names of its counters.
     pub facts: &'static Facts,
-    /// Values of the counters, per shard.
+    /// Values of the counters, for each shard, in the order of `facts.counters`.
     pub shards: Vec<Vec<u64>>,
     /// Seconds since the service started.
     pub uptime_s: u64,
 }
 
-/// Counters of all socket clients.
+/// Counters of all memcached clients.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
     /// Counters of connections, summed over all cores.
     pub connections: drover_net::Counters,
-    /// Operations of each core's clients.
+    /// Number of memcached commands that each core has executed, by core.
     pub operations: Vec<u64>,
-    /// Durations of operations, per core.
+    /// How long requests took, by the core that serves the connection.
     pub durations: Vec<Spread>,
-    /// (command, status, count).
+    /// Number of commands by result, summed over all cores: (command, status, count).
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
 
@@ -280,7 +280,8 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// The complete text. Without a snapshot (the workers did not answer) it reports that and little else.
+/// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) it reports that, and
+/// the process's numbers.
 pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
@@ -330,7 +331,7 @@ fn add_service(out: &mut Exposition, service: &ServiceCounters) {
     }
 }
 
-/// Name of the metric of a service's counter.
+/// Name of the metric that shows a service's counter: `drover_NAME_total`, or `drover_current_NAME` for an amount.
 pub fn metric_of(counter: &Counter) -> String {
     match counter.kind {
         CounterKind::Events => format!("drover_{}_total", counter.name),
@@ -434,13 +435,13 @@ fn add_connections(all: &Snapshot, out: &mut Samples<'_>) {
     out.count(&[("transport", "sockets")], all.sockets.connections.total);
 }
 
-/// A server with its socket clients.
+/// A HERD server and its memcached clients, as a [`Source`](super::Source).
 pub struct Whole<'a, P: Provider> {
-    /// Workers and native clients.
+    /// The server: workers and native clients.
     pub server: &'a Server<P>,
     /// Maximum number of native clients.
     pub clients_max: usize,
-    /// Counters of memcached clients, if the server has a listener for them.
+    /// Counters of memcached clients; `None` if the server has no listener for them.
     pub front: Option<&'a SocketStats>,
 }
 

@@ -1,8 +1,8 @@
 //! The admin port: `/metrics` for Prometheus and `/healthz` for health checks.
 //!
-//! It runs on its own thread and queries the workers only when it is queried: an answer costs them a little, nothing
-//! else does. Its port is never the data port, so that it can be closed to clients and stays reachable when clients
-//! fill all connections.
+//! It runs on its own thread and asks the workers only when a monitor asks it; otherwise it costs them nothing. Its
+//! port is never the data port, so that it can be closed to clients and stays reachable when clients fill all
+//! connections.
 
 mod connection;
 mod exposition;
@@ -29,16 +29,18 @@ use std::io::{PipeReader, PipeWriter};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// Source of the numbers.
+/// Source of the numbers that the admin port and the watchdog ask for.
 pub trait Source: Sync {
-    /// The current numbers. Waits for at most about twice `patience`.
+    /// Asks the workers and returns the current numbers. Waits at most `patience` for them, and as long again (at least
+    /// a second) to find out which workers are silent.
     ///
     /// # Errors
-    /// Names the workers that do not answer.
+    /// Text that names the workers that did not answer.
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
 }
 
-/// Time after which a worker without an answer counts as hanging. Workers answer between two steps.
+/// Time that the admin port gives workers to answer; a worker that takes longer counts as hanging. Workers answer
+/// between two steps.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of monitors at a time; a further one replaces the oldest.
 const CONNECTIONS_MAX: usize = 16;
@@ -59,7 +61,10 @@ pub struct Stopper {
 }
 
 impl Admin {
-    /// Binds `addr`.
+    /// Binds the admin port to `addr`. Dropping the [`Stopper`] ends [`run`](Admin::run).
+    ///
+    /// # Errors
+    /// The address cannot be bound, or no descriptor is left.
     pub fn bind(addr: SocketAddr) -> Result<(Admin, Stopper), Failure> {
         let refuse = |error| {
             let text = format!("--metrics-listen {addr}: {error}");
@@ -71,12 +76,12 @@ impl Admin {
         Ok((Admin { listener, stop }, Stopper { _held: held }))
     }
 
-    /// Address that it listens at.
+    /// Address that the port is bound to, with the actual port number.
     pub fn addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers requests until the [`Stopper`] is dropped.
+    /// Answers requests with numbers from `source` until the [`Stopper`] is dropped.
     pub fn run(self, source: &dyn Source) {
         let cpu = NativeCpu::new(0);
         let mut connections: Vec<Connection> = Vec::new();

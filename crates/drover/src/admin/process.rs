@@ -4,24 +4,24 @@ use super::exposition::{Exposition, Kind};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// Numbers of this process at one moment.
+/// The kernel's numbers about this process at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Process {
-    /// User and system time of all threads, seconds.
+    /// User and system time of all threads since the process started, seconds.
     pub cpu_seconds: f64,
     /// Resident memory, bytes.
     pub resident_bytes: u64,
     /// Mapped address space, bytes.
     pub virtual_bytes: u64,
-    /// Open descriptors.
+    /// Number of open file descriptors.
     pub open_fds: u64,
-    /// Maximum number of descriptors; `None`: no limit.
+    /// Maximum number of open file descriptors (soft limit); `None`: no limit.
     pub max_fds: Option<u64>,
     /// Number of threads.
     pub threads: u64,
 }
 
-/// Reads the numbers from the kernel; unavailable ones are 0.
+/// Reads the numbers from the kernel; those that are not available are 0.
 pub fn figures() -> Process {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);

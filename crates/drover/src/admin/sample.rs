@@ -12,7 +12,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Value of a label, or the empty string.
+    /// Value of the label `name`; empty if the sample has no such label.
     pub fn label(&self, name: &str) -> &str {
         let found = self.labels.iter().find(|(label, _)| label == name);
         found.map_or("", |(_, value)| value)

@@ -5,16 +5,16 @@ use drover_memcached::Board;
 use drover_net::ConnTable;
 use std::sync::Arc;
 
-/// The published counters of the cores.
+/// Where the cores publish their counters of memcached clients.
 pub struct SocketStats {
-    /// Counters of connections.
+    /// Table with the counters of connections.
     pub conn_table: Arc<ConnTable>,
-    /// Counters of commands, one board per core.
+    /// Boards with the counters of commands, one per core.
     pub boards: Vec<Arc<Board>>,
 }
 
 impl SocketStats {
-    /// Reads the current counters, without querying any core.
+    /// Reads the counters that the cores published last, without asking any core.
     pub fn read(&self) -> Sockets {
         let mut all = drover_memcached::Counters::default();
         let mut operations = Vec::new();
@@ -34,7 +34,8 @@ impl SocketStats {
     }
 }
 
-/// Names as in memcached's exporter; `set` is every storing command except `cas`. A `gat` counts as a get and a touch.
+/// Splits counters by command and result: (command, status, count), with the names of memcached's exporter. `set` is
+/// every storing command except `cas`; a `gat` counts as a touch, not as a get.
 pub fn commands_of(c: &drover_memcached::Counters) -> [(&'static str, &'static str, u64); 16] {
     [
         ("get", "hit", c.get_hits),

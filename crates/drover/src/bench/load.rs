@@ -16,12 +16,12 @@ use std::rc::Rc;
 /// Time limit for a client to connect.
 const CONNECT: Ns = Ns::from_s(10);
 
-/// Settings of the clients.
+/// Settings of the clients that a bench runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientSettings {
-    /// Slots per client and partition.
+    /// Maximum number of operations in flight per client and shard.
     pub window: usize,
-    /// Idle polling time before sleeping, microseconds; `None`: never sleep.
+    /// Idle polling time before a client sleeps, microseconds; `None`: it never sleeps.
     pub spin_us: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl ClientSettings {
 
 const FOR_EVER: &str = "for-ever";
 
-/// Clients of the service at one address.
+/// Makes clients of system `S` at one address, for the load generator.
 pub struct UnderTest<P: Provider, S> {
     addr: ControlAddr,
     settings: ClientSettings,
@@ -53,7 +53,7 @@ pub struct UnderTest<P: Provider, S> {
 }
 
 impl<P: Provider, S> UnderTest<P, S> {
-    /// Clients of the service at `addr`, reached through `device`.
+    /// Describes clients of the service at `addr`, reached through `device`; connects none yet.
     pub fn new(addr: ControlAddr, settings: ClientSettings, device: P::Device) -> UnderTest<P, S> {
         UnderTest {
             addr,
@@ -107,7 +107,7 @@ fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) 
     [system.to_string(), addr.to_string(), window, spin]
 }
 
-/// Main function of a client process.
+/// Main function of a client process of a bench; its arguments come from the bench.
 pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {

@@ -33,13 +33,13 @@ use std::process::ExitCode;
 /// The hidden command that runs [`helper`].
 pub const HELPER: &str = "bench-helper";
 
-/// Runs the benchmark.
+/// Runs the benchmark, prints its table and writes its result file.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(bench::<T>(args))
 }
 
 /// Main function of processes that `bench` starts: its server, client processes, the other end of the bare ring,
-/// rivals.
+/// rivals. The first argument is the role.
 pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
         Some((role, rest)) if role == "serve" => server::serve::<T>(rest.to_vec()),

@@ -13,18 +13,18 @@ use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-/// Sizes of the server that a bench starts.
+/// System, cores and sizes of the server that a bench starts.
 #[derive(Clone, Debug)]
 pub struct ServerPlan<T> {
     /// System of the server.
     pub system: T,
     /// Cores of the workers, one each.
     pub cores: Vec<usize>,
-    /// Total number of items.
+    /// Number of items that the server must have space for, over all shards.
     pub item_count: u64,
     /// Bytes of each key.
     pub key_bytes: usize,
-    /// Slots per client and worker.
+    /// Maximum number of operations in flight per client and worker.
     pub window: usize,
     /// Maximum bytes of a value.
     pub value_bytes_max: usize,
@@ -43,12 +43,12 @@ impl<T: SystemTable> ServerPlan<T> {
         }
     }
 
-    /// Bytes of the tables and of the items that requests touch, over all shards.
+    /// Bytes of memory that requests touch, over all shards: of the tables, and of the items.
     pub fn footprint(&self) -> [u64; 2] {
         self.system.run(Footprint(self.sizes())).map(|bytes| bytes as u64)
     }
 
-    /// The table after `key_count` inserts, if clients READ it.
+    /// Kind of the server's table, and its load after `key_count` inserts; `None` if clients do not READ the table.
     pub fn table(&self, key_count: u32) -> Option<Table> {
         let kind = self.system.facts().table?;
         let places = self.system.run(EntryCount(self.sizes()));
@@ -124,17 +124,20 @@ impl SystemJob for EntryCount {
     }
 }
 
-/// A server process. Dropping it asks it to stop, and kills it by its id if it does not; it never outlives this
-/// process.
+/// A server process. Dropping this asks the process to stop, and kills it by its id if it has not stopped after 3 s.
+/// The process never outlives this one.
 pub struct ServerProcess {
     child: Child,
-    /// Address of the server.
+    /// Address at which the server listens, with the actual port.
     pub addr: ControlAddr,
 }
 
 impl ServerProcess {
-    /// Starts the server at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive
-    /// it.
+    /// Starts a server process at `addr`, whose port may be 0, and waits until it listens. The process is killed when
+    /// the calling thread ends.
+    ///
+    /// # Errors
+    /// The process cannot be started, or it ends before it listens.
     pub fn start<T: SystemTable>(
         helper: &Helper,
         plan: &ServerPlan<T>,
@@ -162,12 +165,12 @@ impl ServerProcess {
         Ok(process)
     }
 
-    /// Process id of the server.
+    /// Process id of the server process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Exit status as text, if the process has ended.
+    /// A sentence with the exit status, if the server process has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the server process ended: {status}"))

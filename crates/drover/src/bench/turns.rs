@@ -37,7 +37,7 @@ struct Size {
     ratio: [f64; 3],
 }
 
-/// Runs the benchmark.
+/// Runs `--system auto`: measures all systems, interleaved, at each value size, and prints a table or writes JSON.
 pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check_auto()?;
     let progress = Progress::new(!args.quiet);

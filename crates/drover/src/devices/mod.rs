@@ -25,7 +25,7 @@ pub struct Args {
     device: DeviceArgs,
 }
 
-/// Surveys all devices and prints them.
+/// Surveys all devices and prints them. Exit status 69: none can be used.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(devices(args))
 }

@@ -6,7 +6,7 @@ use drover_verbs_ibv::choose::{Choice, GidFacts};
 use drover_verbs_ibv::survey::{Details, Limits, PortDetails};
 use std::fmt::{self, Write};
 
-/// All devices, then the choice; a star marks the address that would be used.
+/// Describes all devices and then the choice; a star marks the GID that would be used.
 pub fn of(survey: &Survey, choice: Option<&Choice>) -> String {
     let mut text = String::new();
     write(&mut text, survey, choice).expect("writing to a string");
@@ -109,7 +109,7 @@ fn write_port(to: &mut String, port: &PortDetails, ours: Option<&GidFacts>) -> f
     Ok(())
 }
 
-/// Names of the available kinds of queue pairs.
+/// Names of the kinds of queue pairs that `caps` has: RC, UC, UD.
 pub fn kinds(caps: &Caps) -> Vec<&'static str> {
     let all = [(QpKind::Rc, "RC"), (QpKind::Uc, "UC"), (QpKind::Ud, "UD")];
     all.into_iter()

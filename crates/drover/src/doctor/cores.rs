@@ -25,7 +25,7 @@ pub fn count(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks whether two of them are one physical core.
+/// Checks whether two of the usable cores are hyper-threads of one physical core.
 pub fn siblings(machine: &Machine) -> Finding {
     let what = "hyper-threads";
     let own = |core: usize| {
@@ -51,7 +51,7 @@ pub fn siblings(machine: &Machine) -> Finding {
     )
 }
 
-/// Measures how long a cache line takes to another core and back.
+/// Measures how long a cache line takes from the first usable core to the last and back.
 pub fn round_trip(machine: &Machine) -> Finding {
     let what = "round trip";
     let (Some(&a), Some(&b)) = (machine.cores.first(), machine.cores.last()) else {
@@ -86,7 +86,7 @@ pub fn round_trip(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks the clock source.
+/// Checks whether the time-stamp counter runs at a constant rate.
 pub fn clock(machine: &Machine) -> Finding {
     let what = "clock";
     let info = machine.text("proc/cpuinfo");

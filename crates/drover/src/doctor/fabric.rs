@@ -4,7 +4,7 @@ use super::Finding;
 use super::machine::Machine;
 use drover_control::runtime_dir;
 
-/// Checks the folder of `shm:NAME` sockets.
+/// Checks that the folder of `shm:NAME` sockets exists or can be made.
 pub fn runtime_folder(machine: &Machine) -> Finding {
     let what = "sockets of shm:NAME";
     let folder = runtime_dir();

@@ -4,10 +4,10 @@ use drover_verbs_ibv::Survey;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-/// Root of `/proc`, `/sys` and `/dev`, and the usable cores.
+/// The root of `/proc`, `/sys` and `/dev`, the usable cores, and the RDMA devices.
 pub struct Machine {
     root: PathBuf,
-    /// Cores this process may run on.
+    /// Indices of the cores that this process may use, ascending.
     pub cores: Vec<usize>,
     /// RDMA devices, surveyed on first use.
     survey: OnceCell<Result<Survey, String>>,
@@ -23,7 +23,7 @@ impl Machine {
         }
     }
 
-    /// The trimmed text of a file; empty if it does not exist.
+    /// The trimmed text of a file, whose path is relative to the root; empty if it cannot be read.
     pub fn text(&self, path: &str) -> String {
         std::fs::read_to_string(self.root.join(path))
             .unwrap_or_default()
@@ -31,7 +31,7 @@ impl Machine {
             .to_string()
     }
 
-    /// Names in a folder, sorted.
+    /// Names in a folder, sorted; none if it cannot be read.
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join(path))
             .into_iter()
@@ -64,7 +64,7 @@ impl Machine {
         self.survey.get_or_init(look).as_ref().map_err(String::as_str)
     }
 
-    /// The number after `name` in a file of `name: number unit` lines.
+    /// The number after `name` in a file of `name: number unit` lines; `None` if there is none.
     pub fn number(&self, path: &str, name: &str) -> Option<u64> {
         let text = self.text(path);
         let rest = text

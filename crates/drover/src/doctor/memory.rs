@@ -8,7 +8,7 @@ const SUGGESTED_PAGES: u64 = 1024;
 /// A client uses up to a dozen descriptors, and there may be a thousand clients.
 const OPEN_FILES_WANTED: u64 = 16_384;
 
-/// Checks reserved 2 MiB pages.
+/// Checks whether reserved huge pages are free.
 pub fn huge_pages(machine: &Machine) -> Finding {
     let what = "huge pages";
     let total = machine.number("proc/meminfo", "HugePages_Total").unwrap_or(0);
@@ -37,7 +37,7 @@ pub fn huge_pages(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks transparent huge pages for shared memory, which Linux disables by default.
+/// Checks whether shared memory gets transparent huge pages, which Linux disables by default.
 pub fn shared_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,
@@ -47,7 +47,7 @@ pub fn shared_transparent(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks transparent huge pages for private memory.
+/// Checks whether private memory gets transparent huge pages.
 pub fn private_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,
@@ -83,7 +83,7 @@ fn transparent(machine: &Machine, what: &'static str, path: &str, wanted: &[&str
 /// *(our choice)*.
 const LOCKED_WANTED: u64 = 256 << 20;
 
-/// Checks how much memory may be locked; registering memory with a card locks it.
+/// Checks how much memory this process may lock; registering memory with a card locks it.
 pub fn locked(machine: &Machine) -> Finding {
     match limit(machine, "Max locked memory") {
         Some(u64::MAX) => Finding::good("locked memory", "unlimited"),
@@ -108,7 +108,7 @@ pub fn locked(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks how many files may be open.
+/// Checks how many files this process may have open.
 pub fn open_files(machine: &Machine) -> Finding {
     match limit(machine, "Max open files") {
         Some(count) if count >= OPEN_FILES_WANTED => Finding::good("open files", format!("up to {count}")),

@@ -28,20 +28,20 @@ pub enum Grade {
     Good,
     /// It works, but could be faster or more certain.
     Fair,
-    /// Some feature cannot work.
+    /// Something is missing that drover needs.
     Bad,
 }
 
 /// Result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Finding {
-    /// Subject of the check.
+    /// Short name of what was checked.
     pub what: &'static str,
     /// Grade of the result.
     pub grade: Grade,
-    /// The finding, with numbers.
+    /// What was found, with numbers.
     pub found: String,
-    /// Advice, if any.
+    /// What to do about it; `None` if nothing needs to be done.
     pub fix: Option<String>,
 }
 
@@ -92,7 +92,7 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
     rdma::address,
 ];
 
-/// Runs all checks and prints the results.
+/// Runs all checks and prints the results. Exit status 1: some finding is [bad](Grade::Bad).
 pub fn run(args: &Args) -> ExitCode {
     let machine = Machine::this();
     let findings: Vec<Finding> = CHECKS.iter().map(|check| check(&machine)).collect();

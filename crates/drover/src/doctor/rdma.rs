@@ -6,7 +6,7 @@ use drover_verbs_ibv::Wish;
 use drover_verbs_ibv::choose::{GidKind, PortState};
 use drover_verbs_ibv::survey::{Details, PortDetails};
 
-/// Checks the verbs library and its version.
+/// Checks whether libibverbs can be loaded, and which version it is.
 pub fn library(machine: &Machine) -> Finding {
     let what = "libibverbs";
     match machine.survey() {
@@ -56,7 +56,7 @@ fn ports(machine: &Machine) -> Vec<&PortDetails> {
     details.flat_map(|Details { ports, .. }| ports).collect()
 }
 
-/// Checks for an active port and its MTU.
+/// Checks whether an RDMA port is active, and whether all ports use their maximum MTU.
 pub fn active_ports(machine: &Machine) -> Finding {
     let what = "RDMA ports";
     let ports = ports(machine);
@@ -99,7 +99,7 @@ pub fn active_ports(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks the address that would be used, and whether it is reachable.
+/// Checks which RDMA address is used by default, and whether its kind can be routed.
 pub fn address(machine: &Machine) -> Finding {
     let what = "RDMA address";
     let none = "give the port's network interface an IP address: ip addr add ADDRESS/24 dev DEV";

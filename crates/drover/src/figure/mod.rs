@@ -79,7 +79,7 @@ fn ablations(without: &[Limit]) -> Ablations {
     }
 }
 
-/// Runs figures.
+/// Lists figures, or runs the chosen ones, prints their tables and writes their files.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(figure(args))
 }

@@ -12,7 +12,11 @@ use drover_verbs_sim::{Sim, World, WorldOptions};
 /// Virtual time after which a measurement is given up.
 const LIMIT: Ns = Ns::from_s(3600);
 
-/// Measures every size in a new cluster, so that results do not depend on the other sizes.
+/// Measures with both ends in a simulated cluster of the named profile. Every size gets a new cluster, so that results
+/// do not depend on the other sizes.
+///
+/// # Errors
+/// There is no such profile, or the measurement failed.
 pub fn measure(args: &Args, profile: &str) -> Result<(), Failure> {
     let profile = Profile::named(profile).map_err(usage)?;
     let mut options = WorldOptions::new(profile);

@@ -12,7 +12,7 @@ use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::thread;
 
-/// Runs both ends, each on its own core if there are two.
+/// Measures over shared memory between two threads of this process, each pinned to its own core if there are two.
 pub fn threads(args: &Args) -> Result<(), Failure> {
     let (here, there) = ControlStream::pair();
     let cores: Vec<usize> = cores()
@@ -57,7 +57,7 @@ fn hold(core: Option<usize>) {
     }
 }
 
-/// Runs the end that measures.
+/// Connects to the other end at `addr` and measures.
 pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     let addr = args.device.of(addr)?;
     let opened = Fabric::towards(&addr)?;
@@ -69,7 +69,7 @@ pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     })
 }
 
-/// Runs the other end: serves one client.
+/// Waits for one client at `addr` and serves its measurement.
 pub fn server(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     let addr = args.device.of(addr)?;
     let opened = Fabric::serving(&addr, ShmDevice::default())?;

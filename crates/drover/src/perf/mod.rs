@@ -13,7 +13,7 @@ use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Measures, or serves.
+/// Measures single verbs, or serves a client that does.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(perf(args))
 }

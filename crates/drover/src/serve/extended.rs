@@ -5,15 +5,15 @@ use crate::exit::{self, Failure};
 /// Parsed words of `-o`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extended {
-    /// Seconds without input after which a connection is closed; 0: never.
+    /// Seconds without input and output after which a connection is closed; 0: never.
     pub idle_timeout_s: u32,
     /// Whether connections beyond `-c` are refused instead of left waiting.
     pub maxconns_fast: bool,
     /// Maximum KiB queued for each watching connection.
     pub watcher_kib: usize,
-    /// TLS options: names that begin with `ssl_`, and their values.
+    /// TLS options, not yet checked: names that begin with `ssl_`, and their values.
     pub tls: super::ops::TlsWords,
-    /// Options of memcached that have no effect here.
+    /// Given options that memcached knows and drover ignores.
     pub ignored: Vec<String>,
 }
 
@@ -70,10 +70,10 @@ const IGNORED: [&str; 37] = [
     "worker_logbuf_size",
 ];
 
-/// Parses `words`.
+/// Parses the words of `-o`, `NAME` or `NAME=VALUE`.
 ///
 /// # Errors
-/// A word is not an option, or lacks its number.
+/// A word is not an option, or its number is missing or out of range.
 pub fn parse(words: &[String]) -> Result<Extended, Failure> {
     let mut extended = Extended::default();
     for word in words

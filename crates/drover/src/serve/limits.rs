@@ -4,7 +4,11 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Checks and raises limits, so that the server fails at the start, with advice.
+/// Raises the limits on open files and locked memory, and checks that locked memory and huge pages suffice for
+/// `settings`. Too few open files only cause a warning.
+///
+/// # Errors
+/// The limit on locked memory is too low, or too few huge pages are free; the text says how to change that.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
     let wanted_bytes = settings.memory_mib.value << 20;
     if settings.lock_memory.value {
@@ -50,7 +54,10 @@ fn check_files(clients: u64, per_client: u64, limit: Option<u64>) -> bool {
     space >= clients
 }
 
-/// Locks all present and future mappings.
+/// Locks all present and future mappings of the process.
+///
+/// # Errors
+/// The system refuses.
 pub fn lock_all() -> Result<(), Failure> {
     use rustix::mm::{MlockAllFlags, mlockall};
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
@@ -87,7 +94,7 @@ fn check_memlock(wanted: u64, limit: Option<u64>, any: bool) -> Result<(), Failu
     Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
-/// Bytes of free huge pages.
+/// Bytes of reserved huge pages that are free; 0 if unknown.
 pub fn free_huge_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |name: &str| {

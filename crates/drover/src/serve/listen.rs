@@ -4,7 +4,10 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use drover_control::{ControlAddr, ControlListener, ListenError, Scheme};
 
-/// Listens at every address.
+/// Listens for native clients at every address.
+///
+/// # Errors
+/// An address is in use or cannot be bound.
 pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> {
     addrs
         .iter()
@@ -12,7 +15,10 @@ pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> 
         .collect()
 }
 
-/// The addresses of the settings; the first is the fabric's.
+/// Addresses for native clients: first that of `--fabric`, then those of `--control-listen`.
+///
+/// # Errors
+/// An address is malformed, or its scheme is not allowed there.
 pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
     let fabric = parse(&settings.fabric.value)?;
     if !matches!(fabric.scheme(), Scheme::Shm | Scheme::Rdma) {

@@ -47,10 +47,10 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// A server for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`.
+    /// Creates the state for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`.
     ///
     /// # Errors
-    /// No descriptors or memory left.
+    /// No descriptor or memory is left.
     pub fn new(
         settings: &Settings,
         files: Arc<Files>,
@@ -98,7 +98,7 @@ impl Memcached {
         })
     }
 
-    /// The counters that its cores publish.
+    /// The counters that the cores publish.
     pub fn front(&self) -> SocketStats {
         SocketStats {
             conn_table: self.conn_table.clone(),
@@ -106,7 +106,7 @@ impl Memcached {
         }
     }
 
-    /// Makes the co-actor of each worker.
+    /// Returns the function that makes the co-actor of each worker, once per worker.
     pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeCoActor<P> {
         Arc::new(move |core_info| {
             let table = self

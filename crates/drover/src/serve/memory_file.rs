@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the memory file, if `settings` has one, and stores it in `options`, with the start time and the hash seed.
-/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall
-/// clock at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
+/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall clock
+/// at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
 /// reason.
 ///
 /// # Errors
-/// The file cannot be used.
+/// The file belongs to another user, or it cannot be opened.
 pub fn open(
     settings: &Settings,
     options: &mut ServerOptions,
@@ -69,7 +69,8 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
-/// Describes the items for the next start. Called after all workers have ended.
+/// Writes the description of the items into the memory file, so that the next start can take them over. To be called
+/// after all workers have ended; if one did not end cleanly, only logs that the next start will be cold.
 ///
 /// # Errors
 /// The description cannot be written.

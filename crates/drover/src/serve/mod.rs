@@ -22,7 +22,7 @@ use drover_kv::SystemTable;
 use settings::Settings;
 use std::process::ExitCode;
 
-/// Serves until a signal comes.
+/// Serves until a signal comes; with `-V`, only prints the version.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     if args.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
@@ -33,7 +33,7 @@ pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     )
 }
 
-/// Prints every setting with its origin.
+/// Prints every setting of `serve` with its value and origin.
 pub fn print_config<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(Settings::resolve::<T>(args).map(|(settings, _)| print!("{settings}")))
 }

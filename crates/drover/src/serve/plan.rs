@@ -25,14 +25,17 @@ const DATAGRAM_RECVS: usize = 1024;
 /// here 64 KiB, several times one client's requests in flight.
 const RING_LINES_PER_RECV: usize = 1;
 
-/// Shared memory with the properties that such a server needs.
+/// Opens shared memory with small message rings, as a server with many datagram clients needs.
 pub fn shm_device() -> ShmDevice {
     let mut options = ShmOptions::default();
     options.ring_lines_per_recv = RING_LINES_PER_RECV;
     ShmDevice::open(options)
 }
 
-/// The options of a server with these settings.
+/// Converts settings to options of a HERD server.
+///
+/// # Errors
+/// `-m` does not fit the number of workers, or `-I` is too large for `-m`.
 pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
     let log_bytes = log_bytes(settings.memory_mib.value, settings.threads.value)?;
     let mode = if settings.disable_evictions.value {
@@ -101,7 +104,7 @@ fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
     }
 }
 
-/// Logs the choices and their reasons.
+/// Logs how memory, workers and clients are laid out, and why.
 pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     let log = size(options.partition.log_bytes);
     let index_kib = (options.partition.bucket_count * 64) >> 10;

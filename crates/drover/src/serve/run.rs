@@ -52,7 +52,10 @@ pub(super) trait Running: Source {
     fn stop(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Starts the service and serves until SIGTERM or SIGINT; with a memory file, also until SIGUSR1.
+///
+/// # Errors
+/// The service cannot start, it ended by itself, or it could not save its items.
 pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failure> {
     // Socket clients and the memory file are known to HERD's workers only.
     match system.facts().offers.memcached {

@@ -11,7 +11,12 @@ use std::path::Path;
 /// -1`).
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Listens at every address, in addition to inherited listeners. With inherited ones the default port is not used.
+/// Listens for memcached clients at every address of the settings, and adds these listeners to the inherited ones. With
+/// inherited ones the default port is not used. Writes the bound ports to the file that `MEMCACHED_PORT_FILENAME`
+/// names.
+///
+/// # Errors
+/// An address is malformed, in use or cannot be bound, or the file cannot be written.
 pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
     let backlog = settings.backlog.value.min(i32::MAX as u32) as i32;
     let needs_no_port = !inherited.is_empty() && settings.port.origin == Origin::Default;
@@ -36,7 +41,7 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     Ok(listeners)
 }
 
-/// Tag of listeners without TLS, regardless of `-Z`.
+/// Tag of listeners that never use TLS, even with `-Z`.
 pub const PLAIN: u32 = 1;
 /// Prefix of such an address, as in memcached.
 const PLAIN_PREFIX: &str = "notls:";

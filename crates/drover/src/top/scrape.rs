@@ -9,11 +9,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum bytes of an answer; drover with 240 workers needs a tenth.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// Metrics of a server at one moment.
+/// Metrics of a server, read at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Vec<Sample>);
 
-/// Reads the metrics at `addr`.
+/// Reads the metrics at `addr`, `host:port` or a URL.
+///
+/// # Errors
+/// Text with the reason: no answer, not drover's metrics, or not all workers answer.
 pub fn read(addr: &str) -> Result<Reading, String> {
     let host = addr
         .trim_start_matches("http://")
@@ -54,7 +57,7 @@ fn parse(answer: &str) -> Result<Reading, String> {
 }
 
 impl Reading {
-    /// Sum of a family's samples with all these labels; `None` if there is none.
+    /// Sum of the samples called `name` that have all these labels; `None` if there are none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let fits = |sample: &&Sample| {
             sample.name == name && labels.iter().all(|(label, value)| sample.label(label) == *value)
@@ -63,7 +66,7 @@ impl Reading {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
-    /// Distinct values of `label` in a family, in order.
+    /// Distinct values of `label` among the samples called `name`, in the order of the text.
     pub fn values(&self, name: &str, label: &str) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
         for sample in self.0.iter().filter(|sample| sample.name == name) {
@@ -75,7 +78,7 @@ impl Reading {
         found
     }
 
-    /// Seconds since the server started; never 0, so that it can be a divisor.
+    /// Seconds since the server started; at least 1, so that it can be a divisor.
     pub fn uptime_s(&self) -> f64 {
         self.sum("drover_uptime_seconds", &[]).unwrap_or(0.0).max(1.0)
     }

@@ -5,8 +5,8 @@ use crate::admin::metric_of;
 use drover_kv::{Counter, CounterKind, Facts, Merge};
 use std::fmt::Write;
 
-/// Activity in the `seconds` between `old` and `new`; without `old`, since the start. `facts`: of the server's system, if the
-/// server has shards that count what these say.
+/// Formats the activity in the `seconds` between `old` and `new`; without `old`, since the server's start. `facts`: the
+/// row of the server's system if that has shards; `None`: HERD, whose workers have metrics of their own.
 pub fn table(
     new: &Reading,
     old: Option<&Reading>,

@@ -26,7 +26,8 @@ use std::rc::Rc;
 /// Sleep time with a descriptor that no thread can wait for.
 const BLIND_DOZE: Ns = Ns::from_ms(1);
 
-/// One thread's view of shared memory. Not `Send`: no lock and no atomic of our own is on the data path.
+/// One thread's view of shared memory. Not `Send`, so that the data path needs no lock and no atomic operation among
+/// the context's own objects.
 pub struct ShmContext {
     core: Rc<Core>,
     /// Started by the first sleep with a descriptor.
@@ -51,7 +52,7 @@ impl ShmContext {
         })
     }
 
-    /// Counters since the context was opened.
+    /// Counters since the context was opened: losses at this context's ends of queue pairs, and wake-ups that it sent.
     pub fn stats(&self) -> ShmStats {
         self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
     }

@@ -9,19 +9,19 @@ use drover_mem::entropy;
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::Arc;
 
-/// Options of a device; the defaults are right for services.
+/// Options of a [`ShmDevice`]; the defaults are right for services.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShmOptions {
-    /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
-    /// these streams, so the default is unpredictable.
+    /// Seed of the random streams of its contexts' cores: all contexts of one device start the same stream. Servers
+    /// draw their epoch and the secret of their hash from these streams, so the default is unpredictable.
     pub seed: u64,
-    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds the delay that a
-    /// hostile peer, which shares our bell page, can cause.
+    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps. Bounds
+    /// the delay that a hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
-    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Each sender has
-    /// its own ring (a lane). The system backs a ring with memory as messages first reach each page; a lane in use
-    /// cycles through its whole ring.
+    /// Length of the ring that each sender has into a queue pair (a lane), in lines of 64 bytes per RECV of its receive
+    /// queue. The whole ring is rounded up to a power of two from 256 to 65,536 lines. The system backs a ring with
+    /// memory as messages first reach each page; a lane in use cycles through its whole ring.
     pub ring_lines_per_recv: usize,
 }
 
@@ -44,7 +44,7 @@ impl ShmOptions {
     }
 }
 
-/// Shared memory between processes and threads of one machine. It needs no hardware and no privileges.
+/// The shared-memory fabric between processes and threads of one machine. It needs no hardware and no privileges.
 #[derive(Clone, Debug)]
 pub struct ShmDevice {
     inner: Arc<Inner>,
@@ -57,7 +57,7 @@ struct Inner {
 }
 
 impl ShmDevice {
-    /// Opens the device at no cost: contexts own the resources.
+    /// Creates a device. It needs no resources and cannot fail: contexts own the resources.
     pub fn open(options: ShmOptions) -> ShmDevice {
         ShmDevice {
             inner: Arc::new(Inner {

@@ -10,8 +10,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A registered region. Dropping it makes its key stale: later requests with the key fail. Peers keep their mappings,
-/// so memory given to a peer must never be reused for another.
+/// A registered region. Dropping it makes its local key stale: later requests with that key fail. Peers keep their
+/// mappings and access, so memory given to a peer must never be reused for another.
 pub struct ShmMr {
     core: Rc<Core>,
     region: Region,

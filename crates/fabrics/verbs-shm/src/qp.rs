@@ -29,7 +29,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// A queue pair.
+/// A queue pair over shared memory. Dropping it destroys it.
 pub struct ShmQp {
     queue: Rc<Queue>,
 }

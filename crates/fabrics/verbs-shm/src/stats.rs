@@ -2,25 +2,26 @@
 
 use std::cell::Cell;
 
-/// Counters of one context since it was opened.
+/// Counters of one context since it was opened, from [`ShmContext::stats`](crate::ShmContext::stats).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShmStats {
-    /// Datagrams and UC messages that arrived without a posted RECV.
+    /// Received: datagrams and UC messages that found no posted RECV.
     pub dropped_no_recv: u64,
-    /// Datagrams with a wrong queue key.
+    /// Received: datagrams with another queue key than the queue pair's.
     pub dropped_bad_qkey: u64,
-    /// Datagrams and UC messages longer than their RECV.
+    /// Received: datagrams and UC messages longer than their RECV.
     pub dropped_too_long: u64,
-    /// Datagrams lost because the receiver's ring was full.
+    /// Sent: datagrams and UC messages lost because the receiver's ring was full.
     pub dropped_ring_full: u64,
-    /// Datagrams sent through an address handle of another queue pair, or of one that no longer exists.
+    /// Sent: datagrams whose address handle is of another queue pair than the one they name.
     pub dropped_no_qp: u64,
-    /// UC requests refused because of the responder's rights or bounds.
+    /// Sent: UC requests lost because the peer's rights or bounds forbid them, or because the peer is gone.
     pub dropped_no_access: u64,
-    /// Lanes (rings of one sender) that this context abandoned because the sender violated the format.
+    /// Lanes (rings of one sender) that this context abandoned because the sender violated the format. An RC or UC
+    /// queue pair fails with its lane.
     pub poisoned: u64,
-    /// Wake-ups sent to parked peers; each costs one system call.
+    /// Wake-ups sent to parked peers through their bells; each costs one system call.
     pub wakes_sent: u64,
 }
 

@@ -5,49 +5,49 @@
 pub enum QpKind {
     /// Reliable connection: all verbs, in order, acknowledged.
     Rc,
-    /// Unreliable connection: SEND and WRITE; lost requests are lost silently.
+    /// Unreliable connection: SEND and WRITE; a lost request completes with success.
     Uc,
-    /// Unreliable datagram: SEND to any address handle; dropped silently when no RECV is posted.
+    /// Unreliable datagram: SEND to any address handle; the receiver drops it silently if it has no RECV posted.
     Ud,
 }
 
 /// Rights on a registered region. Local reads are always allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// The provider may write: RECVs, results of READ and atomics.
+    /// The provider may write to the region: RECVs, and results of READs and atomics.
     pub local_write: bool,
-    /// Peers may READ.
+    /// Peers may READ the region.
     pub remote_read: bool,
-    /// Peers may WRITE (needs `local_write`).
+    /// Peers may WRITE to the region (needs `local_write`).
     pub remote_write: bool,
-    /// Peers may CAS and FAA (needs `local_write`).
+    /// Peers may CAS and FAA words of the region (needs `local_write`).
     pub remote_atomic: bool,
 }
 
 impl Access {
-    /// Source of SENDs and WRITEs only.
+    /// No rights but local reads: memory that SENDs and WRITEs take their bytes from.
     pub const LOCAL_READ: Access = Access {
         local_write: false,
         remote_read: false,
         remote_write: false,
         remote_atomic: false,
     };
-    /// Receive buffers, results.
+    /// Local reads and writes: receive buffers, and memory for results of READs and atomics.
     pub const LOCAL: Access = Access {
         local_write: true,
         ..Access::LOCAL_READ
     };
-    /// Peers may READ.
+    /// Local reads and writes, and peers may READ.
     pub const REMOTE_READ: Access = Access {
         remote_read: true,
         ..Access::LOCAL
     };
-    /// Peers may WRITE but not READ.
+    /// Local reads and writes, and peers may WRITE but not READ.
     pub const REMOTE_WRITE: Access = Access {
         remote_write: true,
         ..Access::LOCAL
     };
-    /// All rights.
+    /// Local reads and writes, and peers may READ, WRITE, CAS and FAA.
     pub const ALL: Access = Access {
         local_write: true,
         remote_read: true,
@@ -61,7 +61,7 @@ impl Access {
     }
 }
 
-/// Capabilities of a context. Protocols check these, never which fabric they run on.
+/// Capabilities of an opened fabric. Protocols check these, never which fabric they run on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
@@ -75,22 +75,22 @@ pub struct Caps {
     pub atomics: bool,
     /// Shared receive queues are supported.
     pub srq: bool,
-    /// Largest inline payload, bytes.
+    /// Longest inline payload that every supported kind of queue pair accepts, in bytes.
     pub inline_bytes_max: usize,
     /// Largest UD payload, in bytes; also the largest UC WRITE that arrives either whole or not at all.
     pub mtu_bytes: usize,
-    /// Largest WRITE or READ, bytes.
+    /// Largest WRITE or READ, in bytes.
     pub message_bytes_max: usize,
-    /// Largest SEND over RC or UC that every queue pair accepts, bytes. A longer one may be refused as
+    /// Largest SEND over RC or UC that every queue pair accepts, in bytes. A longer one may be refused as
     /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
     pub send_bytes_max: usize,
-    /// Maximum number of outstanding requests per queue pair.
+    /// Maximum depth of a send queue: requests posted and not yet completed.
     pub send_depth_max: usize,
-    /// Maximum number of outstanding RECVs per queue.
+    /// Maximum depth of a receive queue, shared or not: RECVs posted and not yet completed.
     pub recv_depth_max: usize,
-    /// Maximum number of scatter/gather elements per request.
+    /// Maximum number of scatter/gather elements per send request; a RECV has one.
     pub sge_max: usize,
-    /// Maximum number of READs and atomics in flight per queue pair.
+    /// Maximum number of READs and atomics that a queue pair executes at the same time. More may be posted; they wait.
     pub reads_outstanding_max: usize,
     /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
     pub ordered_writes: bool,
@@ -101,12 +101,13 @@ pub struct Caps {
     /// Whether a readable file descriptor ends [`park_beside`](crate::Context::park_beside). If not, a core that also
     /// waits for sockets polls them between short parks.
     pub fd_wait: bool,
-    /// Number of requests worth collecting for one doorbell (1 where posting is only a copy).
+    /// Number of requests that are worth collecting for one doorbell (1 where posting is only a copy); not a limit.
     pub post_batch: usize,
 }
 
 impl Caps {
-    /// No capabilities; providers fill in what they offer (the struct is `non_exhaustive`).
+    /// No capabilities: all limits are 0, except one element per request and batches of one. Providers fill in what
+    /// they offer (the struct is `non_exhaustive`).
     pub const fn none() -> Caps {
         Caps {
             rc: false,
@@ -130,7 +131,7 @@ impl Caps {
         }
     }
 
-    /// Whether the provider supports queue pairs of `kind`.
+    /// Whether queue pairs of `kind` are supported.
     pub fn has(&self, kind: QpKind) -> bool {
         match kind {
             QpKind::Rc => self.rc,

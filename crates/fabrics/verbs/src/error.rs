@@ -7,7 +7,7 @@ use drover_mem::AllocError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The fabric does not exist on this machine.
+    /// The fabric cannot be used on this machine, or not as the options ask.
     #[error("{fabric} is not available: {reason}")]
     Unavailable {
         /// Name of the provider.
@@ -15,15 +15,15 @@ pub enum OpenError {
         /// Cause and remedy.
         reason: String,
     },
-    /// A system call failed.
+    /// A call to the system or to the device's library failed.
     #[error("{what} failed: {source}")]
     System {
-        /// Name of the call.
+        /// Name of the call that failed.
         what: &'static str,
-        /// Error of the system call.
+        /// Error that the call returned.
         source: std::io::Error,
     },
-    /// No memory.
+    /// The system does not provide the memory that a context needs.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
@@ -32,27 +32,28 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// Remote write or atomics requested without local write.
+    /// Remote write or atomics were requested without local write.
     #[error("remote write and atomics need local write")]
     InconsistentAccess,
-    /// This fabric cannot register such memory (for example private memory over shared memory).
+    /// This fabric cannot register such memory: for example a read-only mapping for writing, or private memory that
+    /// peers should access over shared memory.
     #[error("this memory cannot be registered: {reason}")]
     Unsuitable {
-        /// Cause.
+        /// Why the memory is unsuitable.
         reason: &'static str,
     },
-    /// The device's table of regions is full.
+    /// The table of registered regions is full.
     #[error("no more than {limit} regions can be registered")]
     TooMany {
-        /// Most regions of a device.
+        /// Most regions that can be registered at once.
         limit: usize,
     },
-    /// The system refused the registration.
+    /// The system or the device refused the registration.
     #[error("registering {bytes} bytes failed: {source}")]
     System {
-        /// Length of the region.
+        /// Length of the region in bytes.
         bytes: usize,
-        /// Error of the system call.
+        /// Error that the registration returned.
         source: std::io::Error,
     },
 }
@@ -61,33 +62,33 @@ pub enum RegisterError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The fabric lacks this, see [`Caps`](crate::Caps).
+    /// The fabric lacks this feature, see [`Caps`](crate::Caps).
     #[error("{what} is not supported by {fabric}")]
     NotSupported {
-        /// Requested feature.
+        /// Name of the missing feature.
         what: &'static str,
         /// Name of the provider.
         fabric: &'static str,
     },
-    /// A number exceeds the limit of the device.
+    /// A requested depth or length exceeds a limit of the device.
     #[error("{what} of {asked} requested, at most {limit} supported")]
     Limit {
-        /// Name of the number.
+        /// Name of the queue or payload that is too large.
         what: &'static str,
-        /// Requested number.
+        /// Requested depth or length.
         asked: usize,
-        /// Limit of the device.
+        /// Largest depth or length supported.
         limit: usize,
     },
-    /// A system call failed.
+    /// A call to the system or to the device's library failed.
     #[error("{what} failed: {source}")]
     System {
-        /// Name of the call.
+        /// Name of the call that failed.
         what: &'static str,
-        /// Error of the system call.
+        /// Error that the call returned.
         source: std::io::Error,
     },
-    /// No memory.
+    /// The system does not provide the memory that the object needs.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
@@ -96,30 +97,31 @@ pub enum CreateError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The bytes are not an export of this provider, or damaged, or of another version.
+    /// The bytes are not such an export of this provider, or are damaged, of another version, or already in use where
+    /// an export serves only one peer.
     #[error("malformed export: {reason}")]
     Malformed {
-        /// Fault found.
+        /// What is wrong with the export.
         reason: &'static str,
     },
-    /// The two ends are incompatible: for example, packets of one are too long for the other.
+    /// The settings of the two ends do not fit: for example, packets of one are too long for the other.
     #[error("the two ends are incompatible: {reason}")]
     Incompatible {
         /// Difference, consequence and remedy.
         reason: String,
     },
-    /// The peer is gone.
+    /// The object that the export names no longer exists, or its process is gone.
     #[error("the peer that exported this is gone")]
     PeerGone,
-    /// Mapping failed.
+    /// The exported memory cannot be mapped.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// A system call failed.
+    /// A call to the system or to the device's library failed, or the context's table of imports is full.
     #[error("{what} failed: {source}")]
     System {
-        /// Name of the call.
+        /// Name of the call that failed, or `import` for a full table.
         what: &'static str,
-        /// Error of the system call.
+        /// Error that the call returned, or a description of the full table.
         source: std::io::Error,
     },
 }
@@ -128,12 +130,13 @@ pub enum ImportError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// UD queue pairs use address handles instead of connections; a queue pair can be connected only once.
+    /// The queue pair is already connected or has failed, or is a UD one, which uses address handles instead of
+    /// connections.
     #[error("a {kind:?} queue pair in state {state:?} cannot be connected")]
     WrongState {
         /// Kind of the queue pair.
         kind: QpKind,
-        /// State of the queue pair.
+        /// State of the queue pair at the call.
         state: crate::QpState,
     },
     /// The two ends are of different kinds.
@@ -144,7 +147,7 @@ pub enum ConnectError {
         /// Kind of the peer's queue pair.
         theirs: QpKind,
     },
-    /// The export cannot be used.
+    /// The peer's export cannot be used.
     #[error(transparent)]
     Import(#[from] ImportError),
 }
@@ -155,7 +158,7 @@ pub enum ConnectError {
 pub struct PostError {
     /// Number of requests posted, from the front of the list.
     pub accepted: usize,
-    /// Reason for refusing the next request.
+    /// Reason for refusing the request with index `accepted`.
     pub kind: PostErrorKind,
 }
 
@@ -163,25 +166,27 @@ pub struct PostError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostErrorKind {
-    /// The queue is full: poll completions first.
+    /// The send or receive queue is full: poll completions first.
     #[error("queue full")]
     QueueFull,
-    /// The queue pair is not connected (or, for RECVs, was reset).
+    /// The queue pair is not connected yet, or its state accepts no posts.
     #[error("the queue pair is not ready to send")]
     NotReady,
-    /// Inline payload longer than the queue pair allows.
+    /// The inline payload is longer than the queue pair was created for.
     #[error("inline payload too long")]
     InlineTooLong,
-    /// The payload is longer than a message, or a datagram, may be.
+    /// The payload is longer than a message, or a datagram, may be, or has too many pieces.
     #[error("message too long")]
     MessageTooLong,
-    /// This kind of queue pair has no such verb (for example READ over UC), or the fabric lacks it.
+    /// This kind of queue pair has no such verb (for example READ over UC), or the fabric or device lacks it; or a RECV
+    /// was posted to a queue pair with a shared receive queue.
     #[error("verb not supported by this queue pair")]
     NotSupported,
-    /// A local key, offset or length refers to no registered memory, or the right is missing.
+    /// A local key, offset or length refers to no registered memory, or the right is missing; or the result of an
+    /// atomic is not 8 bytes long. Some fabrics report it only in the completion.
     #[error("local memory not registered for this")]
     LocalProtection,
-    /// Unknown address handle.
+    /// A SEND over UD has no address handle or an unknown one, or a SEND over RC or UC has one.
     #[error("no such address handle")]
     BadAddress,
 }

@@ -3,21 +3,22 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Bytes that only the same provider on the other side understands, and descriptors where the fabric passes memory
-/// itself. It is sent through the control channel; `Send`, so threads can exchange it too.
+/// The name of a region, a queue pair or a bell, to be sent to a peer: bytes that only the same provider understands,
+/// and descriptors where the fabric passes memory itself. It is sent through the control channel; `Send`, so threads
+/// can exchange it too.
 ///
 /// A control channel that cannot carry descriptors (TCP) refuses an export that has any, with an error.
 #[derive(Clone, Debug, Default)]
 pub struct Export {
-    /// Provider-defined, at most [`Export::BYTES_MAX`]. They come from a peer: decode with checks.
+    /// Provider-defined, at most [`Export::BYTES_MAX`] long. They may come from a peer: decode with checks.
     pub bytes: Vec<u8>,
     /// Descriptors in provider-defined order, at most [`Export::FDS_MAX`].
     pub fds: Vec<Arc<OwnedFd>>,
 }
 
 impl Export {
-    /// More bytes than this are a protocol error.
+    /// Most bytes of an export; more are a protocol error.
     pub const BYTES_MAX: usize = 8192;
-    /// More descriptors than this are a protocol error.
+    /// Most descriptors of an export; more are a protocol error.
     pub const FDS_MAX: usize = 250;
 }

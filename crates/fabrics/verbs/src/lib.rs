@@ -40,5 +40,5 @@ pub use provider::{
 };
 pub use wc::{Opcode, Qpn, Wc, WcStatus};
 
-/// Bytes of the global routing header that precedes a datagram's payload in the receive buffer.
+/// Bytes of the global routing header that precedes a datagram's payload in the receive buffer, on every fabric.
 pub const GRH_BYTES: usize = 40;

@@ -2,7 +2,7 @@
 
 use crate::RemoteAddr;
 
-/// The caller's id of a request, returned in its completion.
+/// The caller's id of a request, returned in its completion. It need not be unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WrId(pub u64);
 
@@ -10,49 +10,52 @@ pub struct WrId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Imm(pub u32);
 
-/// A piece of registered local memory. Made by [`MemoryRegion::sge`](crate::MemoryRegion::sge).
+/// A piece of registered local memory (scatter/gather element). Made by
+/// [`MemoryRegion::sge`](crate::MemoryRegion::sge).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sge {
-    /// Key of the registration.
+    /// Key of the registration, valid in the context that registered the region.
     pub lkey: u32,
-    /// Length in bytes.
+    /// Length of the piece in bytes.
     pub len: u32,
-    /// Offset from the start of the registered region.
+    /// Offset of the piece from the start of the registered region, in bytes.
     pub offset: u64,
 }
 
-/// Location of the bytes of a request (the destination for READ and atomics).
+/// Location of the bytes of a request: the source of SEND and WRITE, the destination of the results of READ and
+/// atomics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// In the list's own arena: copied at posting, reusable at once. SEND and WRITE only.
+    /// In the arena of the list: copied at posting, so that the list can be cleared at once. SEND and WRITE only.
     Inline {
-        /// Offset in the arena.
+        /// Offset in the list's arena, in bytes.
         start: u32,
-        /// Length in bytes.
+        /// Length of the payload in bytes.
         len: u32,
     },
-    /// In registered memory, which must not be touched until the completion.
+    /// In one piece of registered memory, which must not be touched until the completion.
     Region(Sge),
-    /// Several pieces of registered memory, gathered or scattered in order.
+    /// In several pieces of registered memory, gathered or scattered in order, which must not be touched until the
+    /// completion.
     Gather {
-        /// Index of the first element in the list's table.
+        /// Index of the first piece in the list's table of elements.
         start: u32,
-        /// Number of elements.
+        /// Number of pieces.
         count: u32,
     },
 }
 
 impl Payload {
-    /// An empty payload.
+    /// A payload of zero bytes.
     pub const EMPTY: Payload = Payload::Inline { start: 0, len: 0 };
 }
 
-/// Destination of a datagram.
+/// Destination of a datagram. Made by [`Context::create_ah`](crate::Context::create_ah).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdDest {
-    /// Address handle of the posting context.
+    /// Address handle, valid in the context that created it.
     pub ah: u32,
-    /// Queue pair of the receiver.
+    /// Number of the receiver's queue pair.
     pub qpn: crate::Qpn,
     /// Queue key of the receiver, which drops datagrams with another key.
     pub qkey: u32,
@@ -61,55 +64,56 @@ pub struct UdDest {
 /// Operation of a send-queue request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
-    /// SEND into the peer's next RECV (`dest` for UD queue pairs, otherwise `None`).
+    /// SEND into the peer's next RECV.
     Send {
-        /// Receiver of a datagram.
+        /// Receiver of the datagram; `None` over RC and UC, whose receiver is the connected peer.
         dest: Option<UdDest>,
-        /// Immediate data.
+        /// Immediate data, delivered in the completion of the RECV.
         imm: Option<Imm>,
     },
-    /// WRITE into the peer's memory; with immediate data it also takes a RECV there.
+    /// WRITE into the peer's memory.
     Write {
-        /// Target address.
+        /// Address of the first byte written.
         remote: RemoteAddr,
-        /// Immediate data.
+        /// Immediate data; if there is any, the WRITE also takes a RECV of the peer, which completes with it.
         imm: Option<Imm>,
     },
     /// READ from the peer's memory.
     Read {
-        /// Source address.
+        /// Address of the first byte read.
         remote: RemoteAddr,
     },
-    /// CAS: if the remote word is `compare`, sets it to `swap`; the old value goes to the 8-byte payload.
+    /// CAS: if the remote word is `compare`, sets it to `swap`; the old value goes to the 8-byte payload in either
+    /// case.
     CompareSwap {
         /// Address of the word, aligned to 8.
         remote: RemoteAddr,
-        /// Expected value.
+        /// Value that the word must have to be replaced.
         compare: u64,
-        /// New value.
+        /// Value that replaces it.
         swap: u64,
     },
-    /// FAA: adds to the remote word; the old value goes to the 8-byte payload.
+    /// FAA: adds `add` to the remote word, modulo 2^64; the old value goes to the 8-byte payload.
     FetchAdd {
         /// Address of the word, aligned to 8.
         remote: RemoteAddr,
-        /// Addend.
+        /// Number to add.
         add: u64,
     },
 }
 
-/// One request of a send queue.
+/// One request of a send queue: a SEND, WRITE, READ, CAS or FAA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendWr {
-    /// Id returned in the completion.
+    /// Id returned in the completion; unsignaled requests complete with it only if they fail.
     pub wr_id: WrId,
-    /// Operation.
+    /// Verb, with the remote address and other operands.
     pub op: SendOp,
-    /// Location of the bytes.
+    /// Location of the local bytes: source or, for READ and atomics, destination.
     pub payload: Payload,
-    /// Whether to report success by a completion. Failures are always reported.
+    /// Whether success is reported by a completion. Failures always are.
     pub signaled: bool,
-    /// Whether to wait for earlier READs and atomics of this queue pair first.
+    /// Whether the request waits for earlier READs and atomics of its queue pair to finish before it starts.
     pub fence: bool,
 }
 
@@ -126,7 +130,8 @@ pub struct SendList {
 }
 
 impl SendList {
-    /// A list that holds `count` requests and `inline_bytes` of payload before it grows.
+    /// Creates an empty list with space for `count` requests and `inline_bytes` of inline payloads; it grows beyond
+    /// that.
     pub fn with_capacity(count: usize, inline_bytes: usize) -> SendList {
         SendList {
             wrs: Vec::with_capacity(count),
@@ -137,8 +142,9 @@ impl SendList {
         }
     }
 
-    /// A list that holds `count` requests, and `bytes` that survive [`clear`](SendList::clear): for payloads that may
-    /// have to be sent again, so that they are built once and posted from there.
+    /// Creates an empty list with space for `count` requests, and with `bytes` zeroed bytes that survive
+    /// [`clear`](SendList::clear): for payloads that may have to be sent again, so that they are built once and posted
+    /// from there.
     ///
     /// # Panics
     /// If `bytes` does not fit in 32 bits.
@@ -151,22 +157,23 @@ impl SendList {
         }
     }
 
-    /// The kept bytes.
+    /// The bytes that survive [`clear`](SendList::clear).
     #[inline(always)]
     pub fn kept(&self) -> &[u8] {
         &self.arena[..self.kept as usize]
     }
 
-    /// The kept bytes, mutable. Only requests that may be sent with the new bytes may refer to them.
+    /// The bytes that survive [`clear`](SendList::clear), mutable. Requests in the list that refer to them will send
+    /// the new bytes.
     #[inline(always)]
     pub fn kept_mut(&mut self) -> &mut [u8] {
         &mut self.arena[..self.kept as usize]
     }
 
-    /// The `N` kept bytes before `end`.
+    /// The last `N` of the first `end` bytes that survive [`clear`](SendList::clear), mutable.
     ///
     /// # Panics
-    /// If `end` is beyond the kept bytes or less than `N`.
+    /// If `end` is less than `N`; in debug builds, also if it is beyond the kept bytes.
     #[inline(always)]
     pub fn kept_block_mut<const N: usize>(&mut self, end: usize) -> &mut [u8; N] {
         debug_assert!(end <= self.kept as usize);
@@ -177,7 +184,8 @@ impl SendList {
         block.expect("a block inside the kept bytes")
     }
 
-    /// The payload in the `len` kept bytes before `end`.
+    /// The payload that consists of the last `len` of the first `end` bytes that survive [`clear`](SendList::clear).
+    /// `len` is at most `end`, and `end` at most the length of the kept bytes.
     #[inline(always)]
     pub fn inline_kept(&self, end: usize, len: usize) -> Payload {
         debug_assert!(len <= end && end <= self.kept as usize);
@@ -187,13 +195,13 @@ impl SendList {
         }
     }
 
-    /// Adds a request.
+    /// Adds `wr` at the end. Its payload must be from this list or registered memory.
     #[inline(always)]
     pub fn push(&mut self, wr: SendWr) {
         self.wrs.push(wr);
     }
 
-    /// Makes the last request of the list signaled, with `wr_id`.
+    /// Makes the last request of the list signaled and replaces its id by `wr_id`.
     ///
     /// # Panics
     /// If the list is empty.
@@ -224,14 +232,14 @@ impl SendList {
         self.arena.resize((2 * end).max(256), 0);
     }
 
-    /// Copies `bytes` into the arena as a payload.
+    /// Copies `bytes` into the list's arena; returns the payload, to be used in a request of this list.
     #[inline]
     pub fn inline(&mut self, bytes: &[u8]) -> Payload {
         self.inline_with(bytes.len(), |to| to.copy_from_slice(bytes))
     }
 
-    /// Reserves `len` bytes of arena and lets `fill` build the payload in place. Bytes that `fill` does not write keep
-    /// their previous contents.
+    /// Reserves `len` bytes of the list's arena and lets `fill` build the payload in place; returns the payload. Bytes
+    /// that `fill` does not write keep their previous contents.
     #[inline(always)]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
         let (payload, space) = self.inline_space(len);
@@ -239,7 +247,7 @@ impl SendList {
         payload
     }
 
-    /// Reserves `len` bytes of arena: returns the payload and the space to build it in. As
+    /// Reserves `len` bytes of the list's arena: returns the payload and the space to build it in. As
     /// [`inline_with`](SendList::inline_with), without a closure.
     #[inline(always)]
     pub fn inline_space(&mut self, len: usize) -> (Payload, &mut [u8]) {
@@ -251,7 +259,8 @@ impl SendList {
         (payload, &mut self.arena[start..start + len])
     }
 
-    /// Adds a gather list.
+    /// Copies `sges` into the list's table; returns the payload that consists of these pieces, for a request of this
+    /// list.
     pub fn gather(&mut self, sges: &[Sge]) -> Payload {
         let start = self.sges.len() as u32;
         self.sges.extend_from_slice(sges);
@@ -267,13 +276,19 @@ impl SendList {
         &self.wrs
     }
 
-    /// The bytes of an inline payload.
+    /// The bytes of a [`Payload::Inline`] of this list with these fields.
+    ///
+    /// # Panics
+    /// If they are not inside the arena.
     #[inline]
     pub fn inline_bytes(&self, start: u32, len: u32) -> &[u8] {
         &self.arena[start as usize..start as usize + len as usize]
     }
 
-    /// The pieces of a gather list.
+    /// The pieces of a [`Payload::Gather`] of this list with these fields.
+    ///
+    /// # Panics
+    /// If they are not inside the table.
     #[inline]
     pub fn sges(&self, start: u32, count: u32) -> &[Sge] {
         &self.sges[start as usize..start as usize + count as usize]
@@ -291,7 +306,7 @@ impl SendList {
         self.wrs.is_empty()
     }
 
-    /// Removes all requests; keeps the memory and the kept bytes.
+    /// Removes all requests and their payloads; keeps the allocated memory and the kept bytes.
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();
@@ -300,30 +315,31 @@ impl SendList {
     }
 }
 
-/// One RECV: a piece of registered memory (for UD: 40 bytes longer than the longest payload).
+/// One RECV: a piece of registered memory for one message. Over UD it must have space for the 40 bytes before the
+/// payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvWr {
-    /// Id returned in the completion.
+    /// Id returned in the completion of the RECV.
     pub wr_id: WrId,
-    /// Memory for the message.
+    /// Memory for the message, registered with local write.
     pub sge: Sge,
 }
 
-/// A list of RECVs.
+/// A list of RECVs, posted in one call.
 #[derive(Debug, Default)]
 pub struct RecvList {
     wrs: Vec<RecvWr>,
 }
 
 impl RecvList {
-    /// A list that holds `count` RECVs before it grows.
+    /// Creates an empty list with space for `count` RECVs; it grows beyond that.
     pub fn with_capacity(count: usize) -> RecvList {
         RecvList {
             wrs: Vec::with_capacity(count),
         }
     }
 
-    /// Adds a RECV.
+    /// Adds `wr` at the end.
     #[inline]
     pub fn push(&mut self, wr: RecvWr) {
         self.wrs.push(wr);
@@ -335,7 +351,7 @@ impl RecvList {
         &self.wrs
     }
 
-    /// Removes all RECVs; keeps the memory.
+    /// Removes all RECVs; keeps the allocated memory.
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();

@@ -6,18 +6,20 @@ use crate::{Payload, SendOp, SendWr};
 /// them is cheap compared with the copy)*
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Most messages of one transfer to reserve send queue space for: a megabyte. *(our choice)*
+/// Number of messages to allow for per transfer, in the depth of a send queue and in [`Pieces::new`]: a megabyte in
+/// pieces of 16 KiB. *(our choice)*
 pub const PIECES_MAX: usize = 64;
 
-/// Splits READs and WRITEs of long values. A device that misses a packet may restart the whole message and counts the
-/// retry: of a megabyte message on a lossy wire it resends most of it many times, or gives up.
+/// Splits READs and WRITEs of long values into several messages. A device that misses a packet may restart the whole
+/// message and counts the retry: of a megabyte message on a lossy wire it resends most of it many times, or gives up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces {
     bytes: usize,
 }
 
 impl Pieces {
-    /// For transfers of at most `len_max` bytes in at most `count_max` messages; the pieces are longer where needed.
+    /// Creates a splitter for transfers of at most `len_max` bytes. Pieces are 16 KiB long, or longer where `count_max`
+    /// of them would not cover `len_max`.
     pub fn new(len_max: usize, count_max: usize) -> Pieces {
         let bytes = len_max.div_ceil(count_max.max(1)).next_multiple_of(8);
         Pieces {
@@ -25,7 +27,7 @@ impl Pieces {
         }
     }
 
-    /// Number of messages that a transfer of `len` bytes takes.
+    /// Number of messages for a transfer of `len` bytes: at least 1.
     pub fn count(self, len: usize) -> usize {
         // Nearly all transfers are short, and a division is expensive compared with posting one.
         match len <= self.bytes {
@@ -34,8 +36,8 @@ impl Pieces {
         }
     }
 
-    /// Splits a READ or WRITE of registered memory into pieces, in order. Only the last piece is signaled and carries
-    /// immediate data, as in `wr`: its completion covers all pieces. Other requests stay whole.
+    /// Splits a READ or WRITE of one piece of registered memory into messages, in order. Only the last one is signaled
+    /// and carries immediate data, as in `wr`: its completion covers all. Other requests stay whole.
     pub fn of(self, wr: SendWr) -> impl Iterator<Item = SendWr> {
         let len = match (wr.payload, wr.op) {
             (Payload::Region(sge), SendOp::Read { .. } | SendOp::Write { .. }) => sge.len as usize,

@@ -20,7 +20,7 @@ pub trait Provider: Sized + 'static {
     type Device: Device<Self>;
     /// One thread's view of the fabric.
     type Context: Context<Self>;
-    /// A registered region.
+    /// A registered region; dropping it deregisters it.
     type Mr: MemoryRegion;
     /// A queue pair.
     type Qp: QueuePair<Self>;
@@ -30,9 +30,10 @@ pub trait Provider: Sized + 'static {
     type Srq: SharedReceiveQueue<Self>;
 }
 
-/// An opened fabric. Clones share it.
+/// An opened fabric, shared by threads. Clones are handles of the same one.
 pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
-    /// Creates this thread's context. Contexts of one device access each other's memory only through exports.
+    /// Creates a context for the calling thread. Contexts of one device access each other's memory only through
+    /// exports.
     ///
     /// # Errors
     /// [`OpenError`] if the fabric is not available or lacks resources.
@@ -44,31 +45,34 @@ pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
 
 /// One thread's view of a device: the control path, and sleeping. Not `Send`.
 pub trait Context<P: Provider>: 'static {
-    /// The core of this thread.
+    /// The core that this context's thread runs on.
     fn cpu(&self) -> &P::Cpu;
 
     /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
 
-    /// Allocates memory that this fabric can register (shared memory, pinned memory ...).
+    /// Allocates zeroed memory that this fabric can register with any rights, for example shared memory. The length is
+    /// rounded up to whole pages.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the system does not provide the memory.
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError>;
 
-    /// Registers `region` with `access`. It is deregistered when the result and all its users are dropped.
+    /// Registers `region` with the rights `access`. Dropping the result deregisters it: later requests with its local
+    /// key fail. Peers lose access too where a device checks it; over shared memory they keep it.
     ///
     /// # Errors
     /// [`RegisterError`] if the access or the memory is unsuitable, or a limit is reached.
     fn register(&self, region: &Region, access: Access) -> Result<P::Mr, RegisterError>;
 
-    /// Creates a completion queue for at least `depth` completions; more outstanding requests than that overrun it.
+    /// Creates a completion queue for at least `depth` completions. The caller limits outstanding requests that
+    /// complete in it to that number: more may overrun the queue, which is fatal.
     ///
     /// # Errors
     /// [`CreateError`] if a limit is exceeded or the system refuses.
     fn create_cq(&self, depth: usize) -> Result<P::Cq, CreateError>;
 
-    /// Creates a shared receive queue of `depth` RECVs.
+    /// Creates a shared receive queue that holds up to `depth` RECVs.
     ///
     /// # Errors
     /// [`CreateError`] if a limit is exceeded, the fabric has none, or the system refuses.
@@ -80,40 +84,43 @@ pub trait Context<P: Provider>: 'static {
     /// [`CreateError`] if a limit is exceeded, the fabric lacks the kind, or the system refuses.
     fn create_qp(&self, options: &QpOptions<'_, P>) -> Result<P::Qp, CreateError>;
 
-    /// Makes a peer's region usable in WRITE, READ and atomics posted from this context.
+    /// Makes the region that a peer exported usable in WRITE, READ and atomics posted from this context.
     ///
     /// # Errors
-    /// [`ImportError`] if the export is malformed, the peer is gone, or mapping fails.
+    /// [`ImportError`] if the export is malformed, the peer is gone, or resources do not suffice.
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError>;
 
-    /// Releases an imported region: later requests with its key fail with `RemoteAccess`.
+    /// Releases an imported region: later requests with its key fail with `RemoteAccess` (over UC, are lost). An
+    /// unknown region is ignored.
     fn forget_region(&self, region: &RemoteRegion);
 
-    /// Creates an address handle for the UD queue pair that `export` names.
+    /// Creates an address handle for the UD queue pair that `export` names. Fabrics may allow only one handle per
+    /// export: a receiver exports once per sender.
     ///
     /// # Errors
-    /// [`ImportError`] if the export is malformed, the peer is gone, or mapping fails.
+    /// [`ImportError`] if the export is malformed, in use, or of something else, the peer is gone, or resources do not
+    /// suffice.
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError>;
 
-    /// Destroys an address handle.
+    /// Destroys an address handle: later posts with it are refused as `BadAddress`. An unknown handle is ignored.
     fn destroy_ah(&self, dest: &UdDest);
 
-    /// A handle with which other threads end this context's [`park`](Context::park).
+    /// A handle with which any thread ends this context's [`park`](Context::park).
     fn waker(&self) -> Waker;
 
-    /// The bell that peers ring after writing into memory [`Watch`]ed by this context. `Send`: other threads' contexts
-    /// attach it to regions that they export for us.
+    /// The bell that peers ring after writing into memory that this context [`Watch`]es. `Send`: other threads'
+    /// contexts attach it to regions that they export for us. Never rung without [`Caps::memory_wait`].
     fn bell(&self) -> Bell;
 
-    /// Announces sleep. After this call, an action of a peer is either visible in one more check of rings, completion
-    /// queues and watched memory, or ends the next [`park`](Context::park).
+    /// Announces that this thread is about to sleep. Check rings, completion queues and watched memory once more
+    /// afterwards: a peer's action is either visible in that check or ends the next [`park`](Context::park).
     fn arm(&self);
 
-    /// Withdraws the announcement: there is work.
+    /// Withdraws what [`arm`](Context::arm) announced, because the check found work. Does nothing if not armed.
     fn disarm(&self);
 
-    /// Sleeps until something arrives, a waker fires or `deadline` passes. Call it only after [`arm`](Context::arm),
-    /// which it undoes. Spurious wake-ups are possible.
+    /// Sleeps until something arrives, a waker fires or the core's clock reaches `deadline` ([`Ns::MAX`]: no deadline).
+    /// Call it only after [`arm`](Context::arm), which it undoes. It may also return early without a reason.
     fn park(&self, deadline: Ns);
 
     /// As [`park`](Context::park), but also ends when `fd` is readable: for a core that also waits for sockets. Only
@@ -131,17 +138,18 @@ pub trait Context<P: Provider>: 'static {
     }
 }
 
-/// Ends the park of another thread. Cheap to clone.
+/// Wakes a sleeping thread, mostly one in [`Context::park`], from any other thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Waker(std::sync::Arc<dyn Fn() + Send + Sync>);
 
 impl Waker {
-    /// A waker that calls `wake`.
+    /// Creates a waker that calls `wake` on the thread that uses it.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Waker {
         Waker(std::sync::Arc::new(wake))
     }
 
-    /// Ends the park.
+    /// Ends the park of the context it belongs to, or the next park if the context is [armed](Context::arm). Does
+    /// nothing otherwise.
     pub fn wake(&self) {
         (self.0)();
     }
@@ -153,60 +161,62 @@ impl Debug for Waker {
     }
 }
 
-/// The doorbell of a context for its peers, as an opaque export to embed in others.
+/// What peers ring to wake a parked context: an opaque export, to be embedded in the exports of regions.
 #[derive(Clone, Debug, Default)]
 pub struct Bell(pub Export);
 
-/// Part of a region whose writers ring a bell.
+/// Part of a region; WRITEs and atomics of peers that touch it ring a bell.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Watched offsets in the region.
+    /// Watched byte offsets in the region.
     pub range: Range<usize>,
-    /// Bell of the context to wake.
+    /// Bell to ring: that of the context to wake.
     pub bell: Bell,
 }
 
-/// A registered region.
+/// A registered region. Dropping it deregisters it.
 pub trait MemoryRegion: Debug + 'static {
-    /// The memory.
+    /// The memory that was registered.
     fn region(&self) -> &Region;
 
     /// The scatter/gather element for `[offset, offset + len)`, for requests of the same context.
     ///
     /// # Panics
-    /// If the range leaves the region.
+    /// If the range leaves the region or is 4 GiB or longer.
     fn sge(&self, offset: usize, len: usize) -> Sge;
 
     /// The export with which a peer uses the region, with the rights it was registered with. Different exports of a
-    /// region may carry different watches.
+    /// region may carry different watches; fabrics without [`Caps::memory_wait`] ignore them.
     ///
     /// # Errors
-    /// [`AllocError`] if the process is out of file descriptors.
+    /// [`AllocError`] if the process is out of file descriptors, or the memory is private where peers must map it. Too
+    /// many watches for an export, or the bell of another fabric, are bugs: an error or a panic, depending on the
+    /// fabric.
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError>;
 }
 
-/// A remote address: a key and an offset from the start of the registered region.
+/// An address in an imported region: the importing context's key for the region, and an offset from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RemoteAddr {
-    /// Remote key, valid in this context.
+    /// Key from [`RemoteRegion::rkey`], valid in the context that imported the region.
     pub rkey: u32,
-    /// Bytes from the start of the region.
+    /// Offset in bytes from the start of the region.
     pub offset: u64,
 }
 
-/// A peer's region as imported.
+/// A peer's region as one context imported it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
-    /// Remote key, valid in this context.
+    /// Key of the region, valid in the context that imported it.
     pub rkey: u32,
-    /// Length in bytes.
+    /// Length of the region in bytes.
     pub len: u64,
-    /// Rights that the peer granted.
+    /// Rights with which the peer registered the region.
     pub access: Access,
 }
 
 impl RemoteRegion {
-    /// The address `offset` bytes into the region. Not checked here: the responder checks bounds.
+    /// The address `offset` bytes into the region. Bounds are not checked here but when a request is executed.
     #[inline]
     pub fn at(&self, offset: usize) -> RemoteAddr {
         RemoteAddr {
@@ -222,25 +232,27 @@ pub struct QpOptions<'a, P: Provider> {
     pub kind: QpKind,
     /// Completion queue of its send queue.
     pub send_cq: &'a P::Cq,
-    /// Completion queue of its RECVs (may be the same).
+    /// Completion queue of its RECVs, its own or those of `srq` (may be the same as `send_cq`).
     pub recv_cq: &'a P::Cq,
-    /// Shared receive queue to use instead of its own.
+    /// Shared receive queue to take RECVs from; `None` for a receive queue of its own.
     pub srq: Option<&'a P::Srq>,
-    /// Most outstanding send requests.
+    /// Depth of the send queue: most send requests posted and not yet completed.
     pub send_depth: usize,
-    /// Most outstanding RECVs.
+    /// Depth of its own receive queue: most RECVs posted and not yet completed. With `srq` at most a hint of the number
+    /// of messages that may wait.
     pub recv_depth: usize,
-    /// Longest inline payload, bytes.
+    /// Longest inline payload to be posted, in bytes.
     pub inline_bytes: usize,
-    /// UD only: key that datagrams must carry.
+    /// UD only: key of this queue pair, which drops datagrams with another key.
     pub qkey: u32,
-    /// RC only: time that a SEND waits for a RECV before `RnrRetryExceeded`. `Ns::MAX` waits for ever; so does a fabric
-    /// that cannot count as far as asked.
+    /// RC only: time that a message of this queue pair waits for a RECV of the peer before it fails with
+    /// `RnrRetryExceeded`. `Ns::MAX` waits for ever; so does a fabric that cannot count as far as asked.
     pub rnr_timeout: Ns,
 }
 
 impl<'a, P: Provider> QpOptions<'a, P> {
-    /// Default options: one completion queue for both, depth 128, the fabric's longest inline payload.
+    /// Default options: `cq` for both queues, depths of 128 or the fabric's maximum if that is less, no shared receive
+    /// queue, the fabric's longest inline payload, key 0, and an RNR timeout of half a second.
     pub fn new(kind: QpKind, cq: &'a P::Cq, caps: &Caps) -> QpOptions<'a, P> {
         QpOptions {
             kind,
@@ -259,45 +271,46 @@ impl<'a, P: Provider> QpOptions<'a, P> {
 /// State of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QpState {
-    /// Created: RECVs may be posted.
+    /// Created and not connected: RECVs may be posted, sends are refused.
     Init,
-    /// Connected (UD: always).
+    /// Connected, or a UD queue pair: sends and RECVs may be posted.
     ReadyToSend,
-    /// Failed: outstanding requests are flushed, later ones complete with `Flushed`.
+    /// Failed, or moved here by [`QueuePair::to_error`]: outstanding requests complete as `Flushed`, and so do later
+    /// ones.
     Error,
 }
 
 /// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it.
 pub trait QueuePair<P: Provider>: 'static {
-    /// Number of the queue pair.
+    /// Number of this queue pair.
     fn qpn(&self) -> Qpn;
 
-    /// The export that the other end needs for [`connect`](QueuePair::connect) or [`Context::create_ah`].
+    /// The export that a peer needs for [`connect`](QueuePair::connect) or [`Context::create_ah`]; one call per peer.
     ///
     /// # Errors
     /// [`AllocError`] if the process is out of memory or file descriptors.
     fn export(&self) -> Result<Export, AllocError>;
 
-    /// Connects an RC or UC queue pair with the export of the other end. Both ends call it.
+    /// Connects an RC or UC queue pair to the one that `peer` names. Both ends call it, once.
     ///
     /// # Errors
     /// [`ConnectError`] if the state or kind does not fit, or the export cannot be used.
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError>;
 
-    /// State of the queue pair.
+    /// Current state, as far as this end knows. May cost a system call.
     fn state(&self) -> QpState;
 
-    /// Moves the queue pair to the error state; outstanding requests are flushed.
+    /// Moves the queue pair to the error state: outstanding requests and its own RECVs complete as `Flushed`.
     fn to_error(&mut self);
 
     /// Posts a list of requests. One call is one doorbell; there is no allocation, lock or system call (except to wake
-    /// a parked peer).
+    /// a parked peer). In the error state requests are accepted and complete as `Flushed`.
     ///
     /// # Errors
     /// [`PostError`] for the first request refused; those before it are posted.
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError>;
 
-    /// Posts RECVs. Not for queue pairs with a shared receive queue.
+    /// Posts RECVs to the queue pair's own receive queue; refused if it has a shared one.
     ///
     /// # Errors
     /// [`PostError`] for the first RECV refused; those before it are posted.
@@ -306,13 +319,14 @@ pub trait QueuePair<P: Provider>: 'static {
 
 /// A completion queue.
 pub trait CompletionQueue<P: Provider>: 'static {
-    /// Takes up to `wcs.len()` completions; returns their number.
+    /// Moves up to `wcs.len()` completions to the front of `wcs` and returns their number. Those of one queue pair come
+    /// in order.
     fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize;
 }
 
 /// A receive queue shared by several queue pairs.
 pub trait SharedReceiveQueue<P: Provider>: 'static {
-    /// Posts RECVs; each serves the next message of any of its queue pairs.
+    /// Posts RECVs; each serves the next message of any of the queue pairs that share this queue.
     ///
     /// # Errors
     /// [`PostError`] for the first RECV refused; those before it are posted.

@@ -12,7 +12,7 @@ impl From<Sge> for Payload {
 }
 
 impl SendWr {
-    /// A request of any verb.
+    /// A request with operation `op`, unsignaled, unfenced and with id 0.
     #[inline(always)]
     pub fn new(op: SendOp, payload: impl Into<Payload>) -> SendWr {
         SendWr {
@@ -24,33 +24,34 @@ impl SendWr {
         }
     }
 
-    /// A SEND to the connected peer.
+    /// A SEND to the connected peer, unsignaled.
     #[inline(always)]
     pub fn send(payload: impl Into<Payload>) -> SendWr {
         let (dest, imm) = (None, None);
         SendWr::new(SendOp::Send { dest, imm }, payload)
     }
 
-    /// A datagram to `dest`; with `None` the same as [`send`](SendWr::send).
+    /// A SEND of a datagram to `dest`, unsignaled; with `None` the same as [`send`](SendWr::send).
     #[inline(always)]
     pub fn send_to(dest: impl Into<Option<UdDest>>, payload: impl Into<Payload>) -> SendWr {
         let (dest, imm) = (dest.into(), None);
         SendWr::new(SendOp::Send { dest, imm }, payload)
     }
 
-    /// A WRITE of `payload` to `remote`.
+    /// A WRITE of `payload` to `remote`, unsignaled.
     #[inline(always)]
     pub fn write(remote: RemoteAddr, payload: impl Into<Payload>) -> SendWr {
         SendWr::new(SendOp::Write { remote, imm: None }, payload)
     }
 
-    /// A READ from `remote` that fills `into`.
+    /// A READ from `remote` that fills `into`, unsignaled.
     #[inline(always)]
     pub fn read(remote: RemoteAddr, into: impl Into<Payload>) -> SendWr {
         SendWr::new(SendOp::Read { remote }, into)
     }
 
-    /// A CAS: if the word at `remote` is `compare`, it becomes `swap`. The 8 bytes of `into` receive the old value.
+    /// A CAS, unsignaled: if the word at `remote` is `compare`, it becomes `swap`. The 8 bytes of `into` receive the
+    /// old value in either case.
     #[inline(always)]
     pub fn compare_swap(remote: RemoteAddr, compare: u64, swap: u64, into: impl Into<Payload>) -> SendWr {
         let op = SendOp::CompareSwap {
@@ -61,33 +62,33 @@ impl SendWr {
         SendWr::new(op, into)
     }
 
-    /// A FAA: adds `add` to the word at `remote`. The 8 bytes of `into` receive the old value.
+    /// An FAA, unsignaled: adds `add` to the word at `remote`. The 8 bytes of `into` receive the old value.
     #[inline(always)]
     pub fn fetch_add(remote: RemoteAddr, add: u64, into: impl Into<Payload>) -> SendWr {
         SendWr::new(SendOp::FetchAdd { remote, add }, into)
     }
 
-    /// Requests a completion, with `wr_id`.
+    /// Requests a completion on success too, and sets the id to `wr_id`.
     #[inline(always)]
     pub fn signaled(self, wr_id: WrId) -> SendWr {
         self.signaled_if(true, wr_id)
     }
 
-    /// Requests a completion if `signaled`; a failure completes with `wr_id` in any case.
+    /// Sets the id to `wr_id` and whether success is reported by a completion; a failure always is.
     #[inline(always)]
     pub fn signaled_if(mut self, signaled: bool, wr_id: WrId) -> SendWr {
         (self.signaled, self.wr_id) = (signaled, wr_id);
         self
     }
 
-    /// Waits for earlier READs and atomics of its queue pair before it starts.
+    /// Makes the request wait for earlier READs and atomics of its queue pair before it starts.
     #[inline(always)]
     pub fn fenced(mut self) -> SendWr {
         self.fence = true;
         self
     }
 
-    /// Adds immediate data, if any.
+    /// Sets the immediate data; `None` removes it.
     ///
     /// # Panics
     /// In debug builds, if the verb is neither SEND nor WRITE: other verbs carry none.

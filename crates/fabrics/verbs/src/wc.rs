@@ -2,7 +2,7 @@
 
 use crate::{Imm, WrId};
 
-/// Number of a queue pair, unique in its fabric while the queue pair lives. 24 bits.
+/// Number of a queue pair, 24 bits. It is unique in its device while the queue pair lives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Qpn(pub u32);
 
@@ -10,24 +10,24 @@ pub struct Qpn(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WcStatus {
-    /// The request is done.
+    /// The request was executed; over UC and UD: was sent or lost.
     #[default]
     Success,
-    /// A SEND was longer than the RECV, or a local length was wrong.
+    /// RECV: the message was longer than the RECV. Send request: a local length was wrong.
     LocalLength,
-    /// Local memory is not registered, or the right is missing.
+    /// The request's local memory is not registered, or the right is missing.
     LocalProtection,
     /// The queue pair entered the error state before this request was done.
     Flushed,
     /// The responder found the request malformed (SEND longer than its RECV, unaligned atomic).
     RemoteInvalidRequest,
-    /// The responder refused: unknown key, out of bounds, or missing right.
+    /// The responder refused the remote address: unknown key, out of bounds, or missing right.
     RemoteAccess,
-    /// The responder failed to execute it.
+    /// The responder failed to execute the request.
     RemoteOperation,
-    /// The peer does not answer: it died, or the link failed.
+    /// The peer does not answer: it died, its queue pair is gone or failed, or the link failed.
     RetryExceeded,
-    /// The peer had no RECV posted for too long.
+    /// The peer had no RECV posted for longer than [`QpOptions::rnr_timeout`](crate::QpOptions::rnr_timeout).
     RnrRetryExceeded,
 }
 
@@ -57,15 +57,15 @@ pub enum Opcode {
 pub struct Wc {
     /// Id of the request, as posted.
     pub wr_id: WrId,
-    /// Result. Other fields than `qpn` and `wr_id` are valid only on success.
+    /// Result. On failure only this, `qpn` and `wr_id` are valid.
     pub status: WcStatus,
-    /// Kind of the request.
+    /// Verb of the completed request; for a RECV, the kind of message that took it.
     pub opcode: Opcode,
-    /// Bytes received or read. For a datagram they include the 40 bytes of GRH.
+    /// Bytes received or read; of other requests unspecified. For a datagram they include the 40 bytes of GRH.
     pub byte_len: u32,
-    /// Immediate data of the message, if any.
+    /// Immediate data of the received message, if it has any.
     pub imm: Option<Imm>,
-    /// The local queue pair.
+    /// The local queue pair of the request.
     pub qpn: Qpn,
     /// The sender's queue pair (datagrams only).
     pub src_qpn: Qpn,

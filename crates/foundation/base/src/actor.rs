@@ -7,15 +7,15 @@ use crate::{Cpu, Ns};
 pub enum Progress {
     /// There was work and there may be more: step again at once.
     Busy,
-    /// Nothing to do until something arrives or `wake_at` comes ([`Ns::MAX`]: only when something arrives).
+    /// There is no work until something arrives or the time `wake_at` comes.
     Idle {
-        /// Earliest timer of this actor.
+        /// Time (on the clock of [`Cpu::now`]) of the actor's earliest timer; [`Ns::MAX`] if it has none.
         wake_at: Ns,
     },
 }
 
 impl Progress {
-    /// Combines two results: busy if one of them is, else idle until the earlier timer.
+    /// Combines two results: busy if at least one of them is, else idle until the earlier timer.
     pub fn and(self, other: Progress) -> Progress {
         match (self, other) {
             (Progress::Idle { wake_at: a }, Progress::Idle { wake_at: b }) => {
@@ -30,6 +30,6 @@ impl Progress {
 ///
 /// A step is at most one batch of work: under the simulator memory is seen as of the start of the step.
 pub trait Actor<C: Cpu> {
-    /// Does the work that is ready now.
+    /// Does the work that is ready now, at most one batch, and reports whether there may be more.
     fn step(&mut self, cpu: &C) -> Progress;
 }

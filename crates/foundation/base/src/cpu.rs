@@ -7,18 +7,19 @@ use crate::Ns;
 /// Costs are named where they are charged, as constants: `const POLL: Cost = Cost::new("herd.poll");`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cost {
-    /// Id in cost tables and reports: `system.step`.
+    /// Id in cost tables and reports, in the form `system.step`.
     pub name: &'static str,
 }
 
 impl Cost {
-    /// A cost named `name`.
+    /// Creates the cost with id `name`; its price is in the simulator's cost table.
     pub const fn new(name: &'static str) -> Cost {
         Cost { name }
     }
 }
 
-/// A memory address as a number: enough to model caches and to prefetch, not enough to dereference.
+/// The cache line that contains a memory address (any address in it, as a number): enough to model caches and to
+/// prefetch, not enough to dereference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line(pub usize);
 
@@ -27,28 +28,29 @@ pub struct Line(pub usize);
 ///
 /// On hardware [`charge`](Cpu::charge) and [`touch`](Cpu::touch) are empty and inlined away.
 pub trait Cpu {
-    /// The time as of the last [`refresh`](Cpu::refresh): the start of the current step. Costs nothing.
+    /// The time read by the last [`refresh`](Cpu::refresh), usually at the start of the current step. Costs nothing.
     fn now(&self) -> Ns;
 
     /// Reads the clock (about 10 ns on hardware) and returns the new [`now`](Cpu::now). Run loops call it
     /// once per step; nothing on a hot path calls it per operation.
     fn refresh(&self) -> Ns;
 
-    /// Accounts for `count` units of work named `cost`.
+    /// Adds the price of `count` units of `cost` to the core's virtual time. Does nothing on hardware.
     #[inline(always)]
     fn charge(&self, cost: Cost, count: u32) {
         let _ = (cost, count);
     }
 
-    /// Reports that the next loads and stores touch `line` and wait for it.
+    /// Reports that the following loads and stores need `line`: a simulated core pays for the cache miss, if it is one.
+    /// Does nothing on hardware.
     #[inline(always)]
     fn touch(&self, line: Line) {
         let _ = line;
     }
 
-    /// Prefetches `line` without waiting.
+    /// Starts to load `line` into the cache and does not wait for it.
     fn prefetch(&self, line: Line);
 
-    /// The next number of this core's seeded stream.
+    /// 64 random bits, the next of this core's seeded stream.
     fn random(&self) -> u64;
 }

@@ -3,8 +3,8 @@
 use crate::Ns;
 use crate::sync::{AtomicU64, Ordering};
 
-/// A histogram of durations in power-of-two buckets of microseconds. One thread writes, any thread may read. Each
-/// number is consistent; numbers read together are from about the same time.
+/// A histogram of durations in power-of-two buckets of microseconds. One thread writes, any thread may read. A snapshot
+/// taken during a write may hold part of that write: for example the new count with the old sum.
 #[derive(Debug)]
 pub struct Durations {
     counts: [AtomicU64; Durations::BUCKETS],
@@ -14,22 +14,25 @@ pub struct Durations {
 /// A snapshot of [`Durations`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Spread {
-    /// Per bucket, the number of durations above the previous bound and up to the bucket's own bound.
+    /// Per bucket, the number of durations above the previous bucket's bound and up to and including its own
+    /// ([`Durations::bound`]).
     pub counts: [u64; Durations::BUCKETS],
-    /// Sum of all durations.
+    /// Sum of all durations, those of the unbounded last bucket included.
     pub sum: Ns,
 }
 
 impl Durations {
-    /// Buckets: up to 1 us, 2 us, 4 us, ... about a second, and one for all longer durations.
+    /// Number of buckets: 21 for durations up to 1 us, 2 us, 4 us, ... 2^20 us (about a second), and one for all longer
+    /// ones.
     pub const BUCKETS: usize = 22;
 
-    /// Upper bound of bucket `index`; `None` for the last bucket, which has no bound.
+    /// Upper bound, inclusive, of bucket `index`; `None` for the last bucket, which has no bound.
     pub fn bound(index: usize) -> Option<Ns> {
         (index + 1 < Durations::BUCKETS).then(|| Ns::from_us(1 << index))
     }
 
-    /// Adds `count` durations of `took` each. Only the owner calls it. Cost: two words.
+    /// Adds `count` durations of `took` each. Only one thread may call it, else updates are lost. Costs a load and a
+    /// store of two words.
     pub fn note(&self, took: Ns, count: u64) {
         let us = took.0.div_ceil(1000).max(1);
         let bucket = (us - 1).checked_ilog2().map_or(0, |log| log as usize + 1);
@@ -41,7 +44,7 @@ impl Durations {
         add(&self.sum_ns, took.0.wrapping_mul(count));
     }
 
-    /// Takes a snapshot.
+    /// Returns a snapshot of all counts and the sum since creation.
     pub fn read(&self) -> Spread {
         Spread {
             counts: std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed)),

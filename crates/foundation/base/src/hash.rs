@@ -17,22 +17,23 @@ pub struct HashSeed {
 }
 
 impl HashSeed {
-    /// A seed from its two halves.
+    /// Creates a seed from its two halves, both secret.
     pub const fn new(k0: u64, k1: u64) -> HashSeed {
         HashSeed { k0, k1 }
     }
 
-    /// Both halves, for the handshake.
+    /// The halves `(k0, k1)` given to [`new`](HashSeed::new), to send the seed to a client or to store it.
     pub const fn halves(self) -> (u64, u64) {
         (self.k0, self.k1)
     }
 
-    /// The hash of `key`. To hash many keys, keep a [`hasher`](HashSeed::hasher).
+    /// The hash of `key`, of any length. Derives the hasher anew each time: to hash many keys, keep a
+    /// [`hasher`](HashSeed::hasher).
     pub fn hash(self, key: &[u8]) -> KeyHash {
         self.hasher().hash(key)
     }
 
-    /// A hasher for this seed.
+    /// Creates a hasher for this seed.
     pub fn hasher(self) -> KeyHasher {
         KeyHasher {
             secret: Secret::new(self.k0, self.k1),
@@ -47,7 +48,7 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// The hash of `key`. About 20 ns.
+    /// The hash of `key`, of any length. About 20 ns.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let (low, high) = match key_words(key) {
@@ -72,17 +73,17 @@ pub fn key_words(key: &[u8]) -> Option<[u64; 2]> {
     Some([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])])
 }
 
-/// The hash of a key. Equal keys have equal hashes; in hash-only formats the hash *is* the key.
+/// The hash of a key. Under one seed, equal keys have equal hashes; in hash-only formats the hash *is* the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KeyHash {
-    /// Bits 0-63: tag and bucket.
+    /// Bits 0-63 of the hash: tag in bits 0-15, bucket in bits 16-47.
     pub low: u64,
-    /// Bits 64-127: partition.
+    /// Bits 64-127 of the hash: partition in bits 112-127, the top 16 of this word.
     pub high: u64,
 }
 
 impl KeyHash {
-    /// Index of the partition, of `partition_count`, that owns the key (bits 112-127).
+    /// Index (from 0) of the partition that owns the key, cut from bits 112-127. `partition_count` is 1 to 65,536.
     #[inline]
     pub fn partition_index(self, partition_count: usize) -> usize {
         debug_assert!(partition_count > 0 && partition_count <= 1 << 16);
@@ -90,13 +91,13 @@ impl KeyHash {
         (((self.high >> 48) as usize) * partition_count) >> 16
     }
 
-    /// Index of the bucket under `mask` = bucket count - 1 (bits 16-47).
+    /// Index of the bucket in a table of `mask` + 1 buckets, a power of two up to 2^32: bits 16-47 under `mask`.
     #[inline]
     pub fn bucket_index(self, mask: u64) -> u64 {
         ((self.low >> 16) & 0xffff_ffff) & mask
     }
 
-    /// The tag (bits 0-15), never 0: an all-zero slot word means empty.
+    /// The tag: bits 0-15, with 1 in place of 0, because an all-zero slot word means empty.
     #[inline]
     pub fn tag(self) -> u16 {
         let tag = self.low as u16;

@@ -1,13 +1,14 @@
 //! [`Rng`]: one seeded stream per (seed, entity, purpose); adding an entity does not change any other stream.
 
-/// xoshiro256++ seeded by SplitMix64 *(Blackman and Vigna, public domain algorithm)*. Not for secrets.
+/// A seeded stream of random numbers: xoshiro256++ seeded by SplitMix64 *(Blackman and Vigna, public domain
+/// algorithm)*. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng {
     s: [u64; 4],
 }
 
 impl Rng {
-    /// The random stream of `purpose` for `entity` under `seed`.
+    /// Starts the random stream of `purpose` for `entity` under `seed`; the same three numbers give the same stream.
     pub fn new(seed: u64, entity: u64, purpose: u64) -> Rng {
         let mut x =
             seed ^ mix(entity.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(mix(purpose)).rotate_left(32);
@@ -48,7 +49,7 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`. If `p` is at most 0, returns false and draws no number.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p

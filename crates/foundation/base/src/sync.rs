@@ -1,6 +1,6 @@
 //! Atomics that a model checker can replace: `core` normally, loom under `--cfg loom`, shuttle under `--cfg shuttle`.
-//! Pure ring and seqlock logic imports from here; memory shared with devices or other processes ([`drover-mem`'s
-//! `Region`]) always uses the hardware atomics of `core`.
+//! Pure ring and seqlock logic imports from here; memory shared with devices or other processes (`Region` of
+//! `drover-mem`) always uses the hardware atomics of `core`.
 
 #[cfg(loom)]
 pub use loom::{

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// Nanoseconds. Points in time count from an arbitrary start that all cores of a process share.
+/// Nanoseconds, as a point in time or a distance. Points count from an arbitrary start that all cores of a process
+/// share. `+`, `-` and `*` saturate: they never overflow or panic.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ns(pub u64);
 
 impl Ns {
-    /// The start of time.
+    /// As a point, the start of the clock; as a distance, none.
     pub const ZERO: Ns = Ns(0);
-    /// Later than any event.
+    /// As a point, later than any event: a timer at this time never fires.
     pub const MAX: Ns = Ns(u64::MAX);
 
     /// `us` microseconds.
@@ -28,7 +29,7 @@ impl Ns {
         Ns(s * 1_000_000_000)
     }
 
-    /// Whole seconds, rounded down.
+    /// The number of whole seconds, rounded down.
     pub const fn as_s(self) -> u64 {
         self.0 / 1_000_000_000
     }
@@ -38,7 +39,7 @@ impl Ns {
         Ns(self.0.saturating_sub(earlier.0))
     }
 
-    /// As a standard duration, for system calls.
+    /// Converts a distance to a standard duration, for system calls.
     pub const fn to_duration(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
     }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Equal pieces of one region that peers cannot address: a device writes into a piece only while a request owns its
-/// [`Buffer`], and then no slice of it exists.
+/// A pool of equally long buffers cut from one region that peers cannot address. A device writes into a buffer only
+/// while a request owns its [`Buffer`], and then no slice of it exists.
 #[derive(Clone)]
 pub struct BufferPool {
     inner: Rc<Inner>,
@@ -19,11 +19,11 @@ struct Inner {
 }
 
 impl BufferPool {
-    /// `count` buffers of `piece_bytes` (rounded up to a cache line) cut from memory that `alloc` provides (a fabric
-    /// may need shared or huge pages).
+    /// Creates a pool of `count` buffers of `piece_bytes` each, rounded up to whole cache lines. `alloc` gets the total
+    /// in bytes and returns a writable region of at least that length: a fabric may need shared memory or huge pages.
     ///
     /// # Errors
-    /// [`AllocError`] of `alloc`.
+    /// The error that `alloc` returns.
     pub fn new(
         piece_bytes: usize,
         count: usize,
@@ -41,17 +41,18 @@ impl BufferPool {
         })
     }
 
-    /// A pool over ordinary private memory.
+    /// Creates a pool as [`new`](BufferPool::new) does, in private memory of 4 KiB pages.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the system does not provide the memory.
     pub fn private(piece_bytes: usize, count: usize) -> Result<BufferPool, AllocError> {
         BufferPool::new(piece_bytes, count, |bytes| {
             Region::private(bytes, PageWish::Small)
         })
     }
 
-    /// A buffer, or `None` when all are in use.
+    /// Takes a free buffer at its full length, or returns `None` if all are in use. A buffer used before still holds
+    /// its old bytes.
     pub fn take(&self) -> Option<Buffer> {
         let index = self.inner.free.borrow_mut().pop()?;
         Some(Buffer {
@@ -61,23 +62,23 @@ impl BufferPool {
         })
     }
 
-    /// Number of free buffers.
+    /// Number of buffers that are free now.
     pub fn free_count(&self) -> usize {
         self.inner.free.borrow().len()
     }
 
-    /// Whether `buffer` is a piece of this pool.
+    /// Whether `buffer` was taken from this pool or a clone of it.
     pub fn owns(&self, buffer: &Buffer) -> bool {
         Rc::ptr_eq(&self.inner, &buffer.pool)
     }
 
-    /// The memory of the pool, for registration with local rights only.
+    /// The memory of all buffers. Register it with local rights only: a peer must not be able to address it.
     pub fn region(&self) -> &Region {
         &self.inner.region
     }
 }
 
-/// A piece of a [`BufferPool`]; returns to the pool on drop.
+/// A buffer of a [`BufferPool`], used as a slice of bytes; returns to the pool on drop.
 pub struct Buffer {
     pool: Rc<Inner>,
     index: u32,
@@ -85,15 +86,15 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Offset of the buffer in the pool's region.
+    /// Offset of the buffer in the pool's region, in bytes.
     pub fn offset(&self) -> usize {
         self.index as usize * self.pool.piece_bytes
     }
 
-    /// Shortens the buffer to its first `len` bytes.
+    /// Sets the length of the slice to `len` bytes, shorter or longer than before.
     ///
     /// # Panics
-    /// If `len` is more than the piece.
+    /// If `len` is more than the full length of the pool's buffers.
     pub fn truncate(&mut self, len: usize) {
         assert!(
             len <= self.pool.piece_bytes,

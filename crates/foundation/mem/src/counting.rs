@@ -1,4 +1,4 @@
-//! [`CountingAlloc`]: an allocator for tests that a hot path does not allocate.
+//! [`CountingAlloc`]: an allocator that lets tests check that a hot path does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,12 +14,12 @@ thread_local! {
 pub struct CountingAlloc;
 
 impl CountingAlloc {
-    /// The allocator. All of them share the counters.
+    /// Creates a handle to the allocator. All handles share the counters, one per thread.
     pub const fn new() -> CountingAlloc {
         CountingAlloc
     }
 
-    /// Allocations and reallocations of the calling thread so far.
+    /// Number of allocations and reallocations (not of bytes) that the calling thread has made through this allocator.
     pub fn count(&self) -> u64 {
         COUNT.get()
     }

@@ -14,10 +14,11 @@ use std::ptr::NonNull;
 pub enum PageWish {
     /// 4 KiB pages: control structures, small rings.
     Small,
-    /// 2 MiB pages if the machine has any free, else 4 KiB pages; never an error. Lengths below 1 MiB use 4 KiB pages:
-    /// the kernel zeroes a page at its first touch, which takes milliseconds for a large page.
+    /// Reserved 2 MiB pages if enough are free, else 4 KiB pages that the kernel may merge (transparent huge pages).
+    /// Lengths below 1 MiB always use 4 KiB pages: the kernel zeroes a page at its first touch, which takes
+    /// milliseconds for a large page.
     HugeIfAny,
-    /// 2 MiB pages or [`AllocError`].
+    /// Reserved 2 MiB pages (hugetlb), or [`AllocError`] if too few are free.
     Huge,
 }
 
@@ -31,12 +32,12 @@ impl PageWish {
     }
 }
 
-/// Kind of pages obtained.
+/// Kind of the pages that a mapping obtained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageKind {
-    /// Base pages.
+    /// 4 KiB pages.
     Small,
-    /// Base pages that the kernel was asked to merge (`madvise`): transparent huge pages.
+    /// 4 KiB pages that the kernel was asked to merge into transparent huge pages (`madvise`); it may not have done so.
     Transparent,
     /// Reserved 2 MiB pages (hugetlb).
     Huge,
@@ -56,44 +57,45 @@ impl std::fmt::Display for PageKind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// A length of zero, or beyond what can be addressed.
+    /// The requested length is zero or more than 64 TiB.
     #[error("a region of {bytes} bytes cannot be mapped")]
     Length {
         /// Requested length in bytes.
         bytes: usize,
     },
-    /// `memfd_create` failed.
+    /// A memfd could not be created, examined, sealed, duplicated or passed on, or a peer's is not sealed against
+    /// shrinking.
     #[error("memfd_create failed: {source}")]
     Memfd {
-        /// Error of the system call.
+        /// Error of the system call, or a description of what is wrong.
         source: std::io::Error,
     },
-    /// The system cannot reserve the space.
+    /// The system cannot reserve the space, in shared memory or in the file to be mapped, or cannot examine that file.
     #[error(
         "cannot reserve {bytes} bytes of shared memory: {source} (is the memory limit of this container or cgroup reached?)"
     )]
     Reserve {
-        /// Requested length in bytes.
+        /// Requested length in bytes, rounded up to whole pages.
         bytes: usize,
         /// Error of the system call.
         source: std::io::Error,
     },
-    /// The mapping failed.
+    /// `mmap` failed.
     #[error("mmap of {bytes} bytes ({kind}) failed: {source}")]
     Map {
-        /// Requested length in bytes.
+        /// Requested length in bytes, rounded up to whole pages.
         bytes: usize,
-        /// Requested kind of pages.
+        /// Kind of pages of the attempt that failed.
         kind: PageKind,
         /// Error of the system call.
         source: std::io::Error,
     },
-    /// A descriptor passed by a peer has another length than announced.
+    /// A descriptor passed by a peer, or the file to be mapped, is too short.
     #[error("the descriptor holds {actual} bytes, not {expected}")]
     WrongSize {
-        /// Announced length in bytes.
+        /// Required length in bytes: the length to be mapped, rounded up to whole pages.
         expected: usize,
-        /// Actual length in bytes.
+        /// Actual length in bytes; of a file, from the offset to be mapped.
         actual: u64,
     },
 }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BULK_BYTES: usize = 512;
 
 /// 2^n bytes of a [`Region`], addressed by *virtual* offsets: every offset is taken modulo the length and rounded down
-/// to a word, as a circular log needs. Accesses are Relaxed and cost the same as plain ones; words are little-endian in
-/// memory on every machine.
+/// to a multiple of 8, as a circular log needs. Word accesses are Relaxed and cost the same as plain ones; words are
+/// little-endian in memory on every machine.
 #[derive(Clone)]
 pub struct MaskedRegion {
     /// Keeps the mapping alive.
@@ -30,12 +30,13 @@ unsafe impl Send for MaskedRegion {}
 unsafe impl Sync for MaskedRegion {}
 
 impl MaskedRegion {
-    /// Bytes that must be mapped for a range of `bytes`.
+    /// Bytes that a region must have for a range of `bytes`: [`MaskedRef::REACH`] more than the range.
     pub const fn mapped_bytes(bytes: usize) -> usize {
         bytes + MaskedRef::REACH
     }
 
-    /// Uses `bytes` from `start` of `region`, which extends at least [`MaskedRef::REACH`] beyond them.
+    /// Creates a view of the `bytes` of `region` from offset `start` on. The region must extend at least
+    /// [`MaskedRef::REACH`] beyond them.
     ///
     /// # Panics
     /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
@@ -50,13 +51,13 @@ impl MaskedRegion {
         }
     }
 
-    /// Allocates private zeroed memory.
+    /// Allocates zeroed memory of this process only: `bytes` and [`MaskedRef::REACH`] more, rounded up to whole pages.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the system does not provide the memory.
     ///
     /// # Panics
-    /// As [`new`](MaskedRegion::new).
+    /// If `bytes` is not a power of two of at least one line.
     pub fn private(bytes: usize, wish: PageWish) -> Result<MaskedRegion, AllocError> {
         Ok(MaskedRegion::new(
             Region::private(MaskedRegion::mapped_bytes(bytes), wish)?,
@@ -65,31 +66,33 @@ impl MaskedRegion {
         ))
     }
 
-    /// Length in bytes, a power of two.
+    /// Length of the addressed range in bytes, a power of two.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.mask + 8
     }
 
-    /// The underlying memory.
+    /// The whole region given to [`new`](MaskedRegion::new), which is longer than the addressed range.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// The line of `offset`, for [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The cache line that contains `offset` modulo the length, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline(always)]
     pub fn line(&self, offset: u64) -> Line {
         self.place(offset).line(0)
     }
 
-    /// Prefetches the line of `offset`.
+    /// Prefetches the cache line that contains `offset` modulo the length.
     #[inline(always)]
     pub fn prefetch<C: Cpu>(&self, cpu: &C, offset: u64) {
         cpu.prefetch(self.line(offset));
     }
 
-    /// A reference to the bytes from `offset` on; the offset is masked once.
+    /// A reference to the bytes from `offset` on, after `offset` was taken modulo the length and rounded down to a
+    /// multiple of 8. Distances from it do not wrap: bytes beyond the end of the range are those after it in the
+    /// region.
     #[inline(always)]
     pub fn place(&self, offset: u64) -> MaskedRef<'_> {
         let offset = offset as usize & self.mask;
@@ -101,13 +104,14 @@ impl MaskedRegion {
         }
     }
 
-    /// The word at `offset`.
+    /// Loads the 8-byte little-endian word at `offset`, modulo the length and rounded down to a multiple of 8. Relaxed.
     #[inline(always)]
     pub fn load(&self, offset: u64) -> u64 {
         self.place(offset).load(0)
     }
 
-    /// Stores the word at `offset`.
+    /// Stores the 8-byte little-endian word at `offset`, modulo the length and rounded down to a multiple of 8.
+    /// Relaxed.
     #[inline(always)]
     pub fn store(&self, offset: u64, value: u64) {
         self.place(offset).store(0, value);
@@ -136,29 +140,30 @@ pub struct MaskedRef<'a> {
 }
 
 impl MaskedRef<'_> {
-    /// Bytes that are mapped after every offset.
+    /// Number of bytes that are mapped from every offset on, so that accesses to them need no bounds check.
     pub const REACH: usize = 512;
 
-    /// The line at `at` bytes from here, for [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The cache line that contains the byte `at` bytes from here, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline(always)]
     pub fn line(self, at: usize) -> Line {
         Line(self.ptr.as_ptr() as usize + at)
     }
 
-    /// Loads the word at `at` bytes from here: a multiple of 8, at most [`REACH`](MaskedRef::REACH) - 8. Other values
-    /// are masked into that range, at no cost for a constant.
+    /// Loads the 8-byte little-endian word `at` bytes from here, Relaxed. `at` is a multiple of 8 and at most
+    /// [`REACH`](MaskedRef::REACH) - 8; other values are masked into that range, at no cost for a constant.
     #[inline(always)]
     pub fn load(self, at: usize) -> u64 {
         u64::from_le(self.word(at).load(Ordering::Relaxed))
     }
 
-    /// Stores the word at `at` bytes from here, as [`load`](MaskedRef::load) reads it.
+    /// Stores the word `at` bytes from here, Relaxed; `at` is masked as in [`load`](MaskedRef::load).
     #[inline(always)]
     pub fn store(self, at: usize, value: u64) {
         self.word(at).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Copies `bytes` to `at` bytes from here, rounded down to a multiple of 8, and zeroes the rest of the last word.
+    /// Copies `bytes` to the position `at` bytes from here, rounded down to a multiple of 8, and zeroes the rest of the
+    /// last word.
     ///
     /// # Panics
     /// If the words would leave the mapping.
@@ -178,7 +183,8 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(arch::shared_mut(to), arch::own(bytes.as_ptr()), len) };
     }
 
-    /// Copies exactly `bytes` to `at` bytes from here, at any alignment: for values that arrive in pieces.
+    /// Copies `bytes` to the position `at` bytes from here, at any alignment, and changes no other byte: for values
+    /// that arrive in pieces.
     ///
     /// # Panics
     /// If the bytes would leave the mapping.
@@ -195,7 +201,7 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(to, from, len) };
     }
 
-    /// Copies out from `at` bytes from here. Bytes written meanwhile may be torn.
+    /// Fills `out` from the position `at` bytes from here. Bytes written meanwhile may be torn, within words too.
     ///
     /// # Panics
     /// If the bytes would leave the mapping.
@@ -211,8 +217,8 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
     }
 
-    /// Copies the line that contains this offset: 8 instructions, no branch. A word written meanwhile is copied whole;
-    /// the line may be torn.
+    /// Copies the cache line that contains this offset, from the line's start: 8 instructions, no branch. A word
+    /// written meanwhile is copied whole; the line may be torn.
     #[inline(always)]
     pub fn copy_line_out(self, out: &mut [u8; LINE_BYTES]) {
         let into_line = self.ptr.as_ptr() as usize & (LINE_BYTES - 1);
@@ -221,10 +227,11 @@ impl MaskedRef<'_> {
         unsafe { arch::copy_line(arch::own_mut(out.as_mut_ptr()), arch::shared(line)) };
     }
 
-    /// Copies `len` bytes from `at` bytes from here to another region, as [`Region::copy_to`] does.
+    /// Copies `len` bytes from the position `at` bytes from here to `to_offset` of `to`. Bytes written meanwhile may be
+    /// torn, within words too.
     ///
     /// # Panics
-    /// If the bytes would leave the mapping or `to`.
+    /// If the bytes would leave the mapping or `to`, or if `to` is read-only.
     pub fn copy_to(self, at: usize, to: &Region, to_offset: usize, len: usize) {
         assert!(
             at <= self.left && len <= self.left - at,
@@ -241,8 +248,8 @@ impl MaskedRef<'_> {
         };
     }
 
-    /// Whether the bytes from `at` bytes from here equal `bytes`. False if they extend beyond
-    /// [`REACH`](MaskedRef::REACH).
+    /// Whether the bytes from the position `at` bytes from here on equal `bytes`. False for bytes that extend beyond
+    /// [`REACH`](MaskedRef::REACH), equal or not.
     #[inline(always)]
     pub fn equals(self, at: usize, bytes: &[u8]) -> bool {
         let len = bytes.len();
@@ -267,7 +274,8 @@ impl MaskedRef<'_> {
         (at, len)
     }
 
-    /// Whether `len` bytes from `at` bytes from here are mapped. Call it before a copy whose length is untrusted.
+    /// Whether `len` bytes from the position `at` bytes from here are mapped. Call it before a copy whose length is
+    /// untrusted: the copy panics if they are not.
     #[inline(always)]
     pub fn maps(self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.left)
@@ -282,7 +290,8 @@ impl MaskedRef<'_> {
     }
 }
 
-/// 2^n cache lines of 8 words: the shape of a bucket table.
+/// 2^n bytes of a [`Region`] as cache lines of 8 words, addressed by byte offsets modulo the length: the shape of a
+/// bucket table. Accesses are Relaxed; words are little-endian in memory on every machine.
 #[derive(Clone)]
 pub struct LineTable {
     /// Keeps the mapping alive.
@@ -298,7 +307,7 @@ unsafe impl Send for LineTable {}
 unsafe impl Sync for LineTable {}
 
 impl LineTable {
-    /// Uses `bytes` from `start` of `region`.
+    /// Creates a view of the `bytes` of `region` from offset `start` on.
     ///
     /// # Panics
     /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
@@ -312,19 +321,19 @@ impl LineTable {
         }
     }
 
-    /// Length in bytes, a power of two.
+    /// Length in bytes (not lines), a power of two.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "a table is never empty")]
     pub fn len(&self) -> usize {
         self.mask + LINE_BYTES
     }
 
-    /// The underlying memory.
+    /// The whole region given to [`new`](LineTable::new), which may be longer than the table.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// The line at byte `offset`, modulo the length.
+    /// The line that contains byte `offset`, modulo the length, of the table.
     #[inline(always)]
     pub fn at(&self, offset: u64) -> LineRef<'_> {
         LineRef {
@@ -334,7 +343,7 @@ impl LineTable {
         }
     }
 
-    /// The addresses of the lines, by value.
+    /// A copy of the table's address and length, which computes addresses of lines for prefetches in a loop.
     #[inline(always)]
     pub fn addrs(&self) -> LineAddrs {
         LineAddrs {
@@ -343,7 +352,7 @@ impl LineTable {
         }
     }
 
-    /// Fills all lines with zeros.
+    /// Stores zero to every word of the table.
     pub fn zero(&self) {
         for offset in (0..self.len() as u64).step_by(LINE_BYTES) {
             (0..8).for_each(|i| self.at(offset).store(i, 0));
@@ -362,8 +371,8 @@ impl std::fmt::Debug for LineTable {
     }
 }
 
-/// The addresses of the lines of a [`LineTable`], as numbers: for prefetches in a loop, where the compiler must assume
-/// that stores change the table itself.
+/// Computes addresses of lines of a [`LineTable`] without a reference to it: for prefetches in a loop, where the
+/// compiler would otherwise assume that a store changes the fields of the `LineTable` and reload them.
 #[derive(Clone, Copy, Debug)]
 pub struct LineAddrs {
     base: usize,
@@ -371,7 +380,7 @@ pub struct LineAddrs {
 }
 
 impl LineAddrs {
-    /// The line at byte `offset`, modulo the length.
+    /// The address of the line that contains byte `offset`, modulo the length, of the table.
     #[inline(always)]
     pub fn at(self, offset: u64) -> Line {
         Line(self.base.wrapping_add(offset as usize & self.mask))
@@ -392,19 +401,20 @@ impl LineRef<'_> {
         Line(self.ptr.as_ptr() as usize)
     }
 
-    /// Loads word `index`, modulo 8.
+    /// Loads word `index`, modulo 8, of this line. Relaxed.
     #[inline(always)]
     pub fn load(self, index: usize) -> u64 {
         u64::from_le(self.word(index).load(Ordering::Relaxed))
     }
 
-    /// Stores word `index`, modulo 8.
+    /// Stores `value` to word `index`, modulo 8, of this line. Relaxed.
     #[inline(always)]
     pub fn store(self, index: usize, value: u64) {
         self.word(index).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Words whose upper 16 bits equal `high`: bit i of the result for word i. About 14 instructions and no branch.
+    /// Finds the words of this line whose upper 16 bits equal `high`: bit i of the result stands for word i. About 14
+    /// instructions and no branch.
     #[inline(always)]
     pub fn match_high16(self, high: u16) -> u32 {
         // SAFETY: the line is mapped for as long as the table lives, and lines are aligned.

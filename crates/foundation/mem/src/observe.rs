@@ -1,16 +1,16 @@
-//! [`MapObserver`]: who wants to know which memory is mapped and unmapped.
+//! [`MapObserver`]: receives the address ranges of mapped and unmapped [`Region`](crate::Region)s.
 
 use crate::map::Mapping;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 
-/// Is told of the memory that its thread maps and unmaps from now on: for models of caches, which know memory by its
-/// address. What other threads map and unmap is not reported.
+/// Receives a call whenever a [`Region`](crate::Region) is mapped or unmapped on the thread that registered it with
+/// [`observe_mappings`]. For models of caches, which identify memory by its address. Other threads are not observed.
 pub trait MapObserver {
-    /// These addresses have been mapped.
+    /// A region has been mapped at the addresses `bytes`.
     fn mapped(&self, bytes: Range<usize>);
-    /// These addresses are unmapped: from now on other memory may get them.
+    /// The region at the addresses `bytes` is about to be unmapped; later mappings may get the same addresses.
     fn unmapped(&self, bytes: Range<usize>);
 }
 
@@ -18,7 +18,8 @@ thread_local! {
     static OBSERVERS: RefCell<Vec<Weak<dyn MapObserver>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Registers `observer` on this thread until its last other owner drops it.
+/// Registers `observer` on the calling thread, for regions mapped and unmapped from now on. It is held weakly: dropping
+/// its last `Rc` ends the registration.
 pub fn observe_mappings(observer: &Rc<dyn MapObserver>) {
     OBSERVERS.with_borrow_mut(|observers| {
         observers.retain(|other| other.strong_count() > 0);
@@ -26,7 +27,7 @@ pub fn observe_mappings(observer: &Rc<dyn MapObserver>) {
     });
 }
 
-/// Tells all observers of this thread; there are none but in simulations.
+/// Calls all observers of this thread; only simulations have any.
 fn tell(say: impl Fn(&dyn MapObserver)) {
     // A thread that ends may unmap memory when its observers are gone.
     let _ = OBSERVERS.try_with(|observers| {

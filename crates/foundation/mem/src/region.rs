@@ -8,11 +8,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Copies longer than this many bytes use the string instruction instead of words.
+/// Copies of at least this many bytes use the string instruction instead of words.
 const BULK_BYTES: usize = 512;
 
-/// A mapped range of memory, cheap to clone. It never gives out a slice of its bytes, only atomic words: devices and
-/// peers may change any byte at any time. Offsets count from its start; an offset outside is a bug and panics.
+/// A mapped range of memory, cheap to clone: clones are the same memory. It never gives out a slice of its bytes, only
+/// atomic words: devices and peers may change any byte at any time. Offsets are in bytes from its start; an offset
+/// outside is a bug and panics.
 #[derive(Clone)]
 pub struct Region {
     /// Base, length and access right of the mapping, copied here to save a dereference per access.
@@ -39,43 +40,47 @@ impl Region {
         }
     }
 
-    /// Allocates memory of this process only (a store's log, buffers of a fabric that registers any memory). The length
-    /// is rounded up to whole pages.
+    /// Allocates zeroed memory of this process only (a store's log, buffers of a fabric that registers any memory). The
+    /// length is rounded up to whole pages of the size in `wish`.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if `bytes` is 0 or the system does not provide the memory.
     pub fn private(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::private(bytes, wish)?))
     }
 
-    /// Allocates memory that can be passed to other processes: an unnamed memfd, freed when its last user closes it.
+    /// Allocates zeroed memory that can be passed to other processes: an unnamed memfd, freed when the last process has
+    /// closed and unmapped it. The length is rounded up to whole pages of the size in `wish`.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if `bytes` is 0 or the system does not provide the memory.
     pub fn shared(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::shared(bytes, wish)?))
     }
 
-    /// Maps memory that a peer passed us. The descriptor is closed afterwards, so the memory cannot be shared further.
+    /// Maps the first `bytes`, rounded up to whole pages, of memory that a peer passed us. The descriptor is closed
+    /// afterwards, so the memory cannot be shared further.
     ///
     /// # Errors
-    /// [`AllocError`] if the memory is shorter than `bytes`, or if `writable` asks for more than the peer granted.
+    /// [`AllocError`] if the memory is shorter than that, if it is not sealed against shrinking, or if `writable` asks
+    /// for more than the peer granted.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
     }
 
-    /// Maps `bytes` of a file from `offset` on, a multiple of the page size: stores go to the file and outlive the
-    /// process. Space is reserved first if the file system supports it. A program that shortens the file meanwhile
-    /// kills this process (SIGBUS).
+    /// Maps `bytes`, rounded up to whole pages, of a file from `offset` on, a multiple of the page size: stores go to
+    /// the file and outlive the process. Disk space is reserved first if the file system supports it. A program that
+    /// shortens the file meanwhile kills this process (SIGBUS).
     ///
     /// # Errors
-    /// [`AllocError`] if the file cannot be extended or mapped.
+    /// [`AllocError`] if the file is too short (it is not extended), the file system is full, or the mapping fails.
     pub fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))
     }
 
-    /// A descriptor to pass to a peer; `None` for private memory. A read-only descriptor can never be mapped for
-    /// writing (the memory is sealed; existing mappings, ours included, can still write).
+    /// A new descriptor of this memory, to pass to a peer; `None` unless [`shared`](Region::shared) allocated it. If
+    /// `writable` is false, the memory is sealed first: no process can map it for writing from then on (existing
+    /// mappings, ours included, can still write).
     ///
     /// # Errors
     /// [`AllocError`] if the system refuses the seal or the duplicate.
@@ -83,76 +88,89 @@ impl Region {
         self.mapping.share(writable)
     }
 
-    /// Length in bytes.
+    /// Length in bytes: whole pages, so it may be more than was asked for.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Kind of the pages that back it.
+    /// Kind of the pages that this region obtained.
     pub fn page_kind(&self) -> PageKind {
         self.mapping.kind
     }
 
-    /// Whether peers can map it, that is, whether it has a descriptor to share.
+    /// Whether [`share`](Region::share) can pass this region to peers: only if [`shared`](Region::shared) allocated it
+    /// in this process.
     pub fn is_shared(&self) -> bool {
         self.mapping.fd.is_some()
     }
 
-    /// Descriptor of our own shared memory, for locks on it; `None` for private memory and for memory of a peer.
+    /// Descriptor of the memory, for locks on it; `None` unless [`shared`](Region::shared) allocated it in this
+    /// process.
     pub fn fd(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
         self.mapping.fd.as_ref().map(rustix::fd::AsFd::as_fd)
     }
 
-    /// Whether this process may store to it.
+    /// Whether this process may store to this region. If not, stores panic.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// Its address in this process, as a number (for keys, cache models and devices).
+    /// Address of the first byte in this process, as a number (for keys, cache models and devices).
     #[inline]
     pub fn addr(&self) -> usize {
         self.base.as_ptr() as usize
     }
 
-    /// The line of `offset`, for [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The cache line that contains `offset`, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline]
     pub fn line(&self, offset: usize) -> Line {
         Line(self.addr() + offset)
     }
 
-    /// Prefetches the line of `offset`.
+    /// Prefetches the cache line that contains `offset`, through `cpu`, which accounts for it.
     #[inline(always)]
     pub fn prefetch<C: Cpu>(&self, cpu: &C, offset: usize) {
         cpu.prefetch(self.line(offset));
     }
 
-    /// Prefetches the line of `offset`, for fabrics; protocols charge the prefetch to their [`Cpu`].
+    /// Prefetches the cache line that contains `offset`, without a [`Cpu`]: for fabrics. Protocols use
+    /// [`prefetch`](Region::prefetch). Harmless outside the region.
     #[inline(always)]
     pub fn prefetch_read(&self, offset: usize) {
         arch::prefetch(self.addr().wrapping_add(offset));
     }
 
-    /// Prefetches the line of `offset` in order to write it soon. Harmless outside the region.
+    /// Prefetches the cache line that contains `offset` in order to write it soon. Harmless outside the region.
     #[inline(always)]
     pub fn prefetch_write(&self, offset: usize) {
         arch::prefetch_write(self.addr().wrapping_add(offset));
     }
 
-    /// Loads the word at `offset`, a multiple of 8.
+    /// Loads the word at `offset`, a multiple of 8, in the machine's byte order.
+    ///
+    /// # Panics
+    /// If the word is not inside the region or not aligned.
     #[inline(always)]
     pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
         self.word(offset).load(order)
     }
 
-    /// Stores the word at `offset`, a multiple of 8.
+    /// Stores `value` to the word at `offset`, a multiple of 8, in the machine's byte order.
+    ///
+    /// # Panics
+    /// If the word is not inside the region or not aligned, or if the region is read-only.
     #[inline(always)]
     pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
         self.writable_word(offset).store(value, order);
     }
 
-    /// CAS of the word at `offset`. Returns the previous value, whether or not it was `current`.
+    /// Replaces the word at `offset` by `new` if it is `current` (CAS, AcqRel). Returns the previous value in both
+    /// cases.
+    ///
+    /// # Panics
+    /// As [`store_u64`](Region::store_u64).
     #[inline]
     pub fn compare_swap_u64(&self, offset: usize, current: u64, new: u64) -> u64 {
         match self
@@ -163,23 +181,31 @@ impl Region {
         }
     }
 
-    /// FAA of the word at `offset`. Returns the previous value.
+    /// Adds `add` to the word at `offset`, modulo 2^64 (FAA, AcqRel). Returns the previous value.
+    ///
+    /// # Panics
+    /// As [`store_u64`](Region::store_u64).
     #[inline]
     pub fn fetch_add_u64(&self, offset: usize, add: u64) -> u64 {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
     }
 
     /// Address of the word at `offset`, a multiple of 8, checked once for callers that poll it often. It may be
-    /// dereferenced while this region or a clone of it lives.
+    /// dereferenced while this region or a clone of it lives; in a read-only region only loads are allowed.
+    ///
+    /// # Panics
+    /// If the word is not inside the region or not aligned.
     #[inline]
     pub fn word_ptr(&self, offset: usize) -> *const AtomicU64 {
         std::ptr::from_ref(self.word(offset))
     }
 
-    /// N lines from `offset` on, a multiple of 64, as words: checked once for callers that loop over them.
+    /// The N cache lines from `offset` on, a multiple of 64, as atomic words: checked once for callers that loop over
+    /// them.
     ///
     /// # Panics
-    /// On a read-only region, because the references could store.
+    /// If the lines are not inside the region or not aligned, or if it is read-only, because the references could
+    /// store.
     #[inline]
     pub fn lines<const N: usize>(&self, offset: usize) -> &[[AtomicU64; LINE_BYTES / 8]; N] {
         assert!(
@@ -195,7 +221,7 @@ impl Region {
     /// The 32-bit word at `offset`, a multiple of 4, as a futex needs it.
     ///
     /// # Panics
-    /// On a read-only region, because the reference could store.
+    /// If the word is not inside the region or not aligned, or if it is read-only, because the reference could store.
     #[inline]
     pub fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset & 3 == 0, "offset {offset} is not aligned to 4");
@@ -205,8 +231,11 @@ impl Region {
         unsafe { AtomicU32::from_ptr(self.ptr(offset).cast()) }
     }
 
-    /// Copies `bytes` to `offset`, in steps that split no aligned word. It has no ordering: publish with a Release
-    /// store afterwards. About 2 ns for 64 bytes.
+    /// Copies `bytes` to `offset`. Fewer than 512 bytes are copied in steps that split no aligned word. The copy has no
+    /// ordering: publish with a Release store afterwards. About 2 ns for 64 bytes.
+    ///
+    /// # Panics
+    /// If the range is not inside the region, or if the region is read-only.
     #[inline]
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
@@ -222,7 +251,11 @@ impl Region {
     }
 
     /// As [`copy_in`](Region::copy_in), but stores the last word (the part of the range in its last aligned 8 bytes)
-    /// last, with Release: a reader that loads it with Acquire sees all bytes before it.
+    /// last, with Release: a reader that loads it with Acquire sees all bytes before it. A last word of fewer than 8
+    /// bytes may be stored in several steps.
+    ///
+    /// # Panics
+    /// As [`copy_in`](Region::copy_in).
     #[inline]
     pub fn copy_in_release(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
@@ -230,7 +263,7 @@ impl Region {
         unsafe { self.copy_in_release_unchecked(offset, bytes) };
     }
 
-    /// As [`copy_in_release`](Region::copy_in_release), for callers that have already checked the range.
+    /// As [`copy_in_release`](Region::copy_in_release), but relies on the caller's check of the range.
     ///
     /// # Safety
     /// `[offset, offset + bytes.len())` is inside this region, which is writable.
@@ -281,8 +314,11 @@ impl Region {
         self.copy_in(offset + body.len(), last);
     }
 
-    /// Copies out of `offset`. Bytes written meanwhile may be torn at word granularity: check a version or a checksum
-    /// where that matters. Load a flag with Acquire first.
+    /// Fills `out` from `offset` on. Bytes written meanwhile may be torn: between words if `out` is shorter than 512
+    /// bytes, else within words too. Check a version or a checksum where that matters. Load a flag with Acquire first.
+    ///
+    /// # Panics
+    /// If the range is not inside the region.
     #[inline]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -298,7 +334,7 @@ impl Region {
     }
 
     /// As [`copy_out`](Region::copy_out), for memory without concurrent writers: words may be split. Takes the fewest
-    /// instructions for short lengths.
+    /// instructions for short lengths; any length is allowed.
     #[inline(always)]
     pub fn copy_short_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -312,8 +348,12 @@ impl Region {
         };
     }
 
-    /// Copies between regions as a DMA engine does: no aligned word is split if both offsets are equally aligned. Both
-    /// regions may be the same one if the ranges do not overlap.
+    /// Copies `len` bytes from `offset` of this region to `to_offset` of `to`, as a DMA engine does: fewer than 512
+    /// bytes are copied without splitting an aligned word if both offsets are equal modulo 8. Both regions may be the
+    /// same one if the ranges do not overlap.
+    ///
+    /// # Panics
+    /// If a range is not inside its region, or if `to` is read-only.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         self.check(offset, len);
@@ -329,8 +369,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_to`](Region::copy_to), for callers that have already checked both ranges, and for memory that readers
-    /// access only after a notification: words may be split.
+    /// As [`copy_to`](Region::copy_to), but relies on the caller's check of both ranges, and may split words: for
+    /// memory that readers access only after a notification.
     ///
     /// # Safety
     /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.
@@ -347,8 +387,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_in`](Region::copy_in), for callers that have already checked the range, and for memory that readers
-    /// access only after a notification: words may be split.
+    /// As [`copy_in`](Region::copy_in), but relies on the caller's check of the range, and may split words: for memory
+    /// that readers access only after a notification.
     ///
     /// # Safety
     /// `[offset, offset + bytes.len())` is inside this region, which is writable.
@@ -375,7 +415,10 @@ impl Region {
         self.copy_to(offset + len - last, to, end - last, last);
     }
 
-    /// Fills `len` bytes from `offset` with zeros.
+    /// Fills `len` bytes from `offset` on with zeros, without ordering.
+    ///
+    /// # Panics
+    /// If the range is not inside the region, or if the region is read-only.
     pub fn zero(&self, offset: usize, len: usize) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut at = 0;
@@ -386,7 +429,7 @@ impl Region {
         }
     }
 
-    /// Whether `[offset, offset + len)` is inside. For addresses that came from a peer.
+    /// Whether `[offset, offset + len)` is inside the region. Never panics: for numbers that came from a peer.
     #[inline]
     pub fn contains(&self, offset: usize, len: usize) -> bool {
         offset <= self.len() && len <= self.len() - offset

@@ -22,12 +22,13 @@ struct Mappings {
 }
 
 impl AddressSpace {
-    /// Memory has been mapped.
+    /// Records that memory has been mapped at the addresses `bytes`.
     pub fn mapped(&self, bytes: &Range<usize>) {
         self.0.starts.borrow_mut().insert(bytes.start);
     }
 
-    /// Memory has been unmapped: caches forget its lines before their next access.
+    /// Records that the memory at the addresses `bytes` has been unmapped: caches forget its lines before their next
+    /// access.
     pub fn unmapped(&self, bytes: Range<usize>) {
         self.0.starts.borrow_mut().remove(&bytes.start);
         let mut unmapped = self.0.unmapped.borrow_mut();

@@ -3,19 +3,19 @@
 use crate::Ps;
 use drover_base::Cost;
 
-/// Prices by the name of the cost. A cost without a price is free, but is counted and reported.
+/// Prices of kinds of work, by the name of the cost. A cost without a price is free, but is counted and reported.
 #[derive(Clone, Debug, Default)]
 pub struct CostTable {
     prices: Vec<(String, Ps)>,
 }
 
 impl CostTable {
-    /// An empty table.
+    /// Creates a table without prices.
     pub fn new() -> CostTable {
         CostTable::default()
     }
 
-    /// Sets the price of `name`, in nanoseconds per unit.
+    /// Sets the price of `name`, in nanoseconds per unit; replaces an earlier price.
     pub fn set(&mut self, name: &str, ns: f64) -> &mut CostTable {
         let price = Ps::from_ns(ns);
         match self.prices.iter_mut().find(|line| line.0 == name) {
@@ -25,12 +25,12 @@ impl CostTable {
         self
     }
 
-    /// The price of `name`, if it has one.
+    /// The price of `name` per unit; `None` if none is set.
     pub fn price(&self, name: &str) -> Option<Ps> {
         self.prices.iter().find(|line| line.0 == name).map(|line| line.1)
     }
 
-    /// Multiplies all prices: zero for the ablation "the processor costs nothing".
+    /// Multiplies all prices set so far by `factor`; with 0, work of the processor is free.
     pub fn scale(&mut self, factor: f64) -> &mut CostTable {
         for line in &mut self.prices {
             line.1 = Ps::from_ns(line.1.as_ns() * factor);
@@ -39,16 +39,16 @@ impl CostTable {
     }
 }
 
-/// One core's spending on one kind of work.
+/// What one core has spent on one kind of work, in busy and idle steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CostLine {
     /// Name of the cost.
     pub name: &'static str,
-    /// Units of work.
+    /// Units of work; for waiting, the number of waits.
     pub count: u64,
-    /// Time spent.
+    /// Units times price, without the core's slowdown; for waiting, the time waited.
     pub time: Ps,
-    /// Whether the table has a price for it.
+    /// Whether the table has a price for it, or it was time waited. If false, `time` is zero for lack of a price.
     pub is_priced: bool,
 }
 

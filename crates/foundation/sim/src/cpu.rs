@@ -13,38 +13,39 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CoreId(pub u32);
 
-/// Position of a core in its polling round when something arrives. A round takes as long as the last idle step charged.
+/// Assumed position of a parked core in its polling round when something arrives: the core notices it that much later.
+/// A round takes as long as the core's last idle step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
-    /// Uniformly distributed, from the core's seeded stream.
+    /// Uniformly distributed over the round, drawn from the core's seeded stream.
     #[default]
     Uniform,
-    /// In the middle of the round.
+    /// In the middle of the round: the delay is always half a round.
     Mean,
-    /// At the start of a round.
+    /// At the start of a round: no delay.
     Start,
 }
 
-/// Options of a core.
+/// Options of a simulated core.
 #[derive(Clone, Debug)]
 pub struct CpuOptions {
-    /// Prices of its work.
+    /// Price of each kind of work that the core charges.
     pub costs: Rc<CostTable>,
-    /// Prices of its memory.
+    /// Prices of the core's accesses to cache lines.
     pub lines: LinePrices,
-    /// Contents of its machine's last-level cache.
+    /// Last-level cache of the machine: cores of one machine get clones of one value.
     pub last_level: LastLevel,
-    /// Mappings of the memory that it touches.
+    /// Mappings of the memory that the core touches: cores whose actors share memory get clones of one value.
     pub address_space: AddressSpace,
-    /// Time from visibility of an event to its detection, without the polling phase.
+    /// Time from when an arrival is visible until a parked core notices it, in addition to the delay of `phase`.
     pub detect: Ps,
-    /// Position in the polling round at an arrival; see [`Phase`].
+    /// Position of a parked core in its polling round when something arrives.
     pub phase: Phase,
-    /// Factor on every charge: more than 1 for hyper-threads that share a core.
+    /// Factor on every charge and memory access: more than 1 for hyper-threads that share a core.
     pub slowdown: f64,
-    /// Charge per step above which the actor has a bug (waiting for locks and stalls does not count).
+    /// Most that one step may charge, waiting excluded; the simulation panics if a step charges more.
     pub step_cap: Ps,
-    /// Stalls and clock skew.
+    /// Random stalls of the core and its clock skew.
     pub noise: Noise,
 }
 
@@ -64,26 +65,26 @@ impl Default for CpuOptions {
     }
 }
 
-/// Time spent by a core.
+/// What one core has done since its creation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CoreReport {
-    /// Machine of the core.
+    /// Index of the core's machine.
     pub machine: u16,
     /// Index of the core in its machine.
     pub index: u16,
-    /// Time in steps that found work.
+    /// Time in steps that found work, waiting included.
     pub busy: Ps,
     /// Part of `busy` spent waiting: for locks, for space in buffers.
     pub waited: Ps,
-    /// Time in between: polling without result.
+    /// Time in steps that found no work and parked after them, up to the core's last step.
     pub idle: Ps,
     /// Steps that found work.
     pub busy_steps: u64,
     /// Steps that found no work; polls between such a step and the next arrival are not counted.
     pub idle_steps: u64,
-    /// Lines fetched from DRAM.
+    /// Number of lines fetched from DRAM, by accesses and prefetches.
     pub misses: u64,
-    /// Spending by kind of work.
+    /// Spending by kind of work, in the order of first use. Accesses to memory are not included.
     pub lines: Vec<CostLine>,
 }
 
@@ -133,7 +134,7 @@ pub(crate) struct Core {
     slowdown: Cell<f64>,
 }
 
-/// A handle of a virtual core; clones are handles of the same one.
+/// A handle of a simulated core; clones are handles of the same core.
 #[derive(Clone, Debug)]
 pub struct VirtualCpu(pub(crate) Rc<Core>);
 
@@ -187,17 +188,19 @@ impl VirtualCpu {
         self.0.id
     }
 
-    /// Machine of the core.
+    /// Index of the core's machine.
     pub fn machine(&self) -> u16 {
         self.0.machine
     }
 
-    /// Sets the factor on every charge from now on, for example when a sibling starts to share the core.
+    /// Sets the factor on every charge and memory access from now on, for example when a sibling starts to share the
+    /// core.
     pub fn set_slowdown(&self, factor: f64) {
         self.0.slowdown.set(factor);
     }
 
-    /// The core's own time, at which its current actions take effect. Never behind the simulation's clock.
+    /// The core's own time, at which its current actions take effect. It may be ahead of [`Sim::now`](crate::Sim::now),
+    /// never behind.
     #[inline]
     pub fn local(&self) -> Ps {
         let core = &*self.0;
@@ -206,7 +209,8 @@ impl VirtualCpu {
         local
     }
 
-    /// Waits until `until` and accounts for the time as `cost`: waiting for a lock or for space in a buffer.
+    /// Moves the core's own time to `until` and accounts for the difference as `cost`: waiting for a lock or for space
+    /// in a buffer. Does nothing if `until` is not ahead of [`local`](VirtualCpu::local).
     pub fn wait_until(&self, until: Ps, cost: Cost) {
         let core = &*self.0;
         let wait = until.since(self.local());
@@ -218,13 +222,14 @@ impl VirtualCpu {
         core.book.borrow_mut().spend(cost, wait, &core.options.costs);
     }
 
-    /// Reports that something this core watches has become visible: a parked core steps after its detection time.
+    /// Reports that something this core watches has become visible. If the core is parked, its next step is scheduled
+    /// after [`detect`](CpuOptions::detect) and the delay of its [`Phase`]; otherwise nothing happens.
     #[inline]
     pub fn notify(&self, queue: &mut Queue) {
         self.notify_at(queue, queue.now());
     }
 
-    /// As [`notify`](VirtualCpu::notify), for something visible at `at`, not before now.
+    /// As [`notify`](VirtualCpu::notify), for something that becomes visible at `at`, which is not before now.
     #[inline]
     pub fn notify_at(&self, queue: &mut Queue, at: Ps) {
         let core = &*self.0;
@@ -235,7 +240,7 @@ impl VirtualCpu {
         self.schedule(queue, noticed);
     }
 
-    /// Time spent so far.
+    /// What the core has done so far.
     pub fn report(&self) -> CoreReport {
         let core = &*self.0;
         let (busy_steps, idle_steps) = core.steps.get();

@@ -28,13 +28,13 @@ impl<T: Copy> Expected<T> {
         }
     }
 
-    /// The next item and its arrival time.
+    /// The item that arrives first and its arrival time, whether past or future; `None` without items.
     #[inline]
     pub fn first(&self) -> Option<(Ps, T)> {
         self.0.front().copied()
     }
 
-    /// Takes the next item if it has arrived by `now`.
+    /// Removes and returns the item that arrives first, with its arrival time, if that is not after `now`.
     #[inline]
     pub fn take(&mut self, now: Ps) -> Option<(Ps, T)> {
         match self.0.front() {
@@ -43,24 +43,24 @@ impl<T: Copy> Expected<T> {
         }
     }
 
-    /// Number of expected items.
+    /// Number of items, arrived or not, that have not been taken.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no item is expected.
+    /// Whether there is no item, arrived or not.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Number of items that have arrived by `now`.
+    /// Number of items that have arrived by `now` and have not been taken.
     pub fn there(&self, now: Ps) -> usize {
         self.0.partition_point(|item| item.0 <= now)
     }
 }
 
-/// Time at which the owner of a [`Station`](crate::Station) looks at it next. Only one event counts: if an earlier time
-/// becomes known, a new event is scheduled and the old one is ignored.
+/// Time of the one event at which the owner of a [`Station`](crate::Station) looks at the station next. If an earlier
+/// time becomes known, a new event is scheduled and the old one is ignored when it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct Alarm(Ps);
 
@@ -71,7 +71,8 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Schedules `event` at `at`, or now if that is past, unless an earlier one is scheduled. Never at [`Ps::MAX`].
+    /// Schedules `event` at `at`, or now if that is past, unless the alarm is set to that time or an earlier one. Does
+    /// nothing for [`Ps::MAX`].
     #[inline]
     pub fn set(&mut self, at: Ps, event: Event, queue: &mut Queue) {
         let at = at.max(queue.now());
@@ -81,14 +82,14 @@ impl Alarm {
         }
     }
 
-    /// Called when the event arrives: whether it is the one that counts. If so, the alarm rings until it is
-    /// [silenced](Alarm::silence) and cannot be set meanwhile.
+    /// Call it when the event arrives: returns whether it is the one that counts. If so, the alarm cannot be set until
+    /// it is [silenced](Alarm::silence).
     #[inline]
     pub fn rings(&self, now: Ps) -> bool {
         self.0 == now
     }
 
-    /// Stops ringing.
+    /// Clears the alarm, so that it can be set again.
     #[inline]
     pub fn silence(&mut self) {
         self.0 = Ps::MAX;

@@ -29,7 +29,7 @@ pub enum FaultKind {
 /// A fault of a machine at a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Time of the fault.
+    /// Time of the fault, from the start of the simulation.
     pub at: Ns,
     /// Index of the machine.
     pub machine: u16,
@@ -37,22 +37,22 @@ pub struct Fault {
     pub kind: FaultKind,
 }
 
-/// Number and size of the faults of a plan.
+/// Number and size of the faults that [`FaultPlan::draw`] draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultOptions {
-    /// End of the faults: all happen before this time.
+    /// All crashes and stalls begin before this time; a restart may come later.
     pub horizon: Ns,
-    /// Number of crashes, each followed by a restart.
+    /// Number of crashes to draw, each followed by a restart. A crash while its machine is already down is left out.
     pub crashes: u32,
-    /// Longest time from crash to restart.
+    /// Longest time from a crash to its restart.
     pub down_max: Ns,
-    /// Number of stalls.
+    /// Number of stalls to draw.
     pub stalls: u32,
-    /// Longest stall.
+    /// Length of the longest stall.
     pub stall_max: Ns,
 }
 
-/// Faults ordered by time.
+/// Faults of a run, to be applied by the code that runs it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FaultPlan {
     /// Faults in ascending order of time.
@@ -60,7 +60,8 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Draws a plan for `machines`; equal seeds give equal plans.
+    /// Draws a plan of faults of `machines`, given by index; equal arguments give equal plans. Without machines it is
+    /// empty.
     pub fn draw(seed: u64, machines: &[u16], options: &FaultOptions) -> FaultPlan {
         let mut plan = FaultPlan::default();
         if machines.is_empty() {

@@ -10,12 +10,12 @@ use std::rc::Rc;
 pub struct LastLevel(Rc<RefCell<Vec<Range<usize>>>>);
 
 impl LastLevel {
-    /// Marks these addresses as cached from now on.
+    /// Marks these addresses as cached until [`release`](LastLevel::release).
     pub fn hold(&self, bytes: Range<usize>) {
         self.0.borrow_mut().push(bytes);
     }
 
-    /// Undoes a [`hold`](LastLevel::hold) of the same range.
+    /// Undoes one [`hold`](LastLevel::hold) of the same range; does nothing if there was none.
     pub fn release(&self, bytes: &Range<usize>) {
         let mut held = self.0.borrow_mut();
         if let Some(at) = held.iter().rposition(|range| range == bytes) {

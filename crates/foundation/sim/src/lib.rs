@@ -13,8 +13,8 @@
 //! most one step's charge, which is therefore capped ([`CpuOptions::step_cap`]).
 //!
 //! **Determinism.** Time is whole picoseconds, events of equal time run in the order of their creation, and the same
-//! seed gives the same [`trace hash`](Sim::trace_hash). Addresses of memory do not matter to it, as long as the [`AddressSpace`] is told
-//! of mappings.
+//! seed gives the same [`trace hash`](Sim::trace_hash). It does not depend on addresses of memory, as long as the
+//! [`AddressSpace`] knows all mappings.
 //!
 //! ```
 //! use drover_base::{Actor, Cost, Cpu, Ns, Progress};

@@ -3,12 +3,13 @@
 use crate::{AddressSpace, LastLevel, Ps};
 use drover_base::Line;
 
-/// How long a core is busy with memory accesses.
+/// Time that an access to a cache line keeps a core busy, by the place of the line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinePrices {
-    /// Access to a line that the core touched recently.
+    /// Access to a line in the first-level cache (32 KiB), touched or prefetched recently; waiting for a line still in
+    /// flight comes on top.
     pub hit: Ps,
-    /// Access to a random line in DRAM.
+    /// Access to a random line in DRAM; also the time in which a prefetched line arrives from there.
     pub miss: Ps,
     /// Access to the line after one that the core touched recently: the hardware prefetches it.
     pub next: Ps,
@@ -16,7 +17,7 @@ pub struct LinePrices {
     pub last_level: Ps,
     /// Issue of a prefetch, without the wait for its line.
     pub prefetch: Ps,
-    /// Maximum number of lines in flight, at most 32; a prefetch beyond that waits.
+    /// Maximum number of prefetched lines in flight from DRAM, clamped to 1 to 32; a prefetch beyond that waits.
     pub in_flight_max: usize,
 }
 

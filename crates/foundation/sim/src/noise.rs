@@ -3,21 +3,21 @@
 use crate::{Ps, Stream};
 use drover_base::Ns;
 
-/// Stalls and clock skew of cores.
+/// Random stalls and the clock skew of a core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Noise {
-    /// Mean time between stalls; [`Ns::MAX`]: never.
+    /// Mean time from the end of a stall to the next stall; [`Ns::MAX`]: never.
     pub stall_every: Ns,
-    /// Shortest stall.
+    /// Length of the shortest stall.
     pub stall_min: Ns,
-    /// Longest stall; lengths in between are log-uniform.
+    /// Length of the longest stall; lengths in between are log-uniform.
     pub stall_max: Ns,
-    /// Clocks differ by up to this from the start; the difference is constant.
+    /// Most that a core's clock may be ahead of virtual time; each core draws a constant between zero and this.
     pub skew_max: Ns,
 }
 
 impl Noise {
-    /// No disturbance.
+    /// No stalls and no skew.
     pub const OFF: Noise = Noise {
         stall_every: Ns::MAX,
         stall_min: Ns::ZERO,
@@ -25,7 +25,8 @@ impl Noise {
         skew_max: Ns::ZERO,
     };
 
-    /// A server with an ordinary operating system: 5 to 50 us lost every 4 ms, clocks 2 us apart (estimates).
+    /// A server with an ordinary operating system: 5 to 50 us lost every 4 ms on average, clocks up to 2 us apart
+    /// (estimates).
     pub const ORDINARY: Noise = Noise {
         stall_every: Ns::from_ms(4),
         stall_min: Ns::from_us(5),

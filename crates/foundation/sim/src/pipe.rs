@@ -3,7 +3,8 @@
 
 use crate::{Ps, Usage};
 
-/// Time per byte as a fixed-point number, so that rounding does not depend on how a sum is grouped.
+/// Time per byte (not bytes per time) as a fixed-point number, so that rounding does not depend on how a sum is
+/// grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ByteTime {
     /// Picoseconds per byte, times 2^20.
@@ -13,10 +14,10 @@ pub struct ByteTime {
 impl ByteTime {
     const SHIFT: u32 = 20;
 
-    /// The time per byte at `bytes_per_ns`; zero for an infinite rate.
+    /// The time per byte of a link that carries `bytes_per_ns`; zero if that is infinite.
     ///
     /// # Panics
-    /// If the rate is not positive.
+    /// If `bytes_per_ns` is not positive.
     pub fn per_ns(bytes_per_ns: f64) -> ByteTime {
         assert!(bytes_per_ns > 0.0, "{bytes_per_ns} bytes per ns");
         ByteTime {
@@ -24,14 +25,14 @@ impl ByteTime {
         }
     }
 
-    /// Time for `bytes`.
+    /// Time that `bytes` take, rounded down to picoseconds.
     #[inline]
     pub fn of(self, bytes: u64) -> Ps {
         Ps((bytes * self.scaled) >> ByteTime::SHIFT)
     }
 }
 
-/// A link, or one direction of a bus.
+/// A server of bytes at a constant rate, first come, first served: a link, or one direction of a bus.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipe {
     rate: ByteTime,
@@ -41,7 +42,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe of the given rate.
+    /// Creates an idle pipe that takes `rate` per byte.
     pub fn new(rate: ByteTime) -> Pipe {
         Pipe {
             rate,
@@ -64,23 +65,24 @@ impl Pipe {
         (start, self.free_at)
     }
 
-    /// Time at which `bytes` that arrive at `now` would have left.
+    /// Time at which `bytes` that arrive at `now` would have left. Does not carry them.
     #[inline]
     pub fn through_at(&self, now: Ps, bytes: u64) -> Ps {
         now.max(self.free_at) + self.rate.of(bytes)
     }
 
-    /// Bytes carried.
+    /// Bytes of all calls of [`carry`](Pipe::carry), including those still on their way.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Waiting time of bytes that arrive at `now`.
+    /// Time that bytes that arrive at `now` wait before the first of them enters; zero if the pipe is free.
     pub fn backlog(&self, now: Ps) -> Ps {
         self.free_at.since(now)
     }
 
-    /// Usage up to `now`, without bytes still to be carried. There is no high-water mark.
+    /// Usage since creation. `busy` is the time up to `now`; `served` counts all calls of [`carry`](Pipe::carry),
+    /// including those still on their way; `high_water` is always zero.
     pub fn usage(&self, now: Ps) -> Usage {
         Usage {
             busy: self.usage.busy - self.backlog(now),

@@ -4,14 +4,14 @@ use crate::Ps;
 use crate::agenda::{Agenda, Entry};
 use drover_base::mix;
 
-/// An event. Its creator defines what the numbers mean; kinds below [`Event::FIRST_KIND`] belong to the simulator.
+/// An event. Its creator defines what `unit` and `arg` mean; kinds below [`Event::FIRST_KIND`] belong to the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Kind of the event.
+    /// Kind of the event; each model numbers its own from [`Event::FIRST_KIND`].
     pub kind: u16,
-    /// Index of the unit among several alike.
+    /// Index of the model's unit (one card of several, for example) that the event is for.
     pub unit: u16,
-    /// Argument of the event.
+    /// Argument of the event, for example the index of an operation.
     pub arg: u32,
 }
 
@@ -19,7 +19,7 @@ impl Event {
     /// The first kind that models may use.
     pub const FIRST_KIND: u16 = 16;
 
-    /// An event of `kind`.
+    /// Creates an event with these fields; [`Queue::schedule`] gives it a time.
     pub const fn new(kind: u16, unit: u16, arg: u32) -> Event {
         Event { kind, unit, arg }
     }
@@ -29,7 +29,7 @@ impl Event {
     }
 }
 
-/// Future events. Allocates only while it grows.
+/// Future events, ordered by time and then by creation. Allocates only while it grows.
 pub struct Queue {
     agenda: Agenda,
     now: Ps,
@@ -51,13 +51,13 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// The time of the event that is being handled.
+    /// The time of the event that is being handled; between runs, the time until which the simulation has run.
     #[inline]
     pub fn now(&self) -> Ps {
         self.now
     }
 
-    /// Schedules `event` at `at`; an event of the past happens now.
+    /// Schedules `event` at `at`, or now if that is past.
     #[inline]
     pub fn schedule(&mut self, at: Ps, event: Event) {
         let entry = Entry {
@@ -85,22 +85,22 @@ impl Queue {
         self.now = self.now.max(at);
     }
 
-    /// Number of events taken so far.
+    /// Number of events that have happened.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Time of the next event.
+    /// Time of the next scheduled event; `None` if there is none.
     pub fn next_at(&self) -> Option<Ps> {
         self.agenda.next_at()
     }
 
-    /// Number of events waiting.
+    /// Number of scheduled events that have not happened yet.
     pub fn waiting(&self) -> usize {
         self.agenda.len()
     }
 
-    /// A hash over the time and content of all events taken, in order.
+    /// A hash over the time and content of all events that have happened, in order.
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -13,9 +13,9 @@ pub(crate) const STEP: u16 = 0;
 /// Event kind: a timer of a core expires.
 pub(crate) const TIMER: u16 = 1;
 
-/// The simulated parts other than cores; handles the events that it scheduled.
+/// The simulated parts other than cores; it handles the events that it scheduled.
 pub trait Model {
-    /// Handles `event`, which happens now ([`Queue::now`]).
+    /// Handles `event`, whose time is [`Queue::now`]. It may schedule further events.
     fn handle(&mut self, event: Event, queue: &mut Queue);
 }
 
@@ -27,7 +27,7 @@ struct CoreSlot {
     actors: Vec<BoxedActor>,
 }
 
-/// A simulation; clones are handles of the same one. It stays on one thread.
+/// A simulation; clones are handles of the same simulation. It stays on one thread.
 pub struct Sim<M>(Rc<Inner<M>>);
 
 struct Inner<M> {
@@ -53,7 +53,7 @@ impl<M> Clone for Sim<M> {
 }
 
 impl<M: Model> Sim<M> {
-    /// A simulation of `model` from `seed`, at time zero.
+    /// Creates a simulation of `model` from `seed`, at time zero and without cores.
     pub fn new(model: M, seed: u64) -> Sim<M> {
         Sim(Rc::new(Inner {
             seed,
@@ -65,7 +65,7 @@ impl<M: Model> Sim<M> {
         }))
     }
 
-    /// Adds a core to `machine`. The core is idle until it hosts an actor.
+    /// Adds a core to `machine` and returns its handle. The core does not step until it [hosts](Sim::host) an actor.
     pub fn add_core(&self, machine: u16, options: CpuOptions) -> VirtualCpu {
         let mut hosts = self.0.hosts.borrow_mut();
         let index = hosts.iter().filter(|host| host.cpu.machine() == machine).count();
@@ -79,7 +79,8 @@ impl<M: Model> Sim<M> {
         cpu
     }
 
-    /// Hosts `actor` on `cpu`; it steps after the actors hosted earlier.
+    /// Adds `actor` to those of `cpu`; in each step of the core it steps after the actors hosted earlier. On a crashed
+    /// core it never steps.
     pub fn host(&self, cpu: &VirtualCpu, actor: BoxedActor) {
         self.0.hosts.borrow_mut()[cpu.id().0 as usize].actors.push(actor);
         if matches!(cpu.0.state.get(), State::Free | State::Parked) {
@@ -89,21 +90,21 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Applies `act` to the model from outside an event, for example from a step of a core.
+    /// Applies `act` to the model from outside an event, for example from a step of a core, and returns its result.
     ///
     /// # Panics
-    /// If the model is already in use.
+    /// If called from [`Model::handle`] or from another `with`.
     #[inline]
     pub fn with<R>(&self, act: impl FnOnce(&mut M, &mut Queue) -> R) -> R {
         act(&mut self.0.model.borrow_mut(), &mut self.0.queue.borrow_mut())
     }
 
-    /// The virtual time.
+    /// The virtual time. A core's own time may be ahead of it ([`VirtualCpu::local`]).
     pub fn now(&self) -> Ps {
         self.0.clock.get()
     }
 
-    /// The seed.
+    /// The seed given to [`new`](Sim::new).
     pub fn seed(&self) -> u64 {
         self.0.seed
     }
@@ -113,12 +114,12 @@ impl<M: Model> Sim<M> {
         self.0.queue.borrow().hash()
     }
 
-    /// Number of events handled.
+    /// Number of events handled so far, including steps and timers of cores.
     pub fn events(&self) -> u64 {
         self.0.queue.borrow().taken()
     }
 
-    /// All cores, in the order of their creation.
+    /// Handles of all cores, crashed ones included, in the order of their creation.
     pub fn cores(&self) -> Vec<VirtualCpu> {
         self.0
             .hosts
@@ -128,7 +129,8 @@ impl<M: Model> Sim<M> {
             .collect()
     }
 
-    /// A function that wakes `cpu`; any thread may call it.
+    /// Returns a function that [notifies](VirtualCpu::notify) `cpu` and that any thread may call. The simulation
+    /// notices calls after each step of a core and at the start of a run.
     pub fn waker(&self, cpu: &VirtualCpu) -> impl Fn() + Send + Sync + 'static {
         let (wakes, id) = (self.0.wakes.clone(), cpu.id());
         move || {
@@ -144,12 +146,12 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Stops a core for `time`.
+    /// Lets no step of `cpu` begin until `time` from now; replaces the end of an earlier stall, even a later one.
     pub fn stall(&self, cpu: &VirtualCpu, time: Ns) {
         cpu.0.stalled_until.set(self.now() + Ps::from(time));
     }
 
-    /// Stops all cores of a machine for good and drops their actors.
+    /// Stops all cores of `machine` for good and drops their actors. Cores added to the machine later run.
     pub fn crash(&self, machine: u16) {
         let mut gone = Vec::new();
         for host in self.0.hosts.borrow_mut().iter_mut() {
@@ -161,22 +163,22 @@ impl<M: Model> Sim<M> {
         drop(gone); // the destructors of actors may call the model
     }
 
-    /// Runs all events up to and including `until`, and sets the time to `until`.
+    /// Runs all events up to and including time `until`, and sets the time to `until`.
     pub fn run_until(&self, until: Ns) {
         self.run_while(until, || true);
     }
 
-    /// As [`run_until`](Sim::run_until), to the picosecond.
+    /// As [`run_until`](Sim::run_until), with a time in picoseconds.
     pub fn run_until_ps(&self, until: Ps) {
         self.run(until, &mut || true);
     }
 
-    /// Time of the next event.
+    /// Time of the next scheduled event; `None` if there is none.
     pub fn next_at(&self) -> Option<Ps> {
         self.0.queue.borrow().next_at()
     }
 
-    /// Drops all actors: they may hold handles of this simulation, which would keep it alive.
+    /// Drops the actors of all cores: they may hold handles of this simulation, which would keep it alive.
     pub fn dismiss(&self) {
         let gone: Vec<_> = self
             .0
@@ -188,14 +190,14 @@ impl<M: Model> Sim<M> {
         drop(gone); // the destructors of actors may call the model
     }
 
-    /// Runs for `time` from now.
+    /// Runs all events up to and including `time` from now, and sets the time to that.
     pub fn run_for(&self, time: Ns) {
         let until = self.now() + Ps::from(time);
         self.run(until, &mut || true);
     }
 
-    /// Runs until `until`, or until `going` returns false; it is called after every step of a core. Returns its last
-    /// result.
+    /// As [`run_until`](Sim::run_until), but ends early if `going` returns false; `going` is called after every step of
+    /// a core. Returns false if the run ended early, else true.
     pub fn run_while(&self, until: Ns, mut going: impl FnMut() -> bool) -> bool {
         self.run(Ps::from(until), &mut going)
     }

@@ -2,19 +2,19 @@
 
 use crate::{Expected, Ps};
 
-/// Usage of a resource. Subtract an earlier copy to get one interval.
+/// Usage of a simulated resource; [`since`](Usage::since) gives that of one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Time spent serving.
     pub busy: Ps,
-    /// Items served.
+    /// Number of items whose service has begun.
     pub served: u64,
-    /// Most items present at once, including the one in service.
+    /// Largest number of items present at once, including the one in service; zero for a [`Pipe`](crate::Pipe).
     pub high_water: u64,
 }
 
 impl Usage {
-    /// Usage since `earlier` (the high-water mark is that of all time).
+    /// Usage since the copy `earlier` was taken; only `high_water` is that of all time.
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             busy: self.busy - earlier.busy,
@@ -47,13 +47,14 @@ impl Station {
         self.queue.push(at, item);
     }
 
-    /// Start of the next service as far as is known: never too late.
+    /// Time at which the next service begins, unless an item that arrives earlier is announced; `None` without items.
     #[inline]
     pub fn next_at(&self) -> Option<Ps> {
         self.queue.first().map(|first| first.0.max(self.free_at))
     }
 
-    /// Takes the item whose service begins now, if any.
+    /// Takes the item whose service begins now; `None` if the server is busy or no item has arrived. The caller then
+    /// calls [`serve`](Station::serve).
     #[inline]
     pub fn take(&mut self, now: Ps) -> Option<u32> {
         if self.free_at > now {
@@ -71,7 +72,7 @@ impl Station {
         self.usage.high_water = self.usage.high_water.max(there);
     }
 
-    /// Serves the item just [taken](Station::take) for `time`. Returns the end of the service.
+    /// Serves the item just [taken](Station::take) from `now` on, for `time`. Returns the end of the service.
     #[inline]
     pub fn serve(&mut self, now: Ps, time: Ps) -> Ps {
         debug_assert!(self.free_at <= now, "one at a time");
@@ -81,13 +82,13 @@ impl Station {
         self.free_at
     }
 
-    /// Time from which the server is idle unless further items arrive.
+    /// End of the service that began last: a next one can begin then. Zero if none has begun.
     #[inline]
     pub fn free_at(&self) -> Ps {
         self.free_at
     }
 
-    /// Usage so far.
+    /// Usage so far; a service in progress counts in full.
     pub fn usage(&self) -> Usage {
         self.usage
     }

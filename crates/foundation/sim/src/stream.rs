@@ -3,8 +3,8 @@
 use drover_base::mix;
 use std::cell::Cell;
 
-/// The nth draw is a hash of the stream's name and n: any number of streams are independent, and adding an entity does
-/// not change other draws. `[Steele14]`
+/// A stream of random numbers. The nth draw is a hash of the stream's name and n: any number of streams are
+/// independent, and adding an entity does not change other draws. `[Steele14]`
 #[derive(Clone, Debug)]
 pub struct Stream {
     key: u64,
@@ -12,7 +12,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The random stream of `purpose` for `entity` under `seed`.
+    /// Starts the random stream of `purpose` for `entity` under `seed`; the same three arguments give the same stream.
     pub fn new(seed: u64, entity: u64, purpose: &str) -> Stream {
         let named = purpose.bytes().fold(0, |hash, byte| {
             mix(hash ^ u64::from(byte) ^ 0x9e37_79b9_7f4a_7c15)
@@ -44,18 +44,18 @@ impl Stream {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with probability `p`; draws nothing when `p` is 0.
+    /// Returns true with probability `p`. If `p` is at most 0, returns false and draws no number.
     #[inline]
     pub fn chance(&self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }
 
-    /// An exponentially distributed distance between events, with mean `mean`.
+    /// An exponentially distributed number with mean `mean`, such as the time between independent events.
     pub fn exponential(&self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// A log-uniform number between `low` and `high`: every factor of two is equally likely.
+    /// A log-uniform number between `low`, which is positive, and `high`: every factor of two is equally likely.
     pub fn log_uniform(&self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }

@@ -4,14 +4,14 @@ use drover_base::Ns;
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// Picoseconds since the start of a simulation, or between two points. 64 bits last for 213 days.
+/// Picoseconds, since the start of a simulation or between two points. 64 bits last for 213 days; arithmetic saturates.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ps(pub u64);
 
 impl Ps {
-    /// Start of the simulation.
+    /// As a point, the start of the simulation; as a distance, none.
     pub const ZERO: Ps = Ps(0);
-    /// Later than any event.
+    /// Later than any event: never.
     pub const MAX: Ps = Ps(u64::MAX);
 
     /// `ns` nanoseconds, rounded to picoseconds; negative values become zero.
@@ -24,7 +24,7 @@ impl Ps {
         Ns(self.0 / 1_000)
     }
 
-    /// In nanoseconds.
+    /// The time in nanoseconds, with its fraction.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }

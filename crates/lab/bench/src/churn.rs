@@ -32,8 +32,9 @@ impl Done {
 }
 
 impl<T: Target> Client<T> {
-    /// Replaces the keys of `indices` with `window` operations in flight, counting them in `progress`. All clients must
-    /// replace their shares of the `key_count` keys: from then on the tapes mean the new keys.
+    /// Replaces each key of `indices` by a new one, with a DELETE and a PUT, `window` operations in flight; counts
+    /// replaced keys in `progress`. All clients must replace their shares of the `key_count` keys: from then on the
+    /// tapes mean the new keys.
     ///
     /// # Errors
     /// The target failed, a DELETE found no key, or a PUT was not stored.

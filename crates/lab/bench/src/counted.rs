@@ -8,7 +8,8 @@ use crate::report::{Report, Sample};
 const FULL_SPEED: f64 = 0.9;
 
 impl Sample {
-    /// Speed of the slower core, before or after the throughput run, relative to `quickest_ns`.
+    /// Lowest speed measured on a core before or after the throughput run, as a fraction of the speed at which the same
+    /// work takes `quickest_ns`; `None` if not measured.
     pub fn core_speed(&self, quickest_ns: f64) -> Option<f64> {
         let slowest = self.core_ns?.as_flattened().iter().copied().fold(0.0, f64::max);
         (quickest_ns > 0.0 && slowest > 0.0).then(|| quickest_ns / slowest)
@@ -16,8 +17,8 @@ impl Sample {
 }
 
 impl Report {
-    /// Records a measurement of the cores, nanoseconds for the same work on each. Returns whether all cores are at full
-    /// speed, as far as known.
+    /// Records a measurement of the cores: nanoseconds for the same work on each. Returns whether all cores are at full
+    /// speed, that is at 0.9 or more of the highest speed measured so far.
     pub fn note_core_speed(&mut self, core_ns: &[f64]) -> bool {
         let known = self.quickest_core_ns.unwrap_or(f64::INFINITY);
         let quickest = core_ns.iter().copied().fold(known, f64::min);
@@ -25,7 +26,7 @@ impl Report {
         core_ns.iter().all(|&ns| quickest / ns >= FULL_SPEED)
     }
 
-    /// Number of samples with the requested placement and speed.
+    /// Number of samples so far with the requested placement and speed.
     pub fn wanted_count(&self) -> usize {
         let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
         let all = self.samples.iter().filter(wanted);

@@ -19,7 +19,7 @@ use drover_mem::{NativeCpu, timestamp};
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At windows over 1, one operation in this many has its latency measured.
+/// In a closed loop with a window above 1, one operation in this many has its latency measured.
 pub const SAMPLE_EVERY: u64 = 32;
 
 /// The clock is read once in this many polls of a closed loop.
@@ -28,12 +28,13 @@ const POLLS_PER_CLOCK: u32 = 64;
 /// Time limit for unfinished operations after the end of a run; later they count as lost.
 const DRAIN: Ns = Ns::from_s(10);
 
-/// When the next operation starts.
+/// When a client starts its next operation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// When an operation of the window has finished.
+    /// As soon as the window has space.
     Closed,
-    /// At a fixed rate, operations per second, regardless of the target.
+    /// At a fixed rate, operations per second, however fast the target is. An operation for which the window has no
+    /// space starts later, but its latency counts from when it was due.
     Open(f64),
 }
 
@@ -42,36 +43,37 @@ pub enum Pace {
 pub struct RunOptions {
     /// Maximum number of operations in flight.
     pub window: usize,
-    /// When operations start.
+    /// When operations start: closed loop or open loop.
     pub pace: Pace,
-    /// Duration of the run.
+    /// Duration of the run; a closed loop goes on until it has finished `ops_min` operations, too.
     pub time: Ns,
-    /// Minimum number of finished operations in a closed loop, which goes on until then.
+    /// Minimum number of operations to finish in a closed loop; unused in an open loop.
     pub ops_min: u64,
-    /// Draw from the [second tape](Client::with_other_tape).
+    /// Whether to draw from the [second tape](Client::with_other_tape), if there is one.
     pub other_tape: bool,
 }
 
-/// Results of one client.
+/// Results of a run: of one client, or [merged](Measured::merge) from several.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Operations that finished within `elapsed`.
+    /// Counts of operations that finished within `elapsed`.
     pub counts: Counts,
-    /// Latencies of the stamped operations.
+    /// Latencies of the operations that were timed, including those in flight at the end.
     pub latency: Latency,
-    /// Duration of the run.
+    /// Duration of the run, without the wait for operations in flight at the end; of several clients the maximum.
     pub elapsed: Ns,
-    /// READs of the target during the run, including operations in flight at the end.
+    /// READs of the target during the run, including operations in flight at the end; `None` if the target does not
+    /// count them.
     pub reads: Option<Reads>,
 }
 
 impl Measured {
-    /// Operations per second.
+    /// Operations finished per second.
     pub fn ops_per_s(&self) -> f64 {
         self.counts.ops as f64 * 1e9 / self.elapsed.0.max(1) as f64
     }
 
-    /// Adds the results of another client at the same time.
+    /// Adds the results of another client that ran at the same time.
     pub fn merge(&mut self, other: &Measured) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
@@ -82,7 +84,7 @@ impl Measured {
     }
 }
 
-/// A target with its operations. One per client thread.
+/// Drives one target with the operations of a tape. One per client thread.
 pub struct Client<T: Target> {
     pub(crate) target: T,
     tape: Tape,
@@ -95,7 +97,7 @@ pub struct Client<T: Target> {
 }
 
 impl<T: Target> Client<T> {
-    /// A client that drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
+    /// Creates a client that drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
     pub fn new(target: T, tape: Tape, keys: KeyText, values: Values, client_index: u32) -> Client<T> {
         Client {
             target,
@@ -127,7 +129,7 @@ impl<T: Target> Client<T> {
         self.target.poll(true, &mut |_, _| {})
     }
 
-    /// PUTs the keys of `indices` with `window` in flight, counting them in `progress`.
+    /// PUTs the keys of `indices` with `window` operations in flight; counts stored keys in `progress`.
     ///
     /// # Errors
     /// The target failed, or a PUT was not stored.
@@ -158,10 +160,10 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Runs the tape from its current position.
+    /// Executes operations of the tape from its current position, as `options` say, then waits for those in flight.
     ///
     /// # Errors
-    /// The target failed, or lost operations.
+    /// The target failed, lost operations (unfinished after 10 s), or finished some that were not in flight.
     pub fn run(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         self.change_tape(options);
         let measured = self.run_tape(options);

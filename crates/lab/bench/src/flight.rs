@@ -10,22 +10,22 @@ use std::hint::cold_path;
 /// One hit in this many is compared byte by byte with the written value; every hit's length is checked.
 const VERIFY_EVERY: u64 = 64;
 
-/// Counts of the operations of one run.
+/// Counts of the operations of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
-    /// Operations finished; a read-modify-write counts once.
+    /// Operations finished, failed ones included; a read-modify-write counts once.
     pub ops: u64,
-    /// GETs finished, including those of read-modify-writes.
+    /// GETs answered, hits and misses, including those of read-modify-writes.
     pub gets: u64,
     /// GETs that found a value.
     pub hits: u64,
-    /// PUTs acknowledged.
+    /// PUTs acknowledged, including those of read-modify-writes.
     pub puts: u64,
     /// Hits compared byte by byte.
     pub verified: u64,
     /// Hits with wrong bytes or length. Anything but 0 is a bug.
     pub corrupt: u64,
-    /// Operations refused, given up or with unknown result.
+    /// GETs and PUTs that were refused, given up or have an unknown result.
     pub failed: u64,
 }
 

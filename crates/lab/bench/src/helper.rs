@@ -19,7 +19,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// The running program with `arguments`.
+    /// Command line of the running program with `arguments`.
     ///
     /// # Errors
     /// The program's path is unknown.
@@ -37,7 +37,8 @@ impl Helper {
         command
     }
 
-    /// Command that runs `program`; the caller appends its arguments.
+    /// Command that runs `program` as a child that is killed when the thread that starts it ends; the caller appends
+    /// the program's arguments.
     pub fn exec(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("exec").arg(program);
@@ -50,7 +51,7 @@ pub(crate) fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Main function of the child: `echo`, or `exec PROGRAM ARGUMENTS...`.
+/// Main function of a child started through a [`Helper`]: `echo`, or `exec PROGRAM ARGUMENTS...`.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     die_with_parent();
     let mut arguments = arguments.into_iter();

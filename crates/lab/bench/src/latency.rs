@@ -4,7 +4,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Latencies up to a minute, to three digits. Recording costs about 5 ns. As JSON: a list of [nanoseconds, count].
+/// Histogram of latencies up to a minute, to three significant digits. Recording costs about 5 ns. As JSON: a list of
+/// [nanoseconds, count].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<(u64, u64)>", from = "Vec<(u64, u64)>")]
 pub struct Latency {
@@ -14,26 +15,26 @@ pub struct Latency {
 /// Summary of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyUs {
-    /// The mean.
+    /// Mean latency, microseconds.
     pub mean: f64,
-    /// The median.
+    /// Median latency, microseconds.
     pub p50: f64,
-    /// 95th percentile.
+    /// 95th percentile of the latency, microseconds.
     pub p95: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency, microseconds.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency, microseconds.
     pub p999: f64,
 }
 
 /// Spread of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct SpreadUs {
-    /// The minimum.
+    /// Minimum latency, microseconds.
     pub min: f64,
-    /// The maximum.
+    /// Maximum latency, microseconds.
     pub max: f64,
-    /// The standard deviation.
+    /// Standard deviation of the latency, microseconds.
     pub stdev: f64,
 }
 
@@ -71,7 +72,7 @@ impl Latency {
         Latency { histogram }
     }
 
-    /// Records one operation; more than a minute counts as a minute.
+    /// Records the latency of one operation, in nanoseconds; more than a minute counts as a minute.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
@@ -84,12 +85,12 @@ impl Latency {
             .expect("all latencies have the same bounds");
     }
 
-    /// Number of recorded operations.
+    /// Number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Mean and percentiles; zeros if nothing was recorded.
+    /// Mean and percentiles, microseconds; zeros if nothing was recorded.
     pub fn summary(&self) -> LatencyUs {
         let quantile = |q| self.histogram.value_at_quantile(q) as f64 / 1e3;
         LatencyUs {
@@ -101,7 +102,7 @@ impl Latency {
         }
     }
 
-    /// Minimum, maximum, standard deviation; zeros if nothing was recorded.
+    /// Minimum, maximum and standard deviation, microseconds; zeros if nothing was recorded.
     pub fn spread(&self) -> SpreadUs {
         let us = |ns: u64| ns as f64 / 1e3;
         match self.count() {

@@ -54,7 +54,7 @@ mod table;
 mod target;
 pub mod workload;
 
-/// The commit that this program was built from, or `unknown`.
+/// Commit that this program was built from, or `unknown`.
 pub const COMMIT: &str = env!("DROVER_COMMIT");
 
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};

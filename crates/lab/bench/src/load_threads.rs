@@ -15,9 +15,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// A system under test, for the load generator.
+/// A system under test: makes the load generator's clients.
 pub trait System: Sync {
-    /// Type of a client.
+    /// Type of this system's clients.
     type Target: Target;
 
     /// Connects client `client_index`, on the thread that will use it.
@@ -36,15 +36,15 @@ pub trait System: Sync {
 /// Options common to all clients of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadOptions {
-    /// Cores of the clients, one each.
+    /// Cores of the clients, one client pinned to each.
     pub cores: Vec<usize>,
     /// Tape options; each client gets its own tape, the first one that of `client_index`.
     pub tape: TapeOptions,
     /// Popularity of the keys in each client's second tape, if there is one.
     pub other: Option<Popularity>,
-    /// Bytes of a key.
+    /// Size of each key, bytes.
     pub key_bytes: usize,
-    /// Minimum and maximum bytes of a value.
+    /// Minimum and maximum size of a value, bytes.
     pub value_bytes: [usize; 2],
 }
 
@@ -61,7 +61,7 @@ type Answer = Result<Option<Measured>, Box<TargetError>>;
 /// Interval at which an idle client handles its timers.
 const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// Client threads that wait for commands.
+/// The clients of a run, connected and waiting for commands: threads of this process or of child processes.
 pub struct LoadThreads {
     members: Vec<Member>,
 }
@@ -74,10 +74,10 @@ struct Member {
 }
 
 impl LoadThreads {
-    /// Starts the threads of `scope` and waits until all have connected.
+    /// Starts a pinned client thread for each core of `options`, within `scope`, and waits until all have connected.
     ///
     /// # Errors
-    /// The first client that could not connect.
+    /// The error of the first client that could not be pinned or connected.
     pub fn start<'scope, 'env, S: System>(
         scope: &'scope Scope<'scope, 'env>,
         system: &'env S,
@@ -102,10 +102,12 @@ impl LoadThreads {
         LoadThreads::of(members)
     }
 
-    /// As [`start`](LoadThreads::start), in `processes` child processes with (nearly) equal shares of the cores.
+    /// As [`start`](LoadThreads::start), but the clients are threads of child processes, at most `processes`, with
+    /// (nearly) equal shares of the cores.
     ///
     /// # Errors
-    /// A process that could not be started, or a client that could not connect.
+    /// A process that could not be started, a client that could not connect, or a system whose clients must share one
+    /// process.
     pub fn start_processes<'scope, 'env, S: System>(
         scope: &'scope Scope<'scope, 'env>,
         system: &'env S,
@@ -148,10 +150,11 @@ impl LoadThreads {
         Ok(load_threads)
     }
 
-    /// PUTs the keys of `indices`, divided among the clients.
+    /// PUTs the keys of `indices`, divided among the clients, each with `window` operations in flight; counts stored
+    /// keys in `progress`.
     ///
     /// # Errors
-    /// The first client's that fails.
+    /// The error of the first client that failed.
     pub fn load(
         &self,
         indices: Range<u32>,
@@ -161,10 +164,11 @@ impl LoadThreads {
         self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
     }
 
-    /// Replaces the keys of `indices`, of `key_count` in total, divided among the clients, as [`Client::churn`].
+    /// Replaces the keys of `indices` as [`Client::churn`] does, divided among the clients. `key_count`: total number
+    /// of keys.
     ///
     /// # Errors
-    /// The first client's that fails.
+    /// The error of the first client that failed.
     pub fn churn(
         &self,
         key_count: u32,
@@ -196,11 +200,11 @@ impl LoadThreads {
         answers(&self.members).map(drop)
     }
 
-    /// Runs the first `client_count` clients at the same time and adds up their results. They start within microseconds of
-    /// each other, without a barrier, at which a dead client would block the others.
+    /// Runs the first `client_count` clients at the same time and adds up their results. They start within microseconds
+    /// of each other, without a barrier, at which a dead client would block the others.
     ///
     /// # Errors
-    /// The first client's that fails.
+    /// The error of the first client that failed.
     pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let (mut left, mut asked) = (client_count, 0);
         for member in &self.members {

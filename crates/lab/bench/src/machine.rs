@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Properties of the machine that affect results.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// Short name for folders: processor and cores.
+    /// Short name for folders, from the processor's name and the number of cores.
     pub name: String,
     /// The processor's name in `/proc/cpuinfo`.
     pub cpu: String,
@@ -13,18 +13,18 @@ pub struct Machine {
     pub cores: usize,
     /// Whether the processor reports a hypervisor.
     pub hypervisor: bool,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Memory, MiB.
+    /// Total memory, MiB.
     pub memory_mib: u64,
-    /// Number of reserved 2 MiB pages.
+    /// Number of reserved huge pages of the default size.
     pub huge_pages: u64,
-    /// The system's setting for transparent huge pages.
+    /// The system's setting for transparent huge pages: `always`, `madvise` or `never`.
     pub transparent_huge_pages: String,
 }
 
 impl Machine {
-    /// This machine. Unavailable properties stay empty.
+    /// Describes this machine. Unavailable properties stay empty or 0.
     pub fn this() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, meminfo) = (read("/proc/cpuinfo"), read("/proc/meminfo"));

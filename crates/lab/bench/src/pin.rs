@@ -3,7 +3,7 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// The cores that this thread may run on, in order of use: SMT siblings last.
+/// Cores that the calling thread may run on, in the order in which to use them: SMT siblings last.
 ///
 /// # Errors
 /// The system call failed.
@@ -11,7 +11,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok(drover_rt::cores::cores()?.iter().map(|core| core.index).collect())
 }
 
-/// Pins the calling thread to `cores`. Threads and processes that it starts inherit that.
+/// Pins the calling thread to `cores`. Threads and processes that it starts later inherit that.
 ///
 /// # Errors
 /// The system call failed.
@@ -43,12 +43,16 @@ pub struct Cores {
     pub server: Vec<usize>,
     /// Cores of the clients.
     pub client: Vec<usize>,
-    /// There were too few cores: some are in both lists, and the results mean little.
+    /// Whether there were too few cores, so that some are used twice and the results mean little.
     pub shared: bool,
 }
 
 impl Cores {
-    /// Assigns clients to the first `client_count` of `allowed`, servers to the next `server_count`.
+    /// Assigns clients to the first `client_count` of `allowed` and servers to the next `server_count`, at least one
+    /// each. Starts again at the first core if there are too few.
+    ///
+    /// # Panics
+    /// If `allowed` is empty.
     pub fn choose(allowed: &[usize], server_count: usize, client_count: usize) -> Cores {
         let pick =
             |from: usize, count: usize| (from..from + count).map(|i| allowed[i % allowed.len()]).collect();

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Interval between redraws.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Shows the progress of work, which only adds to a counter.
+/// A progress bar for work that only adds to a counter; removed when dropped.
 pub struct Progress {
     bar: Option<ProgressBar>,
     counter: Arc<AtomicU64>,
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar on standard error, if that is a terminal and `wanted`.
+    /// Shows a bar on standard error, if that is a terminal and `wanted`.
     pub fn new(wanted: bool) -> Progress {
         let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Starts a phase called `what` of `total` steps and returns its counter, at 0.
+    /// Starts a phase called `what` of `total` steps, which ends the previous phase, and returns its counter, at 0.
     pub fn phase(&self, what: impl Into<String>, total: u64) -> Arc<AtomicU64> {
         self.counter.store(0, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

@@ -3,30 +3,32 @@
 use drover_kv::{Reads, TableKind};
 use serde::{Deserialize, Serialize};
 
-/// READs per GET that found its value, over all samples that count.
+/// Average number of READs per GET that found its value, over all samples that count. READs of GETs that miss are
+/// counted too: the averages presume that nearly all GETs hit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsPerGet {
-    /// READs of the table.
+    /// READs of the table per GET.
     pub probes: f64,
-    /// READs in total.
+    /// READs of table and records per GET.
     pub reads: f64,
-    /// Messages to the server.
+    /// Messages to the server per GET.
     pub asked: f64,
-    /// READs repeated because of a concurrent write.
+    /// READs per GET that were repeated because of a concurrent write.
     pub torn: f64,
-    /// Computed number of table READs at the table's load.
+    /// Number of table READs per GET computed for the table's load; `None` without a table, or if none is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computed_probes: Option<f64>,
 }
 
 impl ReadsPerGet {
-    /// Averages of `reads` in a freshly filled table; `None`: no GET found a value.
+    /// Averages of `reads`, next to the numbers computed for a freshly filled table; `None`: no GET found a value.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.map(|table| table.kind.probes_at(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
-    /// Averages of `reads` in a table whose keys have been replaced.
+    /// Averages of `reads`, next to the numbers computed for a table whose keys have been replaced; `None`: no GET
+    /// found a value.
     pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
         ReadsPerGet::beside(reads, computed)
@@ -43,12 +45,13 @@ impl ReadsPerGet {
         })
     }
 
-    /// Computed number of READs in total: with the measured number of records, one or none.
+    /// Computed number of READs of table and records per GET; the part of the records is the measured one.
     pub fn computed_reads(&self) -> Option<f64> {
         Some(self.computed_probes? + self.reads - self.probes)
     }
 
-    /// Relative deviations of table READs and of all READs from the computed numbers: 0.01 is 1 % more.
+    /// Relative deviations of the measured from the computed numbers, of table READs and of all READs: 0.01 is 1 %
+    /// more.
     pub fn deviation(&self) -> Option<[f64; 2]> {
         Some([
             self.probes / self.computed_probes? - 1.0,
@@ -57,12 +60,12 @@ impl ReadsPerGet {
     }
 }
 
-/// READs of clients after the table's keys were replaced.
+/// READs of clients, measured after the table's keys were replaced.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Churned {
     /// Number of times that each key was replaced.
     pub turnovers: u32,
-    /// READs per GET that found its value.
+    /// Average number of READs per GET after that.
     pub reads_per_get: ReadsPerGet,
 }
 
@@ -71,7 +74,7 @@ pub struct Churned {
 pub struct Table {
     /// Kind of table.
     pub kind: TableKind,
-    /// Keys per slot.
+    /// Keys per slot of the table.
     pub load: f64,
 }
 

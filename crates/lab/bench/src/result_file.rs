@@ -5,8 +5,8 @@ use crate::report::Report;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Default directory of results: `$XDG_STATE_HOME/drover/results`, that is `~/.local/state/drover/results`; `None`
-/// without a home.
+/// Default directory of results: `$XDG_STATE_HOME/drover/results`, else `$HOME/.local/state/drover/results`; `None` if
+/// neither variable is an absolute path.
 pub fn default_directory() -> Option<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
@@ -17,7 +17,8 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(state.join("drover/results"))
 }
 
-/// Writes the report and the latency distribution. Returns the report's path.
+/// Writes the report and the latency distribution to new files in the machine's folder in `directory`. Returns the
+/// report's path.
 ///
 /// # Errors
 /// A file or folder could not be written.

@@ -11,7 +11,8 @@ pub fn cpu_ns(pid: u32) -> Option<[f64; 2]> {
     Some([next()?, next()?])
 }
 
-/// Processor time per operation, from two readings with `ops` operations in between.
+/// Processor time per operation, in user and in system mode, nanoseconds, from two readings of [`cpu_ns`] with `ops`
+/// operations in between; `None` if a reading is missing.
 pub fn per_op(before: Option<[f64; 2]>, after: Option<[f64; 2]>, ops: u64) -> Option<[f64; 2]> {
     let each = |before: f64, after: f64| (after - before) / ops.max(1) as f64;
     let (before, after) = before.zip(after)?;

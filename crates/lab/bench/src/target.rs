@@ -6,11 +6,11 @@ use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;
 
-/// Fatal failure of a target. Ends the run.
+/// Fatal failure of a target, which ends the run.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct TargetError {
-    /// Description for people.
+    /// Description of the failure, for people.
     pub what: String,
 }
 
@@ -23,10 +23,10 @@ impl TargetError {
 
 /// One client's view of a key-value service: batch-shaped, never blocking, for one thread.
 pub trait Target {
-    /// Stages an operation.
+    /// Stages an operation; its completion carries `token`.
     ///
     /// # Errors
-    /// [`SubmitError::WindowFull`]: poll, then submit again.
+    /// [`SubmitError::WindowFull`]: poll, then submit again. Any other error ends the run.
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
     /// Sends staged operations and passes every finished operation to `sink`. `draining`: nothing more will be
@@ -40,13 +40,13 @@ pub trait Target {
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>>;
 
-    /// READs so far, if the target is one-sided and counts them.
+    /// READs since the target was made, if it is one-sided and counts them.
     fn reads(&self) -> Option<Reads> {
         None
     }
 }
 
-/// A drover client as a [`Target`], on the core of its context.
+/// A drover client as a [`Target`], on the thread of its context.
 pub struct KvTarget<P: Provider, C: KvClient<P>> {
     ctx: Rc<P::Context>,
     client: C,
@@ -60,7 +60,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
 const POLLS_PER_REFRESH: u32 = 64;
 
 impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
-    /// Wraps `client`, which works in `ctx`.
+    /// Wraps `client`, which was made in `ctx`.
     pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
             ctx,
@@ -72,14 +72,14 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         }
     }
 
-    /// Uses `reads` to read the client's number of READs.
+    /// Sets the function that reads the client's counts of READs; without it the target reports none.
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
         self
     }
 
-    /// Sleeps until something arrives after polling for `spin` without result while operations are in flight. Without
-    /// this it never sleeps, which is fastest if every client has its own core.
+    /// Makes the target sleep until something arrives, once it has polled for `spin` without result while operations
+    /// are in flight. Without this it never sleeps, which is fastest if every client has its own core.
     pub fn sleeping_after(mut self, spin: Ns) -> KvTarget<P, C> {
         self.spin = spin;
         self
@@ -141,7 +141,7 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
     }
 }
 
-/// Finishes every operation at once without work: what remains is the cost of the driver.
+/// Target that finishes every operation at once without doing it: what is measured is the cost of the driver.
 #[derive(Debug, Default)]
 pub struct NullTarget {
     tokens: Vec<(Token, bool)>,

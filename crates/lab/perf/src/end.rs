@@ -17,7 +17,7 @@ use drover_verbs::{
 /// Q_Key of datagrams, as in perftest.
 const QKEY: u32 = 0x1111_1111;
 
-/// One end of the measured connection.
+/// One end of the measured connection: a queue pair and its memory.
 pub struct End<P: Provider> {
     pub(crate) qp: P::Qp,
     pub(crate) send_cq: P::Cq,
@@ -35,7 +35,7 @@ pub struct End<P: Provider> {
 }
 
 impl<P: Provider> End<P> {
-    /// An unconnected end in `ctx`; with RECVs posted if the plan sends.
+    /// Creates an unconnected end in `ctx`; posts RECVs if the plan measures SEND.
     ///
     /// # Errors
     /// `ctx` does not support the plan, or its device refuses.
@@ -76,10 +76,10 @@ impl<P: Provider> End<P> {
         Ok(end)
     }
 
-    /// Exports for the other end: queue pair and memory.
+    /// Describes this end's queue pair and memory, in this order, for the other end to [connect](End::meet).
     ///
     /// # Errors
-    /// The provider is out of memory.
+    /// The provider cannot export them.
     pub fn exports(&self, ctx: &P::Context) -> Result<[Export; 2], PerfError> {
         let watch = Watch {
             range: self.half - 8..self.half,
@@ -92,7 +92,7 @@ impl<P: Provider> End<P> {
         Ok([self.qp.export()?, self.mr.export(&watches)?])
     }
 
-    /// Connects with the other end's exports.
+    /// Connects to the other end, whose [exports](End::exports) are `theirs`.
     ///
     /// # Errors
     /// The exports are of another fabric, or the device refuses.
@@ -146,10 +146,10 @@ impl<P: Provider> End<P> {
     }
 }
 
-/// Connects two ends on the same thread.
+/// Connects two ends on the same thread with each other.
 ///
 /// # Errors
-/// As [`End::meet`].
+/// As [`End::exports`] and [`End::meet`].
 pub fn join<P: Provider>(ends: [(&P::Context, &mut End<P>); 2]) -> Result<(), PerfError> {
     let [(a_ctx, a), (b_ctx, b)] = ends;
     let (a_exports, b_exports) = (a.exports(a_ctx)?, b.exports(b_ctx)?);

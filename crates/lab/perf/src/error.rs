@@ -12,7 +12,7 @@ use drover_verbs::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfError {
-    /// The plan is invalid or not supported.
+    /// The plan is invalid or this end does not support it.
     #[error("{0}")]
     Plan(String),
     /// The other end refuses the plan.
@@ -21,7 +21,7 @@ pub enum PerfError {
     /// The other end has disconnected.
     #[error("the other end has gone: {0}")]
     PeerGone(ControlError),
-    /// A request failed.
+    /// A request completed with an error.
     #[error("a {opcode:?} request failed: {status:?}{}", advice(*.status))]
     Completion {
         /// Opcode of the request, from its completion.
@@ -32,18 +32,18 @@ pub enum PerfError {
     /// A request could not be posted.
     #[error("posting failed: {0}")]
     Post(#[from] PostError),
-    /// There was no progress for too long.
+    /// There was no progress for longer than the patience.
     #[error(
         "nothing has arrived for {patience}: a message was lost (over UC and UD they may be), or the other end hangs"
     )]
     Silent {
-        /// Time without progress.
+        /// The patience: time without progress.
         patience: Ns,
     },
-    /// Another error of the control channel.
+    /// The control channel failed in another way.
     #[error(transparent)]
     Control(ControlError),
-    /// The two ends could not be connected.
+    /// The ends could not exchange what they need to connect, or a message was not the expected one.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
     /// The queue pairs could not be connected.
@@ -52,10 +52,10 @@ pub enum PerfError {
     /// The other end's memory or address could not be used.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The context could not be made.
+    /// The device's context could not be made.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A queue could not be made.
+    /// A queue pair or completion queue could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// Memory could not be allocated.
@@ -64,7 +64,7 @@ pub enum PerfError {
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A thread could not be started.
+    /// The system could not start a thread.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }

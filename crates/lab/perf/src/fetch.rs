@@ -6,7 +6,7 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{CompletionQueue, MemoryRegion, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId};
 
-/// Measures one request at a time.
+/// Measures the latency of READs or atomics, one request at a time.
 pub struct Fetcher<P: Provider> {
     end: End<P>,
     /// The request, reused for every iteration.
@@ -16,7 +16,11 @@ pub struct Fetcher<P: Provider> {
 }
 
 impl<P: Provider> Fetcher<P> {
-    /// Measures requests of `bytes` through a connected end.
+    /// Creates a fetcher whose requests have `bytes` bytes, through `end`, which must be connected; it stores its
+    /// result in `outcome`.
+    ///
+    /// # Panics
+    /// If `end` is not connected.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Fetcher<P> {
         let mut list = SendList::with_capacity(1, 0);
         list.push(
@@ -30,7 +34,7 @@ impl<P: Provider> Fetcher<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         self.end
     }

@@ -9,20 +9,22 @@ use std::rc::Rc;
 /// Result for one message size.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Latencies of whole round trips.
+    /// Latencies of whole round trips, not halved.
     Latency(Latency),
-    /// Rate of requests.
+    /// Rate of requests after the warm-up.
     Rate {
-        /// Requests that completed.
+        /// Number of requests that completed within `time`.
         count: u64,
-        /// Time from the first post to the last completion.
+        /// Time from the poll that ended the warm-up to the poll that found the last completion.
         time: Ns,
-        /// Highest rate over one queue length of requests, requests per second.
+        /// Highest rate over any stretch of as many requests as the send queue holds, requests per second; at least the
+        /// average.
         peak: f64,
     },
 }
 
-/// Result cell of an actor, shared with its runner, because a space may own the actor. Clones share the cell.
+/// Where an actor stores its result. Clones share it: the actor has one, and the code that runs the actor another,
+/// because a simulated world owns its actors.
 #[derive(Clone, Default)]
 pub struct Outcome {
     done: Rc<Cell<bool>>,
@@ -30,13 +32,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether there is a result.
+    /// Whether a result has been stored, even if it was taken since.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.done.get()
     }
 
-    /// Stores the result; only the first call counts.
+    /// Stores the result; only the first call has an effect.
     #[cold]
     pub fn leave(&self, result: Result<Found, PerfError>) {
         if !self.done.replace(true) {
@@ -53,7 +55,7 @@ impl Outcome {
         })
     }
 
-    /// Takes the result; works once.
+    /// Takes the result; `None` if there is none yet or it was taken before.
     pub fn take(&self) -> Option<Result<Found, PerfError>> {
         self.result.borrow_mut().take()
     }

@@ -7,14 +7,14 @@
 //!   send-lat, write-lat    client  --ping-->  server     half a round trip; WRITE: polls the last byte
 //!                                  <--pong--
 //!   read-lat, atomic-lat   client  --request, result-->  a whole round trip, until the completion is polled
-//!   *-bw                   client  --many in flight-->   requests per second, first post to last completion
+//!   *-bw                   client  --many in flight-->   requests per second, end of the warm-up to last completion
 //! ```
 //!
 //! - [`Plan`] describes a measurement; an [`End`] is a queue pair with memory for a plan.
 //! - [`Pinger`] and [`Ponger`], [`Fetcher`], [`Issuer`] and [`Sink`] are the actors, the same on real and on simulated
 //!   cores. [`players()`] makes those of a plan.
 //! - [`client`] and [`server`] run the two ends of a session over a control channel; if both ends are on one thread (a
-//!   simulated cluster), [`join`] connects them and the owner of the space steps them.
+//!   simulated cluster), [`join`] connects them and the simulator steps them.
 //! - [`LatencyRow`], [`RateRow`] are rows of the table.
 //!
 //! It is not a benchmark of key-value systems: that is `drover-bench`, whose histograms are used here.
@@ -57,7 +57,7 @@ pub use table::{LatencyRow, RateRow, Row, head};
 
 use drover_base::{Cost, Ns, Progress};
 
-/// Cost of polling the last byte of memory that a WRITE will change, charged on simulated cores.
+/// Cost of polling once the last byte of memory that a WRITE will change; charged on simulated cores.
 pub const LOOK: Cost = Cost::new("perf.look");
 
 /// No work until something arrives.

@@ -6,7 +6,7 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::Provider;
 
-/// The end that measures: sends, waits for the answer, sends again.
+/// The end of a latency test of SEND or WRITE that measures: sends, waits for the answer, sends again.
 pub struct Pinger<P: Provider> {
     lane: Lane<P>,
     laps: Laps,
@@ -14,7 +14,8 @@ pub struct Pinger<P: Provider> {
 }
 
 impl<P: Provider> Pinger<P> {
-    /// Measures messages of `bytes` through a connected end.
+    /// Creates a pinger of messages of `bytes` bytes through `end`, which must be connected; it stores its result in
+    /// `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Pinger<P> {
         Pinger {
             laps: Laps::new(&end.plan),
@@ -23,7 +24,7 @@ impl<P: Provider> Pinger<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         self.lane.into_end()
     }
@@ -54,7 +55,7 @@ impl<P: Provider> Actor<P::Cpu> for Pinger<P> {
     }
 }
 
-/// The other end: answers every message with one of the same length.
+/// The end of a latency test of SEND or WRITE that answers every message with one of the same length.
 pub struct Ponger<P: Provider> {
     lane: Lane<P>,
     answered: u64,
@@ -62,7 +63,8 @@ pub struct Ponger<P: Provider> {
 }
 
 impl<P: Provider> Ponger<P> {
-    /// Answers messages of `bytes` through a connected end. It runs until an error.
+    /// Creates a ponger for messages of `bytes` bytes through `end`, which must be connected. It never finishes; it
+    /// stores an error in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Ponger<P> {
         Ponger {
             lane: Lane::new(end, bytes),
@@ -71,7 +73,7 @@ impl<P: Provider> Ponger<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         self.lane.into_end()
     }

@@ -19,21 +19,21 @@ pub enum Verb {
     Atomic,
 }
 
-/// Quantity to measure.
+/// What a test measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// Time per message.
+    /// Time per message or request.
     Latency,
-    /// Messages per second.
+    /// Messages or requests per second.
     Rate,
 }
 
-/// A test: a verb and a quantity.
+/// A test: a verb and what is measured of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Op {
-    /// The verb.
+    /// Verb that is measured.
     pub verb: Verb,
-    /// The quantity.
+    /// What is measured: latency or rate.
     pub metric: Metric,
 }
 
@@ -55,7 +55,7 @@ impl Op {
         OPS.into_iter().map(|(_, verb, metric)| Op { verb, metric })
     }
 
-    /// Name on the command line.
+    /// Name on the command line, such as `write-lat`.
     pub fn name(self) -> &'static str {
         let found = OPS
             .iter()
@@ -94,7 +94,7 @@ impl FromStr for Op {
     }
 }
 
-/// Atomic operation.
+/// Atomic operation that a test of atomics posts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomic {
     /// FAA.
@@ -115,29 +115,30 @@ impl fmt::Display for Atomic {
 /// Options that both ends must agree on. The client makes them and sends them to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The test.
+    /// Test to run: verb and metric.
     pub op: Op,
     /// Kind of queue pair: RC, UC or UD.
     pub kind: QpKind,
-    /// Bytes per message, one row of the table for each.
+    /// Sizes of messages, bytes; one row of the table for each.
     pub sizes: Vec<u32>,
-    /// Iterations per row.
+    /// Number of measured iterations per row, after the warm-up.
     pub iterations: u64,
-    /// Duration of a row; replaces `iterations` if set.
+    /// Duration of the measured part of a row; if set, it replaces `iterations`.
     pub duration: Option<Ns>,
-    /// Warm-up iterations.
+    /// Number of iterations before the measured ones.
     pub warm_up: u64,
-    /// Maximum outstanding send requests.
+    /// Depth of the send queue; a rate test keeps this many requests in flight.
     pub tx_depth: u32,
-    /// Number of RECVs posted.
+    /// Depth of the receive queue; tests of SEND keep up to this many RECVs posted.
     pub rx_depth: u32,
-    /// Maximum bytes of an inline message.
+    /// Messages of up to this many bytes are sent inline.
     pub inline_bytes: u32,
-    /// One request in this many is signaled.
+    /// One request in this many is signaled; more often if the send queue is short: see
+    /// [`signal_every`](Plan::signal_every).
     pub cq_mod: u32,
-    /// Requests per post.
+    /// Number of requests per post in a rate test.
     pub post_list: u32,
-    /// Atomic operation.
+    /// Atomic operation to post; unused by other tests.
     pub atomic: Atomic,
 }
 
@@ -181,7 +182,8 @@ impl Plan {
         }
     }
 
-    /// The sizes of `-a` that this verb supports over this fabric.
+    /// Sizes for perftest's `-a`: the powers of two from 2 B to 8 MiB that `caps` allow for this verb and kind of queue
+    /// pair.
     pub fn all_sizes(&self, caps: &Caps) -> Vec<u32> {
         let longest = self.longest(caps);
         let all = ALL_SHIFTS.map(|shift| 1u32 << shift);
@@ -199,12 +201,13 @@ impl Plan {
         .min(SIZE_MAX)
     }
 
-    /// The largest message size, bytes.
+    /// The largest of the plan's sizes, bytes.
     pub fn size_max(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }
 
-    /// One request in this many is signaled: often enough that the queue never fills with unsignaled requests.
+    /// One request in this many is signaled: [`cq_mod`](Plan::cq_mod), but less if the send queue would fill with
+    /// unsignaled requests.
     pub fn signal_every(&self) -> u64 {
         let most = match self.op.metric {
             Metric::Latency => self.tx_depth / 2,
@@ -283,7 +286,7 @@ impl Plan {
         within("--post_list", self.post_list.into(), 1, self.tx_depth.into())
     }
 
-    /// Settings as text, by option name: both ends compare them.
+    /// The settings as pairs of option name and text, for reports and for comparison between the ends.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
         let sizes = match &sizes[..] {
@@ -319,7 +322,7 @@ pub(crate) fn kind_name(kind: QpKind) -> &'static str {
     }
 }
 
-/// Settings that a server was started with; the client decides the others.
+/// Settings that a server requires of its client's plan; the client decides the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Given {
     names: Vec<&'static str>,
@@ -327,7 +330,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// No settings: the client decides everything.
+    /// Requires nothing: the client decides everything.
     pub fn nothing() -> Given {
         Given::default()
     }

@@ -4,28 +4,28 @@ use crate::{End, Fetcher, Issuer, Metric, Outcome, Pinger, Plan, Ponger, Sink, V
 use drover_base::{Actor, Progress};
 use drover_verbs::Provider;
 
-/// The end that measures.
+/// Actor of the end that measures.
 pub enum Client<P: Provider> {
-    /// Sends messages and waits for the replies.
+    /// Latency of SEND or WRITE: sends a message and waits for the answer.
     Pinger(Box<Pinger<P>>),
-    /// Fetches results one by one.
+    /// Latency of READ or atomics: one request at a time.
     Fetcher(Box<Fetcher<P>>),
-    /// Keeps many requests in flight.
+    /// Rate: keeps many requests in flight.
     Issuer(Box<Issuer<P>>),
 }
 
-/// The other end.
+/// Actor of the end that does not measure.
 pub enum Server<P: Provider> {
-    /// Answers messages.
+    /// Latency of SEND or WRITE: answers messages.
     Ponger(Box<Ponger<P>>),
-    /// Receives messages.
+    /// Rate of SEND: receives messages.
     Sink(Box<Sink<P>>),
-    /// Only provides memory.
+    /// All other tests: only provides memory.
     Bystander(Box<End<P>>),
 }
 
 impl<P: Provider> Client<P> {
-    /// The client of the end's plan, for messages of `bytes`; it stores its result in `outcome`.
+    /// Creates the client that the end's plan needs, for messages of `bytes` bytes; it stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Client<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -36,7 +36,7 @@ impl<P: Provider> Client<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         match self {
             Client::Pinger(actor) => actor.into_end(),
@@ -45,7 +45,7 @@ impl<P: Provider> Client<P> {
         }
     }
 
-    /// Number of messages that the other end should have received, if it receives any.
+    /// Number of requests that a rate test has posted; 0 in a latency test.
     pub fn posted(&self) -> u64 {
         match self {
             Client::Issuer(actor) => actor.posted(),
@@ -55,7 +55,7 @@ impl<P: Provider> Client<P> {
 }
 
 impl<P: Provider> Server<P> {
-    /// The server of the end's plan, for messages of `bytes`; it stores errors in `outcome`.
+    /// Creates the server that the end's plan needs, for messages of `bytes` bytes; it stores errors in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Server<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -66,7 +66,7 @@ impl<P: Provider> Server<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         match self {
             Server::Ponger(actor) => actor.into_end(),
@@ -75,7 +75,7 @@ impl<P: Provider> Server<P> {
         }
     }
 
-    /// Messages received.
+    /// Number of messages that a rate test of SEND has received; 0 in other tests.
     pub fn received(&self) -> u64 {
         match self {
             Server::Sink(actor) => actor.received(),
@@ -84,7 +84,8 @@ impl<P: Provider> Server<P> {
     }
 }
 
-/// Client and server of a plan on two connected ends, for messages of `bytes`, with the outcome of each.
+/// Creates the client on the first of two connected ends and the server on the second, for messages of `bytes` bytes,
+/// each with its outcome. Both ends must have been made for `plan`.
 pub fn players<P: Provider>(
     plan: &Plan,
     ends: [End<P>; 2],

@@ -12,7 +12,7 @@ use drover_verbs::{
 /// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// The end that measures: posts whenever there is space, counts completions.
+/// The end of a rate test that measures: posts whenever the send queue has space, counts completions.
 pub struct Issuer<P: Provider> {
     end: End<P>,
     bytes: usize,
@@ -39,7 +39,8 @@ struct Clock {
 }
 
 impl<P: Provider> Issuer<P> {
-    /// Measures requests of `bytes` through a connected end.
+    /// Creates an issuer of requests of `bytes` bytes through `end`, which must be connected; it stores its result in
+    /// `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Issuer<P> {
         let count = end.plan.post_list as usize;
         Issuer {
@@ -57,12 +58,12 @@ impl<P: Provider> Issuer<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         self.end
     }
 
-    /// Number of requests posted.
+    /// Number of requests posted so far, warm-up included.
     pub fn posted(&self) -> u64 {
         self.posted
     }
@@ -209,7 +210,7 @@ impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
     }
 }
 
-/// The other end of a SEND rate: counts messages and posts RECVs again.
+/// The receiving end of a rate test of SEND: counts messages and posts RECVs again.
 pub struct Sink<P: Provider> {
     end: End<P>,
     received: u64,
@@ -217,7 +218,7 @@ pub struct Sink<P: Provider> {
 }
 
 impl<P: Provider> Sink<P> {
-    /// Receives through a connected end. It runs until an error.
+    /// Creates a receiver at `end`, which must be connected. It never finishes; it stores an error in `outcome`.
     pub fn new(end: End<P>, outcome: Outcome) -> Sink<P> {
         Sink {
             end,
@@ -226,12 +227,12 @@ impl<P: Provider> Sink<P> {
         }
     }
 
-    /// Returns the end, to measure something else.
+    /// Returns the end, for another measurement.
     pub fn into_end(self) -> End<P> {
         self.end
     }
 
-    /// Number of messages received.
+    /// Number of messages received so far.
     pub fn received(&self) -> u64 {
         self.received
     }

@@ -8,7 +8,7 @@ use drover_control::exchange::{ExchangeError, recv_export, send_export};
 use drover_control::{ControlError, ControlStream, Frame, Message, kind, refusal};
 use drover_verbs::{Caps, Context, Export, Provider};
 
-/// Time limit for the other end's next message outside measurements.
+/// Maximum wait for the other end's next message, outside measurements.
 pub const SETUP_WAIT: Ns = Ns::from_s(10);
 /// Time limit while a client measures: it sends heartbeats, or has disconnected.
 const FOR_EVER: Ns = Ns::from_s(1 << 30);
@@ -17,12 +17,12 @@ const PATIENCE_PER_BYTE: Ns = Ns(4_000);
 /// Wait after a failed request: if the other end died, its channel closes soon.
 const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 
-/// How this end waits; the other end may differ.
+/// How this end waits for progress; the other end may wait differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Sleep for events instead of polling.
+    /// Whether this end sleeps until an event comes, instead of polling.
     pub events: bool,
-    /// Time without progress after which the client gives up, plus 4 us per byte of a message.
+    /// The client gives up after this time without progress, plus 4 us per byte of a message; the server does not.
     pub patience: Ns,
 }
 
@@ -35,7 +35,7 @@ impl Default for Options {
     }
 }
 
-/// Measures `plan` with the server at the other end of `stream`; passes on each row when it is ready.
+/// Measures `plan` with the server at the other end of `stream`; calls `tell` with each row as soon as it is measured.
 ///
 /// # Errors
 /// The ends do not agree, the fabric refuses, or the other end is gone or silent.
@@ -99,11 +99,12 @@ fn measure<P: Provider>(
     Ok((Row::new(op, bytes, &found, lost), client.into_end()))
 }
 
-/// Serves one client at the other end of `stream` until it is done. Returns what the client measured.
+/// Serves one client at the other end of `stream` until the client says that it is done. Returns the plan that the
+/// client measured.
 ///
 /// # Errors
-/// The client's plan differs from `given` or is not supported (the client is sent the reason), or the client
-/// disconnects early.
+/// The client's plan differs from `given` or is not supported (the client is sent the reason), a request failed, or the
+/// client disconnects early.
 pub fn server<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,

@@ -6,26 +6,27 @@ use crate::{Found, Metric, Op, Plan, Verb};
 use serde::Serialize;
 use std::fmt;
 
-/// A row of a latency table, microseconds.
+/// A row of a latency table, times in microseconds: half a round trip for SEND and WRITE, a whole one for READ and
+/// atomics.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
     /// Message size, bytes.
     pub bytes: u32,
     /// Number of measured iterations.
     pub iterations: u64,
-    /// The minimum.
+    /// Minimum latency, microseconds.
     pub t_min: f64,
-    /// The maximum.
+    /// Maximum latency, microseconds.
     pub t_max: f64,
-    /// The median.
+    /// Median latency, microseconds.
     pub t_typical: f64,
-    /// The mean.
+    /// Mean latency, microseconds.
     pub t_avg: f64,
-    /// The standard deviation.
+    /// Standard deviation of the latency, microseconds.
     pub t_stdev: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency, microseconds.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency, microseconds.
     pub p999: f64,
 }
 
@@ -34,25 +35,25 @@ pub struct LatencyRow {
 pub struct RateRow {
     /// Message size, bytes.
     pub bytes: u32,
-    /// Number of measured iterations.
+    /// Number of requests counted, without the warm-up.
     pub iterations: u64,
-    /// Highest bandwidth over any run of as many messages as the queue holds, MiB per second.
+    /// Highest bandwidth over any stretch of as many requests as the send queue holds, MiB per second.
     pub bw_peak: f64,
-    /// Average bandwidth, MiB per second.
+    /// Average bandwidth of the counted requests, MiB per second.
     pub bw_average: f64,
-    /// Million messages per second.
+    /// Average rate, million requests per second.
     pub msg_rate: f64,
-    /// Number of sent messages that did not arrive: UC and UD may lose some.
+    /// Number of messages sent (warm-up included) that did not arrive: UC and UD may lose some.
     pub lost: u64,
 }
 
-/// A row of either table.
+/// A row of the result table, of a latency or a rate test.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Row {
-    /// Latency.
+    /// Row of a latency test.
     Latency(LatencyRow),
-    /// Rate.
+    /// Row of a rate test.
     Rate(RateRow),
 }
 
@@ -60,8 +61,8 @@ pub enum Row {
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 impl Row {
-    /// The row of messages of `bytes` bytes with the measurement `found`; `lost` messages did not arrive at the other
-    /// end.
+    /// Makes the row of messages of `bytes` bytes from the measurement `found`; `lost` messages did not arrive at the
+    /// other end.
     pub fn new(op: Op, bytes: u32, found: &Found, lost: u64) -> Row {
         match found {
             Found::Latency(latency) => {
@@ -132,7 +133,7 @@ impl fmt::Display for Row {
 const LINE: &str =
     "---------------------------------------------------------------------------------------------------";
 
-/// The header of the table: the test, the fabric (`fabric`, a description) and the columns.
+/// Formats the header of the table: the test, the fabric (`fabric`, a description) and the columns.
 pub fn head(plan: &Plan, fabric: &str, mtu_bytes: usize) -> String {
     let what = match plan.op.metric {
         Metric::Latency => "Latency",

@@ -18,21 +18,21 @@ const PATH_BYTES_MAX: usize = 107;
 /// Longest `NAME`, bytes.
 const NAME_BYTES_MAX: usize = 48;
 
-/// The part of an address before the colon.
+/// The part of a control address before the colon: kind of socket and fabric of the data path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scheme {
     /// Shared memory; the control channel is a Unix socket.
     Shm,
-    /// A Unix socket.
+    /// A Unix socket, given by its path; the fabric is shared memory.
     Unix,
-    /// A TCP socket.
+    /// A TCP socket; it selects no fabric, so drover's clients use it for statistics only.
     Tcp,
     /// An RDMA device; the control channel is a TCP socket.
     Rdma,
 }
 
 impl Scheme {
-    /// Name as written in addresses.
+    /// Name as written in addresses, such as `shm`.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Shm => "shm",
@@ -43,12 +43,12 @@ impl Scheme {
     }
 }
 
-/// Location of the socket.
+/// Location of the socket of a control channel.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Endpoint {
     /// Path of a Unix socket.
     Path(PathBuf),
-    /// TCP endpoint.
+    /// Host and port of a TCP socket.
     HostPort {
         /// Host name or address; IPv6 without brackets.
         host: String,
@@ -70,44 +70,44 @@ pub struct ControlAddr {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddrError {
-    /// The scheme is unknown.
+    /// The address does not begin with a known scheme.
     #[error("{text}: an address begins with shm:, unix:, tcp:// or rdma://")]
     Scheme {
-        /// The text.
+        /// The address as written.
         text: String,
     },
-    /// The `NAME` is invalid.
+    /// The `NAME` of `shm:NAME` is empty, too long, begins with a dot or has other characters than the allowed ones.
     #[error(
         "{text}: a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' or '.', and does not begin with '.'"
     )]
     Name {
-        /// The text.
+        /// The address as written.
         text: String,
     },
-    /// The path is relative or too long.
+    /// The path of the socket is relative, too long or contains a zero byte.
     #[error("{text}: a socket path is absolute and at most {PATH_BYTES_MAX} bytes long (this is {bytes})")]
     Path {
-        /// The text.
+        /// The address as written.
         text: String,
         /// Length of the path in bytes.
         bytes: usize,
     },
-    /// The host or the port is missing.
+    /// The host or the port is missing or malformed.
     #[error("{text}: expected host:port, with IPv6 addresses in brackets")]
     HostPort {
-        /// The text.
+        /// The address as written.
         text: String,
     },
     /// Options are not of the form `key=value`.
     #[error("{text}: options are written ?key=value&key=value")]
     Options {
-        /// The text.
+        /// The address as written.
         text: String,
     },
 }
 
 impl ControlAddr {
-    /// Parses an address; `shm:NAME` is located in `dir`. [`FromStr`] uses the [runtime
+    /// Parses an address; `shm:NAME` means the socket `NAME.sock` in `dir`. [`FromStr`] uses the [runtime
     /// directory](super::runtime_dir()).
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl ControlAddr {
         })
     }
 
-    /// The address of a TCP endpoint.
+    /// Returns the address `tcp://addr`, without options.
     pub fn tcp(addr: std::net::SocketAddr) -> ControlAddr {
         ControlAddr {
             scheme: Scheme::Tcp,
@@ -154,7 +154,8 @@ impl ControlAddr {
         }
     }
 
-    /// This address with the same options at `endpoint`: the actual address of a listener at port 0.
+    /// This address with host and port replaced by `endpoint`: the actual address of a listener bound to port 0. An
+    /// address that is a path stays unchanged.
     pub fn at(&self, endpoint: std::net::SocketAddr) -> ControlAddr {
         let there = ControlAddr {
             scheme: self.scheme,
@@ -189,17 +190,17 @@ impl ControlAddr {
         self
     }
 
-    /// Scheme, which selects the fabric.
+    /// Scheme, which selects the fabric of the data path.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Location of the socket.
+    /// Location of the control channel's socket.
     pub fn place(&self) -> &Endpoint {
         &self.place
     }
 
-    /// The value of option `key` (`?key=value`).
+    /// The (first) value of option `key`, written `?key=value`; `None` if the address does not have this option.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options
             .iter()
@@ -207,12 +208,12 @@ impl ControlAddr {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The keys of all options.
+    /// The keys of all options, in the order written.
     pub fn option_keys(&self) -> impl Iterator<Item = &str> {
         self.options.iter().map(|(key, _)| key.as_str())
     }
 
-    /// Whether descriptors can be sent.
+    /// Whether file descriptors can be sent over the control channel: over Unix sockets, not over TCP.
     pub fn carries_fds(&self) -> bool {
         matches!(self.place, Endpoint::Path(_))
     }

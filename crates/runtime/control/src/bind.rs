@@ -24,7 +24,7 @@ const BACKLOG: i32 = 128;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// A live server uses the address.
+    /// A live program already listens at the address.
     #[error("address in use: another server listens at {addr}")]
     InUse {
         /// Requested address.
@@ -39,7 +39,7 @@ pub enum ListenError {
     /// A system call failed.
     #[error("{what} for {addr} failed: {source}")]
     System {
-        /// Name of the call.
+        /// What was attempted, such as "listening".
         what: &'static str,
         /// Requested address.
         addr: String,
@@ -48,7 +48,7 @@ pub enum ListenError {
     },
 }
 
-/// A bound address. Dropping it removes the socket file.
+/// Listens for control channels at one address. Dropping it closes the socket and removes the file of a Unix socket.
 #[derive(Debug)]
 pub struct ControlListener {
     addr: ControlAddr,
@@ -66,10 +66,11 @@ enum Kind {
 }
 
 impl ControlListener {
-    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr).
+    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). Replaces the socket file of
+    /// a dead server.
     ///
     /// # Errors
-    /// [`ListenError`] if the address is in use or a system call fails.
+    /// [`ListenError`] if the address is in use, its path is a file other than a socket, or a system call fails.
     pub fn bind(addr: &ControlAddr) -> Result<ControlListener, ListenError> {
         match addr.place() {
             Endpoint::Path(path) => bind_unix(addr, path),
@@ -77,7 +78,7 @@ impl ControlListener {
         }
     }
 
-    /// Address for clients.
+    /// Address at which it listens: the requested one, with the actual port if that was 0.
     pub fn addr(&self) -> &ControlAddr {
         &self.addr
     }
@@ -120,7 +121,7 @@ impl ControlListener {
         Ok(None)
     }
 
-    /// Descriptor for `poll`.
+    /// Descriptor to `poll` for reading: readable while a connection waits.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
             Kind::Unix { listener, .. } => listener.as_fd(),

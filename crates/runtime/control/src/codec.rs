@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 /// A struct that is sent as one frame.
 pub trait Message: Sized {
-    /// Kind of the frame: at least [`kind::APPLICATION`](super::kind::APPLICATION), unique in its protocol.
+    /// Kind of the frame, unique in its protocol. Applications use [`kind::APPLICATION`](super::kind::APPLICATION) and
+    /// above.
     const KIND: u16;
 
-    /// Writes all fields.
+    /// Appends all fields to `to`.
     fn encode(&self, to: &mut Writer);
 
-    /// Reads all fields, checking every value. The caller checks for surplus bytes.
+    /// Reads all fields, checking every value. Bytes may be left after the last one: the caller checks.
     ///
     /// # Errors
     /// [`DecodeError`] for the first bad field.
@@ -30,13 +31,13 @@ pub trait Message: Sized {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The body is too long.
+    /// The body is longer than [`BODY_BYTES_MAX`].
     #[error("a message of {bytes} bytes, at most {BODY_BYTES_MAX} are allowed")]
     TooLong {
-        /// Length of the body.
+        /// Length of the body in bytes.
         bytes: usize,
     },
-    /// There are too many descriptors.
+    /// There are more than [`FDS_MAX`] descriptors.
     #[error("a message with {count} descriptors, at most {FDS_MAX} are allowed")]
     TooManyFds {
         /// Number of distinct descriptors.
@@ -44,14 +45,14 @@ pub enum EncodeError {
     },
 }
 
-/// Errors of decoding a body.
+/// Errors of decoding the body of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The body ends inside a field.
     #[error("the message ends after {at} bytes, inside a field")]
     Truncated {
-        /// Offset of the field.
+        /// Offset of the incomplete field in the body, bytes.
         at: usize,
     },
     /// There are bytes after the last field.
@@ -60,26 +61,26 @@ pub enum DecodeError {
         /// Number of surplus bytes.
         bytes: usize,
     },
-    /// There are descriptors without a field that refers to them.
+    /// There are descriptors after the last one that a field refers to.
     #[error("{count} surplus descriptors in the message")]
     SurplusFds {
         /// Number of surplus descriptors.
         count: usize,
     },
-    /// A field has an invalid value.
+    /// A field has an invalid value, or a byte string an invalid length.
     #[error("{field} cannot be {value}")]
     Value {
         /// Name of the field.
         field: &'static str,
-        /// Received value.
+        /// Received value, or length in bytes.
         value: u64,
     },
-    /// The message is of another kind.
+    /// The message is of another kind than the expected one.
     #[error("a message of kind {found} where {expected} was expected")]
     Kind {
-        /// Expected kind.
+        /// Expected kind of frame.
         expected: u16,
-        /// Received kind.
+        /// Received kind of frame.
         found: u16,
     },
 }
@@ -92,43 +93,43 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty message.
+    /// Starts with an empty body.
     pub fn new() -> Writer {
         Writer::default()
     }
 
-    /// Appends a byte.
+    /// Appends `value` as 1 byte.
     pub fn u8(&mut self, value: u8) -> &mut Writer {
         self.raw(&[value])
     }
 
-    /// Appends a boolean as 0 or 1.
+    /// Appends `value` as a byte, 0 or 1.
     pub fn bool(&mut self, value: bool) -> &mut Writer {
         self.u8(u8::from(value))
     }
 
-    /// Appends 2 bytes.
+    /// Appends `value` as 2 bytes, little-endian.
     pub fn u16(&mut self, value: u16) -> &mut Writer {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Appends 4 bytes.
+    /// Appends `value` as 4 bytes, little-endian.
     pub fn u32(&mut self, value: u32) -> &mut Writer {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Appends 8 bytes.
+    /// Appends `value` as 8 bytes, little-endian.
     pub fn u64(&mut self, value: u64) -> &mut Writer {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Appends bytes of a length that both sides know.
+    /// Appends `bytes` without their length, which the reader must know.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Writer {
         self.body.extend_from_slice(bytes);
         self
     }
 
-    /// Appends a byte string with its length.
+    /// Appends the length of `bytes` as a `u32`, then `bytes`.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
             .raw(bytes)
@@ -188,7 +189,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `body`, whose exports refer to `fds`.
+    /// Starts at the beginning of `body`, whose exports refer to `fds`.
     pub fn new(body: &'a [u8], fds: &'a [Arc<OwnedFd>]) -> Reader<'a> {
         Reader {
             body,
@@ -198,7 +199,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if fewer are left.
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
         Ok(bytes.try_into().expect("raw returned N bytes"))
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if none is left.
@@ -222,10 +223,10 @@ impl<'a> Reader<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// The next byte, which must be 0 or 1.
+    /// Reads the next byte, which must be 0 or 1. `field` names it in errors.
     ///
     /// # Errors
-    /// [`DecodeError`] if the field is truncated or its value is out of range.
+    /// [`DecodeError::Truncated`] if no byte is left, [`DecodeError::Value`] if it is neither 0 nor 1.
     pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
@@ -237,7 +238,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next 2 bytes.
+    /// Reads the next 2 bytes, little-endian.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if fewer are left.
@@ -245,7 +246,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// The next 4 bytes.
+    /// Reads the next 4 bytes, little-endian.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if fewer are left.
@@ -253,7 +254,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// The next 8 bytes.
+    /// Reads the next 8 bytes, little-endian.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if fewer are left.
@@ -261,10 +262,10 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A byte string of at most `max` bytes.
+    /// Reads a byte string of at most `max` bytes, written by [`Writer::bytes`]. `field` names it in errors.
     ///
     /// # Errors
-    /// [`DecodeError`] if the field is truncated or its value is out of range.
+    /// [`DecodeError::Truncated`] if the body ends first, [`DecodeError::Value`] if the string is longer than `max`.
     pub fn bytes(&mut self, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
@@ -276,10 +277,11 @@ impl<'a> Reader<'a> {
         self.raw(len)
     }
 
-    /// An export. The provider checks its contents.
+    /// Reads an export with its descriptors. Its bytes are not checked: the provider does that.
     ///
     /// # Errors
-    /// [`DecodeError`] if the field is truncated or its value is out of range.
+    /// [`DecodeError::Truncated`] if the body ends first, [`DecodeError::Value`] if the export has too many bytes or
+    /// descriptors, or refers to a descriptor that was not received.
     pub fn export(&mut self) -> Result<Export, DecodeError> {
         let bytes = self.bytes("export length", Export::BYTES_MAX)?.to_vec();
         let count = self.u8()?;
@@ -307,10 +309,10 @@ impl<'a> Reader<'a> {
         self.body.len() - self.at
     }
 
-    /// Checks that all bytes and descriptors were used.
+    /// Checks that the body has no bytes left, and that an export referred to the last descriptor, if any.
     ///
     /// # Errors
-    /// [`DecodeError`] for surplus bytes or descriptors.
+    /// [`DecodeError::Surplus`] or [`DecodeError::SurplusFds`].
     pub fn finish(self) -> Result<(), DecodeError> {
         match (self.remaining(), self.fds.len() - self.fds_used) {
             (0, 0) => Ok(()),
@@ -324,7 +326,7 @@ impl Frame {
     /// Decodes the whole frame as message `M`.
     ///
     /// # Errors
-    /// [`DecodeError`] if the kind or the body does not match.
+    /// [`DecodeError`] if the frame is of another kind or its body is not exactly an `M`.
     pub fn decode<M: Message>(&self) -> Result<M, DecodeError> {
         if self.kind != M::KIND {
             return Err(DecodeError::Kind {

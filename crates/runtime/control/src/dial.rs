@@ -3,7 +3,7 @@
 use super::{ControlAddr, ControlStream, DialError, LocalListener};
 use drover_base::Ns;
 
-/// Longest time that an attempt may block.
+/// Time limit of one attempt of [`Dial::to`], per resolved address of the host.
 pub const ATTEMPT_MAX: Ns = Ns::from_s(1);
 
 /// Makes connection attempts to one server, any number of times.
@@ -13,7 +13,8 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// Calls `attempt` for every attempt. It should not block for long. `server` names the server in log lines.
+    /// Creates a dialer that calls `attempt`, which should not block for long, for every attempt. `server` names the
+    /// server in log lines.
     pub fn new(
         server: impl Into<String>,
         attempt: impl FnMut() -> Result<ControlStream, DialError> + Send + 'static,
@@ -24,27 +25,30 @@ impl Dial {
         }
     }
 
-    /// Always connects to the same address. An attempt blocks for at most a second.
+    /// Creates a dialer that connects to `addr`. An attempt blocks for at most [`ATTEMPT_MAX`], or longer if the host
+    /// has several addresses or its name is slow to resolve.
     pub fn to(addr: ControlAddr) -> Dial {
         let server = addr.to_string();
         Dial::new(server, move || ControlStream::connect(&addr, ATTEMPT_MAX))
     }
 
-    /// Connects to a server of this process that accepts from `listener`.
+    /// Creates a dialer that connects to the server in this process that accepts from `listener`. An attempt neither
+    /// blocks nor fails.
     pub fn at(listener: &LocalListener) -> Dial {
         let listener = listener.clone();
         Dial::new("this process", move || Ok(listener.connect()))
     }
 
-    /// The server, for log lines: its address, and its shard if there are several at the address.
+    /// Name of the server for log lines, as given to [`Dial::new`]: its address, with the shard if one was selected, or
+    /// "this process".
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Makes one attempt.
+    /// Makes one attempt to connect.
     ///
     /// # Errors
-    /// [`DialError`] if no server listens or none answers in time.
+    /// [`DialError`] if it fails; a later attempt may succeed.
     pub fn attempt(&mut self) -> Result<ControlStream, DialError> {
         (self.attempt)()
     }

@@ -14,16 +14,16 @@ pub enum ControlError {
     /// End of stream inside a frame.
     #[error("the peer closed the control channel in the middle of a frame")]
     ClosedMidFrame,
-    /// This end closed the channel.
+    /// This end closed the channel or refused the peer.
     #[error("closed on this side")]
     ByUs,
-    /// No heartbeat arrived.
+    /// No frame, not even a heartbeat, arrived during [`MISSED_MAX`] checks, a second apart.
     #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
     Silent,
-    /// The peer does not read.
+    /// The peer does not read, and too many bytes or descriptors wait for it.
     #[error("the peer does not read: {queued_bytes} bytes wait for it")]
     Stalled {
-        /// Bytes in our queue.
+        /// Most bytes that may wait for a peer: the limit, not the number that waits.
         queued_bytes: usize,
     },
     /// The received bytes are not a frame.
@@ -32,36 +32,36 @@ pub enum ControlError {
     /// The peer refused, with a reason.
     #[error("refused by the peer: {reason} (code {code})")]
     Refused {
-        /// Code, defined by the application's protocol.
+        /// One of the codes in [`refusal`](super::refusal), or of the application's protocol.
         code: u16,
         /// The peer's text: printable, at most 256 bytes.
         reason: String,
     },
-    /// The body exceeds the limit: a bug of the caller; nothing was sent.
+    /// The body of a frame to send exceeds the limit: a bug of the caller; nothing was sent.
     #[error("a message of {bytes} bytes cannot be sent")]
     TooLong {
         /// Length of the body in bytes.
         bytes: usize,
     },
-    /// The number of descriptors exceeds the limit: a bug of the caller; nothing was sent.
+    /// The number of descriptors to send with a frame exceeds the limit: a bug of the caller; nothing was sent.
     #[error("a message with {count} descriptors cannot be sent")]
     TooManyFds {
-        /// Number of descriptors.
+        /// Number of descriptors to be sent with the frame.
         count: usize,
     },
-    /// Shared memory cannot be passed to another machine.
+    /// A frame with descriptors, which share memory, cannot be sent over TCP; nothing was sent.
     #[error(
         "memory cannot be passed over TCP: this fabric works between processes of one machine \
          (use an address that begins with shm: or unix:)"
     )]
     FdsOverTcp,
-    /// No reply arrived before the deadline.
+    /// No frame arrived before the deadline.
     #[error("no answer before the deadline")]
     Timeout,
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// Name of the call.
+        /// What was attempted, such as "reading the control channel".
         what: &'static str,
         /// Error of the system call.
         source: io::Error,
@@ -98,12 +98,12 @@ pub enum DialError {
     /// The host name cannot be resolved.
     #[error("{host}: {source}")]
     Resolve {
-        /// Host name.
+        /// Host name that cannot be resolved.
         host: String,
         /// Error of the resolver.
         source: io::Error,
     },
-    /// The server listens but does not accept.
+    /// The connection was not established in time: the server does not accept, or its host does not answer.
     #[error("the server at {addr} does not answer")]
     Timeout {
         /// Requested address.

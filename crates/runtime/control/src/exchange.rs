@@ -15,25 +15,25 @@ use drover_verbs::{
     ConnectError, Context, CreateError, Device, Export, OpenError, Provider, QpKind, QpOptions, QueuePair,
 };
 
-/// Errors of setting up a connection.
+/// Errors of exchanging exports and connecting queue pairs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The control channel failed.
+    /// The control channel failed, or the deadline passed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The received frame is not an export.
+    /// The peer's export is malformed.
     #[error("the peer's offer is malformed: {0}")]
     Decode(#[from] DecodeError),
     /// Our export does not fit a frame: a bug of the provider.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A frame of another kind arrived.
+    /// A frame of another kind than the expected one arrived.
     #[error("the peer sent a frame of kind {found} where {expected} was expected")]
     Unexpected {
-        /// Expected kind.
+        /// Expected kind of frame.
         expected: u16,
-        /// Received kind.
+        /// Received kind of frame.
         found: u16,
     },
     /// The provider refused the peer's export.
@@ -50,10 +50,11 @@ pub enum ExchangeError {
     Alloc(#[from] AllocError),
 }
 
-/// Sends an export: of a queue pair, or of a region for the peer to use.
+/// Sends an export: of a queue pair, or of a region for the peer to use. Never blocks.
 ///
 /// # Errors
-/// [`ExchangeError`] if the export does not fit a frame or the channel is closed.
+/// [`ExchangeError`] if the export does not fit a frame, has descriptors and the channel is TCP, or the peer does not
+/// read. A channel that is closed is reported only by [`recv_export`].
 pub fn send_export(stream: &mut ControlStream, export: &Export) -> Result<(), ExchangeError> {
     let mut writer = Writer::new();
     writer.export(export);
@@ -61,10 +62,10 @@ pub fn send_export(stream: &mut ControlStream, export: &Export) -> Result<(), Ex
     Ok(stream.send(kind::EXPORT, &body, &fds)?)
 }
 
-/// Waits for an export until `deadline`.
+/// Blocks until the peer's export arrives, at most until `deadline`.
 ///
 /// # Errors
-/// [`ExchangeError`] if the channel ends, the deadline passes or another frame arrives.
+/// [`ExchangeError`] if the channel ends, the deadline passes, or another frame or a malformed export arrives.
 pub fn recv_export<C: Cpu>(
     stream: &mut ControlStream,
     cpu: &C,
@@ -78,7 +79,7 @@ pub fn recv_export<C: Cpu>(
     Ok(export)
 }
 
-/// Sends the export of `qp`.
+/// Sends the export of `qp`, which lets the peer connect to it. Never blocks.
 ///
 /// # Errors
 /// [`ExchangeError`] if the export cannot be made or sent.
@@ -86,7 +87,7 @@ pub fn offer<P: Provider>(stream: &mut ControlStream, qp: &P::Qp) -> Result<(), 
     send_export(stream, &qp.export()?)
 }
 
-/// Waits for the peer's export until `deadline`, and connects `qp` with it.
+/// Blocks until the peer's export arrives, at most until `deadline`, and connects `qp` with it.
 ///
 /// # Errors
 /// [`ExchangeError`] if no export arrives or the provider refuses it.
@@ -101,10 +102,10 @@ pub fn accept<P: Provider>(
 }
 
 /// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it returns, both are
-/// connected. One and a half round trips; blocks at most until `deadline`.
+/// connected. One and a half round trips; each wait for the peer ends at `deadline`.
 ///
 /// # Errors
-/// [`ExchangeError`] if the channel ends, the deadline passes or the provider refuses.
+/// [`ExchangeError`] if the channel ends, the deadline passes, the peer sends anything else or the provider refuses.
 pub fn connect<P: Provider>(
     stream: &mut ControlStream,
     qp: &mut P::Qp,
@@ -124,18 +125,19 @@ fn expect(expected: u16, found: u16) -> Result<(), ExchangeError> {
     Err(ExchangeError::Unexpected { expected, found })
 }
 
-/// One end of a connection with the objects it needs: a start for small programs and tests.
+/// A queue pair with the objects that it needs: a start for small programs and tests.
 pub struct End<P: Provider> {
     /// The queue pair. Declared first, because it must be destroyed first.
     pub qp: P::Qp,
-    /// Completion queue of both its queues.
+    /// Completion queue of the queue pair's sends and receives.
     pub cq: P::Cq,
     /// Context of the queue pair.
     pub ctx: P::Context,
 }
 
 impl<P: Provider> End<P> {
-    /// A context of `device` with a completion queue and an unconnected queue pair of depth 128.
+    /// Opens a context of `device` and creates a completion queue and an unconnected queue pair in it. Either queue of
+    /// the pair holds 128 requests, or fewer if the device does not support that.
     ///
     /// # Errors
     /// [`ExchangeError`] if the provider cannot create one of them.
@@ -149,7 +151,7 @@ impl<P: Provider> End<P> {
         Ok(End { qp, cq, ctx })
     }
 
-    /// [`connect`]s the queue pair over `stream`, within `wait`.
+    /// [`connect`]s the queue pair over `stream`, at most `wait` from now.
     ///
     /// # Errors
     /// As [`connect`].
@@ -162,7 +164,7 @@ impl<P: Provider> End<P> {
 /// Most outstanding requests and most outstanding RECVs of an [`End`].
 const QUEUE_DEPTH: usize = 128;
 
-/// Two connected ends in this thread.
+/// Creates two queue pairs on `device` and connects them with each other, without a control channel.
 ///
 /// # Errors
 /// [`ExchangeError`] if the provider cannot create or connect them.

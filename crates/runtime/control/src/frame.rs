@@ -10,10 +10,10 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"DRVC");
 pub const VERSION: u16 = 1;
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
-/// Longest body, bytes.
+/// Longest body of a frame, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
-/// Most descriptors of one frame: enough for the bells of 240 workers, and fewer than Linux sends at once (253), so
-/// that a flood is noticed.
+/// Most descriptors of one frame: enough for one wake-up descriptor from each of 240 workers. Linux sends up to 253 at
+/// once, so a peer that sends too many is noticed.
 pub const FDS_MAX: usize = 250;
 
 /// Kinds of frames defined by the channel itself.
@@ -26,17 +26,17 @@ pub mod kind {
     pub const ERROR: u16 = 3;
     /// One [`Export`](drover_verbs::Export), for connecting queue pairs.
     pub const EXPORT: u16 = 4;
-    /// The sender's end is connected. No body.
+    /// The sender's queue pair is connected. No body.
     pub const READY: u16 = 5;
-    /// Query about the service. See [`service`](crate::service).
+    /// Query about the service: [`ServiceQuery`](crate::service::ServiceQuery).
     pub const ENQUIRY: u16 = 6;
-    /// Answer to [`ENQUIRY`].
+    /// Answer to [`ENQUIRY`]: [`ServiceInfo`](crate::service::ServiceInfo).
     pub const ANNOUNCEMENT: u16 = 7;
-    /// Selects the shard that the channel is for.
+    /// Selects the shard that the channel is for: [`SelectShard`](crate::service::SelectShard).
     pub const VISIT: u16 = 8;
-    /// Query for statistics.
+    /// Query for statistics: [`StatsQuery`](crate::service::StatsQuery).
     pub const QUESTION: u16 = 9;
-    /// Answer to [`QUESTION`].
+    /// Answer to [`QUESTION`]: [`StatsReply`](crate::service::StatsReply).
     pub const FIGURES: u16 = 10;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
@@ -46,7 +46,7 @@ pub mod kind {
 pub mod refusal {
     /// The received bytes are not a frame.
     pub const BAD_FRAME: u16 = 1;
-    /// The server has reached its limit of connections.
+    /// The server has reached its limit of connections or of open files.
     pub const TOO_MANY_CONNECTIONS: u16 = 2;
     /// The server is shutting down.
     pub const SHUTTING_DOWN: u16 = 3;
@@ -71,33 +71,33 @@ pub struct Frame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The peer uses another protocol.
+    /// The frame does not begin with [`MAGIC`]: the peer uses another protocol.
     #[error("not a drover control channel (starts with {found:#010x})")]
     Magic {
-        /// Received value.
+        /// The 4 bytes received in its place, little-endian.
         found: u32,
     },
     /// The peer uses another version of the framing.
     #[error("the peer uses version {theirs} of the control channel, this end version {VERSION}")]
     Version {
-        /// The peer's version.
+        /// The peer's version of the framing.
         theirs: u16,
     },
-    /// The body is longer than the limit.
+    /// The header announces a body longer than [`BODY_BYTES_MAX`].
     #[error("a frame of {bytes} bytes, at most {BODY_BYTES_MAX} are allowed")]
     TooLong {
-        /// Announced length in bytes.
+        /// Length of the body that the header announces, bytes.
         bytes: usize,
     },
-    /// More descriptors are announced or sent than the limit.
+    /// The peer announced or sent more than [`FDS_MAX`] descriptors.
     #[error("more than {FDS_MAX} descriptors at once")]
     TooManyFds,
     /// Fewer descriptors arrived than the frame announced.
     #[error("a frame announced {announced} descriptors but {arrived} arrived")]
     MissingFds {
-        /// Number in the header.
+        /// Number of descriptors that the header announces.
         announced: usize,
-        /// Number received.
+        /// Number of descriptors received.
         arrived: usize,
     },
     /// The system dropped descriptors: too many were sent, or our limit of open files was reached.
@@ -108,7 +108,7 @@ pub enum FrameError {
     Reserved,
 }
 
-/// A header, decoded.
+/// A frame's header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Kind of the frame.
@@ -123,7 +123,7 @@ impl Header {
     /// Encodes the header.
     ///
     /// # Panics
-    /// If a limit is exceeded: callers check what they send.
+    /// If `body_bytes` or `fd_count` exceeds its limit: callers check what they send.
     pub fn encode(self) -> [u8; HEADER_BYTES] {
         assert!(
             self.body_bytes <= BODY_BYTES_MAX,
@@ -185,7 +185,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// An empty reader.
+    /// Creates a reader that has received nothing.
     pub fn new() -> FrameReader {
         FrameReader::default()
     }
@@ -193,7 +193,7 @@ impl FrameReader {
     /// Adds a chunk of the stream and the descriptors received with it.
     ///
     /// # Errors
-    /// [`FrameError::TooManyFds`] if more descriptors wait than one frame may have.
+    /// [`FrameError::TooManyFds`] if frames not taken yet have more than [`FDS_MAX`] descriptors in all.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -210,7 +210,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// The next complete frame, if any.
+    /// Takes the next complete frame; `None` until more of the stream is pushed.
     ///
     /// # Errors
     /// [`FrameError`]; after that the stream is unusable.
@@ -255,24 +255,26 @@ impl FrameReader {
         rest.first_chunk::<HEADER_BYTES>().map(Header::decode).transpose()
     }
 
-    /// Whether the buffer holds an incomplete frame.
+    /// Whether bytes are left after the frames taken so far: an incomplete frame, once [`next`](FrameReader::next) has
+    /// returned `None`.
     pub fn is_mid_frame(&self) -> bool {
         self.bytes.len() > self.start
     }
 
-    /// Bytes held, for tests of the memory bound.
+    /// Number of bytes in the buffer, including frames taken since the last [`push`](FrameReader::push). For tests of
+    /// the memory bound.
     pub fn held_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Descriptors held.
+    /// Number of descriptors that belong to no frame taken so far.
     pub fn held_fds(&self) -> usize {
         self.fds.len()
     }
 }
 
-/// Fuzzing entry: reads `input` as a stream, chunked as its first byte says, and checks the reader's guarantees.
-/// Returns the number of frames.
+/// Fuzzing entry: feeds `input` after its first byte, which sets the chunk size, to a [`FrameReader`] and checks the
+/// reader's guarantees. Returns the number of frames decoded before the end or the first error.
 ///
 /// # Panics
 /// If a guarantee is violated.

@@ -2,23 +2,24 @@
 
 use drover_base::Ns;
 
-/// Time between checks at both ends.
+/// Least time between two liveness checks of an end. An end that sent nothing in between sends a ping.
 pub const BEAT_EVERY: Ns = Ns::from_s(1);
-/// Consecutive checks without a frame from the peer after which it is dead.
+/// Number of consecutive checks without a frame from the peer after which an end considers the peer dead.
 pub const MISSED_MAX: u32 = 3;
 
-/// Result of a check.
+/// Result of a liveness check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beat {
     /// Nothing to do.
     Fine,
-    /// We have sent nothing: send a ping.
+    /// This end has sent nothing since the last check: send a ping.
     SendPing,
     /// The peer has sent nothing for [`MISSED_MAX`] checks.
     Dead,
 }
 
-/// Counts checks, not time: there is at most one check per [`BEAT_EVERY`], however late.
+/// Decides when an end sends a ping and when its peer is dead. It counts checks, not time: at most one per
+/// [`BEAT_EVERY`], even if it is late.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heartbeat {
     next_look: Option<Ns>,
@@ -28,23 +29,24 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Records that the peer sent something.
+    /// Records that a frame of the peer has arrived.
     pub fn heard(&mut self) {
         self.heard = true;
     }
 
-    /// Whether a check is due at `now`.
+    /// Whether a check is due at `now`. The first one is due at once.
     pub fn is_due(&self, now: Ns) -> bool {
         self.next_look.is_none_or(|at| now >= at)
     }
 
-    /// Time of the next check.
+    /// Time of the next check; zero before the first.
     pub fn next_look(&self) -> Ns {
         self.next_look.unwrap_or(Ns::ZERO)
     }
 
-    /// Checks if it is due. `sent` is the number of frames that we have sent so far. Call [`heard`](Heartbeat::heard)
-    /// for all frames that have arrived first.
+    /// Makes the check that is due at `now`, or returns `Fine` if none is. The first call only starts the clock. `sent`
+    /// is the number of frames that this end has sent so far. Call [`heard`](Heartbeat::heard) first if a frame has
+    /// arrived.
     pub fn poll(&mut self, now: Ns, sent: u64) -> Beat {
         let Some(at) = self.next_look else {
             self.next_look = Some(now + BEAT_EVERY);

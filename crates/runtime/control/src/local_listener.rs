@@ -4,32 +4,32 @@ use super::ControlStream;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Listener for clients of a server in the same process, like a [`ControlListener`](super::ControlListener) between
-/// processes. Clones are the same listener. It outlives its server: connections made meanwhile wait for the next
+/// Connects clients with a server in the same process, as a [`ControlListener`](super::ControlListener) does between
+/// processes. Clones are the same listener. It may outlive its server: connections made meanwhile wait for the next
 /// server.
 #[derive(Clone, Default)]
 pub struct LocalListener(Arc<Mutex<VecDeque<ControlStream>>>);
 
 impl LocalListener {
-    /// A listener without connections.
+    /// Creates a listener at which no connection waits.
     pub fn new() -> LocalListener {
         LocalListener::default()
     }
 
-    /// Connects; the other end waits for the server. Never blocks and never fails: the server may answer late, or
-    /// never.
+    /// Opens a control channel and returns the client's end; the other end waits until the server accepts it. Never
+    /// blocks and never fails: the server may answer late, or never.
     pub fn connect(&self) -> ControlStream {
         let (ours, theirs) = ControlStream::pair();
         self.waiting().push_back(theirs);
         ours
     }
 
-    /// Takes the server's end of the oldest waiting connection.
+    /// Takes the server's end of the oldest connection not accepted yet; `None` if there is none. Never blocks.
     pub fn accept(&self) -> Option<ControlStream> {
         self.waiting().pop_front()
     }
 
-    /// Drops all waiting connections: their clients find the peer gone.
+    /// Closes all connections not accepted yet: their clients see the end of the channel.
     pub fn clear(&self) {
         self.waiting().clear();
     }

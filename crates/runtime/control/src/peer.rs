@@ -1,4 +1,4 @@
-//! [`Peer`]: who is at the other end of a control channel, for log lines.
+//! [`Peer`]: the process or host at the other end of a control channel, for log lines.
 
 use super::socket::{PeerCred, Socket};
 use std::fmt;
@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 /// The other end of a control channel, as of connecting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// A process of this machine, over a Unix socket.
+    /// A process on this machine, over a Unix socket.
     Process(PeerCred),
-    /// A socket of some machine, over TCP.
+    /// The remote address of a TCP connection.
     Host(SocketAddr),
     /// A thread of this process.
     ThisProcess,
-    /// The system does not tell: the connection was gone already.
+    /// The system did not report the peer: the connection was already closed.
     Unknown,
 }
 

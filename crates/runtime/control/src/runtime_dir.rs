@@ -4,8 +4,9 @@ use rustix::fs::{FileType, Mode};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover`, else `/run/drover` for root, else a
-/// directory per user in the temporary directory. Server and client of one user use the same one.
+/// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover` if only this user can write to
+/// `$XDG_RUNTIME_DIR`, else `/run/drover` for root, else `drover-UID` in the temporary directory. It may not exist yet:
+/// binding creates it.
 pub fn runtime_dir() -> PathBuf {
     let uid = rustix::process::geteuid();
     let xdg = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

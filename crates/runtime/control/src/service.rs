@@ -16,33 +16,34 @@ use super::{
 };
 use drover_base::{Cpu, Ns};
 
-/// Longest name of a system, bytes.
+/// Longest name of a system in a [`ServiceInfo`], bytes.
 pub const SYSTEM_BYTES_MAX: usize = 16;
 
 /// Longest [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 
-/// Query for [`ServiceInfo`].
+/// Asks a service for its [`ServiceInfo`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceQuery;
 
-/// Identification of a service.
+/// System and number of shards of a service: the answer to a [`ServiceQuery`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
-    /// Name of its system: `herd`, `pilaf`. At most [`SYSTEM_BYTES_MAX`] bytes.
+    /// Name of the service's system, such as `herd`. At most [`SYSTEM_BYTES_MAX`] bytes.
     pub system: String,
-    /// Number of shards behind this address, which require a [`SelectShard`]; 0: the channel is the server's at once.
+    /// Number of shards behind the address, one of which the client selects with [`SelectShard`]. 0 if there is nothing
+    /// to select: the channel then belongs to the only server from its first frame.
     pub shard_count: u16,
 }
 
 /// Selects the shard that the channel is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SelectShard {
-    /// Index of the shard.
+    /// Index of the shard, from 0.
     pub shard: u16,
 }
 
-/// Query for [`StatsReply`].
+/// Asks a service for its [`StatsReply`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsQuery;
 
@@ -118,7 +119,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(printable).collect()
 }
 
-/// Errors of a query.
+/// Errors of asking a service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
@@ -128,15 +129,15 @@ pub enum AskError {
     /// The channel ended, or no answer came in time.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The answer is malformed.
+    /// The answer is malformed or of another kind.
     #[error("malformed answer from the server: {0}")]
     Answer(#[from] DecodeError),
 }
 
-/// Sends `question` and waits for the answer, at most `timeout`.
+/// Sends `question` and blocks until the answer arrives, at most `timeout`.
 ///
 /// # Errors
-/// [`AskError`] if no answer, or another message, arrives.
+/// [`AskError`] if the channel ends, no answer arrives in time, or the answer is malformed or of another kind.
 pub fn ask<A: Message>(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -149,7 +150,8 @@ pub fn ask<A: Message>(
 }
 
 impl Dial {
-    /// Connects to shard `shard` of the service at `addr`. An attempt blocks for at most a second.
+    /// Creates a dialer for shard `shard` of the service at `addr`: like [`Dial::to`], and selects the shard. It
+    /// succeeds even if there is no such shard; the service then refuses the channel.
     pub fn to_shard(addr: ControlAddr, shard: u16) -> Dial {
         let server = format!("{addr}, shard {shard}");
         let mut dial = Dial::to(addr);

@@ -46,7 +46,7 @@ pub struct ControlStream {
 }
 
 impl ControlStream {
-    /// Two connected ends in this process: for tests and simulators. They carry descriptors.
+    /// Creates two connected ends within this process, without a socket. They carry descriptors.
     pub fn pair() -> (ControlStream, ControlStream) {
         let (a, b) = MemoryEnd::pair();
         (
@@ -55,10 +55,11 @@ impl ControlStream {
         )
     }
 
-    /// Connects to a server. Blocks for at most about `timeout` (name resolution may take longer).
+    /// Connects to the server at `addr`. Blocks for at most `timeout` per resolved address, and while the name is
+    /// resolved.
     ///
     /// # Errors
-    /// [`DialError`] if there is no server or it does not accept.
+    /// [`DialError`] if no server listens, the connection is not established in time, or a system call fails.
     pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
         let socket = match addr.place() {
             Endpoint::Path(path) => {
@@ -69,7 +70,7 @@ impl ControlStream {
         Ok(ControlStream::new(socket))
     }
 
-    /// An end over a connected Unix socket (for example one half of a `socketpair`).
+    /// Makes a connected Unix socket one end of a control channel.
     ///
     /// # Errors
     /// The socket cannot be made nonblocking.
@@ -78,7 +79,7 @@ impl ControlStream {
         Ok(ControlStream::new(Socket::Unix(stream)))
     }
 
-    /// An end over a connected TCP socket.
+    /// Makes a connected TCP socket one end of a control channel.
     ///
     /// # Errors
     /// The socket cannot be configured.
@@ -99,11 +100,12 @@ impl ControlStream {
         }
     }
 
-    /// Sends a frame, or queues it if the peer is slow. A broken connection is reported only by
-    /// [`recv`](ControlStream::recv), which may also have the peer's reason.
+    /// Sends a frame, or queues it if the peer is slow. Never blocks. If the channel is broken or closed, the frame is
+    /// dropped; only [`recv`](ControlStream::recv) reports that, with the peer's reason if it gave one.
     ///
     /// # Errors
-    /// [`ControlError`] if the frame exceeds a limit, the channel is closed, or the peer does not read.
+    /// [`ControlError`] if the frame exceeds a limit or has descriptors and the channel is TCP. If the peer does not
+    /// read and the queue is full, [`ControlError::Stalled`], and the channel is closed.
     pub fn send(&mut self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
         let sent = self.out.send(kind, body, fds);
         if let Err(ControlError::Stalled { .. }) = sent {
@@ -112,7 +114,7 @@ impl ControlStream {
         sent
     }
 
-    /// Encodes and sends a message.
+    /// Encodes `message` and sends it as one frame.
     ///
     /// # Errors
     /// As [`send`](ControlStream::send).
@@ -126,7 +128,8 @@ impl ControlStream {
         self.send(M::KIND, &body, &fds)
     }
 
-    /// Sends a reason and closes. The peer's `recv` returns [`ControlError::Refused`]. Codes are in [`refusal`].
+    /// Sends `code` (see [`refusal`]) and the first 256 bytes of `reason`, and closes the channel. The peer's `recv`
+    /// returns them as [`ControlError::Refused`].
     pub fn refuse(mut self, code: u16, reason: &str) {
         self.last_words(code, reason);
     }
@@ -145,7 +148,8 @@ impl ControlStream {
         self.end();
     }
 
-    /// The next frame of the application, if one has arrived. Answers pings, sends pings, and writes queued frames.
+    /// Takes the next frame that is not a heartbeat, if one has arrived. Never blocks. Also answers pings, sends pings
+    /// that are due at `now`, and writes queued frames.
     ///
     /// # Errors
     /// [`ControlError`] when the channel ends. It is closed then: later calls return [`ControlError::Closed`].
@@ -237,7 +241,8 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Blocks until a frame arrives or `deadline` passes. For set-up and bulk transfers, not for hot paths.
+    /// Blocks until a frame that is not a heartbeat arrives, at most until `deadline`. For set-up and bulk transfers,
+    /// not for hot paths.
     ///
     /// # Errors
     /// [`ControlError::Timeout`] after `deadline`, else as [`recv`](ControlStream::recv).
@@ -260,7 +265,7 @@ impl ControlStream {
         }
     }
 
-    /// Blocks until there may be work, at most `timeout`. Returns false on timeout.
+    /// Blocks until [`recv`](ControlStream::recv) may find work, at most `timeout`. Returns false on timeout.
     pub fn wait(&self, timeout: Ns) -> bool {
         self.ended
             || self.more
@@ -277,12 +282,12 @@ impl ControlStream {
         self.heartbeat.is_due(now)
     }
 
-    /// Time at which the heartbeat requires the next [`recv`](ControlStream::recv).
+    /// Time at which the heartbeat next requires a [`recv`](ControlStream::recv), even if nothing arrived by then.
     pub fn next_look(&self) -> Ns {
         self.heartbeat.next_look()
     }
 
-    /// Starts a thread that sends our heartbeats while [`recv`](ControlStream::recv) is not called.
+    /// Starts a thread that sends this end's heartbeats while [`recv`](ControlStream::recv) is not called.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -290,12 +295,12 @@ impl ControlStream {
         Keeper::start(&self.out)
     }
 
-    /// Whether the last [`recv`](ControlStream::recv) left frames behind: call it again before you wait.
+    /// Whether the last [`recv`](ControlStream::recv) may have left frames unread: call it again before you `poll`.
     pub fn has_more(&self) -> bool {
         self.more && !self.ended
     }
 
-    /// Descriptor for `poll`; `None` for an in-memory end.
+    /// Descriptor for `poll`; `None` for an end of a [`pair`](ControlStream::pair).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.out.socket.fd()
     }
@@ -315,17 +320,17 @@ impl ControlStream {
         self.peer
     }
 
-    /// Credentials of the peer; Unix sockets only.
+    /// Credentials of the peer; `None` unless the channel is a Unix socket.
     pub fn peer_cred(&self) -> Option<PeerCred> {
         self.out.socket.peer_cred()
     }
 
-    /// Whether the channel is closed.
+    /// Whether this end is closed: by this side, or because [`recv`](ControlStream::recv) found that the channel ended.
     pub fn is_closed(&self) -> bool {
         self.ended
     }
 
-    /// Closes the channel. The peer sees the end of the stream at once.
+    /// Closes the channel in both directions. The peer sees the end of the stream at once.
     pub fn close(&mut self) {
         self.end();
     }

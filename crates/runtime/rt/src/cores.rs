@@ -4,24 +4,25 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 use std::path::Path;
 
-/// A logical core that this process may use.
+/// A logical core that the caller of [`cores`] may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Core {
-    /// The system's number of the logical core.
+    /// Number of the logical core: N of `/sys/devices/system/cpu/cpuN`, and the argument of [`pin`].
     pub index: usize,
-    /// Socket of the core.
+    /// Number of its socket; 0 if the system does not report it.
     pub package: usize,
-    /// Physical core within the socket.
+    /// Number of its physical core, unique within the socket; `index` if the system does not report it.
     pub physical: usize,
-    /// 0 for the first logical core of a physical core, 1 for its SMT sibling, ...
+    /// Rank among the usable logical cores of its physical core: 0 for the first, 1 for the next SMT sibling, ...
     pub sibling_rank: usize,
 }
 
-/// The cores that this process may use, in the order in which to use them: one per physical core first, then siblings.
-/// If the system gives no topology, every core counts as a physical one.
+/// Lists the logical cores that the calling thread may use (only one, if it is pinned), in the order in which to use
+/// them: one per physical core first, then SMT siblings. If the system reports no topology, every logical core counts
+/// as a physical one.
 ///
 /// # Errors
-/// The affinity of the process cannot be read.
+/// The affinity of the calling thread cannot be read.
 pub fn cores() -> io::Result<Vec<Core>> {
     let allowed = sched_getaffinity(None)?;
     let topology = Path::new("/sys/devices/system/cpu");
@@ -29,10 +30,10 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(rank(all.map(|index| place(topology, index)).collect()))
 }
 
-/// Restricts the calling thread to core `index`.
+/// Restricts the calling thread to the logical core with [`Core::index`] `index`.
 ///
 /// # Errors
-/// The system refuses, for example because the core is not allowed.
+/// There is no such core, or this process may not use it.
 pub fn pin(index: usize) -> io::Result<()> {
     if index >= CpuSet::MAX_CPU {
         return Err(io::Error::new(

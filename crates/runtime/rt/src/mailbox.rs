@@ -5,7 +5,8 @@ use drover_verbs::Waker;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of its reader.
+/// Creates a mailbox for at most `capacity` unread messages (0 counts as 1) and returns its two ends. Every send calls
+/// `waker`, which should end the sleep of the reader's core.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
     let filled = Arc::new(Signal::new());
@@ -24,7 +25,7 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     )
 }
 
-/// The sending end. Clones share the mailbox.
+/// The sending end of a [`mailbox`]. Clones send to the same mailbox.
 #[derive(Clone, Debug)]
 pub struct Mailer<T> {
     sender: SyncSender<T>,
@@ -35,9 +36,9 @@ pub struct Mailer<T> {
 /// An undelivered message, returned to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailError<T> {
-    /// The mailbox is full, because its reader is slow.
+    /// The mailbox holds as many unread messages as it was created for; a later attempt may succeed.
     Full(T),
-    /// The reader is gone.
+    /// The [`Mailbox`] was dropped.
     Closed(T),
 }
 
@@ -57,7 +58,7 @@ impl<T> Mailer<T> {
     }
 }
 
-/// The reading end.
+/// The reading end of a [`mailbox`].
 #[derive(Debug)]
 pub struct Mailbox<T> {
     receiver: Receiver<T>,
@@ -66,7 +67,8 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message. An empty mailbox costs one load of a line that is not written.
+    /// Takes the oldest message, without waiting. `None` if there is none, also when all senders are gone. An empty
+    /// mailbox costs one load of a cache line that no other core writes meanwhile.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
         if !self.draining && !self.filled.is_raised() {

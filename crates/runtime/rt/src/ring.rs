@@ -81,14 +81,16 @@ impl<M: Memory> Shared<M> {
     }
 }
 
-/// The ring has no space at the moment.
+/// The ring has no space for the message now. A later attempt may succeed, unless the consumer is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingFull;
 
-/// A ring of `bytes`, a power of two of at least 64; `waker` wakes the core of the consumer.
+/// Creates a queue of messages between two threads, in a ring of `bytes` of memory, and returns its two ends. A message
+/// takes 8 bytes plus its length rounded up to 8; one longer than a quarter of the ring is allocated separately.
+/// Publishing calls `waker`, which should wake the core of the consumer.
 ///
 /// # Errors
-/// [`AllocError`] if the system has no such memory.
+/// [`AllocError`] if the memory cannot be allocated.
 ///
 /// # Panics
 /// If `bytes` is not a power of two of at least 64.
@@ -137,23 +139,25 @@ pub struct RingProducer(Producer<Region>);
 
 impl RingProducer {
     /// Adds one message, the concatenation of `pieces`; the consumer sees it after the next
-    /// [`publish`](RingProducer::publish). Cost: a copy; long messages allocate.
+    /// [`publish`](RingProducer::publish). Cost: a copy; a message longer than a quarter of the ring also allocates.
     ///
     /// # Errors
-    /// [`RingFull`] if there is no space; then nothing was added.
+    /// [`RingFull`] if there is no space for the message now (all separately allocated messages share 4 MiB; a single
+    /// one may be longer) or the consumer is gone; then nothing was added.
     #[inline]
     pub fn push(&mut self, pieces: &[&[u8]]) -> Result<(), RingFull> {
         self.0.push(pieces)
     }
 
-    /// Publishes all messages added so far, and wakes the consumer if it sleeps. Cost: a store and a check whether it
-    /// sleeps; nothing if no message was added.
+    /// Makes all messages added so far visible to the consumer, and calls its waker. Cost: a store and the waker;
+    /// nothing if no message was added since the last call.
     #[inline]
     pub fn publish(&mut self) {
         self.0.publish(Ordering::Release);
     }
 
-    /// Whether the consumer has returned space since [`push`](RingProducer::push) last checked.
+    /// Whether the consumer has returned space since [`push`](RingProducer::push) last looked: a refused message may
+    /// now fit.
     pub fn has_new_space(&self) -> bool {
         self.0.has_new_space()
     }
@@ -164,14 +168,14 @@ impl RingProducer {
 pub struct RingConsumer(Consumer<Region>);
 
 impl RingConsumer {
-    /// Replaces the contents of `out` by the next message; false if there is none. An empty ring costs a load of a line
-    /// that is not written.
+    /// Replaces the contents of `out` with the next message. Returns false, and leaves `out` unchanged, if there is
+    /// none. An empty ring costs one load of a cache line that no other core writes meanwhile.
     #[inline]
     pub fn pop(&mut self, out: &mut Vec<u8>) -> bool {
         self.0.pop(out)
     }
 
-    /// Returns the space of the messages read to the producer. Call it once per batch.
+    /// Lets the producer reuse the space of all messages popped so far; `pop` alone does not. Call it once per batch.
     #[inline]
     pub fn release(&mut self) {
         self.0.release();

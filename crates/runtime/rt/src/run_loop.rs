@@ -9,20 +9,21 @@ use std::os::fd::BorrowedFd;
 /// Behaviour of a core when its actors are idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
-    /// Poll for ever: lowest latency, uses a whole core.
+    /// Poll without ever sleeping: lowest latency, uses a whole core.
     Spin,
-    /// Poll for a while, then sleep until something arrives.
+    /// Poll for a while, then sleep until something arrives or a timer is due.
     Adaptive {
-        /// Polling time before sleeping.
+        /// Time without work for which the core keeps polling before it sleeps.
         spin: Ns,
     },
     /// Sleep at once: lowest power, a wake-up (some 50 us) per request when idle.
     Sleep,
-    /// For actors that the fabric cannot wake. Polls for a while, then yields the core to other threads between polls,
-    /// and after a millisecond sleeps for an eighth of the quiet time so far, at most a millisecond at a time: a
-    /// request after a quiet period waits at most an eighth of it longer, and an idle core costs little.
+    /// For actors that the fabric cannot wake. Poll for a while, then yield the core to other threads between polls,
+    /// and after a millisecond without work sleep for an eighth of the quiet time so far, at most a millisecond at a
+    /// time. A request after a quiet period is delayed by at most an eighth of that period, and an idle core costs
+    /// little.
     Doze {
-        /// Polling time before yielding to other threads.
+        /// Time without work for which the core keeps polling before it yields.
         spin: Ns,
     },
 }
@@ -48,7 +49,8 @@ impl Idle {
         spin: Ns::from_us(50),
     };
 
-    /// This policy; if the fabric cannot wake pollers of memory, [`Idle::Doze`] replaces sleeping.
+    /// Returns the policy to use for actors that poll memory: this one, but on a fabric that cannot wake such actors
+    /// (without [`Caps::memory_wait`]) [`Idle::Doze`] in place of [`Idle::Adaptive`] and [`Idle::Sleep`].
     pub fn for_memory_pollers(self, caps: &Caps) -> Idle {
         match self {
             _ if caps.memory_wait => self,
@@ -70,16 +72,17 @@ impl Idle {
     }
 }
 
-/// Statistics of rounds.
+/// Counters of a [`RunLoop`] since its creation. A round that is about to sleep steps all actors again, and counts
+/// twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunStats {
-    /// Rounds in which an actor was busy.
+    /// Rounds in which at least one actor was busy.
     pub busy_rounds: u64,
     /// Rounds in which all actors were idle.
     pub idle_rounds: u64,
-    /// Number of sleeps.
+    /// Number of times that the core slept.
     pub parks: u64,
-    /// Total time of busy rounds, each from its start to the start of the next.
+    /// Total time of the busy rounds, each from its start to the start of the next.
     pub busy: Ns,
 }
 
@@ -103,7 +106,7 @@ pub struct RunLoop<'a, P: Provider> {
 }
 
 impl<'a, P: Provider> RunLoop<'a, P> {
-    /// A loop on the core of `ctx`.
+    /// Creates a loop on the core of `ctx`; `idle` says what the core does when all actors are idle.
     pub fn new(ctx: &'a P::Context, idle: Idle) -> RunLoop<'a, P> {
         RunLoop {
             ctx,
@@ -115,13 +118,15 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// Makes a readable `fd` end sleep, too: for an actor that waits for sockets.
+    /// Makes sleep also end when `fd` is readable, for an actor that waits for sockets. On a fabric without
+    /// [`Caps::fd_wait`], the core instead sleeps for at most a millisecond at a time.
     pub fn beside(mut self, fd: BorrowedFd<'a>) -> RunLoop<'a, P> {
         self.beside = Some(fd);
         self
     }
 
-    /// Runs until `stop` is set. The thread that sets it must also call [`stopper`](RunLoop::stopper)'s waker.
+    /// Runs rounds until `stop` is set, and returns the counters since the loop was created. To stop it from another
+    /// thread, call the waker of [`stopper`](RunLoop::stopper), which also ends a sleep.
     pub fn run(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) -> RunStats {
         while !stop.is_set() {
             self.round(actors, stop);
@@ -138,7 +143,8 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         })
     }
 
-    /// One round: at most one step of every actor when busy, two and a sleep when idle.
+    /// Runs one round: steps every actor once. If all are idle, pauses or yields; or, when [`Idle`] asks for sleep,
+    /// steps them once more and sleeps if they are still idle and `stop` is not set.
     pub fn round(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) {
         let cpu = self.ctx.cpu();
         let now = cpu.refresh();
@@ -204,7 +210,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// Statistics so far.
+    /// Counters since the loop was created.
     pub fn stats(&self) -> RunStats {
         self.stats
     }

@@ -51,7 +51,11 @@ struct Entry {
 }
 
 impl Timers {
-    /// Timers for keys `0..key_count`, with ticks of `tick` rounded down to a power of two nanoseconds.
+    /// Creates timers for keys `0..key_count`, none of them set, with ticks of `tick` rounded down to a power of two
+    /// nanoseconds (at least 1).
+    ///
+    /// # Panics
+    /// If `key_count` is not below `u32::MAX`.
     pub fn new(key_count: usize, tick: Ns) -> Timers {
         assert!(key_count < NONE as usize, "{key_count} timers");
         let idle = Entry {
@@ -71,8 +75,11 @@ impl Timers {
         }
     }
 
-    /// Sets the timer of `key` to `at`, replacing an earlier time. A time in the past fires at the next check.
-    /// [`Ns::MAX`] cancels.
+    /// Sets the timer of `key` to `at`, in place of any time set before. A time in the past fires at the next
+    /// [`pop`](Timers::pop). [`Ns::MAX`] cancels the timer.
+    ///
+    /// # Panics
+    /// If `key` is not below the number of keys.
     pub fn arm(&mut self, key: u32, at: Ns) {
         self.cancel(key);
         if at == Ns::MAX {
@@ -86,6 +93,9 @@ impl Timers {
     }
 
     /// Cancels the timer of `key`. Returns false if it was not set.
+    ///
+    /// # Panics
+    /// If `key` is not below the number of keys.
     pub fn cancel(&mut self, key: u32) -> bool {
         if self.entries[key as usize].place == IDLE {
             return false;
@@ -99,6 +109,9 @@ impl Timers {
     }
 
     /// Whether the timer of `key` is set.
+    ///
+    /// # Panics
+    /// If `key` is not below the number of keys.
     pub fn is_armed(&self, key: u32) -> bool {
         self.entries[key as usize].place != IDLE
     }
@@ -113,8 +126,8 @@ impl Timers {
         self.armed == 0
     }
 
-    /// Takes out the next timer that is due at `now`. Call until `None`; timers of one tick come in any order. A caller
-    /// that keeps arming timers in the past meanwhile never finishes.
+    /// Removes the next timer that is due at `now` and returns its key; `None` if none is due. Timers of one tick come
+    /// in any order. A loop that pops until `None` does not end if it keeps arming timers in the past.
     #[inline]
     pub fn pop(&mut self, now: Ns) -> Option<u32> {
         let now_tick = now.0 >> self.tick_shift;
@@ -124,8 +137,8 @@ impl Timers {
         self.pop_due(now_tick)
     }
 
-    /// Time of the next check: no timer fires before it. [`Ns::MAX`] when none is set. May be early (by the resolution
-    /// of a level), never late.
+    /// When to call [`pop`](Timers::pop) next: no timer fires before this time. It may be earlier than the first timer,
+    /// never later. [`Ns::MAX`] if none is set.
     pub fn next(&self) -> Ns {
         match self.earliest {
             u64::MAX => Ns::MAX,

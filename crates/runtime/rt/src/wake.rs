@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// A flag that is not set.
+    /// Creates a flag that is not set.
     pub fn new() -> StopFlag {
         StopFlag::default()
     }
@@ -23,39 +23,39 @@ impl StopFlag {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it is set. Costs a load of a line that is not written.
+    /// Whether the flag is set. Costs one load of a cache line that is written only once.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// An eventfd to `poll` together with other descriptors.
+/// An eventfd with which other threads end a `poll` that includes its descriptor. Clones share the eventfd.
 #[derive(Clone, Debug)]
 pub struct WakeFd(Arc<OwnedFd>);
 
 impl WakeFd {
-    /// Creates the eventfd.
+    /// Creates an eventfd, not readable yet.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The system cannot create one, for example because no descriptors are left.
     pub fn new() -> io::Result<WakeFd> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(WakeFd(Arc::new(fd)))
     }
 
-    /// Makes it readable until [`clear`](WakeFd::clear) is called.
+    /// Makes the descriptor readable until [`clear`](WakeFd::clear) is called.
     pub fn wake(&self) {
         // Fails only when the counter is full: then the descriptor is already readable.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Consumes all wakes so far.
+    /// Consumes all wakes so far: the descriptor is no longer readable.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    /// Descriptor for `poll`.
+    /// The descriptor, to `poll` for reading.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -174,12 +174,12 @@ impl AsyncClient {
     /// connected.
     ///
     /// # Errors
-    /// Bad address, no service there, or no session with it.
+    /// The address is malformed, no service answers there, or no session can be set up.
     pub fn connect(addr: &str, options: &Options) -> Result<AsyncClient, Error> {
         Connected::to(addr, options).map(AsyncClient::from)
     }
 
-    /// The value of `key`, if there is one.
+    /// Returns the value of `key`, or `None` if the key does not exist.
     ///
     /// # Errors
     /// The operation failed or its result is unknown.
@@ -187,7 +187,7 @@ impl AsyncClient {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
 
-    /// Stores a value for `ttl_s` seconds (0: for ever).
+    /// Stores `value` under `key` for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
     /// The operation failed or its result is unknown.
@@ -195,7 +195,7 @@ impl AsyncClient {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
 
-    /// Removes a key; false if there was none.
+    /// Removes `key`. Returns whether it existed.
     ///
     /// # Errors
     /// The operation failed or its result is unknown.
@@ -213,18 +213,20 @@ impl AsyncClient {
         results
     }
 
-    /// Sends, receives, and wakes the futures of finished operations. Returns how many operations finished.
+    /// Sends operations, receives replies, and wakes the futures of finished operations. Returns how many operations
+    /// finished.
     pub fn drive(&self) -> usize {
         drive(&self.local)
     }
 
-    /// Latest time of the next [`drive`](AsyncClient::drive) call even if nothing arrives ([`Ns::MAX`]: none needed).
+    /// Time by which [`drive`](AsyncClient::drive) must be called again even if nothing arrives; [`Ns::MAX`]: no such
+    /// time.
     pub fn next_timer(&self) -> Ns {
         self.local.borrow().session.0.next_timer()
     }
 
-    /// Runs one future to completion and drives the client meanwhile. For main functions and tests; executors use
-    /// [`drive`](AsyncClient::drive).
+    /// Runs one future to completion and returns its result; drives the client meanwhile, without sleeping. For main
+    /// functions and tests; executors use [`drive`](AsyncClient::drive).
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let waker = Waker::noop();

@@ -22,15 +22,15 @@ impl From<Connected> for Client {
 }
 
 impl Client {
-    /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`.
+    /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`. Blocks until connected.
     ///
     /// # Errors
-    /// Bad address, no service there, or no session with it.
+    /// The address is malformed, no service answers there, or no session can be set up.
     pub fn connect(addr: &str) -> Result<Client, Error> {
         Client::connect_with(addr, &Options::default())
     }
 
-    /// As [`connect`](Client::connect), with options.
+    /// As [`connect`](Client::connect), with `options`.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -38,10 +38,10 @@ impl Client {
         Connected::to(addr, options).map(Client::from)
     }
 
-    /// The value of `key`, if there is one.
+    /// Returns the value of `key`, or `None` if the key does not exist.
     ///
+    /// # Errors
     /// The operation failed or its result is unknown.
-    /// Why it is not known.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         let mut value = None;
         self.one(&Op::Get { key }, |outcome| match outcome {
@@ -54,7 +54,7 @@ impl Client {
         Ok(value)
     }
 
-    /// Stores a value.
+    /// Stores `value` under `key`, for ever.
     ///
     /// # Errors
     /// The value was not stored, or the result is unknown.
@@ -62,7 +62,7 @@ impl Client {
         self.put(key, value, 0)
     }
 
-    /// Stores a value for `ttl_s` seconds (0: for ever).
+    /// Stores `value` under `key` for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
     /// The value was not stored, or the result is unknown.
@@ -72,7 +72,7 @@ impl Client {
         })
     }
 
-    /// Removes a key; false if there was none.
+    /// Removes `key`. Returns whether it existed.
     ///
     /// # Errors
     /// The key was not removed, or the result is unknown.
@@ -85,10 +85,11 @@ impl Client {
         Ok(was_there)
     }
 
-    /// Reads many keys at once and calls `sink(i, value)` for every `keys[i]`, in order of arrival.
+    /// Reads many keys at once and calls `sink(i, value)` for every `keys[i]` that could be read, in order of arrival;
+    /// `None`: the key does not exist.
     ///
     /// # Errors
-    /// The first error; the other keys are still read.
+    /// The first error. Keys after a malformed one are not read; after other errors, the rest still are.
     pub fn get_many(
         &mut self,
         keys: &[&[u8]],
@@ -106,11 +107,11 @@ impl Client {
         first_error
     }
 
-    /// Executes many operations at once and calls `sink(i, outcome)` for every `ops[i]`. Operations on one key take
-    /// effect in order.
+    /// Executes many operations at once and calls `sink(i, outcome)` for every `ops[i]`, in order of completion; an
+    /// operation that fails has an outcome too. Operations on one key take effect in order while the connection lasts.
     ///
     /// # Errors
-    /// An operation that cannot be submitted; the operations before it were executed.
+    /// An operation that cannot be submitted. The operations before it were executed, those after it were not.
     pub fn execute(&mut self, ops: &[Op<'_>], sink: impl FnMut(usize, Outcome<'_>)) -> Result<(), CallError> {
         self.many(ops.len(), |i| ops[i], sink)
     }

@@ -14,20 +14,20 @@ use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions, Wish};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
-/// An RDMA device, port and GID. Fields that are `None` are chosen by address.
+/// User's choice of RDMA device, port and GID. Fields that are `None` are chosen by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
-    /// Name of the device.
+    /// Name of the RDMA device.
     pub device: Option<String>,
-    /// Port number on the device.
+    /// Port number on the device, from 1.
     pub port: Option<u8>,
     /// Index in the port's GID table.
     pub gid_index: Option<u32>,
 }
 
 impl DeviceChoice {
-    /// The choice in the libibverbs provider's form. `address` is the listener's address, or the local address from
-    /// which a client reaches its server.
+    /// Converts to the form of the libibverbs provider. `address`: the listener's address, or the local address from
+    /// which a client reaches its server; a port must have it. `None`: any address.
     pub fn wish(&self, address: Option<IpAddr>) -> Wish {
         Wish {
             address,
@@ -37,7 +37,7 @@ impl DeviceChoice {
         }
     }
 
-    /// Options for opening the device.
+    /// Options for opening the device that [`wish`](DeviceChoice::wish) describes; the others are defaults.
     pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
         let mut options = IbvOptions::default();
         options.wish = self.wish(address);
@@ -49,10 +49,10 @@ impl DeviceChoice {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
-    /// The address or its options are invalid.
+    /// The address has no data fabric, or its options are invalid.
     #[error("{0}")]
     Usage(String),
-    /// No device matches.
+    /// No device matches, or it cannot be opened.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -68,15 +68,15 @@ pub trait Job {
 
 /// An opened fabric.
 pub enum Fabric {
-    /// Shared memory of processes on one machine.
+    /// Shared memory between processes on one machine.
     Shm(ShmDevice),
     /// An RDMA device, by libibverbs.
     Ibv(IbvDevice),
 }
 
 impl Fabric {
-    /// Opens the fabric for a client of the server at `addr`. The RDMA device is the one whose address this machine
-    /// uses to reach the server, unless the options of `addr` name another.
+    /// Opens the fabric for a client of the server at `addr`. Options of `addr` choose the RDMA device; of those that
+    /// match, the one with the address from which this machine reaches the server is preferred.
     ///
     /// # Errors
     /// An address without a data fabric, invalid options, or no matching device.
@@ -84,8 +84,8 @@ impl Fabric {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
-    /// Opens the fabric for a server at `addr`. The RDMA device is the one that has the address, unless options name
-    /// another.
+    /// Opens the fabric for a server at `addr`; for shared memory it is `shm`. Options of `addr` choose the RDMA
+    /// device; of those that match, the one with the IP address of `addr` is preferred.
     ///
     /// # Errors
     /// As [`towards`](Fabric::towards).
@@ -106,7 +106,7 @@ impl Fabric {
         }
     }
 
-    /// Runs `job` on this fabric.
+    /// Runs `job` with this fabric's provider and returns its result.
     pub fn run<J: Job>(&self, job: J) -> J::Answer {
         match self {
             Fabric::Shm(device) => job.run::<Shm>(device),
@@ -114,7 +114,7 @@ impl Fabric {
         }
     }
 
-    /// The device that was chosen and the reason, where there was a choice.
+    /// Describes the RDMA device and port in use and why they were chosen; `None` for shared memory.
     pub fn choice(&self) -> Option<String> {
         match self {
             Fabric::Shm(_) => None,
@@ -130,10 +130,10 @@ impl Fabric {
 }
 
 impl Fabric {
-    /// Returns `addr` with its device options replaced by those of `device`.
+    /// Returns `addr` with the device options that `device` sets; the others stay.
     ///
     /// # Errors
-    /// `device` names a device, but `addr` needs none.
+    /// `device` sets an option, but `addr` is not an `rdma://` address.
     pub fn with_device(addr: &ControlAddr, device: &DeviceChoice) -> Result<ControlAddr, FabricError> {
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let said = [
@@ -157,7 +157,7 @@ impl Fabric {
         Ok(with)
     }
 
-    /// Name of the fabric of `addr`, as in `--fabric` and reports.
+    /// Name of the fabric of `addr`, `rdma` or `shm`, as in `--fabric` and reports.
     pub fn name(addr: &ControlAddr) -> &'static str {
         match addr.scheme() {
             Scheme::Rdma => "rdma",

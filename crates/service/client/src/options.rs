@@ -7,13 +7,14 @@ use drover_kv::{CallError, ConnectError, ConnectOptions};
 /// Options of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Longest time to connect.
+    /// Maximum time of each step of connecting: reaching the server, asking for its system, and setting up the
+    /// sessions.
     pub connect_timeout: Ns,
-    /// Time after which a call without a result fails.
+    /// Time after which an operation without a result fails.
     pub call_timeout: Ns,
     /// Maximum number of operations in flight per shard of the service.
     pub window: usize,
-    /// Secret that the server's operator requires, at most 256 bytes.
+    /// Secret that the server's operator requires, at most 256 bytes; empty: none.
     pub secret: Vec<u8>,
 }
 

@@ -13,15 +13,15 @@ use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;
 
-/// A connected client that hides its system and fabric. It stays on its thread.
+/// A connected client of any system on any fabric. It stays on its thread.
 pub struct Connected(pub(crate) Box<dyn Session>);
 
 impl Connected {
-    /// Connects to the service at `addr`. Blocks until there is a session, for `options.connect_timeout` at most; an
-    /// address without a listener fails at once.
+    /// Connects to the service at `addr`. Blocks until there is a session; each step of connecting takes at most
+    /// `options.connect_timeout`, and an address without a listener fails at once.
     ///
     /// # Errors
-    /// Bad address, no service there, or no session with it.
+    /// The address is malformed, no service answers there, or no session can be set up.
     pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
         Ok(Connected::to_addr(addr.parse()?, options)?)
     }
@@ -29,15 +29,16 @@ impl Connected {
     /// As [`to`](Connected::to), with a parsed address.
     ///
     /// # Errors
-    /// No service there, or no session with it.
+    /// No service answers there, or no session can be set up.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
         Connected::to_one_of::<Named>(addr, options)
     }
 
-    /// As [`to_addr`](Connected::to_addr), with a service of a system of table `T`: for programs with a table of their own.
+    /// As [`to_addr`](Connected::to_addr), but the service's system must be one of table `T`. For programs with a table
+    /// of their own.
     ///
     /// # Errors
-    /// No service there, or no session with it.
+    /// No service answers there, its system is not in the table, or no session can be set up.
     pub fn to_one_of<T: SystemTable>(
         addr: ControlAddr,
         options: &Options,
@@ -49,13 +50,13 @@ impl Connected {
         fabric.run(Connect { service, options })
     }
 
-    /// Wraps `client`, which works in `ctx`: for programs that choose system and fabric themselves.
+    /// Wraps `client`, which was made in `ctx`. For programs that choose system and fabric themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
         Connected(Box::new(Running::<P, C> { ctx, client }))
     }
 }
 
-/// A service that has reported its system, one of table `T`.
+/// A service whose server has reported its system, one of table `T`. No session exists yet.
 pub struct Service<T = Named> {
     addr: ControlAddr,
     first: ControlStream,
@@ -64,7 +65,7 @@ pub struct Service<T = Named> {
 }
 
 impl<T: SystemTable> Service<T> {
-    /// Asks the server at `addr` and waits up to `patience` for its answer.
+    /// Connects to the server at `addr` and asks for its system; each of the two takes at most `patience`.
     ///
     /// # Errors
     /// No listener there, no answer in time, or a system that is not in the table.
@@ -91,7 +92,7 @@ impl<T: SystemTable> Service<T> {
         self.system
     }
 
-    /// The channel over which the server was asked.
+    /// Returns the control channel over which the server was asked.
     pub fn into_channel(self) -> ControlStream {
         self.first
     }

@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// A client with its own thread, which stops when this is dropped.
+/// A client with its own thread. Dropping it stops the thread; operations without a result then fail.
 pub struct ClientThread {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
@@ -96,11 +96,11 @@ pub struct ClientThread {
 }
 
 impl ClientThread {
-    /// Starts a thread, connects it to the service at `addr`, and waits until it is connected. At most `capacity`
-    /// operations are queued before handles wait.
+    /// Starts a thread, connects it to the service at `addr`, and waits until it is connected. `capacity`, at least 1:
+    /// operations that may be queued for the thread; further ones wait.
     ///
     /// # Errors
-    /// Bad address, no service there, no session with it, or no thread.
+    /// The address is malformed, no service answers there, no session can be set up, or no thread can be started.
     pub fn connect(
         addr: &str,
         options: &Options,
@@ -110,10 +110,10 @@ impl ClientThread {
         ClientThread::start(capacity, move || Connected::to(&addr, &options))
     }
 
-    /// As [`connect`](ClientThread::connect), with a client that `connect` makes on that thread.
+    /// As [`connect`](ClientThread::connect), with the client that `connect` makes on the new thread.
     ///
     /// # Errors
-    /// Those of `connect`, or no thread.
+    /// Those of `connect`, or no thread can be started.
     pub fn start(
         capacity: usize,
         connect: impl FnOnce() -> Result<Connected, Error> + Send + 'static,
@@ -280,38 +280,39 @@ fn pop(queue: &Queue) -> Option<Job> {
     job
 }
 
-/// Passes operations to a [`ClientThread`]. Clones share the thread; any thread and any async runtime may use them.
+/// Passes operations to a [`ClientThread`] from any thread and any async runtime. Clones share the thread.
 #[derive(Clone)]
 pub struct ClientHandle {
     queue: Arc<Queue>,
 }
 
 impl ClientHandle {
-    /// The value of `key`, if there is one.
+    /// Returns the value of `key`, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// The operation failed or its result is unknown.
+    /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
 
-    /// Stores a value for `ttl_s` seconds (0: for ever).
+    /// Stores `value` under `key` for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
-    /// The operation failed or its result is unknown.
+    /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
 
-    /// Removes a key; false if there was none.
+    /// Removes `key`. Returns whether it existed.
     ///
     /// # Errors
-    /// The operation failed or its result is unknown.
+    /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
-    /// Blocks the calling thread until a future of this handle is done.
+    /// Blocks the calling thread until `future` is done and returns its result. For futures of handles, in programs
+    /// without an async runtime.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         struct Unpark(std::thread::Thread);
         impl Wake for Unpark {

@@ -32,51 +32,51 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Keys requested by get, gets and mg.
+    /// Keys requested by get, gets and mg, except hits of mg with T.
     cmd_get,
-    /// Complete values received, for any storing command.
+    /// Values received by storing commands, whether or not they were stored; not those over the size limit.
     cmd_set,
-    /// flush_all.
+    /// flush_all commands, also those refused by `-F`.
     cmd_flush,
-    /// Keys requested by touch, gat, gats, and mg that set a time.
+    /// Keys requested by touch, gat, gats, and hits of mg with T.
     cmd_touch,
-    /// me.
+    /// me commands.
     cmd_meta,
-    /// Keys found by get, gets and mg.
+    /// Keys found by get, gets, and mg without T; a key that mg with N creates counts as found.
     get_hits,
     /// Keys not found by get, gets and mg.
     get_misses,
     /// Keys not found because their item had expired; part of `get_misses`.
     get_expired,
-    /// Keys of delete and md not found (or with another CAS).
+    /// Keys of delete and md that were not found, or of md with C that had another CAS.
     delete_misses,
-    /// Keys deleted.
+    /// Keys deleted by delete and md, or emptied by md with x; not those that md with I marks stale.
     delete_hits,
-    /// incr, ma: key not found.
+    /// incr, and ma that increments: key not found.
     incr_misses,
-    /// incr, ma: done.
+    /// incr, and ma that increments: done.
     incr_hits,
-    /// decr, ma: key not found.
+    /// decr, and ma that decrements: key not found.
     decr_misses,
-    /// decr, ma: done.
+    /// decr, and ma that decrements: done.
     decr_hits,
-    /// cas, ms C: no such key.
+    /// cas, and ms with C: no such key.
     cas_misses,
-    /// cas, ms C: stored.
+    /// cas, and ms with C: stored.
     cas_hits,
-    /// cas, ms C: another CAS.
+    /// cas, and ms with C: the item has another CAS.
     cas_badval,
-    /// touch, gat, gats, and mg that set a time: found.
+    /// touch, gat, gats, and mg with T: found.
     touch_hits,
-    /// touch, gat, gats, and mg that set a time: not found.
+    /// touch, gat, gats: not found. Misses of mg with T are in `get_misses`.
     touch_misses,
-    /// Values over the limit.
+    /// Values refused because they are over the size limit; not those that append or prepend would make too long.
     store_too_large,
-    /// Values that could not be stored for lack of memory.
+    /// Values that storing commands could not store for lack of memory.
     store_no_memory,
-    /// Login attempts.
+    /// Login attempts with a user and a password.
     auth_cmds,
-    /// Failed login attempts.
+    /// Login attempts with a wrong user or password.
     auth_errors,
 }
 
@@ -94,19 +94,19 @@ impl Counters {
 /// Numbers of a partition that `stats` needs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Holdings {
-    /// Items in the partition.
+    /// Items in the partition; in a cache an upper bound, because overwritten items count until they are detected.
     pub curr_items: u64,
-    /// Items ever stored.
+    /// Number of times an item was stored, new or updated.
     pub total_items: u64,
-    /// Memory of the items, in bytes.
+    /// Memory that holds items, in bytes; in a cache, the log written so far.
     pub bytes: u64,
     /// Memory available for items, in bytes.
     pub limit_maxbytes: u64,
-    /// Items evicted before they expired.
+    /// Items evicted from a full bucket, and items lost because the log overwrote them.
     pub evictions: u64,
     /// Expired items that were found and removed.
     pub reclaimed: u64,
-    /// Number of slots in the index.
+    /// Number of slots in the index, without spare buckets.
     pub slots: u64,
 }
 
@@ -187,7 +187,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// A board of zeros.
+    /// Creates a board of zeros.
     pub fn new() -> Board {
         Board {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -203,7 +203,7 @@ impl Board {
         }
     }
 
-    /// The numbers published last.
+    /// Numbers published last.
     pub fn read(&self) -> (Counters, Holdings) {
         let word = |i: usize| self.words[i].load(Ordering::Relaxed);
         (

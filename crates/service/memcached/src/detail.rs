@@ -18,7 +18,7 @@ pub(crate) enum Seen {
 /// Maximum number of prefixes; further ones are not counted.
 const PREFIXES_MAX: usize = 10_000;
 
-/// Counts by prefix, summed over all cores.
+/// Counts of gets, hits, sets and deletes by prefix of the key, summed over all cores; for `stats detail`.
 #[derive(Debug, Default)]
 pub struct Detail {
     on: AtomicU32,
@@ -34,7 +34,7 @@ impl Detail {
         self.on.load(Ordering::Relaxed) != 0
     }
 
-    /// Turns counting on or off.
+    /// Turns counting on or off. Counts made so far stay.
     pub fn switch(&self, on: bool) {
         self.on.store(u32::from(on), Ordering::Relaxed);
     }

@@ -7,10 +7,10 @@ use drover_base::Cpu;
 use drover_base::sync::Ordering;
 use drover_store::Partition;
 
-/// State of this core for all of its memcached connections.
+/// Memcached state of one core that outlasts a step; its connections share it.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// Counters of this core.
+    /// Counters of this core since the start or the last `stats reset`.
     pub counters: Counters,
     pub(crate) line: LineBuffer,
     /// Number of the connection whose requests are being executed.
@@ -21,15 +21,15 @@ pub struct Core {
     resets: u32,
 }
 
-/// The parts of its core that a step uses. Made for each step: it is a handful of references.
+/// What a step uses of its core. Made for each step: it is a handful of references.
 pub struct Executor<'d, C: Cpu> {
-    /// The items of this core.
+    /// Items whose keys this core owns.
     pub partition: &'d mut Partition,
     /// Handle of the core.
     pub cpu: &'d C,
     /// Seconds since the server's start.
     pub now_s: u32,
-    /// State that stays from step to step.
+    /// State of this core that stays from step to step.
     pub core: &'d mut Core,
     /// State shared by all cores.
     pub server: &'d Server,
@@ -38,7 +38,9 @@ pub struct Executor<'d, C: Cpu> {
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// Does what is due by the clock. Every entry point calls it; an idle core may call it too.
+    /// Does what has become due since the last step: zeroes the counters after a `stats reset`, follows changes in what
+    /// clients watch, and executes a delayed `flush_all`. A step of a session and [`serve`](Executor::serve) call it;
+    /// an idle core may call it too.
     #[inline]
     pub fn begin_step(&mut self) {
         // Relaxed: nobody can observe whether a command near a reset is counted before or after it.
@@ -67,8 +69,8 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Publishes this core's numbers: at the end of a step that did something, before its replies leave. Cost: four
-    /// cache lines written.
+    /// Publishes this core's numbers on its [`Board`](crate::Board). To be called at the end of a step that did
+    /// something, before its replies leave. Cost: four cache lines written.
     pub fn publish(&self) {
         if let Some(board) = self.server.boards.get(self.router.own()) {
             board.publish(&self.core.counters, &self.partition.stats().into());

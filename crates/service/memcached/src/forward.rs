@@ -13,7 +13,7 @@
 //! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...` or nothing |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
-//! | `d` | kind of dump (1), first bucket (8), buckets (8) | lines of a dump |
+//! | `d` | kind of dump (1), first bucket (8) | lines of one piece of a dump |
 //!
 //! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
 //! every command, and needs no trust.
@@ -53,7 +53,7 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
     bytes
 }
 
-/// Hash of the key in a message, for prefetches before [`Executor::serve`]. `None`: the message concerns no single key.
+/// Hash of the key in a message between cores. `None`: the message is malformed or concerns no single key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
     let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
@@ -61,20 +61,22 @@ pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// Prefetches the bucket of a message that will be served soon.
+    /// Prefetches the bucket of a message that [`serve`](Executor::serve) will get soon. Does nothing for a message
+    /// without a key.
     pub fn prefetch(&self, message: &[u8]) {
         if let Some(hash) = key_hash(message) {
             self.partition.prefetch_bucket(self.cpu, hash, false);
         }
     }
 
-    /// Prefetches the item of a message that will be served soon.
+    /// Prefetches the item of a message, after its bucket has been [prefetched](Executor::prefetch). Returns the hint
+    /// to pass to [`serve`](Executor::serve).
     pub fn hint(&self, message: &[u8]) -> Hint {
         key_hash(message).map_or(Hint::NONE, |hash| self.partition.prefetch_item(self.cpu, hash))
     }
 
     /// Answers a message of another core: appends the reply, which may be empty, to `output`. The reply to a malformed
-    /// message is `SERVER_ERROR`. `hint` is the result of the prefetch for its [`key_hash`], if there was one.
+    /// message is `SERVER_ERROR`. `hint`: result of [`hint`](Executor::hint) for this message, or [`Hint::NONE`].
     pub fn serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) {
         self.begin_step();
         if self.try_serve(message, hint, output).is_none() {

@@ -38,22 +38,25 @@ const PANICKED: &[u8] = b"SERVER_ERROR internal error\r\n";
 /// Waker of another core, set once that core has provided it.
 type Bell = Arc<OnceLock<Waker>>;
 
-/// All ring ends of one core.
+/// One core's ends of the rings between all cores of a server.
 #[derive(Debug)]
 pub struct Rings {
-    /// Sends requests of the core's sessions.
+    /// Sends requests of the core's sessions to other cores.
     pub outbound: Outbound,
-    /// Receives requests and replies; the core steps it.
+    /// Receives requests of other cores and replies to this core's own; the core steps it.
     pub inbound: Inbound,
     bell: Bell,
 }
 
 impl Rings {
-    /// The rings between `core_count` cores, as one set of ends per core, in order. Each ring has `ring_bytes`, a power
-    /// of two of at least 64; there are two rings per ordered pair of cores.
+    /// Creates the rings between `core_count` cores and returns each core's ends, by core index. Each ring has
+    /// `ring_bytes`; there are two rings per ordered pair of cores, for requests and for replies.
     ///
     /// # Errors
-    /// [`AllocError`].
+    /// [`AllocError`] if the memory cannot be allocated.
+    ///
+    /// # Panics
+    /// If `ring_bytes` is not a power of two of at least 64.
     pub fn between(core_count: usize, ring_bytes: usize) -> Result<Vec<Rings>, AllocError> {
         let mut all: Vec<Rings> = (0..core_count).map(|own| Rings::none(own, core_count)).collect();
         for from in 0..core_count {
@@ -92,7 +95,7 @@ impl Rings {
         }
     }
 
-    /// Sets the waker that ends this core's sleep when something arrives. Only the first call counts.
+    /// Sets the waker that ends this core's sleep when a request or reply arrives. Only the first call counts.
     pub fn set_waker(&self, waker: Waker) {
         let _ = self.bell.set(waker);
     }
@@ -107,7 +110,7 @@ fn ringer(bell: &Bell) -> Waker {
     })
 }
 
-/// Outgoing requests: the [`CoreRouter`] of a core.
+/// Outgoing requests of a core to all others; its [`CoreRouter`].
 #[derive(Debug)]
 pub struct Outbound {
     own: usize,
@@ -118,13 +121,14 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// Makes sent messages visible to the other cores. The caller calls it after each batch of work; nothing arrives
-    /// before.
+    /// Makes sent messages visible to the other cores. To be called after each batch of work: until then they may not
+    /// arrive.
     pub fn publish(&mut self) {
         self.requests.iter_mut().flatten().for_each(RingProducer::publish);
     }
 
-    /// Whether to retry refused requests. Returns true once, then the sessions that wait for other cores go on.
+    /// Whether requests that found a ring full should be retried: true, once, when a ring has new space. The caller
+    /// then gives a turn to the sessions that wait for other cores.
     pub fn has_space_again(&mut self) -> bool {
         let again = self.refused && self.requests.iter().flatten().any(RingProducer::has_new_space);
         self.refused &= !again;
@@ -168,27 +172,28 @@ impl CoreRouter for Outbound {
     }
 }
 
-/// Handles the messages that arrive at a core.
+/// What a core does with messages that arrive through its rings.
 pub trait Receiver {
     /// Prefetches the bucket of a request that will be served soon.
     fn prefetch(&mut self, message: &[u8]) {
         let _ = message;
     }
 
-    /// Called after `prefetch`: looks at the bucket and prefetches the item.
+    /// Called after `prefetch` for a request in a batch: looks at the bucket and prefetches the item. Its result is
+    /// passed to `serve`.
     fn hint(&mut self, message: &[u8]) -> Hint {
         let _ = message;
         Hint::NONE
     }
 
-    /// Answers another core's request: appends the reply to `reply`.
+    /// Answers another core's request: appends the reply, which may be empty, to `reply`.
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
-    /// Handles a reply to one of this core's own requests. The connection may be closed.
+    /// Handles the reply to a request of this core. The connection that sent it may be gone.
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]);
 }
 
-/// Incoming requests and replies of a core.
+/// Incoming messages of a core: requests of other cores, and replies to its own requests.
 #[derive(Debug)]
 pub struct Inbound {
     peers: Vec<RingPair>,
@@ -214,9 +219,9 @@ struct RingPair {
 }
 
 impl Inbound {
-    /// Handles what has arrived, at most a batch per core. Returns whether there was anything. `reply` is empty before
-    /// and after; the caller keeps it to reuse its memory. Cost without messages: per ring, a load of a cache line that
-    /// no core is writing.
+    /// Handles a bounded number of the replies and requests that have arrived. Returns whether it did anything. `reply`
+    /// is empty before and after; the caller keeps it to reuse its memory. Cost without messages: per ring, a load of a
+    /// cache line that no core is writing.
     pub fn step(&mut self, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
         let mut busy = false;
         for ring in &mut self.replies {
@@ -260,14 +265,14 @@ impl Inbound {
         busy
     }
 
-    /// Whether a reply waits for space in a ring. No wake-up comes when the other core makes space, so the caller must
-    /// not sleep long.
+    /// Whether a reply to another core waits for space in its ring. No wake-up comes when that core makes space, so the
+    /// caller must not sleep long.
     pub fn owes(&self) -> bool {
         self.peers.iter().any(|peer| peer.held.is_some())
     }
 
-    /// Called after a panic in [`step`](Inbound::step): answers the request that caused it with an error and goes on
-    /// with the others. The partial reply is discarded.
+    /// Answers the request during which [`step`](Inbound::step) panicked with an error, discarding its partial reply;
+    /// the next step goes on with the others. For a caller that has caught the panic.
     pub fn recover(&mut self) {
         if let Some((index, pending_reply)) = self.serving.take() {
             let peer = &mut self.peers[index];

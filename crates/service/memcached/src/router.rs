@@ -3,7 +3,7 @@
 use drover_base::KeyHash;
 use drover_net::PendingReply;
 
-/// The ring to that core is full. The request was not sent; the connection waits for
+/// The ring to another core is full. The request was not sent; the connection waits for
 /// [`Need::Others`](drover_net::Need::Others).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteFull;
@@ -19,7 +19,7 @@ pub trait CoreRouter {
     /// Index of this core.
     fn own(&self) -> usize;
 
-    /// Index of the core that owns the key.
+    /// Index of the core that owns the key with this hash.
     fn core_of(&self, hash: KeyHash) -> usize;
 
     /// Sends one message, the concatenation of `pieces`, to `core`, which is not this one. Its reply fills
@@ -30,7 +30,7 @@ pub trait CoreRouter {
     fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull>;
 }
 
-/// Router of a server with one core.
+/// Router of a server with one core, which owns every key; sending always fails.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SingleCore;
 

@@ -67,7 +67,7 @@ enum Broadcast {
 }
 
 impl<C> Session<C> {
-    /// A session of a new connection. `must_log_in`: the server has an auth file.
+    /// Creates the state of a new connection. `must_log_in`: every command is refused until the client has logged in.
     pub fn new(must_log_in: bool) -> Session<C> {
         Session {
             state: match must_log_in {
@@ -81,13 +81,13 @@ impl<C> Session<C> {
         }
     }
 
-    /// Sets the connection's identity, which watchers are notified of.
+    /// Sets the connection's identity and reports to `watchers` that it opened, and later that it closed.
     pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C> {
         self.presence = Some(Presence::new(watchers, guest));
         self
     }
 
-    /// Whether the client has logged in or need not.
+    /// Whether the client has logged in or need not log in.
     pub fn is_welcome(&self) -> bool {
         !matches!(self.state, State::Unauthenticated { .. })
     }

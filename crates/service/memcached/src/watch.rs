@@ -43,7 +43,7 @@ pub(crate) fn kind_of(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// All watchers of a server.
+/// All connections of a server that have sent `watch`, and the lines queued for each.
 #[derive(Debug)]
 pub struct Watchers {
     /// Bits of all kinds that any connection watches.
@@ -107,7 +107,8 @@ impl Watchers {
         }
     }
 
-    /// Sets the waker that is called when there is a line for a watcher of `core`. Only the first call counts.
+    /// Sets the waker that ends the sleep of core `core` when there is a line for one of its watchers. Only the first
+    /// call counts.
     pub fn set_waker(&self, core: usize, waker: Waker) {
         if let Some(place) = self.wakers.get(core) {
             let _ = place.set(waker);
@@ -244,14 +245,14 @@ pub(crate) enum Reason {
     Error,
 }
 
-/// Identity of a connection, for watchers.
+/// Identity of a connection, as reported to watchers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guest {
-    /// Number of the connection on its core.
+    /// Token of the connection on its core, a [`drover_net::Token`].
     pub token: u64,
-    /// Number of the connection in `stats conns`.
+    /// Number of the connection in the server, as in `stats conns`.
     pub number: u64,
-    /// Address of the client, if it came by TCP.
+    /// Address of the client; `None` for a Unix socket.
     pub peer: Option<SocketAddr>,
 }
 

@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Facts about a connection, readable by all cores.
 #[derive(Debug)]
 pub struct Known {
-    /// Number of the connection, counted from 1 for each server.
+    /// Number of the connection: 1 for the first that the server accepted. Refused connections count too.
     pub number: u64,
-    /// Address of the client; `None` if it had disconnected before it could be queried.
+    /// Address of the client (an empty path for an unnamed Unix socket); `None` if the system reported none.
     pub peer: Option<Address>,
     /// Address of the listener that accepted it.
     pub listener: Arc<Address>,
@@ -36,7 +36,8 @@ impl Known {
         }
     }
 
-    /// Time of its last input, in seconds since the server's start.
+    /// Time of the connection's last input, in seconds since the server's start; of its arrival if it has sent nothing
+    /// yet.
     pub fn last_s(&self) -> u32 {
         self.last_s.load(Ordering::Relaxed)
     }
@@ -52,13 +53,14 @@ impl Known {
 pub struct Arrival {
     /// The accepted, non-blocking socket.
     pub socket: OwnedFd,
-    /// The listener that accepted it.
+    /// Tag and kind of the listener that accepted it.
     pub origin: Origin,
     /// Facts about it for all cores.
     pub known: Arc<Known>,
 }
 
-/// State that the cores of a server share.
+/// Connections of a server over all its cores: how many are open and how many may be, those on their way to another
+/// core, and statistics that any thread may read.
 #[derive(Debug)]
 pub struct ConnTable {
     cores: Vec<CoreEntry>,
@@ -84,10 +86,10 @@ struct CoreEntry {
 }
 
 impl ConnTable {
-    /// A table for `core_count` cores, which together serve at most `limit` connections.
+    /// Creates a table for `core_count` cores, which together serve at most `limit` connections.
     ///
     /// # Errors
-    /// No file descriptors left.
+    /// No file descriptor or memory is left.
     pub fn new(core_count: usize, limit: usize) -> io::Result<ConnTable> {
         let core = |_| {
             Ok(CoreEntry {
@@ -107,17 +109,20 @@ impl ConnTable {
         })
     }
 
-    /// Number of connections.
+    /// Number of open connections on all cores, including those on their way to another core.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Counters of a core, as of its last step.
+    /// Counters of core `core`, as of its last [`flush`](crate::Sockets::flush).
+    ///
+    /// # Panics
+    /// If there is no core `core`.
     pub fn counters(&self, core: usize) -> Counters {
         self.cores[core].shown.read()
     }
 
-    /// Sum of the counters of all cores.
+    /// Sum of the counters of all cores, each as of the core's last [`flush`](crate::Sockets::flush).
     pub fn all_counters(&self) -> Counters {
         let mut sum = Counters::default();
         for core in &self.cores {
@@ -126,13 +131,18 @@ impl ConnTable {
         sum
     }
 
-    /// Durations of requests on a core: from the start of the round that read them to the end of the round that wrote
-    /// the last of their replies.
+    /// Distribution of how long requests took on core `core`: from the start of the round that read a request to the
+    /// start of the round after the last reply due on its connection was written. A request read while replies are due
+    /// counts from the oldest of those still due.
+    ///
+    /// # Panics
+    /// If there is no core `core`.
     pub fn durations(&self, core: usize) -> &Durations {
         &self.cores[core].durations
     }
 
-    /// Calls `tell` for every connection, core by core, oldest first. New connections wait meanwhile.
+    /// Calls `tell` for every connection that a core serves, core by core, oldest first. Holds a core's lock meanwhile:
+    /// that core waits before it opens or closes a connection.
     pub fn each_known(&self, mut tell: impl FnMut(&Known)) {
         for core in 0..self.cores.len() {
             self.known(core).values().for_each(|known| tell(known));

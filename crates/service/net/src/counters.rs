@@ -31,29 +31,31 @@ macro_rules! counters {
 counters! {
     /// Connections open now.
     current,
-    /// Connections ever opened.
+    /// Connections ever opened, without refused ones.
     total,
-    /// Connections refused because there were too many.
+    /// Connections accepted and closed at once because the maximum number of connections was open.
     rejected,
-    /// Times that accepting stopped because there were too many connections.
+    /// Times that accepting stopped because the maximum number of connections was open.
     listen_disabled,
-    /// Times that accepting stopped because descriptors or memory had run out.
+    /// Times that accepting paused for 100 ms because the system call failed, usually for lack of descriptors or
+    /// memory.
     accept_failures,
-    /// Bytes read.
+    /// Bytes of requests read; under TLS, plain bytes.
     bytes_read,
-    /// Bytes written.
+    /// Bytes of replies written; under TLS, plain bytes.
     bytes_written,
-    /// Read calls.
+    /// Read calls, including those that found no input.
     reads,
-    /// Write calls.
+    /// Write calls, including those that found no space.
     writes,
     /// Times a connection had more requests than fit in one turn.
     yields,
     /// Connections closed after the idle timeout.
     idle_kicks,
-    /// Connections closed because their memory was needed and they made no progress.
+    /// Connections closed to free memory for others: slow senders, readers that do not take their replies, and senders
+    /// of unfinished requests.
     shed,
-    /// Times a long request waited for memory.
+    /// Times a connection had to wait for memory before reading on in a long request.
     memory_waits,
 }
 

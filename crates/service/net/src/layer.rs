@@ -5,24 +5,25 @@ use std::os::fd::BorrowedFd;
 
 /// An optional layer between a socket and a connection, such as TLS. One per connection; never blocks.
 pub trait Layer {
-    /// Reads from the socket and returns decoded bytes. Called until it returns `WouldBlock`. Returns 0 at the end.
+    /// Reads from the socket, decodes into `into` and returns the number of decoded bytes; 0 at the end of input. The
+    /// connection calls it until it returns `WouldBlock`.
     ///
     /// # Errors
     /// `WouldBlock` if there is no input now; any other error ends the connection.
     fn read(&mut self, socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize>;
 
-    /// Takes as many bytes as it likes and writes what it can to the socket, possibly only bytes kept from earlier
-    /// calls.
+    /// Takes bytes from the front of `from` and returns their number. Writes to the socket what the socket has space
+    /// for, bytes kept from earlier calls first; the rest it keeps.
     ///
     /// # Errors
     /// `WouldBlock` if it took nothing; any other error ends the connection.
     fn write(&mut self, socket: BorrowedFd<'_>, from: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether it keeps bytes that the socket had no space for, or has bytes of its own to send.
+    /// Whether bytes are left to send to the socket: bytes kept for lack of space, or messages of the layer's own.
     fn wants_write(&self) -> bool;
 
-    /// Announces to the peer that no more will be written, as far as the socket takes it. Called once, at the end of a
-    /// connection that did not break.
+    /// Tells the peer that no more bytes follow, if the socket has space for that message. Called at most once, before
+    /// an orderly close; not for a connection that broke or was shed. Does nothing by default.
     fn close(&mut self, socket: BorrowedFd<'_>) {
         let _ = socket;
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The listener that a connection came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Tag of the listener, defined by its owner.
+    /// Tag of the listener, set by [`Listener::tagged`]; 0 by default.
     pub tag: u32,
     /// True for TCP, false for a Unix socket.
     pub is_tcp: bool,
@@ -22,25 +22,25 @@ pub struct Origin {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// A live server uses the address.
+    /// Another socket, probably a live server's, uses the address.
     InUse {
-        /// The address.
+        /// Address that is in use.
         addr: String,
     },
     /// The path is a file other than a socket; we do not remove it.
     NotASocket {
-        /// The path.
+        /// Path of that file.
         path: PathBuf,
     },
-    /// The descriptor is not a listening socket.
+    /// The descriptor is not a listening stream socket of TCP or of Unix.
     NotAListener,
     /// A system call failed.
     System {
-        /// Name of the call.
+        /// Name of the call or socket option.
         what: &'static str,
-        /// The address.
+        /// The address, or a description of an inherited socket.
         addr: String,
-        /// Error of the system call.
+        /// Error that the call returned.
         source: io::Error,
     },
 }
@@ -77,7 +77,7 @@ pub struct Listener {
     file: Option<(PathBuf, (u64, u64))>,
 }
 
-/// Address of a [`Listener`].
+/// Address of a [`Listener`] or of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
     /// TCP address.
@@ -96,8 +96,8 @@ impl std::fmt::Display for Address {
 }
 
 impl Listener {
-    /// Listens at a TCP address; port 0 means any free port, which [`address`](Listener::address) returns. `backlog`:
-    /// maximum number of connections waiting to be accepted.
+    /// Listens at a TCP address; port 0 means any free port, which [`address`](Listener::address) returns. An IPv6
+    /// address takes no IPv4 connections. `backlog`: maximum number of connections waiting to be accepted.
     ///
     /// # Errors
     /// The address is in use, or a system call failed.
@@ -120,11 +120,11 @@ impl Listener {
         Listener::of(fd)
     }
 
-    /// Listens at a path whose file gets the mode `mode` (0o700: only the owner). The file of a dead server is
-    /// replaced.
+    /// Listens on a Unix socket at `path`, whose file gets the mode `mode` (0o700: only the owner). Replaces the socket
+    /// file of a dead server. `backlog`: maximum number of connections waiting to be accepted.
     ///
     /// # Errors
-    /// The path is in use or not a socket, or a system call failed.
+    /// A live server uses the path, the path is a file other than a socket, or a system call failed.
     pub fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, ListenError> {
         let shown = path.display().to_string();
         let system = |what| system(what, shown.clone());
@@ -141,11 +141,11 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Uses a listening socket that another program (a service manager) made. Its file, if any, stays when this is
-    /// dropped.
+    /// Takes over a listening socket that another program (a service manager) made, and makes it non-blocking. The file
+    /// of a Unix socket stays when the listener is dropped.
     ///
     /// # Errors
-    /// The descriptor is not a listening socket, or a system call failed.
+    /// The descriptor is not a listening stream socket of TCP or of Unix, or a system call failed.
     pub fn inherited(fd: OwnedFd) -> Result<Listener, ListenError> {
         let listening = sockopt::socket_acceptconn(&fd).unwrap_or(false);
         if !listening || sockopt::socket_type(&fd) != Ok(SocketType::STREAM) {
@@ -157,7 +157,7 @@ impl Listener {
         Listener::of(fd)
     }
 
-    /// Sets the tag that connections carry, so that their owner knows the listener.
+    /// Sets the tag in the [`Origin`] of each connection, by which the owner can tell its listeners apart.
     pub fn tagged(mut self, tag: u32) -> Listener {
         self.tag = tag;
         self
@@ -179,12 +179,12 @@ impl Listener {
         })
     }
 
-    /// Address that it listens at.
+    /// Address that the listener is bound to, with the actual port.
     pub fn address(&self) -> &Address {
         &self.addr
     }
 
-    /// [`Origin`] of its connections.
+    /// [`Origin`] of connections that this listener accepts.
     pub fn origin(&self) -> Origin {
         Origin {
             tag: self.tag,

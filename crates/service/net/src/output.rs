@@ -22,11 +22,12 @@ const FIRST_BYTES: usize = 4 << 10;
 /// After a short write, a remainder of at most this many bytes moves to a smaller block.
 const SETTLE_BYTES: usize = 4 << 10;
 
-/// Place in an [`Output`] of a missing reply. It identifies its connection, so a core that forwards a request need not
-/// keep any state.
+/// Identifies the place in an [`Output`] of a reply that is still to come. It names the connection, so a core that
+/// forwards a request need not keep any state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PendingReply {
-    /// Number of the connection, as its owner numbers them.
+    /// Number of the connection, as given to [`Output::new`]; [`Sockets`](crate::Sockets) uses its
+    /// [`Token`](crate::Token).
     pub connection: u64,
     /// Number within the output, ascending; never reused.
     pub number: u64,
@@ -92,13 +93,13 @@ enum Body {
 }
 
 impl Output {
-    /// An empty output with memory of its own, [full](Output::is_full) from `limit` bytes on. Its pending replies carry
-    /// `connection`.
+    /// Creates an empty output with a memory pool of its own, [full](Output::is_full) from `limit` bytes on. Its
+    /// pending replies carry `connection`.
     pub fn new(connection: u64, limit: usize) -> Output {
         Output::with_pool(connection, limit, Pool::new(usize::MAX))
     }
 
-    /// As [`new`](Output::new), with memory of `pool`.
+    /// As [`new`](Output::new), but takes memory from `pool`.
     pub fn with_pool(connection: u64, limit: usize, pool: Rc<Pool>) -> Output {
         Output {
             connection,
@@ -114,13 +115,15 @@ impl Output {
         }
     }
 
-    /// Whether no further request should begin. The current request may still add bytes.
+    /// Whether the output holds at least `limit` bytes, so that no further request should begin. The current request
+    /// may still add bytes.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.limit
     }
 
-    /// Bytes in the output, whether or not they can be written yet.
+    /// Bytes in the output, whether or not they can be written yet. While a reply is missing, the number can be too
+    /// high: bytes behind filled replies count until no reply is missing.
     #[inline]
     pub fn len(&self) -> usize {
         let late = match &self.late {
@@ -130,7 +133,8 @@ impl Output {
         self.ready_bytes() + late
     }
 
-    /// Counts requests that have begun and whose replies are here or will be.
+    /// Counts `count` more requests as begun, to measure how long requests take. Their replies are in the output or
+    /// will be.
     #[inline]
     pub fn begin(&mut self, count: usize) {
         self.begun += count as u64;
@@ -146,19 +150,19 @@ impl Output {
         self.ready_bytes() == 0 && self.late.is_none()
     }
 
-    /// Bytes that can be written.
+    /// Number of bytes that can be written now.
     #[inline]
     pub fn ready_bytes(&self) -> usize {
         self.older_bytes + self.tail.len()
     }
 
-    /// Appends bytes.
+    /// Appends bytes at the end, behind all pending replies.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.space(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Appends `len` bytes of arbitrary content for the caller to overwrite.
+    /// Appends `len` bytes of arbitrary content and returns them for the caller to overwrite.
     #[inline]
     pub fn space(&mut self, len: usize) -> &mut [u8] {
         if self.late.is_some() {
@@ -172,7 +176,7 @@ impl Output {
         &mut self.tail.data[start..start + len]
     }
 
-    /// Reserves the place of a reply that comes later.
+    /// Reserves a place at the end for a reply that comes later, by [`fill`](Output::fill).
     pub fn pending_reply(&mut self) -> PendingReply {
         let pending_reply = self.next_hole();
         self.next += 1;
@@ -197,8 +201,8 @@ impl Output {
         }
     }
 
-    /// Fills a pending reply. Ignored if it does not exist (any more). Cost: one copy if it is the first pending reply,
-    /// two if not.
+    /// Puts `bytes` in the place of a pending reply. Does nothing if no reply with this number is missing. The caller
+    /// must know that the reply belongs to this connection. Cost: two copies; one from 8 KiB on.
     pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let Some(late) = &mut self.late else { return };
         let index = pending_reply.number.wrapping_sub(late.first) as usize;
@@ -229,7 +233,8 @@ impl Output {
         self.late.is_some()
     }
 
-    /// Fills `into` with the writable bytes, in order, as far as they fit. Returns the number of slices.
+    /// Fills `into` with slices of the writable bytes, in order, as many as it has space for. Returns the number of
+    /// slices.
     pub fn slices<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
         let pieces = self
             .older
@@ -243,13 +248,13 @@ impl Output {
         count
     }
 
-    /// The writable bytes, if they are in one piece.
+    /// The writable bytes, if they are in one piece; empty if there are none.
     #[inline]
     pub fn only_piece(&self) -> Option<&[u8]> {
         self.older.is_empty().then(|| self.tail.bytes())
     }
 
-    /// Removes the first `count` bytes after they were written, and frees their memory.
+    /// Removes the first `count` writable bytes, after they were written, and frees blocks that become empty.
     ///
     /// # Panics
     /// If fewer bytes are writable.

@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Event {
     /// Token given to [`Poller::add`].
     pub token: u64,
-    /// There is input, or the end of input.
+    /// There is input, the end of input or an error to read.
     pub readable: bool,
-    /// There is space for output.
+    /// There is space for output, or the connection broke.
     pub writable: bool,
-    /// The peer has stopped writing, or the connection broke: remaining input ends with an end or an error.
+    /// The peer has stopped writing, or the connection broke: after the remaining input comes its end or an error.
     pub hung_up: bool,
 }
 
@@ -27,36 +27,38 @@ pub enum Interest {
     Arrivals,
     /// New input, and space for output once whenever there is some again.
     ArrivalsAndSpace,
-    /// Connections to accept, while there are any.
+    /// Connections to accept: every poll reports the listener while connections wait.
     Accepts,
-    /// No events.
+    /// No events, except that the connection broke.
     Nothing,
 }
 
 /// Reports which of many sockets are ready. One per core.
 pub trait Poller: Sized {
-    /// A poller without sockets.
+    /// Creates a poller that watches no sockets.
     ///
     /// # Errors
-    /// No file descriptors left.
+    /// No file descriptor or memory is left.
     fn new() -> io::Result<Self>;
 
-    /// Watches `fd` until the last descriptor of the socket is closed. Present readiness is reported.
+    /// Watches `fd` for `interest` until the last descriptor of the socket is closed; its events carry `token`. A
+    /// socket that is ready already is reported by the next poll.
     ///
     /// # Errors
     /// The system refuses: no memory, or too many watches.
     fn add(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 
-    /// Changes the interest in a socket. Present readiness is reported, perhaps again.
+    /// Replaces token and interest of a watched socket. A socket that is ready already is reported by the next poll,
+    /// perhaps again.
     ///
     /// # Errors
     /// The socket is not watched, or the system is out of memory.
     fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 
-    /// Clears `events` and fills it with what happened, up to its capacity. Never waits.
+    /// Clears `events` and fills it with the sockets that are ready, up to its capacity. Never waits.
     fn poll(&mut self, events: &mut Vec<Event>);
 
-    /// Becomes readable when there is something to [`poll`](Poller::poll).
+    /// Descriptor that becomes readable when there is something to [`poll`](Poller::poll).
     fn fd(&self) -> BorrowedFd<'_>;
 }
 

@@ -18,9 +18,9 @@ const KEPT_BYTES: usize = 512 << 10;
 /// Maximum size of a small block, bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Memory blocks for the connections of a core, with a count of lent bytes. [`try_take`](Pool::try_take) keeps within
-/// the budget, a quarter of which is for small blocks and the rest for long ones, so that neither kind starves the
-/// other.
+/// Memory blocks that the connections of a core borrow, with a count of lent bytes. A quarter of the budget is for
+/// blocks of up to 64 KiB and the rest for longer ones, so that neither kind starves the other.
+/// [`try_take`](Pool::try_take) keeps within the budget, [`take`](Pool::take) does not.
 #[derive(Debug)]
 pub struct Pool {
     kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
@@ -34,7 +34,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates a pool that holds no memory yet and lends at most `budget_bytes` through [`try_take`](Pool::try_take).
     pub fn new(budget_bytes: usize) -> Rc<Pool> {
         Rc::new(Pool {
             kept: Default::default(),
@@ -46,7 +46,8 @@ impl Pool {
         })
     }
 
-    /// A block of at least `bytes` with arbitrary content, regardless of the budget.
+    /// Lends a block of at least `bytes` bytes (rounded up to a power of two, at least 1 KiB) with arbitrary content,
+    /// regardless of the budget.
     pub fn take(&self, bytes: usize) -> Box<[u8]> {
         let bytes = block_bytes(bytes);
         self.lent_bytes.set(self.lent_bytes.get() + bytes);
@@ -62,7 +63,8 @@ impl Pool {
         kept.unwrap_or_else(|| vec![0; bytes].into())
     }
 
-    /// A block within the budget, or `None` when the budget is used up. One long block is always granted, however long.
+    /// As [`take`](Pool::take), but returns `None` if the block would exceed the budget for blocks of its kind. A block
+    /// of more than 64 KiB is always granted while no other of that kind is lent, however long it is.
     pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
         self.has_space(bytes).then(|| self.take(bytes))
     }
@@ -81,7 +83,7 @@ impl Pool {
         self.budget_bytes / 4
     }
 
-    /// Returns a block. Empty ones are ignored.
+    /// Takes back a block that this pool lent. Ignores an empty block.
     pub fn give(&self, block: Box<[u8]>) {
         if block.is_empty() {
             return;
@@ -105,7 +107,7 @@ impl Pool {
         self.lent_bytes.get()
     }
 
-    /// Maximum bytes ever lent at a time.
+    /// Maximum of [`lent_bytes`](Pool::lent_bytes) since the pool was created.
     pub fn lent_bytes_max(&self) -> usize {
         self.lent_bytes_max.get()
     }
@@ -120,7 +122,7 @@ impl Pool {
         self.given.get()
     }
 
-    /// Whether more is lent than the budget allows.
+    /// Whether more bytes are lent than the budget.
     pub fn is_over(&self) -> bool {
         self.lent_bytes.get() > self.budget_bytes
     }

@@ -2,10 +2,11 @@
 
 use crate::Output;
 
-/// One connection's state of a protocol. It holds only what must outlast a step (an unfinished multiget, bytes still to
-/// be skipped, the login); the connection owns the bytes themselves.
+/// Protocol state of one connection. It holds only what must outlast a step (an unfinished multiget, bytes still to be
+/// skipped, the login); the connection owns the bytes themselves.
 pub trait Protocol {
-    /// Parts of its core that a step uses: the items, the route to other cores, counters, the time.
+    /// Parts of the core that [`advance`](Protocol::advance) uses: the items, the route to other cores, counters, the
+    /// time.
     type Executor<'d>;
 
     /// Serves as many requests as it can from `input`, which is all unused input, and appends their replies to
@@ -17,7 +18,7 @@ pub trait Protocol {
 /// Result of [`Protocol::advance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumed {
-    /// Input bytes that were used.
+    /// Number of bytes used from the front of the input. The connection presents the rest again in the next call.
     pub used: usize,
     /// Condition for the next call.
     pub need: Need,
@@ -26,10 +27,10 @@ pub struct Consumed {
 /// Condition that a [`Protocol`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// More input, in total at least this many bytes. A number beyond the unused rest by more than one announces a long
-    /// value, so that space is allocated once.
+    /// More input: at least `at_least` bytes in total. If that exceeds the unused bytes by more than one, a long
+    /// request is announced, for which the connection can allocate memory at once.
     Input {
-        /// Bytes in total: the unused rest and further input.
+        /// Bytes in total: those not yet used and further input.
         at_least: usize,
     },
     /// Space in the output: it [is full](Output::is_full).
@@ -41,6 +42,6 @@ pub enum Need {
     /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have
     /// (`-R`).
     Turn,
-    /// The end: the output is written, then the connection is closed.
+    /// Nothing more: the output is written, then the connection is closed.
     Close,
 }

@@ -26,38 +26,40 @@ const SESSIONS_MAX: usize = 20 << 10;
 /// with empty records.
 const VAIN_BYTES_MAX: usize = 256 << 10;
 
-/// Which client certificates are requested.
+/// Whether a client must show a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ClientCertificates {
-    /// None.
+    /// No certificate is requested.
     #[default]
     None,
-    /// Checked if the client sends one.
+    /// A certificate is requested, and checked if the client sends one.
     IfAny,
-    /// Required of every client.
+    /// Only clients with a valid certificate can connect.
     Required,
 }
 
-/// Certificates, keys and rules for clients.
+/// Files, and rules for clients, of a [`TlsAcceptor`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TlsOptions {
     /// PEM file: the server's certificate and its chain.
     pub chain_cert: PathBuf,
     /// PEM file: the key of the server's certificate.
     pub key: PathBuf,
-    /// PEM file: CA certificates for clients.
+    /// PEM file: CA certificates that client certificates are checked against. Required if client certificates are
+    /// requested, otherwise unused.
     pub ca_cert: Option<PathBuf>,
-    /// Which client certificates are requested.
+    /// Whether a client must show a certificate.
     pub client_certificates: ClientCertificates,
-    /// Refuse TLS 1.2.
+    /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
-    /// Let returning clients resume their session, which saves both ends most of the handshake.
+    /// Whether returning clients may resume their session, which saves both ends most of the handshake. The cache holds
+    /// 20480 sessions.
     pub session_cache: bool,
-    /// Encrypted bytes that a connection buffers when its socket takes no more; 0: four records.
+    /// Maximum number of encrypted bytes that a connection buffers when its socket takes no more; 0: 64 KiB.
     pub kept_bytes_max: usize,
 }
 
-/// Counters of handshakes, over all connections.
+/// Counters of handshakes, over all connections of a [`TlsAcceptor`].
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     new_sessions: AtomicU64,
@@ -109,20 +111,20 @@ impl StoresServerSessions for CountingCache {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read or has no such content.
+    /// A file cannot be read, or has no certificate or key in it.
     #[error("{what} {}: {why}", path.display())]
     File {
-        /// Expected content.
+        /// Option that names the file, such as `ssl_key`.
         what: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// The problem.
+        /// What is wrong with the file.
         why: String,
     },
     /// Client certificates are requested, but no CA certificates are given.
     #[error("client certificates are requested, but ssl_ca_cert is not set")]
     NoCa,
-    /// Key and certificate do not match, or a certificate is invalid.
+    /// rustls refuses: key and certificate do not match, a certificate is invalid, or it cannot make a session.
     #[error("TLS: {0}")]
     Refused(#[from] rustls::Error),
     /// The CA certificates for clients are invalid.
@@ -139,10 +141,10 @@ pub struct TlsAcceptor {
 }
 
 impl TlsAcceptor {
-    /// Reads all files.
+    /// Reads the files that `options` name.
     ///
     /// # Errors
-    /// A file is missing or invalid, or the files do not match.
+    /// A file is missing or invalid, the files do not match, or client certificates are requested without `ca_cert`.
     pub fn new(options: TlsOptions) -> Result<TlsAcceptor, TlsError> {
         let counters = Arc::default();
         let config = Mutex::new(Arc::new(config(&options, &counters)?));
@@ -158,7 +160,7 @@ impl TlsAcceptor {
         &self.options
     }
 
-    /// Counters of handshakes.
+    /// Counters of handshakes over all sessions, also those before a reload.
     pub fn counters(&self) -> &TlsCounters {
         &self.counters
     }
@@ -174,8 +176,8 @@ impl TlsAcceptor {
         Ok(())
     }
 
-    /// A new session as a layer. If no session can be made, the layer ends the connection: plain text is never the
-    /// fallback.
+    /// A layer with a new session, for one connection. If no session can be made, the layer ends the connection: plain
+    /// text is never the fallback.
     pub fn layer(&self) -> Box<dyn Layer> {
         match self.session() {
             Ok(session) => Box::new(session),
@@ -186,7 +188,8 @@ impl TlsAcceptor {
         }
     }
 
-    /// The server's side of a new connection. Cost: a lock, and some KiB until the handshake is over.
+    /// The server's side of TLS for one new connection, with the certificates read last. Cost: a lock, and some KiB
+    /// until the handshake is over.
     ///
     /// # Errors
     /// rustls cannot make a session.
@@ -276,7 +279,7 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    /// Whether the client sent a certificate that we checked.
+    /// Whether the client has sent a certificate that was found valid.
     pub fn is_client_known(&self) -> bool {
         self.connection.peer_certificates().is_some()
     }

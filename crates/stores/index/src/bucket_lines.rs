@@ -4,8 +4,8 @@ use crate::BUCKET_BYTES;
 use drover_base::{KeyHash, Line};
 use drover_mem::{LineAddrs, LineTable};
 
-/// The lines of a table's buckets as numbers, enough to prefetch them. Two words by value: in a loop over requests they
-/// stay in registers, whatever the loop writes.
+/// Addresses of the cache lines of a table's buckets, to prefetch them. Two words by value: in a loop over requests
+/// they stay in registers, whatever the loop writes.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketLines {
     addrs: LineAddrs,
@@ -16,7 +16,7 @@ impl BucketLines {
         BucketLines { addrs: lines.addrs() }
     }
 
-    /// The line of the (first) bucket of `hash`.
+    /// Cache line of the bucket of `hash`; if buckets form chains, of the main bucket.
     #[inline(always)]
     pub fn of(self, hash: KeyHash) -> Line {
         self.addrs.at(hash.bucket_index(u64::MAX) * BUCKET_BYTES as u64)

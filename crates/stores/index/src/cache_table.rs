@@ -10,7 +10,7 @@ use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
 use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
-/// A power-of-two number of line-sized buckets.
+/// A lossy table of [`Slot`]s: a power-of-two number of 8-slot buckets, a cache line each, that evict when full.
 #[derive(Clone, Debug)]
 pub struct CacheTable<const BITS: u32 = 48> {
     lines: LineTable,
@@ -34,21 +34,22 @@ pub struct Choice {
 /// Reason for choosing a slot; in descending order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// A dead entry with our tag: most likely an old version of the same key.
+    /// A dead entry with the new key's tag: most likely an old version of the same key.
     Ghost,
     /// An empty slot.
     Empty,
-    /// An item that is already overwritten.
+    /// An entry whose item is already overwritten.
     Dead,
     /// The oldest item of the bucket; a live item is evicted.
     Oldest,
 }
 
 impl<const BITS: u32> CacheTable<BITS> {
-    /// Empty buckets in zeroed memory: `bucket_count` of them, a power of two up to 2^32, from `start` of `region`.
+    /// Places a table of `bucket_count` buckets at offset `start` of `region`. That memory must be zero: the table is
+    /// then empty.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If `bucket_count` is not a power of two up to 2^32, or the buckets do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> CacheTable<BITS> {
         assert!(
             bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
@@ -59,10 +60,10 @@ impl<const BITS: u32> CacheTable<BITS> {
         }
     }
 
-    /// As [`new`](CacheTable::new), in memory of its own.
+    /// Creates an empty table as [`new`](CacheTable::new) does, in newly allocated private memory.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the memory cannot be allocated.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<CacheTable<BITS>, AllocError> {
         let region = Region::private(bucket_count * BUCKET_BYTES, pages)?;
         Ok(CacheTable::new(region, 0, bucket_count))
@@ -118,19 +119,20 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         Slot::from_word(self.line.load(slot_index))
     }
 
-    /// Stores a slot.
+    /// Stores `slot` at index `slot_index` (0..8).
     #[inline(always)]
     pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
         self.line.store(slot_index, slot.word());
     }
 
-    /// All slots.
+    /// All slots, in order.
     #[inline]
     pub fn slots(self) -> [Slot<BITS>; CACHE_SLOTS] {
         std::array::from_fn(|i| self.slot(i))
     }
 
-    /// Chooses the slot for a new entry; `ghosts` are the dead slots with its tag found by the lookup.
+    /// Chooses the slot for a new entry, without writing it. `ghosts` are the dead slots with its tag that the lookup
+    /// found, `head` is the write position of the log of `log_bytes` that holds the items.
     #[inline(always)]
     pub fn choose(self, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
         if let Some(slot_index) = ghosts.first() {
@@ -154,7 +156,8 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         Choice { slot_index, reason }
     }
 
-    /// Empties the slots of dead items; returns their number.
+    /// Empties the slots whose items are overwritten, in a log of `log_bytes` with write position `head`; returns their
+    /// number.
     pub fn clean(self, head: u64, log_bytes: u64) -> u64 {
         let mut cleaned = 0;
         for i in 0..CACHE_SLOTS {

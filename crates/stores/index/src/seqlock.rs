@@ -10,7 +10,7 @@
 
 use drover_base::sync::{AtomicU64, Ordering, fence};
 
-/// A version that is odd while the data change. One writer, any number of readers.
+/// A version counter that is odd while the data that it guards change. One writer, any number of readers.
 #[derive(Debug)]
 pub struct Seqlock {
     sequence: AtomicU64,
@@ -30,7 +30,7 @@ impl Default for Seqlock {
 }
 
 impl Seqlock {
-    /// Announces a change of the data. Only the writer calls it, and `end_write` afterwards.
+    /// Announces a change of the data. Only the writer calls it, and [`end_write`](Seqlock::end_write) afterwards.
     #[inline]
     pub fn begin_write(&self) {
         // Relaxed: this is the only writer.
@@ -49,7 +49,7 @@ impl Seqlock {
         self.sequence.store(sequence + 1, Ordering::Release);
     }
 
-    /// A ticket, or `None` during a write.
+    /// Begins a read: returns a ticket for [`is_current`](Seqlock::is_current), or `None` during a write.
     #[inline]
     pub fn begin_read(&self) -> Option<Ticket> {
         // Acquire: pairs with the Release of `end_write`.
@@ -90,13 +90,13 @@ impl LogHead {
         fence(Ordering::Release);
     }
 
-    /// The head before a read; it may be outdated.
+    /// The head before a copy; it may be outdated.
     #[inline]
     pub fn before_read(&self) -> u64 {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// A head beyond every byte that overwrote data read before this call.
+    /// The head after a copy: at or beyond the end of every write that the copy may have seen.
     #[inline]
     pub fn after_read(&self) -> u64 {
         // Acquire: pairs with the Release fence of `publish`.

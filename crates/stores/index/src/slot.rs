@@ -11,7 +11,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot<const BITS: u32 = 48>(u64);
 
-/// A distance behind the head; created by [`Slot::span`].
+/// A log's size in the form that [`Slot::is_within`] compares with; created by [`Slot::span`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span<const BITS: u32 = 48>(u64);
 
@@ -25,7 +25,7 @@ impl<const BITS: u32> Slot<BITS> {
         64 - BITS
     };
 
-    /// An entry for the item at virtual `offset`. `tag` must not be 0, or the entry may read as empty.
+    /// Creates an entry for the item at virtual `offset`. `tag` must not be 0, or the entry may read as empty.
     #[inline(always)]
     pub fn new(tag: u16, offset: u64) -> Slot<BITS> {
         debug_assert!(tag != 0, "tag 0 means empty");
@@ -38,7 +38,7 @@ impl<const BITS: u32> Slot<BITS> {
         Slot(word)
     }
 
-    /// The stored word.
+    /// The word that a bucket stores for this entry.
     #[inline(always)]
     pub fn word(self) -> u64 {
         self.0
@@ -68,7 +68,8 @@ impl<const BITS: u32> Slot<BITS> {
         (head.wrapping_sub(self.0) << Self::ABOVE) >> Self::ABOVE
     }
 
-    /// `size` as the argument of [`is_within`](Slot::is_within): computed once, it saves a shift on the hot path.
+    /// Converts a log's `size` in bytes for [`is_within`](Slot::is_within): done once, it saves a shift on the hot
+    /// path.
     #[inline(always)]
     pub fn span(size: u64) -> Span<BITS> {
         Span(size << Self::ABOVE)
@@ -80,8 +81,8 @@ impl<const BITS: u32> Slot<BITS> {
         (head.wrapping_sub(self.0) << Self::ABOVE) <= span.0
     }
 
-    /// Whether the item is still in a log of `size` bytes. A distance of exactly `size` is live: `head` is the position
-    /// of the *next* byte. Not valid for an empty slot.
+    /// Whether the item is still in a log of `size` bytes whose next byte is appended at `head`. A distance of exactly
+    /// `size` is live. Not meaningful for an empty slot.
     #[inline(always)]
     pub fn is_live(self, head: u64, size: u64) -> bool {
         self.is_within(head, Self::span(size))
@@ -117,13 +118,13 @@ impl SlotMask {
         self.0 != 0 && self.0 & (self.0 - 1) == 0
     }
 
-    /// The lowest slot.
+    /// The lowest slot; `None` if the set is empty.
     #[inline(always)]
     pub fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// The highest slot.
+    /// The highest slot; `None` if the set is empty.
     #[inline(always)]
     pub fn last(self) -> Option<usize> {
         self.0.checked_ilog2().map(|i| i as usize)

@@ -20,7 +20,7 @@ const NEXT: usize = STORE_SLOTS;
 /// The bits of a [`SlotMask`] that are slots, not the link.
 const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
 
-/// A power-of-two number of main buckets, and spare ones.
+/// A table of [`Slot`]s that never evicts: a power-of-two number of 7-slot buckets, which spare ones extend to chains.
 #[derive(Clone, Debug)]
 pub struct StoreTable<const BITS: u32 = 48> {
     main: LineTable,
@@ -37,10 +37,10 @@ pub struct StoreBucket<'t, const BITS: u32 = 48> {
     spare_number: u64,
 }
 
-/// Position of a slot: a bucket of the chain and an index in it.
+/// Position of a slot in a known chain: a bucket of the chain and an index in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotPosition {
-    /// Number of the spare bucket, 0 = the main bucket.
+    /// Number of the spare bucket, from 1; 0 = the main bucket.
     pub spare_number: u64,
     /// Index of the slot, 0..7.
     pub slot_index: usize,
@@ -52,23 +52,24 @@ impl<const BITS: u32> StoreTable<BITS> {
         bucket_count.div_ceil(10)
     }
 
-    /// Bytes of a table of `bucket_count` buckets, spare ones included.
+    /// Bytes of a table of `bucket_count` main buckets, with its spare ones.
     pub const fn bytes(bucket_count: usize) -> usize {
         (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
     }
 
-    /// Empty buckets in zeroed memory: `bucket_count` main ones, a power of two up to 2^32, from `start` of `region`.
+    /// Places a table of `bucket_count` main buckets, and spare ones, at offset `start` of `region`. That memory must
+    /// be zero: the table is then empty.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If `bucket_count` is not a power of two up to 2^32, or the buckets do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable<BITS> {
         let mut table = StoreTable::resume(region, start, bucket_count, 0);
         table.link_spares();
         table
     }
 
-    /// Resumes a table left in this memory by an earlier owner. `free` is the value of its [`free`](StoreTable::free),
-    /// and the memory is unchanged.
+    /// Resumes the table that an earlier owner left, unchanged since, in this memory. `free` is what its
+    /// [`free`](StoreTable::free) returned.
     ///
     /// # Panics
     /// As [`new`](StoreTable::new).
@@ -86,15 +87,16 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// Number of the first free spare bucket, 0 = none: together with the memory this is the whole state of a table.
+    /// Number (from 1) of the first free spare bucket, 0 = none. Together with the memory this is the whole state of a
+    /// table: see [`resume`](StoreTable::resume).
     pub fn free(&self) -> u64 {
         self.free
     }
 
-    /// As [`new`](StoreTable::new), in memory of its own.
+    /// Creates an empty table as [`new`](StoreTable::new) does, in newly allocated private memory.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the memory cannot be allocated.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable<BITS>, AllocError> {
         let region = Region::private(Self::bytes(bucket_count), pages)?;
         Ok(StoreTable::new(region, 0, bucket_count))
@@ -105,7 +107,7 @@ impl<const BITS: u32> StoreTable<BITS> {
         (self.main.len() / BUCKET_BYTES) as u64
     }
 
-    /// Addresses of the buckets, for prefetching.
+    /// Addresses of the main buckets, for prefetching.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         BucketLines::new(&self.main)
@@ -142,14 +144,14 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// The bucket after `bucket` in its chain.
+    /// The bucket after `bucket` in its chain; `None` if it is the last.
     #[inline(always)]
     pub fn next(&self, bucket: StoreBucket<'_, BITS>) -> Option<StoreBucket<'_, BITS>> {
         let number = bucket.line.load(NEXT);
         (number != 0).then(|| self.spare(number))
     }
 
-    /// The bucket of `place` in the chain of `hash`.
+    /// The bucket at `place` in the chain of `hash`.
     #[inline]
     pub fn bucket_of(&self, hash: KeyHash, place: SlotPosition) -> StoreBucket<'_, BITS> {
         if place.spare_number == 0 {
@@ -167,7 +169,8 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// A free slot in the chain of `hash`; adds a spare bucket if needed. `None`: no space.
+    /// Finds a free slot in the chain of `hash`; appends a spare bucket to the chain if needed. `None` if the chain is
+    /// full and no spare bucket is free.
     pub fn space(&mut self, hash: KeyHash) -> Option<SlotPosition> {
         let mut last = self.bucket(hash);
         loop {
@@ -239,7 +242,7 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         self.line.line()
     }
 
-    /// Position of its slot `slot_index`.
+    /// Position of the bucket's slot `slot_index` (0..7).
     #[inline(always)]
     pub fn place(self, slot_index: usize) -> SlotPosition {
         SlotPosition {
@@ -260,13 +263,13 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         Slot::from_word(self.line.load(slot_index))
     }
 
-    /// Stores a slot.
+    /// Stores `slot` at index `slot_index` (0..7).
     #[inline(always)]
     pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
         self.line.store(slot_index, slot.word());
     }
 
-    /// All slots.
+    /// All slots, in order.
     pub fn slots(self) -> [Slot<BITS>; STORE_SLOTS] {
         std::array::from_fn(|i| self.slot(i))
     }

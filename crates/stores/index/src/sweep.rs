@@ -14,10 +14,11 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep over `bucket_count` (a power of two) buckets for offsets of `bits` bits.
+    /// Creates a sweep over `bucket_count` buckets whose slots hold offsets of `bits` bits into a log of `log_bytes`.
     ///
     /// # Panics
-    /// If `log_bytes` is more than a quarter of the offset space: then a slot would be dead for too short a time.
+    /// If `bucket_count` is not a power of two, or `log_bytes` is more than a quarter of the 2^`bits` offsets: then a
+    /// slot would be dead for too short a time.
     pub fn new(bits: u32, bucket_count: u64, log_bytes: u64) -> Sweep {
         assert!(bucket_count.is_power_of_two());
         assert!(
@@ -28,8 +29,8 @@ impl Sweep {
         Sweep { shift, bucket_count }
     }
 
-    /// Buckets (numbers, to be taken modulo the count) to clean when the head has moved from `before` to `after`.
-    /// Almost always an empty range.
+    /// Buckets to clean (numbers, to be taken modulo the bucket count) when the log's head, bytes ever appended, has
+    /// moved from `before` to `after`. Almost always an empty range.
     #[inline(always)]
     pub fn due(&self, before: u64, after: u64) -> std::ops::Range<u64> {
         let (from, to) = ((before >> self.shift) + 1, (after >> self.shift) + 1);

@@ -15,10 +15,10 @@
 
 use crate::TableMemory;
 
-/// Bytes before the first entry.
+/// Bytes of a table's header, before its first entry or slot.
 pub const HEADER_BYTES: usize = 64;
 
-/// Offset of the count of moves.
+/// Offset in the table of the 8-byte count of moves, which is odd while entries move.
 pub const MOVES_OFFSET: usize = 24;
 
 /// The owner's copy of the header.

@@ -6,13 +6,13 @@ use std::sync::atomic::{Ordering, fence};
 /// Memory of a table: registered memory in production, a vector or a recorder of stores in tests. Offsets outside are a
 /// bug and panic.
 pub trait TableMemory {
-    /// Length in bytes.
+    /// Length of the memory in bytes.
     fn bytes(&self) -> usize;
 
-    /// Copies out of `offset`: only the owner calls it, so there is no concurrent writer.
+    /// Copies the bytes at `offset` into `out`. Only the owner calls it, so there is no concurrent writer.
     fn load(&self, offset: usize, out: &mut [u8]);
 
-    /// Copies to `offset`. A reader that sees any of it also sees all earlier stores.
+    /// Copies `bytes` to `offset`. A reader that sees any of them also sees all earlier stores.
     fn store(&mut self, offset: usize, bytes: &[u8]);
 }
 

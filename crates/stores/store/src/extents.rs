@@ -22,19 +22,20 @@ const STEP: usize = 16;
 /// A record that fits in a line lies in one: such slots do not straddle lines.
 const LINE: usize = 64;
 
-/// Sizes and grace period.
+/// Sizes and grace period of an [`Extents`] allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentsOptions {
-    /// Total bytes; a remainder shorter than a chunk is not used.
+    /// Bytes of memory to allocate from; a remainder shorter than a chunk is not used.
     pub bytes: usize,
     /// Bytes of a chunk: a multiple of 64.
     pub chunk_bytes: usize,
-    /// Time before a retired slot is reused. *(our choice: ten times the longest READ)*
+    /// Shortest time between retiring a slot and reusing it. *(our choice: ten times the longest READ)*
     pub grace: Ns,
 }
 
 impl ExtentsOptions {
-    /// `bytes` in chunks of at most 2 MiB, at least 32 of them, with a grace period of a millisecond.
+    /// Options for `bytes` of memory: chunks of a thirty-second of it, but at least 64 bytes and at most 2 MiB, and
+    /// a grace period of a millisecond.
     pub fn for_bytes(bytes: usize) -> ExtentsOptions {
         ExtentsOptions {
             bytes,
@@ -67,7 +68,8 @@ enum Chunk {
     Inside,
 }
 
-/// The allocator. Cost: a pop, and for a new chunk a push for each of its slots.
+/// Decides where records of any length lie in memory that peers READ, and delays the reuse of retired slots. Cost of an
+/// allocation: a pop, and for a new chunk a push for each of its slots.
 #[derive(Debug)]
 pub struct Extents {
     options: ExtentsOptions,
@@ -91,10 +93,10 @@ fn class_bytes(class: usize) -> usize {
 }
 
 impl Extents {
-    /// An allocator with all memory free.
+    /// Creates an allocator with all memory free.
     ///
     /// # Panics
-    /// If the chunk size is not a multiple of 64 bytes.
+    /// If the chunk size is 0 or not a multiple of 64 bytes.
     pub fn new(options: ExtentsOptions) -> Extents {
         let chunk = options.chunk_bytes;
         assert!(chunk > 0 && chunk.is_multiple_of(LINE), "chunks of {chunk} bytes");
@@ -109,17 +111,17 @@ impl Extents {
         }
     }
 
-    /// Bytes allocated, by requested length, and not retired.
+    /// Sum of the requested lengths of all slots that are allocated and not retired, bytes.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// Bytes of memory, without what was given up.
+    /// Bytes of all chunks, used or free, without those given up.
     pub fn bytes(&self) -> usize {
         self.chunks.len() * self.options.chunk_bytes
     }
 
-    /// Number of slots in quarantine.
+    /// Number of retired slots that wait to be freed.
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()
     }
@@ -137,19 +139,20 @@ impl Extents {
         })
     }
 
-    /// Frees a slot that no reader knows.
+    /// Frees at once a slot that no reader can have learned of.
     pub fn free(&mut self, extent: Extent) {
         self.used_bytes -= extent.len as usize;
         self.reuse(extent);
     }
 
-    /// Retires a slot at `now`: no new reader will learn of it.
+    /// Puts a slot in quarantine from `now` until its grace period ends; [`release`](Extents::release) then frees it.
+    /// Call it when no new reader can learn of the slot.
     pub fn retire(&mut self, extent: Extent, now: Ns) {
         self.used_bytes -= extent.len as usize;
         self.quarantine.push_back((now + self.options.grace, extent));
     }
 
-    /// Frees at most `count` slots whose grace period has ended by `now`; returns their number.
+    /// Frees at most `count` retired slots whose grace period has ended by `now`; returns their number.
     pub fn release(&mut self, now: Ns, count: usize) -> usize {
         let mut released = 0;
         while released < count && self.quarantine.front().is_some_and(|(until, _)| *until <= now) {
@@ -187,6 +190,9 @@ impl Extents {
     }
 
     /// Undoes a [`give_up`](Extents::give_up) of as many bytes.
+    ///
+    /// # Panics
+    /// If more is taken back than was given up.
     pub fn take_back(&mut self, bytes: usize) {
         let count = self.chunks.len() + bytes.div_ceil(self.options.chunk_bytes);
         assert!(

@@ -103,16 +103,16 @@ impl Extras {
     }
 }
 
-/// Change to an existing item; nothing by default.
+/// A change to an existing item; the default changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
     /// Record the time of access and that it was fetched. Ignored for an item without extras.
     pub access: bool,
-    /// New expiry in seconds since server start; 0 = never.
+    /// New expiry in seconds since server start; 0 = never, `None` = unchanged.
     pub expire_s: Option<u32>,
-    /// Whether the value is out of date.
+    /// Set or clear the mark that the value is out of date; `None` = unchanged.
     pub stale: Option<bool>,
-    /// Whether a client has been told to fetch a new value.
+    /// Set or clear the mark that a client has been told to fetch a new value; `None` = unchanged.
     pub won: Option<bool>,
     /// Change of the CAS number.
     pub cas: NewCas,
@@ -137,16 +137,16 @@ pub enum NewCas {
     Exactly(u64),
 }
 
-/// A PUT with extras.
+/// Value, fields and condition of a PUT with extras, for [`Partition::put_extra`](crate::Partition::put_extra).
 #[derive(Clone, Copy, Debug)]
 pub struct ExtraPut<'a> {
     /// Pieces of the value, in order.
     pub value: &'a [&'a [u8]],
     /// How to combine the value with an old one.
     pub join: Join,
-    /// Expiry in seconds since server start; 0 = never.
+    /// Time at which the item expires, in seconds since server start; 0 = never.
     pub expire_s: u32,
-    /// Flags of the client.
+    /// The client's own 32 bits, stored with the value.
     pub flags: u32,
     /// If the key exists: keep its flags and expiry instead of these two fields; with [`Join::Replace`] also its last
     /// access and marks.
@@ -175,11 +175,11 @@ impl Default for ExtraPut<'_> {
 /// Combination of the value of a PUT with an old value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// Replace the old value.
+    /// Replace the old value, if any.
     Replace,
-    /// Append to the old value, if any.
+    /// Append the new value to the old one, if any.
     Append,
-    /// Prepend to the old value, if any.
+    /// Prepend the new value to the old one, if any.
     Prepend,
 }
 

@@ -10,39 +10,39 @@ use drover_index::{STORE_SLOTS, Slot};
 use drover_mem::{MaskedRef, MaskedRegion};
 use std::sync::atomic::Ordering;
 
-/// Reason for starting with an empty partition. One line each.
+/// Reason why partitions start empty instead of with the items in a memory file. Displays as one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// There is no description.
+    /// There is no description of the file: no server stopped cleanly since it was created or last opened.
     #[error("it was not left by a clean stop")]
     NoRecord,
-    /// The description is damaged.
+    /// The description cannot be used: damaged, inconsistent or in another format, as the text says.
     #[error("its description is {0}")]
     Record(&'static str),
-    /// The settings differ.
+    /// A setting differs from that of the server that left the file.
     #[error("{what} was {was} and is {is}")]
     Differs {
         /// Name of the setting.
         what: &'static str,
-        /// Old value.
+        /// Value of the setting when the file was left.
         was: u64,
-        /// Wanted value.
+        /// Value of the setting that is wanted now.
         is: u64,
     },
-    /// Its keys are hashed under another seed, which is secret.
+    /// The file's keys are hashed under another seed than the one required. (Seeds are secret, so it shows neither.)
     #[error("its keys were hashed under another seed")]
     Seed,
-    /// Other users may have written to it.
+    /// Users other than its owner could write to the file or its description.
     #[error("others than its owner could write to it (mode {mode:o})")]
     Writable {
         /// Permission bits of the file.
         mode: u32,
     },
-    /// The contents have changed.
+    /// The contents are not those that the last server left.
     #[error("{what} is not as it was left")]
     Contents {
-        /// Name of the part.
+        /// Name of the damaged part, such as "the index".
         what: &'static str,
     },
 }

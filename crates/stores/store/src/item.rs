@@ -26,11 +26,11 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// Bytes of a hash that replaces its key.
 const HASH_BYTES: usize = 16;
 
-/// The longest key: memcached's limit.
+/// Length of the longest key in bytes: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// The longest value: the limit of the length field in the header, 8 MiB minus one byte. The options set the accepted
-/// maximum, by default memcached's 1 MiB.
+/// Length in bytes of the longest value that an item's header can express: 8 MiB minus one byte. The options set the
+/// accepted maximum, by default memcached's 1 MiB.
 pub const VALUE_BYTES_MAX: usize = (1 << 23) - 1;
 
 /// Marks the rest of a lap that was too short for the next item.
@@ -46,7 +46,8 @@ pub struct Key<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Bytes of memory that an item takes, including header and padding; an item with extras takes [`EXTRAS_BYTES`] more.
+/// Bytes of memory that an item with a key of `key_len` and a value of `value_len` bytes takes, with header and
+/// padding. An item with extras takes [`EXTRAS_BYTES`] more; `key_len` 0 means that the hash is the key.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
     body_start(key_len) + ((value_len + 7) & !7)
@@ -317,7 +318,7 @@ impl<'p> ItemRef<'p> {
         self.lens().value_len()
     }
 
-    /// Bytes of memory that it needs, including header, padding and extras: [`item_bytes`] of an existing item.
+    /// Bytes of memory that the item needs, with header, padding and extras: [`item_bytes`] of an existing item.
     pub fn bytes(&self) -> usize {
         self.lens().bytes()
     }
@@ -328,20 +329,20 @@ impl<'p> ItemRef<'p> {
         self.lens().key_len()
     }
 
-    /// Version of the item. It changes with every update of the partition, so a key that was deleted and stored again
-    /// has another one; never 0. Wraps after 2^32 updates.
+    /// Version of the item: each update takes the partition's next number, so a key that was deleted and stored again
+    /// has another one. Never 0; wraps after 2^32 updates.
     #[inline(always)]
     pub fn version(&self) -> u32 {
         self.meta().version()
     }
 
-    /// Expiry in seconds since server start; 0 = never.
+    /// Time at which the item expires, in seconds since server start; 0 = never.
     #[inline(always)]
     pub fn expire_s(&self) -> u32 {
         self.meta().expire_s()
     }
 
-    /// Whether it was stored with [`put_extra`](crate::Partition::put_extra).
+    /// Whether the item has extras: stored by [`put_extra`](crate::Partition::put_extra), or added by a [`Mark`].
     #[inline(always)]
     pub fn has_extras(&self) -> bool {
         self.lens().has_extras()
@@ -360,38 +361,39 @@ impl<'p> ItemRef<'p> {
         }
     }
 
-    /// Flags of the client.
+    /// Flags that the client stored with the value; 0 for an item without extras.
     pub fn flags(&self) -> u32 {
         self.extras().flags
     }
 
-    /// The number that memcached's `cas` compares; it changes with every update.
+    /// The number that memcached's `cas` compares; it changes with every update. The version, for an item without
+    /// extras.
     pub fn cas(&self) -> u64 {
         self.extras().cas
     }
 
-    /// Time at which it was stored or last read with [`Mark::access`](crate::Mark::access), in seconds since server
-    /// start; 0 for an item without extras.
+    /// Time at which the item was stored or last read with [`Mark::access`](crate::Mark::access), in seconds since
+    /// server start; 0 for an item without extras.
     pub fn accessed_s(&self) -> u32 {
         self.extras().access.accessed_s()
     }
 
-    /// Whether it was read with [`Mark::access`](crate::Mark::access) since it was stored.
+    /// Whether the item was read with [`Mark::access`](crate::Mark::access) since it was stored.
     pub fn is_fetched(&self) -> bool {
         self.extras().access.is_fetched()
     }
 
-    /// Whether the value is out of date.
+    /// Whether the value is marked as out of date.
     pub fn is_stale(&self) -> bool {
         self.extras().access.is_stale()
     }
 
-    /// Whether a client has been told to fetch a new value.
+    /// Whether the item is marked: a client has been told to fetch a new value.
     pub fn is_won(&self) -> bool {
         self.extras().access.is_won()
     }
 
-    /// The hash if it is the key; `None` if the item has a key, whose hash is not stored.
+    /// The hash, if it is the key; `None` if the item has a key, whose hash is not stored.
     pub fn hash_key(&self) -> Option<KeyHash> {
         (self.key_len() == 0).then(|| hash_at(self.place))
     }
@@ -407,7 +409,7 @@ impl<'p> ItemRef<'p> {
         value.len()
     }
 
-    /// Copies a part of the value, from byte `start`: for values that are sent in pieces.
+    /// Fills `out` with the bytes of the value from byte `start` on: for values that are sent in pieces.
     ///
     /// # Panics
     /// If the part reaches beyond the value.
@@ -416,7 +418,7 @@ impl<'p> ItemRef<'p> {
         self.place.copy_out(self.lens().value_start() + start, out);
     }
 
-    /// Copies the value to registered memory at `to_offset`, without an intermediate buffer; returns its length.
+    /// Copies the value to offset `to_offset` of `to`, without an intermediate buffer; returns its length.
     ///
     /// # Panics
     /// If it does not fit there.
@@ -494,7 +496,7 @@ pub struct ValueRef<'p> {
 }
 
 impl ValueRef<'_> {
-    /// Length in bytes.
+    /// Length of the value in bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len

@@ -49,9 +49,9 @@
 //!
 //! A GET touches two places in memory, bucket and item, a PUT that updates in place the same two, a PUT of a new
 //! key the bucket and the tail of the log *(stated in `[HERD §4.1]`; `tests/it/cost.rs` counts the lines)*. Nothing
-//! allocates, locks, divides or reads a clock. Instructions per operation, keys of 16 bytes and values of 32, loop
-//! and choice of the key left out (measured by `examples/instructions.rs` under callgrind; the compiler's mood
-//! moves them by a tenth):
+//! allocates, locks, divides or reads a clock. Instructions per operation, for keys of 16 bytes and values of 32,
+//! without the loop and the choice of the key (measured by `examples/instructions.rs` under callgrind; they vary by a
+//! tenth with the compiler's choices):
 //!
 //! | | cache | store |
 //! |---|---|---|

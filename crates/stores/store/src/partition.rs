@@ -37,8 +37,8 @@ macro_rules! dispatch {
     };
 }
 
-/// Slots that [`Partition::prefetch_item`] found with the key's tag. It saves the following operation the search, which
-/// validates it: a hint that is stale, of another key or invented only loses its benefit.
+/// Slots that [`Partition::prefetch_item`] found with the key's tag. It saves the following operation the search. That
+/// operation validates it: a hint that is stale, of another key or invented only loses its benefit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint(u8);
 
@@ -56,7 +56,7 @@ impl Hint {
         self.is_candidate().then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// Whether there was such a slot.
+    /// Whether the bucket had a slot with the key's tag.
     #[inline(always)]
     pub fn is_candidate(self) -> bool {
         self.0 != 0
@@ -145,10 +145,10 @@ impl Limits {
 }
 
 impl Partition {
-    /// An empty partition that only its owner can access.
+    /// Creates an empty partition that only its owner can access.
     ///
     /// # Errors
-    /// [`AllocError`] if the system has no such memory.
+    /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
     /// If a size is not a power of two or the log is longer than 2^46 bytes.
@@ -158,14 +158,14 @@ impl Partition {
 }
 
 impl<const BITS: u32> Partition<SharedReads, BITS> {
-    /// Read access for another thread; there may be any number of readers.
+    /// Creates a reader for another thread; there may be any number of them.
     pub fn reader(&self) -> Reader<BITS> {
         dispatch!(&self.inner, mode => mode.reader())
     }
 }
 
 impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
-    /// An empty partition with any sharing.
+    /// Creates an empty partition that is shared with other threads as `S` says.
     ///
     /// # Errors
     /// As [`Partition::new`].
@@ -177,7 +177,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         Ok(Self::in_region(options, region))
     }
 
-    /// Bytes of memory that such a partition needs.
+    /// Bytes of memory, items and index, that a partition with these options needs.
     pub fn memory_bytes(options: &PartitionOptions) -> usize {
         options.log_bytes + Self::table_bytes(options).max(MaskedRef::REACH)
     }
@@ -189,7 +189,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// An empty partition in `region`; previous contents are ignored.
+    /// Creates an empty partition in `region`, whose previous contents are ignored.
     ///
     /// # Panics
     /// As [`Partition::new`], and if the region is shorter than [`memory_bytes`](Partition::memory_bytes).
@@ -210,8 +210,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// The state that another process needs, besides the memory, to continue, and digests of the memory. The partition
-    /// must not be written afterwards. Cost: reads the index and all items, at some gigabytes per second.
+    /// Returns the state that another process needs, besides the memory, to continue, and digests of the memory. The
+    /// partition must not be written afterwards. Cost: reads the index and all items, at some gigabytes per second.
     pub fn freeze(&self) -> Frozen {
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
@@ -229,10 +229,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Continues a frozen partition in its memory.
+    /// Continues a frozen partition in its memory, `region`. `options` are those that it was created with.
     ///
     /// # Errors
-    /// [`Doubt`] if the memory does not match; then the region is unchanged.
+    /// [`Doubt`] if the memory does not match.
     ///
     /// # Panics
     /// As [`create_in`](Partition::create_in).
@@ -259,21 +259,22 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// Prefetches the bucket of `hash`; call it a batch ahead. `for_write`: a PUT or DELETE follows.
+    /// Prefetches the bucket of `hash`; call it a batch ahead. `for_write` says that a PUT or DELETE follows; it has no
+    /// effect at present.
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
         cpu.prefetch(self.bucket_lines().of(hash));
     }
 
-    /// Addresses of the buckets, for callers that prefetch many in a loop.
+    /// Addresses of the (main) buckets, for callers that prefetch many in a loop.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
-    /// Searches the bucket's tags and prefetches the candidate items, the lines of their first 64 bytes each. The hint
-    /// makes the following operation cheaper; that operation checks everything again.
+    /// Searches the tags in the bucket of `hash` and prefetches the first lines of each candidate item. The hint makes
+    /// the following operation cheaper; that operation checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
@@ -299,7 +300,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s, hint))
     }
 
-    /// Stores `value` under `key` until `expire_s` (0 = for ever).
+    /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = for ever). `now_s` is the
+    /// current time in the same unit.
     #[inline(always)]
     pub fn put<C: Cpu>(
         &mut self,
@@ -347,7 +349,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Removes `key`; returns whether it existed.
+    /// Removes `key`; returns whether it existed and was not expired.
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
@@ -359,8 +361,9 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     }
 
     /// As [`get_hinted`](Partition::get_hinted), and applies the change that `decide` returns for the unchanged item. A
-    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; in store mode the
-    /// change is skipped if there is no space. Cost: that of a GET, and a write to the item if it changes.
+    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; it is skipped if
+    /// there is no space (store mode) or the item would be too long. Cost: that of a GET, and a write to the item if it
+    /// changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -406,21 +409,21 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&mut self.inner, mode => mode.clear())
     }
 
-    /// Time at which to remove all items, in seconds since the server's start: a note for the owner, who then calls
-    /// [`clear`](Partition::clear). Like items it survives a [warm restart](crate::WarmFile).
+    /// Time at which to remove all items, in seconds since the server's start; `None` = never. It is only a note for
+    /// the owner, who calls [`clear`](Partition::clear) then. Like items it survives a [warm restart](crate::WarmFile).
     #[inline(always)]
     pub fn clear_at_s(&self) -> Option<u32> {
         self.clear_at_s
     }
 
-    /// Sets the time at which to remove all items.
+    /// Sets the time that [`clear_at_s`](Partition::clear_at_s) returns. Removes nothing itself.
     pub fn set_clear_at_s(&mut self, at_s: Option<u32>) {
         self.clear_at_s = at_s;
     }
 
-    /// Calls `visit` with the live items of one bucket and returns the cursor of the next bucket, `None` after the
-    /// last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all; other items are
-    /// seen once.
+    /// Calls `visit` with the live items of the bucket at `cursor` and returns the cursor of the next bucket, `None`
+    /// after the last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all; other
+    /// items are seen once.
     pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
         dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
         let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
@@ -439,14 +442,14 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Stops recording evicted items.
+    /// Stops recording evicted items, and drops those not taken.
     pub fn unwatch_evictions(&mut self) {
         if let Inner::Cache(cache) = &mut self.inner {
             cache.unwatch_evictions();
         }
     }
 
-    /// Takes the items recorded since the last call, oldest first, at most 256.
+    /// Takes the evicted items recorded since the last call, oldest first. At most 256 are kept: later ones are lost.
     pub fn take_evicted(&mut self) -> Vec<Evicted> {
         match &mut self.inner {
             Inner::Cache(cache) => cache.take_evicted(),

@@ -32,32 +32,32 @@ pub(crate) enum View<const BITS: u32> {
     Store(StoreTable<BITS>),
 }
 
-/// Result of a read.
+/// Result of a GET by a [`Reader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
     /// The value is in the buffer.
     Hit {
         /// Version of the item.
         version: u32,
-        /// Expiry in seconds since server start; 0 = never.
+        /// Time at which the item expires, in seconds since server start; 0 = never.
         expire_s: u32,
     },
-    /// The key does not exist.
+    /// The key does not exist or is expired.
     Miss,
-    /// The owner changed the bucket during every one of many tries.
+    /// The owner changed the bucket during each of 1000 tries.
     Busy,
 }
 
-/// A copy of an item.
+/// A copy of an item, made by [`Reader::scan`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedItem {
-    /// The hash, if the hash is the key.
+    /// The hash, if the hash is the key; `None` if the item has a key.
     pub hash_key: Option<KeyHash>,
-    /// The key; empty if the hash is the key.
+    /// The item's key; empty if the hash is the key.
     pub key: Vec<u8>,
-    /// The value.
+    /// The item's value.
     pub value: Vec<u8>,
-    /// Expiry in seconds since server start; 0 = never.
+    /// Time at which the item expires, in seconds since server start; 0 = never.
     pub expire_s: u32,
     /// Version of the item.
     pub version: u32,
@@ -80,8 +80,8 @@ impl<const BITS: u32> Reader<BITS> {
         ReadOutcome::Busy
     }
 
-    /// Copies the items of the bucket numbered `cursor`, as of one moment, to `out` and returns the cursor of the next
-    /// bucket, `None` after the last. A bucket that the owner writes continuously is skipped.
+    /// Appends copies of the live items of the bucket at `cursor`, as of one moment, to `out`, and returns the cursor
+    /// of the next bucket, `None` after the last. Start with 0. A bucket that the owner writes continuously is skipped.
     pub fn scan(&self, cursor: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> Option<u64> {
         let before = out.len();
         for _ in 0..TRIES {

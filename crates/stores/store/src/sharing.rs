@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 /// Announces the owner's writes to readers on other threads.
 pub trait Sharing {
-    /// Creates the state for a partition of `bucket_count` buckets.
+    /// Creates the state for a partition of `bucket_count` buckets, a power of two.
     fn for_buckets(bucket_count: usize) -> Self;
-    /// The slots or items of the bucket of `hash` are about to change.
+    /// Announces that slots or items of the bucket of `hash` are about to change.
     fn begin_write(&self, hash: KeyHash);
-    /// The slots or items of the bucket have changed.
+    /// Announces that slots or items of the bucket of `hash` have changed.
     fn end_write(&self, hash: KeyHash);
-    /// All slots are about to change.
+    /// Announces that all slots are about to change.
     fn begin_clear(&self);
-    /// All slots have changed.
+    /// Announces that all slots have changed.
     fn end_clear(&self);
-    /// The log's bytes up to virtual offset `head` are about to be overwritten.
+    /// Announces that the log's bytes up to virtual offset `head` are about to be overwritten.
     fn publish_head(&self, head: u64);
 }
 

@@ -7,16 +7,16 @@ macro_rules! counters {
         #[derive(Clone, Copy, Default, Debug)]
         pub(crate) struct Counters { $(pub(crate) $name: u64,)* }
 
-        /// Counters since the partition was created, and current sizes.
+        /// Counters since the partition was created or thawed, and current sizes.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub struct PartitionStats {
             /// Bytes of memory that hold items, headers and padding included. In cache mode the log up to its head on
             /// the first lap, then all of it.
             pub bytes: u64,
-            /// Bytes of memory for items.
+            /// Bytes of memory for items, used or free.
             pub bytes_max: u64,
-            /// Slots of the index, spare buckets not counted.
+            /// Number of slots of the index, used or free, without those of spare buckets.
             pub slots: u64,
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -30,7 +30,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Slots in use. In cache mode this includes items overwritten but not yet detected: an upper bound.
+    /// Number of slots in use. In cache mode some may be of items that the log has overwritten: an upper bound of the
+    /// number of items.
     items,
     /// GETs that found their key.
     hits,
@@ -40,7 +41,8 @@ counters! {
     inserts,
     /// PUTs that overwrote their key's item in place.
     updates_in_place,
-    /// PUTs of an existing key whose item had to move.
+    /// PUTs of an existing key that wrote the item to another place, because its own was too short or, in store mode,
+    /// far too long.
     updates_moved,
     /// PUTs refused because there was no space (store mode).
     full,
@@ -52,16 +54,16 @@ counters! {
     deletes,
     /// Live items evicted because their bucket was full.
     evicted_bucket_full,
-    /// Slots emptied or taken over whose items the log had overwritten.
+    /// Slots emptied or reused because the log had overwritten their items.
     evicted_log_wrapped,
     /// Items removed because an operation found them expired.
     expired,
-    /// Buckets cleaned by the sweep.
+    /// Buckets that the sweep for overwritten items has visited.
     sweeps,
 }
 
 impl PartitionStats {
-    /// Number of GETs.
+    /// Number of GETs, with or without a hit.
     pub fn gets(&self) -> u64 {
         self.hits + self.misses
     }

@@ -16,7 +16,7 @@ pub use drover_one_sided::{Ready, ServerParams};
 /// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "farm";
 
-/// Version of these messages and of the layouts.
+/// Version of these messages and of the layouts; client and server must have the same.
 pub const PROTOCOL_VERSION: u16 = 3;
 
 /// A client's first message.
@@ -33,13 +33,13 @@ pub struct FarmParams {
 /// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Parameters that all servers send; items have 20 bytes in addition to key and value.
+    /// Parameters that all servers send; its longest item counts 20 bytes in addition to key and value.
     pub terms: ServerParams,
     /// Geometry, kind and size of the table.
     pub table: TableOptions,
-    /// Bytes of the mailbox per reply.
+    /// Bytes of the client's mailbox for each slot's reply.
     pub reply_bytes: u32,
-    /// Length of the ring, bytes.
+    /// Length of this client's ring, bytes.
     pub ring_bytes: u32,
     /// Whether records and replies carry checksums.
     pub sums: bool,
@@ -53,7 +53,7 @@ pub struct Welcome {
     pub qp: Export,
 }
 
-/// The client's resources.
+/// The client's second message: its queue pair and memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
     /// The client's RC queue pair.

@@ -14,7 +14,8 @@ use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
+/// The system FaRM-KV: GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself; PUTs and
+/// DELETEs by WRITEs into rings.
 #[derive(Clone, Copy, Debug)]
 pub struct Farm;
 

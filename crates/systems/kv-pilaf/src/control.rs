@@ -18,16 +18,16 @@ pub use drover_one_sided::{Ready, ServerParams};
 /// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "pilaf";
 
-/// Version of these messages and of the layouts.
+/// Version of these messages and of the layouts; client and server must have the same.
 pub const PROTOCOL_VERSION: u16 = 4;
 
 /// A client's first message.
 pub type Hello = drover_one_sided::Hello;
 
-/// Location of a table.
+/// Epoch, size and memory of a table that clients READ.
 #[derive(Clone, Debug)]
 pub struct TableDescriptor {
-    /// Epoch of the table, which the checksums of its entries cover; the next table's epoch is one higher.
+    /// Epoch of the table, which the checksums of its entries cover; a later table has a higher one.
     pub epoch: u64,
     /// Number of entries, a power of two.
     pub entry_count: u64,
@@ -38,7 +38,7 @@ pub struct TableDescriptor {
 /// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Parameters that all servers send; items are records.
+    /// Parameters that all servers send; its longest item is the longest record.
     pub terms: ServerParams,
     /// Location of the current table.
     pub table: TableDescriptor,
@@ -48,7 +48,7 @@ pub struct Welcome {
     pub qp: Export,
 }
 
-/// The client's resources.
+/// The client's second message: its queue pair and memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
     /// The client's RC queue pair.
@@ -57,14 +57,14 @@ pub struct Attach {
     pub values: Export,
 }
 
-/// The table has been replaced by a larger one.
+/// Notification to a client: the table has been replaced by a larger one.
 #[derive(Clone, Debug)]
 pub struct Grown {
     /// The new table. The previous one is readable for a while, but its entries are being invalidated.
     pub table: TableDescriptor,
 }
 
-/// The client no longer READs older tables.
+/// Report to the server: the client has no READ of older tables in flight and issues no more.
 #[derive(Clone, Debug)]
 pub struct Adopted {
     /// Epoch of the table that the client READs.

@@ -42,7 +42,7 @@ pub const RECORD_HEADER_BYTES: usize = 24;
 /// Bytes of a request before its key, and of a reply before its value.
 pub const MESSAGE_HEADER_BYTES: usize = REQUEST_HEADER_BYTES;
 
-/// Bytes of a record.
+/// Bytes of a record with a key and a value of these lengths.
 pub const fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     RECORD_HEADER_BYTES + key_bytes + value_bytes
 }
@@ -54,9 +54,9 @@ pub struct RecordHeader {
     pub key_bytes: usize,
     /// Length of the value, bytes.
     pub value_bytes: usize,
-    /// The shard's version at the time of the write.
+    /// The shard's version, which counts writes, at the time of this one.
     pub version: u64,
-    /// Expiry in seconds of the server's clock; 0 = never.
+    /// Time at which the record expires, in seconds of the server's clock; 0 = never.
     pub expire_s: u32,
 }
 
@@ -105,6 +105,9 @@ pub struct BadRecord;
 
 impl<'a> Record<'a> {
     /// Verifies and decodes the bytes that a READ of `wanted` returned.
+    ///
+    /// # Errors
+    /// [`BadRecord`] if length or checksum is not that of `wanted`, or the header's lengths are inconsistent.
     pub fn open(bytes: &'a [u8], wanted: &RecordRef) -> Result<Record<'a>, BadRecord> {
         if bytes.len() != wanted.len as usize || crc64(bytes) != wanted.sum {
             return Err(BadRecord);
@@ -119,7 +122,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A reply's header.
+/// Header of a reply, without the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
     /// Result of the request.
@@ -145,7 +148,7 @@ impl Reply {
         bytes
     }
 
-    /// Decodes `message` into reply and value; `None` if its lengths are inconsistent.
+    /// Decodes `message` into reply and value; `None` if the status is unknown or the lengths are inconsistent.
     pub fn decode(message: &[u8]) -> Option<(Reply, &[u8])> {
         let (bytes, value) = message.split_first_chunk::<MESSAGE_HEADER_BYTES>()?;
         let status = Status::decode(bytes[0])?;

@@ -18,7 +18,8 @@ use crate::layout::Record;
 use drover_base::KeyHash;
 use drover_index::cuckoo::{Candidates, ENTRY_BYTES, RecordRef, Seal, fingerprint};
 
-/// Number of torn entries and records after which a GET asks the server. *(our choice)*
+/// Maximum number of torn entries and records that a GET READs again; after the next one it asks the server. *(our
+/// choice)*
 pub const TRIES_MAX: u32 = 8;
 
 /// What a client does when no candidate entry has its key.
@@ -31,16 +32,16 @@ pub enum Miss {
     Trusted,
 }
 
-/// Next step of a GET.
+/// Next step of a GET, for the caller to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// READ this entry of the table.
+    /// READ the table's entry with this index.
     Entry(u64),
     /// READ this record.
     Record(RecordRef),
     /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
-    /// Ask the server.
+    /// Ask the server by a message; its answer is authoritative.
     Ask,
     /// The key does not exist.
     Miss,
@@ -48,7 +49,7 @@ pub enum Step {
     Found,
 }
 
-/// A reader's description of the table.
+/// What a reader knows of a shard's table and records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableShape {
     /// Epoch of the table, which the checksums of its entries cover.
@@ -74,7 +75,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// A GET of the key with `hash`.
+    /// Creates the state of a GET of the key with `hash`; [`begin`](Lookup::begin) returns the first step.
     pub fn new(hash: KeyHash, shape: &TableShape, miss: Miss) -> Lookup {
         Lookup {
             hash,
@@ -97,17 +98,17 @@ impl Lookup {
         Step::Entry(self.candidates.as_slice()[0])
     }
 
-    /// The record that was last to be READ.
+    /// The record of the last [`Step::Record`] or [`notified`](Lookup::notified).
     pub fn record(&self) -> &RecordRef {
         &self.record
     }
 
-    /// Takes note that the server named the record; [`read`](Lookup::read) will get its bytes.
+    /// Records that the server named `record` as the key's; [`read`](Lookup::read) is next, with its bytes.
     pub fn notified(&mut self, record: RecordRef) {
         self.record = record;
     }
 
-    /// Handles the bytes of the entry that was READ.
+    /// Handles the bytes of the entry that was READ, and returns the next step.
     pub fn entry(&mut self, bytes: &[u8; ENTRY_BYTES], shape: &TableShape) -> Step {
         // The READ is of a replaced table: the entry may be outdated, and the new table has other candidates.
         if self.epoch != shape.epoch {
@@ -133,7 +134,8 @@ impl Lookup {
         }
     }
 
-    /// Handles the bytes of the record that was READ, for a GET of `key` at second `now_s` of the server's clock.
+    /// Handles the bytes of the record that was READ, for a GET of `key` at second `now_s` of the server's clock, and
+    /// returns the next step.
     pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32, shape: &TableShape) -> Step {
         match Record::open(bytes, &self.record) {
             Err(_) => self.torn(),
@@ -164,7 +166,7 @@ impl Lookup {
     }
 }
 
-/// Whether `record` is within the bounds that a reader may READ.
+/// Whether `record` is short enough and within the memory that a reader may READ.
 pub fn is_within(record: &RecordRef, shape: &TableShape) -> bool {
     let end = record.offset.checked_add(u64::from(record.len));
     record.len <= shape.record_bytes_max && end.is_some_and(|end| end <= shape.extents_bytes)

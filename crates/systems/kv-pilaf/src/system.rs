@@ -13,7 +13,7 @@ use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// GETs by READs of a cuckoo table and of records.
+/// The system Pilaf: GETs by READs of a cuckoo table and of records, PUTs and DELETEs by messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Pilaf;
 

@@ -1,21 +1,21 @@
-//! [`CallError`]: why a call of a client has no result.
+//! [`CallError`]: why a call of a client returned no result.
 
 use crate::{Outcome, Refusal, SubmitError};
 
-/// Why a call has no result.
+/// Why a client's call, which waits for one operation, returned no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The client did not accept the operation.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// The operation certainly had no effect.
+    /// The operation was refused and certainly had no effect.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The operation may or may not have had an effect.
     #[error("the server or the network failed: the operation may or may not have happened")]
     Indeterminate,
-    /// The client's thread has ended.
+    /// The thread that runs the client has ended.
     #[error("the client has ended")]
     Gone,
 }
@@ -24,7 +24,7 @@ impl Outcome<'_> {
     /// Whether the key exists (GET, DELETE) or the value was stored (PUT).
     ///
     /// # Errors
-    /// The operation was refused, or its effect is unknown.
+    /// [`CallError::Refused`], or [`CallError::Indeterminate`] if the effect is unknown.
     pub fn found(self) -> Result<bool, CallError> {
         match self {
             Outcome::Value(_) | Outcome::Stored | Outcome::Deleted => Ok(true),

@@ -20,7 +20,8 @@ pub struct Completion<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// The window of the key's partition is full: poll, then submit again. Not an error but flow control.
+    /// The window, of the key's partition or of the whole client, is full: poll, then submit again. Not an error but
+    /// flow control.
     #[error("the window is full")]
     WindowFull,
     /// The key is empty or longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
@@ -40,6 +41,9 @@ pub enum SubmitError {
 /// server answers in time: a read that has to be sent again may see a value that was written after it.
 pub trait KvClient<P: Provider> {
     /// Stages one operation; the next [`poll`](KvClient::poll) sends it at the latest. Key and value are copied.
+    ///
+    /// # Errors
+    /// [`SubmitError`] if the operation is not accepted; it will then not complete.
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
     /// Sends staged operations, receives replies and runs timers; calls `sink` with every completed operation and

@@ -13,9 +13,10 @@ const LOOK_EVERY: Ns = Ns::from_us(200);
 /// Options of a client's connections.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Maximum number of operations in flight per shard.
+    /// Operations in flight per shard that the client asks for. A system may round it up, grant less, or share the sum
+    /// among all shards.
     pub window: usize,
-    /// An operation that has no result after this time fails.
+    /// Time after which an operation without a result fails, counted from [`submit`](KvClient::submit).
     pub deadline: Ns,
     /// The caller may pause for seconds between two polls; the session must survive such a pause.
     pub rests: bool,
@@ -36,17 +37,17 @@ impl Default for ConnectOptions {
 
 /// A client of a service, with a session at each of its shards.
 pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
-    /// A client that starts to connect at its first poll. `dials` has one channel to the service, or one per shard in
-    /// the order of the shards, as the system's [`Channels`] require.
+    /// Creates a client, which starts to connect at its first poll. `dials` has one dialer for the service, or one per
+    /// shard in the order of the shards, as the system's [`Channels`] require.
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self;
 
     /// Whether the client has a session with every shard.
     fn is_ready(&mut self) -> bool;
 
-    /// The last error of setting up a session, if there was one since the last call.
+    /// Takes the last error of setting up a session; `None` if there was none since the last call.
     fn take_error(&mut self) -> Option<SetupError>;
 
-    /// Counts of the READs so far; `None` if the system issues or counts no READs.
+    /// Counts of this client's GETs and READs so far; `None` if the system issues or counts no READs.
     fn reads(&self) -> Option<Reads> {
         None
     }
@@ -56,10 +57,10 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The address has no listener.
+    /// The address cannot be dialed: nobody listens there, or the attempt failed.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The server did not describe its service.
+    /// The server did not describe its service, for the given reason.
     #[error("{0}")]
     Service(Box<dyn Error + Send + Sync>),
     /// This program does not have the server's system.
@@ -74,7 +75,7 @@ pub enum ConnectError {
     /// The fabric could not create a context.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A session could not be set up.
+    /// A session with a shard could not be set up.
     #[error(transparent)]
     Setup(SetupError),
     /// The sessions were not complete within the timeout.
@@ -85,16 +86,16 @@ pub enum ConnectError {
 /// A server's description of its service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
-    /// Name of the system.
+    /// Name of the service's system.
     pub system: String,
-    /// Number of shards.
+    /// Number of shards that the server reported; 0 if a client selects none.
     pub shard_count: usize,
 }
 
-/// Asks the server at the other end of `stream` to describe its service; waits at most `patience`.
+/// Asks the server at the other end of `stream` to describe its service; blocks for at most `patience`.
 ///
 /// # Errors
-/// No answer within `patience`, or a malformed one.
+/// [`ConnectError::Service`] if no answer arrives within `patience`, or a malformed one.
 pub fn ask_service(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -108,8 +109,8 @@ pub fn ask_service(
     })
 }
 
-/// The dials of a client of the service at `addr`. `first` is a channel that is already open: if the system uses a
-/// single channel, its first attempt uses `first`.
+/// Creates the dialers of a client of the service at `addr`: one, or one per shard, as `facts` requires. `first` is a
+/// channel that is already open: a single dialer returns it at its first attempt; otherwise it is closed.
 pub fn dials(
     facts: &Facts,
     addr: &ControlAddr,
@@ -131,10 +132,10 @@ pub fn dials(
     }
 }
 
-/// Opens a client and waits until it has all its sessions.
+/// Opens a client and blocks until it has a session with every shard.
 ///
 /// # Errors
-/// The reason: at once if further attempts are useless, otherwise after `timeout`.
+/// [`ConnectError`] with the last reason: at once if further attempts are useless, otherwise after `timeout`.
 pub fn connect<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
     dials: Vec<Dial>,

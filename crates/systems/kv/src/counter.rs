@@ -7,7 +7,7 @@ pub struct Counter {
     pub name: &'static str,
     /// One sentence for the metric's help.
     pub help: &'static str,
-    /// Kind of the number.
+    /// Whether the number counts events or is a current amount.
     pub kind: CounterKind,
     /// How the numbers of the shards are combined into that of the service.
     pub merge: Merge,
@@ -34,7 +34,7 @@ pub enum Merge {
 }
 
 impl Counter {
-    /// A count of events; the service's number is the sum of its shards'.
+    /// Creates a count of events; the service's number is the sum of its shards'.
     pub const fn events(name: &'static str, help: &'static str) -> Counter {
         Counter {
             name,
@@ -45,7 +45,7 @@ impl Counter {
         }
     }
 
-    /// A current amount; the service's number is the sum of its shards'.
+    /// Creates a current amount; the service's number is the sum of its shards'.
     pub const fn amount(name: &'static str, help: &'static str) -> Counter {
         Counter {
             name,

@@ -12,7 +12,7 @@ use std::io;
 pub mod refused {
     use drover_control::refusal::APPLICATION;
 
-    /// The server has no shard of this number, or it is not the one that was dialed.
+    /// The client's index of the shard, or its number of shards, is not the server's.
     pub const WRONG_SHARD: u16 = APPLICATION;
     /// The client speaks another version of the system's protocol.
     pub const WRONG_VERSION: u16 = APPLICATION + 1;
@@ -24,7 +24,7 @@ pub mod refused {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// No server answers at the address.
+    /// No control channel to the server could be opened.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The control channel ended, or the server refused over it.
@@ -36,29 +36,29 @@ pub enum SetupError {
     /// A message of the server has a kind that this version does not know.
     #[error("the server sent a message of unknown kind {kind}")]
     UnknownMessage {
-        /// The kind.
+        /// Kind of the message's frame.
         kind: u16,
     },
     /// The server refused, in a message of the system's own protocol.
     #[error("refused by the server: {text}")]
     Refused {
-        /// Code of the system's protocol.
+        /// Code, defined by the system's protocol.
         code: u16,
         /// The server's reason.
         text: String,
-        /// Another attempt would be refused, too.
+        /// Whether another attempt would be refused, too.
         is_final: bool,
     },
     /// The server's numbers contradict each other, or do not suit this fabric.
     #[error("unusable parameters from server: {what}")]
     Unusable {
-        /// Part of the answer that is unusable.
+        /// Part of the server's answer that is unusable.
         what: &'static str,
     },
     /// The server did not answer in time.
     #[error("the server did not answer in time")]
     Timeout,
-    /// The server closed the session, or its queue pair failed.
+    /// The server closed the session, or the session's queue pair failed.
     #[error("the session ended")]
     Ended,
     /// Memory cannot be allocated.
@@ -73,7 +73,7 @@ pub enum SetupError {
     /// The server's memory or queue pair cannot be used.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The queue pairs do not match.
+    /// The client's queue pair cannot be connected with the server's.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The fabric cannot be opened.
@@ -82,12 +82,12 @@ pub enum SetupError {
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// Name of the call.
+        /// What was attempted.
         what: &'static str,
         /// Error of the system call.
         source: io::Error,
     },
-    /// RECVs cannot be posted.
+    /// Work requests cannot be posted.
     #[error(transparent)]
     Post(#[from] PostError),
 }
@@ -156,7 +156,7 @@ pub enum StartError {
     /// The fabric cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no memory for a shard.
+    /// The memory of a shard cannot be allocated.
     #[error("memory for a shard: {0}")]
     Alloc(#[from] AllocError),
     /// A queue cannot be created.
@@ -182,15 +182,15 @@ pub enum StartError {
     Thread {
         /// Name of the thread.
         name: String,
-        /// What happened.
+        /// Why the thread could not be started, or that it ended early.
         reason: String,
     },
     /// A shard cannot be opened.
     #[error("shard {index}: {error}")]
     Shard {
-        /// Number of the shard.
+        /// Index of the shard, from 0.
         index: usize,
-        /// Why not.
+        /// Why the shard cannot be opened.
         error: Box<StartError>,
     },
     /// A listener cannot be used, or a system call of the start failed.

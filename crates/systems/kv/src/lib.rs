@@ -7,7 +7,7 @@
 //! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
-//! - [`SystemTable`] is a table of systems, for whatever iterates over one.
+//! - [`SystemTable`] is a table of systems, for code that iterates over all of them.
 //!
 //! **Promises.** Completed operations on a key are linearizable. An operation that may or may not have happened is
 //! [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation completes: with a

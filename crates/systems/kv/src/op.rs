@@ -8,21 +8,21 @@ pub const KEY_BYTES_MAX: usize = 250;
 pub enum Op<'a> {
     /// Read the value.
     Get {
-        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
         key: &'a [u8],
     },
     /// Write the value, whether or not the key exists.
     Put {
-        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
         key: &'a [u8],
-        /// Any length up to the server's item limit, zero included.
+        /// The value to store, of any length up to the server's item limit, zero included.
         value: &'a [u8],
-        /// Seconds until it expires; 0 = never.
+        /// Seconds until the value expires; 0 = never.
         ttl_s: u32,
     },
     /// Remove the key.
     Delete {
-        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
         key: &'a [u8],
     },
 }
@@ -39,7 +39,7 @@ pub enum OpKind {
 }
 
 impl<'a> Op<'a> {
-    /// The key.
+    /// The key of the operation.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         match *self {
@@ -47,7 +47,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// The kind.
+    /// The kind of the operation.
     #[inline]
     pub fn kind(&self) -> OpKind {
         match self {
@@ -64,9 +64,9 @@ impl<'a> Op<'a> {
 pub enum Outcome<'a> {
     /// GET: the value. Valid only during the callback.
     Value(&'a [u8]),
-    /// PUT: done.
+    /// PUT: the value is stored.
     Stored,
-    /// DELETE: done.
+    /// DELETE: the key existed and is removed.
     Deleted,
     /// GET or DELETE: the key does not exist.
     NotFound,
@@ -87,8 +87,8 @@ pub enum Refusal {
     /// Store mode: no memory for the item. A cache never refuses for this reason.
     #[error("the store is full: the server needs more memory (-m), or must be allowed to evict (no -M)")]
     Full,
-    /// Store mode: the table has no place for another key, though there may be memory for the item. Cache mode never says
-    /// this.
+    /// Store mode: the table has no place for the key, though there may be memory for the item. A cache never refuses
+    /// for this reason.
     #[error(
         "the server's table has no place for another key: the server needs more memory (-m), or must be allowed to evict \
          (no -M)"

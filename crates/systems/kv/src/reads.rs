@@ -1,19 +1,19 @@
-//! [`Reads`]: counts of the READs of one-sided clients; [`TableKind`]: the number of READs computed for each table.
+//! [`Reads`]: counts of the READs of one-sided clients; [`TableKind`]: the number of READs expected for each table.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of the READs of clients in a run.
+/// Counts of the GETs and READs of one client, or summed over several.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reads {
-    /// GETs that found their value.
+    /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// READs of the table.
+    /// READs of table entries, slots and overflow blocks.
     pub probes: u64,
-    /// READs of records.
+    /// READs of records or objects, outside the table.
     pub records: u64,
-    /// GETs that asked the server by a message.
+    /// GETs that asked the server by a message. FaRM-KV counts only those whose READs found no key.
     pub asked: u64,
-    /// READs that returned torn data and were repeated.
+    /// READs that returned torn data, or in FaRM-KV took too long, and were repeated.
     pub torn: u64,
 }
 
@@ -27,7 +27,7 @@ impl Reads {
         self.torn += other.torn;
     }
 
-    /// Counts since `earlier`.
+    /// Counts since `earlier`, a previous state of these counts.
     pub fn since(&self, earlier: &Reads) -> Reads {
         Reads {
             hits: self.hits - earlier.hits,
@@ -39,7 +39,7 @@ impl Reads {
     }
 }
 
-/// Kind of a table, which determines how many READs a GET should take.
+/// Kind of a table, which determines how many READs a GET is expected to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
@@ -65,7 +65,8 @@ const HOPSCOTCH: [(f64, f64); 5] = [
 const CUCKOO_SCRUBBED: f64 = 1.65;
 
 impl TableKind {
-    /// Expected READs of the table per GET that hits, at `load` (0 to 1), interpolated between computed values.
+    /// Expected READs of the table per GET that hits, at `load` (0 to 1), without deletions: interpolated between
+    /// computed values.
     pub fn probes_at(self, load: f64) -> f64 {
         let points: &[(f64, f64)] = match self {
             TableKind::Cuckoo => &CUCKOO,

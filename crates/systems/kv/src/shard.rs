@@ -9,22 +9,22 @@ use std::rc::Rc;
 /// One shard of a service. A system whose services consist of equal shards implements this trait and needs no threads
 /// of its own.
 pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
-    /// Options of a shard. A plan has only those that all systems have in common.
+    /// Options of a shard of this system. A [`ShardPlan`] has only those that all systems have in common.
     type Options;
 
-    /// The options of shard `index` of a service of `plan`. All shards of a service hash keys under `seed`.
+    /// Derives the options of shard `index` from the service's plan. All shards of a service hash keys under `seed`.
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
 
     /// Opens a shard with these options, on the calling core.
     ///
     /// # Errors
-    /// Why it cannot be opened.
+    /// [`StartError`] if the shard cannot be opened.
     fn with_options(device: &P::Device, options: &Self::Options) -> Result<Self, StartError>;
 
     /// Opens shard `index` of a service of `plan`, on the calling core. All shards of a service hash keys under `seed`.
     ///
     /// # Errors
-    /// Why it cannot be opened.
+    /// [`StartError`] if the shard cannot be opened.
     fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, StartError> {
         Self::with_options(device, &Self::options(plan, index, seed))
     }
@@ -32,10 +32,10 @@ pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
     /// The shard's context of the fabric.
     fn context(&self) -> Rc<P::Context>;
 
-    /// Serves the client at the other end of `stream`.
+    /// Takes over the control channel of a client, and serves that client from the next step on.
     fn adopt(&mut self, stream: ControlStream);
 
-    /// Number of clients, including those that are still connecting.
+    /// Number of clients adopted and not gone, including those without a session yet.
     fn client_count(&self) -> usize;
 
     /// Values of the system's [counters](crate::Facts::counters), in their order.

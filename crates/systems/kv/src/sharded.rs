@@ -7,8 +7,8 @@ use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose services consist of equal shards; they run without threads. Test beds, simulated clusters and campaigns
-/// need no more of a system than this.
+/// A system whose services consist of equal shards that can also run without threads, as actors. Test beds, simulated
+/// clusters and campaigns need no more of a system than this.
 pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// One shard of a service.
     type Shard<P: Provider>: Shard<P>;
@@ -16,13 +16,15 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// find them.
     type Mistake: Copy + Debug + Send + Sync + 'static;
 
-    /// Mistakes that campaigns must find.
+    /// Mistakes that campaigns of simulations must find.
     const PLANTED: &'static [Planted<Self::Mistake>];
 
-    /// Tables that its services can have, each with the name of the curve in figures. The first is the usual one.
+    /// Kinds of table that the system's services can have, each with the name of its curve in figures. The first is the
+    /// usual one.
     const TABLES: &'static [(&'static str, TableShape)];
 
-    /// Approximate bytes of memory that the record of an item takes, for callers that size a shard for a number of items.
+    /// Approximate bytes of memory that the record of an item takes, rounded up generously: for callers that size a
+    /// shard for a number of items.
     fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
     /// As [`ServiceClient::open`](crate::ServiceClient::open), but the client makes `mistake`.
@@ -37,11 +39,11 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
 /// A mistake that a campaign of simulations must find.
 #[derive(Debug)]
 pub struct Planted<M> {
-    /// Name on the command line.
+    /// Name of the mistake on the command line.
     pub name: &'static str,
-    /// What the mistake is.
+    /// One sentence that describes the mistake.
     pub about: &'static str,
-    /// The scenario that must find it.
+    /// Name of the scenario that must find the mistake.
     pub scenario: &'static str,
     /// The mistake.
     pub mistake: M,

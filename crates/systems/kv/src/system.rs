@@ -15,15 +15,15 @@ use std::time::Duration;
 pub struct Facts {
     /// Name for `--system`, and in the [`ServiceInfo`](crate::ServiceInfo) of its services.
     pub name: &'static str,
-    /// One line for `--help`.
+    /// One line about the system, for `--help`.
     pub about: &'static str,
     /// What the system requires of a fabric, in words.
     pub needs: &'static str,
-    /// Whether a fabric with these capabilities meets the requirements.
+    /// Whether a fabric with these capabilities meets the system's requirements.
     pub fits: fn(&Caps) -> bool,
-    /// The table that clients READ; `None`: clients issue no READs.
+    /// Kind of the table that clients READ; `None`: clients issue no READs.
     pub table: Option<TableKind>,
-    /// How clients connect.
+    /// Number of control channels that a client opens: one, or one per shard.
     pub channels: Channels,
     /// What services offer in addition to native clients.
     pub offers: Offers,
@@ -34,16 +34,16 @@ pub struct Facts {
 /// What services of a system offer in addition to native clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
-    /// memcached's protocol over sockets.
+    /// Whether a service can also speak memcached's protocol over sockets.
     pub memcached: bool,
-    /// Request slots, whose number an operator can set.
+    /// Whether a service has request slots whose number an operator can set.
     pub request_slots: bool,
-    /// A memory file, so that items outlive the process; the error says why there is none.
+    /// Whether a service can keep its items in a memory file, so that they outlive the process; the error says why not.
     pub memory_file: Result<(), &'static str>,
 }
 
 impl Offers {
-    /// Native clients only. `no_memory_file` is the reason for having no memory file.
+    /// Returns the value for a system that serves native clients only. `no_memory_file` says why it has no memory file.
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
             memcached: false,
@@ -56,9 +56,9 @@ impl Offers {
 /// Number of control channels that a client opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channels {
-    /// One to the service.
+    /// One channel for the whole service.
     One,
-    /// One to each shard.
+    /// One channel to each shard.
     PerShard,
 }
 
@@ -69,23 +69,23 @@ pub struct Sizes {
     pub shard_count: usize,
     /// Capacity of the whole service.
     pub capacity: Capacity,
-    /// Longest value, bytes.
+    /// Longest value to be stored, bytes.
     pub value_bytes_max: usize,
-    /// Maximum number of operations that a client has in flight per shard.
+    /// Maximum number of operations that a client may have in flight per shard.
     pub window: usize,
 }
 
 /// Capacity of a service.
 #[derive(Clone, Copy, Debug)]
 pub enum Capacity {
-    /// Memory for items and for the tables that index them.
+    /// A given amount of memory, for items and for the tables that index them.
     Memory {
-        /// Bytes in total.
+        /// Bytes in total, all shards together.
         bytes: usize,
     },
     /// Space for a number of items.
     Items {
-        /// Number of items in total.
+        /// Number of items in total, all shards together.
         count: u64,
         /// Length of each key, bytes.
         key_bytes: usize,
@@ -97,7 +97,7 @@ pub enum Capacity {
 pub struct Policy {
     /// Evict old items when the memory is full, instead of refusing new ones.
     pub evicts: bool,
-    /// Maximum number of clients.
+    /// Maximum number of clients of the service.
     pub clients_max: usize,
     /// Require huge pages; fail without them.
     pub large_pages: bool,
@@ -113,7 +113,7 @@ pub type OnCore = Box<dyn Fn(usize) + Send + Sync>;
 pub trait System: Send + Sync + 'static {
     /// Static properties of the system.
     const FACTS: Facts;
-    /// Sizes of a service's parts.
+    /// Sizes and options of a service, computed from [`Sizes`] and a [`Policy`].
     type Plan: Clone + Debug + Send + Sync + 'static;
     /// A client of a service.
     type Client<P: Provider>: ServiceClient<P>;
@@ -127,22 +127,24 @@ pub trait System: Send + Sync + 'static {
     /// Applies an operator's policy to a plan.
     fn set_policy(plan: &mut Self::Plan, policy: &Policy);
 
-    /// The longest item that fits into a service of this plan, and the limit on accepted items, both in bytes.
+    /// The longest item that a service of this plan has space for, and the plan's limit on accepted items, to be
+    /// changed; both in bytes.
     fn item_bytes_max(plan: &mut Self::Plan) -> (usize, &mut usize);
 
-    /// Bytes of tables and of items that requests touch, all shards together.
+    /// Bytes of the tables, and bytes of the memory for items, that requests may touch; all shards together.
     fn footprint(plan: &Self::Plan) -> [usize; 2];
 
-    /// Number of entries of all tables at the start.
+    /// Number of entries (slots) of all tables together at the start.
     fn entry_count(plan: &Self::Plan) -> usize;
 
     /// Describes the plan in lines for the log.
     fn describe(plan: &Self::Plan) -> Vec<String>;
 
-    /// Starts a service that accepts clients at `listeners`.
+    /// Starts a service that accepts clients at `listeners`, and returns when it is ready. `on_core` runs first in the
+    /// thread of each core.
     ///
     /// # Errors
-    /// Why it could not be started.
+    /// [`StartError`] if the service could not be started; then none of its threads is left.
     fn start<P: Provider<Cpu = NativeCpu>>(
         device: &P::Device,
         plan: &Self::Plan,
@@ -150,8 +152,11 @@ pub trait System: Send + Sync + 'static {
         on_core: OnCore,
     ) -> Result<Box<dyn Service>, StartError>;
 
-    /// Runs `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
-    /// A system of shards overrides this method by `Ok(job.run::<Self>())`; that is how a table learns of it.
+    /// Runs `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is
+    /// not. A sharded system overrides this method with `Ok(job.run::<Self>())`.
+    ///
+    /// # Errors
+    /// `job` itself, if this system is not sharded.
     fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
         Err(job)
     }
@@ -159,20 +164,20 @@ pub trait System: Send + Sync + 'static {
 
 /// A service that runs in threads of this process. Stops when dropped.
 pub trait Service: Send + Sync {
-    /// Becomes readable when a thread of the service ends without [`stop`](Service::stop).
+    /// A descriptor that becomes readable when a thread of the service ends without [`stop`](Service::stop).
     fn ended(&self) -> BorrowedFd<'_>;
 
-    /// Why a thread of the service ended.
+    /// Text that says why a thread of the service ended by itself, or that none has.
     fn why(&self) -> String;
 
-    /// Values of the system's [counters](Facts::counters), per shard. Waits for each shard's answer, at most
-    /// `patience`.
+    /// Values of the system's [counters](Facts::counters), per shard. Blocks until all shards have answered, at most
+    /// `patience` for each answer.
     ///
     /// # Errors
-    /// The shards that do not answer.
+    /// A text that names the shards that did not answer.
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String>;
 
-    /// Ends all threads. The clients' channels are closed.
+    /// Stops all threads and waits until they have ended. The clients' channels are closed.
     fn stop(self: Box<Self>);
 }
 
@@ -185,8 +190,8 @@ pub trait SystemJob {
     fn run<S: System>(self) -> Self::Answer;
 }
 
-/// A table of systems, as the macro `systems!` of crate `systems` defines it. Code that serves, measures or simulates the
-/// systems of a table takes the table as a type parameter, so a test can bring its own.
+/// A table of systems, as the macro `systems!` of crate `systems` defines it. Code that serves, measures or simulates
+/// the systems of a table takes the table as a type parameter, so a test can bring its own.
 pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
     /// All systems, in the order of the table. The first is the default of commands.
     const ALL: &'static [Self];
@@ -197,12 +202,15 @@ pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
     /// Runs `job` with the system.
     fn run<J: SystemJob>(self, job: J) -> J::Answer;
 
-    /// Runs `job` with the system if it is a [`ShardedSystem`](crate::ShardedSystem), and returns the job if it is not.
+    /// Runs `job` with the system if it is a [`ShardedSystem`](crate::ShardedSystem).
+    ///
+    /// # Errors
+    /// `job` itself, if the system is not sharded.
     fn sharded<J: ShardedJob>(self, job: J) -> Result<J::Answer, J> {
         self.run(IfSharded(job))
     }
 
-    /// The system called `name`.
+    /// The system called `name`; `None` if the table has none.
     fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()

@@ -12,7 +12,7 @@ use drover_base::HashSeed;
 use drover_control::{DecodeError, Message, Reader, Writer, kind};
 use std::fmt::Debug;
 
-/// What clients of one system say in their [`Hello`] and others do not.
+/// The part of a client's [`Hello`] that is particular to one system.
 pub trait ClientParams: Clone + Debug {
     /// Appends the parameters to `to`.
     fn encode(&self, to: &mut Writer);
@@ -20,7 +20,7 @@ pub trait ClientParams: Clone + Debug {
     /// Reads the parameters from `from`.
     ///
     /// # Errors
-    /// The bytes are malformed.
+    /// [`DecodeError`] if the bytes are malformed.
     fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
@@ -38,14 +38,14 @@ impl ClientParams for () {
 pub struct Hello<W = ()> {
     /// Version of the system's messages and layouts.
     pub version: u16,
-    /// Maximum number of operations in flight.
+    /// Number of slots, operations in flight, that the client asks for; the server grants at least 1 and at most 1024.
     pub slots: u16,
-    /// Index of the shard that the client wants to reach.
+    /// Index of the shard that the client expects at the other end.
     pub shard: u16,
     /// Number of shards in the client's list. With a different list, the client would look for keys in the wrong shard
     /// and not find them.
     pub shard_count: u16,
-    /// Id of the client's previous session, which has ended; 0 = none.
+    /// Id of the client's previous session, which the server ends if it still exists; 0 = none.
     pub previous: u64,
     /// The system's own parameters.
     pub wishes: W,
@@ -86,14 +86,14 @@ pub struct ServerParams {
     pub hash_k1: u64,
     /// Longest item, bytes, counted as the system does.
     pub item_bytes_max: u32,
-    /// Longest request, bytes.
+    /// Longest request with its header, bytes.
     pub message_bytes: u32,
-    /// The server's clock, seconds.
+    /// The server's clock when it sent this, seconds since its start, counted from 1.
     pub now_s: u32,
 }
 
 impl ServerParams {
-    /// The hash seed.
+    /// The hash seed, from its two halves.
     pub fn hash_seed(&self) -> HashSeed {
         HashSeed::new(self.hash_k0, self.hash_k1)
     }
@@ -109,7 +109,7 @@ impl ServerParams {
     /// Reads the parameters from `from`.
     ///
     /// # Errors
-    /// There are too few bytes.
+    /// [`DecodeError`] if there are too few bytes.
     pub fn decode(from: &mut Reader<'_>) -> Result<ServerParams, DecodeError> {
         Ok(ServerParams {
             session: from.u64()?,
@@ -122,7 +122,7 @@ impl ServerParams {
     }
 }
 
-/// The server has connected its end.
+/// The server's last message of the handshake: its queue pair is connected.
 #[derive(Clone, Debug)]
 pub struct Ready;
 

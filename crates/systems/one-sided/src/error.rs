@@ -17,7 +17,7 @@ pub enum PeerError {
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A request could not be posted.
+    /// Work requests could not be posted.
     #[error(transparent)]
     Post(#[from] PostError),
     /// The queue pair could not be connected.

@@ -5,25 +5,25 @@ use drover_verbs::{
     QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
-/// Mask of a work request id: the lower half is an index, the upper half tells what the request was for.
+/// Mask of the lower half of a work request id, which is an index; the upper half says what the request was for.
 pub const WHICH: u64 = (1 << 32) - 1;
 
-/// Maximum numbers of requests in flight.
+/// Maximum numbers of work requests in flight at a [`Queues`].
 #[derive(Clone, Copy, Debug)]
 pub struct Depths {
-    /// Requests. Of a long value, which moves in pieces, only the last piece counts.
+    /// READs, WRITEs and SENDs in flight. Of a long value, which moves in pieces, only the last piece counts.
     pub sends: usize,
-    /// RECVs.
+    /// RECVs in flight.
     pub recvs: usize,
-    /// Transfers of long values, which move in pieces.
+    /// READs and WRITEs of long values in flight, which move in pieces.
     pub longs: usize,
-    /// Longest of these values, bytes.
+    /// Longest of the long values, bytes.
     pub long_bytes_max: usize,
 }
 
 /// One end of an RC connection, at a client or a server.
 pub struct Queues<P: Provider> {
-    /// Moved to the error state when this is dropped.
+    /// The queue pair; dropping the `Queues` moves it to the error state.
     pub qp: P::Qp,
     cq: P::Cq,
     /// How READs and WRITEs of long values are divided into pieces.
@@ -36,7 +36,7 @@ impl<P: Provider> Queues<P> {
     /// Creates queues of the given depths.
     ///
     /// # Errors
-    /// The device's error.
+    /// [`CreateError`] if the device cannot create a queue.
     pub fn new(ctx: &P::Context, depths: Depths) -> Result<Queues<P>, CreateError> {
         let send_depth = depths.sends + depths.longs * PIECES_MAX;
         let cq = ctx.create_cq(send_depth + depths.recvs.max(1))?;
@@ -60,7 +60,8 @@ impl<P: Provider> Queues<P> {
         self.cq.poll(cpu, wcs)
     }
 
-    /// Stages a request, in pieces if it is long.
+    /// Stages a READ, WRITE or SEND with id `wr_id`, divided into pieces if it is long. [`post`](Queues::post) posts
+    /// it.
     #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
         let whole = SendWr::new(op, sge).signaled_if(signaled, WrId(wr_id));
@@ -76,13 +77,13 @@ impl<P: Provider> Queues<P> {
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
-    /// Stages a request without dividing it.
+    /// Stages `wr` as it is, without dividing it.
     #[inline]
     pub fn push(&mut self, wr: SendWr) {
         self.list.push(wr);
     }
 
-    /// Stages a RECV.
+    /// Stages a RECV into `sge` with id `wr_id`.
     pub fn expect(&mut self, wr_id: u64, sge: Sge) {
         let wr_id = WrId(wr_id);
         self.recvs.push(RecvWr { wr_id, sge });
@@ -92,7 +93,7 @@ impl<P: Provider> Queues<P> {
     /// next message.
     ///
     /// # Errors
-    /// The queue pair has failed.
+    /// [`PostError`] if the queue pair has failed or a queue is full; the connection is then unusable.
     pub fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
         if !self.recvs.wrs().is_empty() {
             self.qp.post_recv(cpu, &self.recvs)?;

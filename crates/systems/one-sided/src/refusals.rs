@@ -4,47 +4,47 @@ use drover_kv::{Counter, Refusal};
 
 const MORE_MEMORY: &str = "more memory (-m), or eviction (no -M)";
 
-/// [`Refusals::memory_full`] among the counters of a service.
+/// The counter that reports [`Refusals::memory_full`] of a service.
 pub const REFUSED_MEMORY_FULL: Counter = Counter::events(
     "refused_memory_full",
     "PUTs refused because the memory for items is full; more memory (-m) helps, or eviction (no -M).",
 )
 .remedied_by(MORE_MEMORY);
 
-/// [`Refusals::table_full`] among the counters of a service.
+/// The counter that reports [`Refusals::table_full`] of a service.
 pub const REFUSED_TABLE_FULL: Counter = Counter::events(
     "refused_table_full",
     "PUTs refused because the table has no place for another key; more memory (-m) helps, or eviction (no -M).",
 )
 .remedied_by(MORE_MEMORY);
 
-/// How full a shard is.
+/// How full a shard is, for the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Index of the shard.
     pub shard: u16,
-    /// Keys.
+    /// Number of keys.
     pub items: usize,
-    /// Places of its table.
+    /// Number of places of the shard's table.
     pub places: usize,
     /// Bytes of records in use.
     pub used_bytes: usize,
-    /// Bytes for records.
+    /// Bytes of memory for records, used or free.
     pub record_bytes: usize,
 }
 
-/// PUTs refused so far because there is no space.
+/// Numbers of PUTs that a shard has refused so far because there was no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refusals {
-    /// No memory for the item.
+    /// PUTs refused because there was no memory for the item.
     pub memory_full: u64,
-    /// No place in the table.
+    /// PUTs refused because the table had no place for the key.
     pub table_full: u64,
 }
 
 impl Refusals {
-    /// Counts a refusal, if it is of this kind. The first one is logged, then the second, the fourth, and so on: a full
-    /// store does not fill the log as well.
+    /// Counts `refusal` if it is [`Refusal::Full`] or [`Refusal::TableFull`]. Of either kind the first one is logged,
+    /// then the second, the fourth, and so on, so that a full store does not flood the log.
     #[cold]
     pub fn note(&mut self, refusal: Refusal, usage: &Usage) {
         let count = match refusal {

@@ -26,11 +26,11 @@ pub enum RequestKind {
     PutLarge = 2,
     /// Remove the key.
     Delete = 3,
-    /// Return the value: sent to confirm a miss, and by a reader whose READs stay torn.
+    /// Return the value. Sent to confirm a miss or an expiry, and after too many torn READs.
     Get = 4,
 }
 
-/// A request's header.
+/// Header of a request to a server, without key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Kind of the request.
@@ -45,7 +45,7 @@ pub struct Request {
     pub ttl_s: u32,
     /// Sequence number, returned in the reply.
     pub sequence: u64,
-    /// Offset of the value in the client's memory for long values.
+    /// `PutLarge`: offset of the value in the client's memory for long values; `Get`: of the space for it.
     pub value_offset: u64,
 }
 
@@ -63,7 +63,8 @@ impl Request {
         bytes
     }
 
-    /// Decodes `message` into header, key and value; `None` if its lengths are inconsistent.
+    /// Decodes `message` into header, key and value; `None` if the kind is unknown, the key is empty or too long, or
+    /// the lengths are inconsistent.
     pub fn decode(message: &[u8]) -> Option<(Request, &[u8], &[u8])> {
         let (bytes, rest) = message.split_first_chunk::<REQUEST_HEADER_BYTES>()?;
         let u32_at = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));

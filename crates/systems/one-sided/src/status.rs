@@ -6,9 +6,9 @@ use drover_kv::{OpKind, Outcome, Refusal};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// PUT: done.
+    /// PUT: the value is stored.
     Stored = 1,
-    /// DELETE: done.
+    /// DELETE: the key is removed.
     Deleted = 2,
     /// GET, DELETE: the key does not exist.
     NotFound = 3,
@@ -45,7 +45,7 @@ impl Status {
         Status::TableFull,
     ];
 
-    /// The status with code `byte`, if there is one.
+    /// The status with code `byte`; `None` if there is none.
     pub fn decode(byte: u8) -> Option<Status> {
         Status::ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }

@@ -1,4 +1,5 @@
-//! [`ThreadGroup`]: the threads of a service. They start together, end together, and the group says why if one ends by itself.
+//! [`ThreadGroup`]: the threads of a service. They start together and end together, and the group reports why a thread
+//! ended without being asked to.
 
 use drover_kv::StartError;
 use drover_verbs::Waker;
@@ -8,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// The threads of a service. They are stopped when it is dropped.
+/// The threads of a service. Dropping the group stops them and waits until they have ended.
 pub struct ThreadGroup {
     threads: Vec<JoinHandle<()>>,
     stoppers: Vec<Waker>,
@@ -17,17 +18,17 @@ pub struct ThreadGroup {
     end: End,
 }
 
-/// Tells a starter that a thread is ready, and what it needs to know of it; or why it is not.
+/// With this a new thread reports to its [`Starting`] that it is ready, with a `T` for the starter, or why it is not.
 pub struct Hello<T>(Sender<Result<T, StartError>>);
 
 impl<T> Hello<T> {
-    /// Says it. False: the starter has given up, and the thread should end.
+    /// Reports `ready`. Returns false if the starter no longer waits: the thread should end.
     pub fn say(&self, ready: Result<T, StartError>) -> bool {
         self.0.send(ready).is_ok()
     }
 }
 
-/// A thread that may not be ready yet.
+/// A thread that was started and may not be ready yet. Dropping it only ends the wait.
 #[must_use = "who does not wait does not learn of a failure"]
 pub struct Starting<T> {
     name: String,
@@ -37,10 +38,11 @@ pub struct Starting<T> {
 }
 
 impl<T> Starting<T> {
-    /// Waits until the thread is ready.
+    /// Blocks until the thread is ready, and returns what it reported.
     ///
     /// # Errors
-    /// What it said, that it ended before it was ready, or that the system refused another thread.
+    /// The error that the thread reported; [`StartError::Thread`] if it ended before it reported or could not be
+    /// started.
     pub fn wait(self) -> Result<T, StartError> {
         self.said.recv().unwrap_or_else(|_| {
             let early = || "it ended before it was ready".to_owned();
@@ -52,8 +54,8 @@ impl<T> Starting<T> {
     }
 }
 
-/// Waits until all are ready. Returns those that are, which must be told to stop if another is not, and the first error with
-/// the index of its thread.
+/// Blocks until each thread is ready or has failed. Returns the reports of the ready ones, in order, and the first
+/// error with the index of its thread. If there is an error, the caller stops the ready threads.
 pub fn wait_for_all<T>(starting: Vec<Starting<T>>) -> (Vec<T>, Result<(), (usize, StartError)>) {
     let (mut ready, mut result) = (Vec::new(), Ok(()));
     for (index, starting) in starting.into_iter().enumerate() {
@@ -66,10 +68,10 @@ pub fn wait_for_all<T>(starting: Vec<Starting<T>>) -> (Vec<T>, Result<(), (usize
 }
 
 impl ThreadGroup {
-    /// No threads yet.
+    /// Creates a group without threads.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// [`StartError::System`] if no pipe can be created, for example because no descriptors are left.
     pub fn new() -> Result<ThreadGroup, StartError> {
         let (ended, pipe) = io::pipe().map_err(|source| StartError::System { what: "pipe", source })?;
         Ok(ThreadGroup {
@@ -83,8 +85,9 @@ impl ThreadGroup {
         })
     }
 
-    /// Starts the thread `name`. Its `work` says [hello](Hello) when it is ready; afterwards it returns `Ok` if it was asked
-    /// to stop, and else why it cannot go on.
+    /// Starts a thread called `name`, which runs `work`. `work` reports by its [`Hello`] when it is ready; later it
+    /// returns `Ok` because it was asked to stop, or else the reason why it ends. A thread that cannot be started fails
+    /// in [`Starting::wait`].
     pub fn start<T: Send + 'static>(
         &mut self,
         name: String,
@@ -109,23 +112,23 @@ impl ThreadGroup {
         Starting { name, said, refused }
     }
 
-    /// Asks by `stopper`, too, when the group is to stop: before those that were given earlier.
+    /// Adds a waker that [`stop`](ThreadGroup::stop) calls to ask a thread to end. Those added last are called first.
     pub fn stop_by(&mut self, stopper: Waker) {
         self.stoppers.push(stopper);
     }
 
-    /// Becomes readable when a thread has ended by itself.
+    /// A descriptor that becomes readable when a thread has ended without being asked to.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// Why the first thread has ended by itself, if one has.
+    /// Why the first thread that ended without being asked to did so; `None` if none has.
     pub fn why(&self) -> Option<String> {
         let why = self.end.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone()
     }
 
-    /// Asks all threads to stop, and waits until they have.
+    /// Asks all threads to stop, and blocks until they have ended.
     pub fn stop(&mut self) {
         self.stoppers.iter().rev().for_each(Waker::wake);
         for thread in self.threads.drain(..) {

@@ -41,10 +41,10 @@ struct Ready {
 }
 
 /// Starts the shards of `plan` on `device`, of the system described by `facts`, and accepts clients at `listeners`.
-/// `on_core` runs first in each shard's thread, with the shard's index, for pinning.
+/// `on_core` runs first in each shard's thread, with the shard's index, for pinning. Returns when all are ready.
 ///
 /// # Errors
-/// Why it could not be started.
+/// [`StartError`] if a thread or a shard cannot be started; then all others are stopped.
 pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     device: &P::Device,
     facts: &'static Facts,

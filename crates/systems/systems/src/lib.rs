@@ -38,7 +38,7 @@ macro_rules! systems {
                 }
             }
 
-            /// The system called `name`.
+            /// The system called `name`; `None` if the table has none.
             pub fn named(name: &str) -> Option<$Name> {
                 <$Name as $crate::kv::SystemTable>::named(name)
             }
@@ -68,7 +68,7 @@ macro_rules! systems {
 pub use drover_kv as kv;
 
 systems! {
-    /// A key-value system.
+    /// The key-value systems of this workspace.
     pub enum System {
         /// Requests by WRITE, replies by SEND, a worker per partition.
         Herd = drover_kv_herd::Herd,

@@ -30,22 +30,26 @@ pub struct OpsArgs {
 /// Operational settings, complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpsSettings {
-    /// Address of the admin port.
+    /// Address of the admin port; `None`: no admin port.
     pub metrics_listen: Setting<Option<SocketAddr>>,
-    /// Path of the pid file.
+    /// Path of the pid file, if one is wanted.
     pub pid_file: Setting<Option<PathBuf>>,
-    /// User to become.
+    /// User to become, if any.
     pub user: Setting<Option<String>>,
-    /// Path of the auth file.
+    /// Path of the file of users; `None`: clients need not log in.
     pub auth_file: Setting<Option<PathBuf>>,
     /// Whether TLS is enabled.
     pub enable_ssl: Setting<bool>,
-    /// TLS options, if enabled.
+    /// TLS options; `None` without TLS.
     pub tls: Option<TlsOptions>,
 }
 
 impl OpsSettings {
-    /// Merges command line, file and defaults, in this order; `words` of `-o` add the TLS options.
+    /// Takes each setting from the command line, else from the file, else its default; the TLS options from `words` of
+    /// `-o`.
+    ///
+    /// # Errors
+    /// A TLS option is invalid or missing.
     pub fn fill(typed: OpsArgs, file: OpsArgs, words: &tls::Words) -> Result<OpsSettings, Failure> {
         let enable_ssl = pick(typed.enable_ssl, file.enable_ssl, false, Origin::Default);
         let tls = tls::options(enable_ssl.value, words)?;
@@ -59,7 +63,7 @@ impl OpsSettings {
         })
     }
 
-    /// Rows of `drover config`.
+    /// Rows of `drover config` about these settings.
     pub fn rows(&self) -> Vec<Row> {
         fn or_none<T>(value: &Option<T>, show: impl Fn(&T) -> String) -> String {
             value.as_ref().map_or("none".into(), show)

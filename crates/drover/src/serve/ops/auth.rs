@@ -17,7 +17,10 @@ pub struct AuthFile {
 }
 
 impl AuthFile {
-    /// Reads the file.
+    /// Reads the file of users at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is malformed, or has no user or more than 1024.
     pub fn read(path: &Path) -> Result<AuthFile, Failure> {
         let users = read(path).map_err(|why| Failure::new(exit::NO_INPUT, why))?;
         Ok(AuthFile {
@@ -29,7 +32,7 @@ impl AuthFile {
     /// Reads the file again.
     ///
     /// # Errors
-    /// The file cannot be read; the old users stay.
+    /// The file cannot be read or is malformed; the old users stay.
     pub fn reload(&self) -> Result<(), String> {
         let users = read(&self.path)?;
         *self.users.lock().unwrap_or_else(PoisonError::into_inner) = users;

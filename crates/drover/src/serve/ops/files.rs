@@ -7,19 +7,22 @@ use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_net::TlsAcceptor;
 
-/// The files as last read. Shared by all threads.
+/// The files of users and certificates, as last read. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// `-Y`: users; `None`: no login.
+    /// `-Y`: users; `None`: clients need not log in.
     pub auth: Option<AuthFile>,
-    /// `-Z`: TLS certificates.
+    /// `-Z`: TLS certificates; `None`: no TLS.
     pub tls: Option<TlsAcceptor>,
     /// Time when the certificates were last read, in seconds since 1970.
     tls_read_s: AtomicU64,
 }
 
 impl Files {
-    /// Reads all files for the first time.
+    /// Reads the files that `settings` name, for the first time.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid.
     pub fn read(settings: &OpsSettings) -> Result<Files, Failure> {
         let auth = settings
             .auth_file
@@ -35,10 +38,10 @@ impl Files {
         })
     }
 
-    /// Reloads certificates and keys; `None` without TLS.
+    /// Reads certificates and key again; `None` without TLS.
     ///
     /// # Errors
-    /// One line with the reason; the old ones stay.
+    /// One line with the reason; the old ones stay in use.
     pub fn reload_tls(&self) -> Option<Result<(), String>> {
         let done = self.tls.as_ref()?.reload();
         if done.is_ok() {
@@ -47,7 +50,7 @@ impl Files {
         Some(done.map_err(|error| error.to_string()))
     }
 
-    /// Seconds since the certificates were read.
+    /// Seconds since the certificates were last read successfully.
     pub fn tls_age_s(&self) -> u64 {
         unix_time_s().saturating_sub(self.tls_read_s.load(Ordering::Relaxed))
     }

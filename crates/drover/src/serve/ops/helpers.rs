@@ -7,14 +7,18 @@ use crate::exit::{self, Failure};
 use std::io::PipeWriter;
 use std::thread::{Builder, Scope};
 
-/// Helper threads. Dropping this stops them and notifies the service manager.
+/// The running helper threads. Dropping this stops them, and notifies the service manager that the service stops.
 pub struct Helpers<'a> {
     notify: &'a Notify,
     _stop: (Option<Stopper>, Option<PipeWriter>),
 }
 
 impl Ops {
-    /// Starts helper threads in `scope` that query `source`, and reports the service as ready.
+    /// Starts helper threads in `scope` that query `source`, and notifies the service manager that the service is
+    /// ready, with `status` as its description.
+    ///
+    /// # Errors
+    /// A thread or a pipe cannot be made.
     pub fn start<'s, 'e>(
         &'e mut self,
         scope: &'s Scope<'s, 'e>,

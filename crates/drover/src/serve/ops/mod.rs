@@ -28,7 +28,7 @@ use pid_file::PidFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Resources acquired before the server starts.
+/// Operational resources, acquired before the server starts.
 pub struct Ops {
     admin: Option<(Admin, Stopper)>,
     notify: Notify,
@@ -37,8 +37,11 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Binds the admin port, finds the service manager, and becomes the user of `-u`, who gets the files `own`. The
-    /// process must have one thread.
+    /// Binds the admin port, reads the files of users and certificates, becomes the user of `-u` (who then owns the
+    /// files `own`), and writes the pid file. The process must have only one thread if there is a `-u`.
+    ///
+    /// # Errors
+    /// Any of these fails.
     pub fn take(settings: &OpsSettings, own: &[PathBuf]) -> Result<Ops, Failure> {
         let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
         if let Some((admin, _)) = &admin {
@@ -65,7 +68,7 @@ impl Ops {
         })
     }
 
-    /// Users and certificates.
+    /// Users and certificates, as last read.
     pub fn files(&self) -> Arc<Files> {
         self.files.clone()
     }

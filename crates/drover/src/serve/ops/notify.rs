@@ -12,7 +12,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
+    /// Finds the service manager by `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     pub fn from_env() -> Notify {
         let var = |name: &str| std::env::var(name).ok();
         let ours = var("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
@@ -40,12 +40,12 @@ impl Notify {
         }
     }
 
-    /// Maximum interval between two `WATCHDOG=1`; `None`: no watchdog.
+    /// Maximum interval between two calls of [`alive`](Notify::alive); `None`: the service manager does not watch.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog.filter(|_| self.to.is_some())
     }
 
-    /// Reports that the service is ready.
+    /// Reports that the service is ready; `status` describes it.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
@@ -55,7 +55,7 @@ impl Notify {
         self.send("STOPPING=1");
     }
 
-    /// Reports that all workers have answered.
+    /// Reports that the service is alive; called while all workers answer.
     pub fn alive(&self) {
         self.send("WATCHDOG=1");
     }

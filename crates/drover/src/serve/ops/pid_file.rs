@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the file. The id of another live process is overwritten with a warning.
+    /// Writes the process id to the file. The id of another live process is overwritten with a warning.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(path: &Path) -> Result<PidFile, Failure> {
         let old = std::fs::read_to_string(path).unwrap_or_default();
         let old = old.trim();

@@ -17,12 +17,15 @@ pub enum Signal {
     Save,
 }
 
-/// One stream per signal, readable once the signal has come.
+/// Caught signals: one stream per request, readable once its signal has come.
 #[derive(Debug)]
 pub struct Signals([(Signal, UnixStream); 3]);
 
 impl Signals {
-    /// Catches the signals from now on.
+    /// Catches SIGTERM, SIGINT, SIGHUP and SIGUSR1 from now on.
+    ///
+    /// # Errors
+    /// The system refuses a stream or a handler.
     pub fn catch() -> Result<Signals, Failure> {
         let streams = || -> std::io::Result<Signals> {
             Ok(Signals([
@@ -34,14 +37,14 @@ impl Signals {
         streams().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))
     }
 
-    /// Poll events to wait for.
+    /// Descriptors and events to poll while waiting for a signal.
     pub fn interests(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.0
             .iter()
             .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
     }
 
-    /// The next signal; of several, the one with the strongest effect.
+    /// Takes the next request, if a signal has come: Stop before Reload before Save. Repeated signals count once.
     pub fn next(&self) -> Option<Signal> {
         let came = |(signal, stream): &(Signal, UnixStream)| {
             let mut many = [0; 64];

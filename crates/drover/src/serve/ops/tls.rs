@@ -7,7 +7,10 @@ use std::path::PathBuf;
 /// TLS options of `-o`: names and values.
 pub type Words = Vec<(String, String)>;
 
-/// Parses the options; `None` without `-Z`.
+/// Parses the `ssl_` words of `-o`; `None` without `-Z`.
+///
+/// # Errors
+/// A word is not an option or its value is invalid, words are given without `-Z`, or certificate or key is missing.
 pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failure> {
     let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
     let mut options = TlsOptions {

@@ -13,8 +13,11 @@ struct User {
     groups: Vec<u32>,
 }
 
-/// Becomes `name` permanently: no privilege of root is kept, and the files `own`, which root made, are given to `name`.
-/// No error if the process already runs as `name`.
+/// Becomes `name` permanently: no privilege of root is kept, and those files of `own` that exist are given to `name`.
+/// Does nothing if the process already runs as `name`.
+///
+/// # Errors
+/// There is no such user, the process is not root, it has several threads, or the system refuses.
 pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let Some(user) = find(name, &read("/etc/passwd"), &read("/etc/group")) else {

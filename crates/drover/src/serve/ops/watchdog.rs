@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::PipeReader;
 use std::time::Duration;
 
-/// Queries the workers every quarter of `period`, waits as long for the answer, and ends with `stop`.
+/// Queries the workers, notifies the service manager if all answer, and pauses for a quarter of `period`, again and
+/// again until the other end of `stop` is closed.
 pub fn run(notify: &Notify, period: Duration, source: &dyn Source, stop: &PipeReader) {
     let quarter = period / 4;
     let pause = Timespec {

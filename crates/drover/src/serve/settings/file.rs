@@ -60,7 +60,7 @@ fn first_line(error: &clap::Error) -> String {
         .to_string()
 }
 
-/// Checks that any text is a valid configuration file or refused with a reason.
+/// For fuzzers: checks that any text is either parsed as a configuration file or refused with a reason.
 pub fn fuzz_config_file(text: &str) {
     match parse_file(text) {
         Ok(args) => fuzz_settings(args),
@@ -68,7 +68,8 @@ pub fn fuzz_config_file(text: &str) {
     }
 }
 
-/// Checks that settings from any arguments are valid, as `serve` assumes, or refused with a reason.
+/// For fuzzers: checks that any arguments give settings that satisfy what `serve` assumes, or are refused with a
+/// reason.
 pub fn fuzz_settings(args: Args) {
     match fill(args, Args::default(), &[0, 1, 2, 3]) {
         Err(failure) => assert!(!failure.text.is_empty(), "a refusal without a reason"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Origin of a value.
+/// Where the value of a setting came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// The built-in default.
@@ -36,7 +36,7 @@ pub struct Setting<T> {
 }
 
 impl<T> Setting<Option<T>> {
-    /// An optional setting, which is `None` by default.
+    /// Picks an optional setting: typed, else from the file, else `None`.
     pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
         pick(typed.map(Some), file.map(Some), None, Origin::Default)
     }
@@ -45,7 +45,7 @@ impl<T> Setting<Option<T>> {
 /// A line of `drover config`: name, value, origin.
 pub type Row = (&'static str, String, Origin);
 
-/// The command line's value, or the file's, or the default.
+/// Picks a setting: the command line's value, else the file's, else `default`.
 pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
     match (typed, file) {
         (Some(value), _) => Setting {
@@ -63,7 +63,7 @@ pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Or
     }
 }
 
-/// A line of `drover config`.
+/// Makes a row of `drover config`; `show` formats the value.
 pub fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
     (name, show(&setting.value), setting.origin)
 }

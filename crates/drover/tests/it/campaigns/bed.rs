@@ -1,5 +1,6 @@
-//! What campaigns have in common: a server and three clients under load, what happened to every key in a round,
-//! and what all of them hold afterwards.
+//! What campaigns have in common: a server with three clients under load, the history of every key in a round, and
+//! checks
+//! of what all processes hold afterwards.
 
 use crate::campaigns::client::{CLIENT_COUNT, Role};
 use crate::campaigns::footprint::Footprint;
@@ -11,18 +12,18 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// What campaigns differ in.
+/// Options in which campaigns differ.
 #[derive(Clone, Copy)]
 pub struct Setting {
-    /// Part of the folder's name.
+    /// Name of the campaign, part of the folder's name.
     pub name: &'static str,
-    /// Arguments of the server.
+    /// Additional arguments of the server.
     pub serve: &'static [&'static str],
-    /// Clients at these places ask for datagrams, the others for slots.
+    /// Places of the clients that ask for datagrams; the others ask for slots.
     pub datagram_places: &'static [u8],
     /// Deadline of the clients' operations, ms.
     pub deadline_ms: u64,
-    /// Clients rest so long between two batches once they have done a round's operations at full speed, ms.
+    /// Pause of a client between two batches once it has done a round's operations at full speed, ms.
     pub rest_ms: u64,
 }
 
@@ -34,17 +35,17 @@ pub struct Bed {
     pub addr: String,
     pub setting: Setting,
     pub server: Option<Server>,
-    /// What the server held when all its clients had been served once.
+    /// What the server held at the first [`check_leaks`](Bed::check_leaks) with this server; `None` before.
     pub server_before: Option<Footprint>,
     pub clients: Vec<Client>,
-    /// The same of each client.
+    /// What each client held at its first check, by place.
     clients_before: Vec<Option<Footprint>>,
     pub next_id: u32,
     pub round: u32,
 }
 
 impl Bed {
-    /// Starts everything, in a folder of its own.
+    /// Starts the server and all clients, in a folder of their own, and waits until they are connected.
     pub fn start(seed: u64, setting: Setting) -> Bed {
         let name = format!("drover-{}-{}", setting.name, std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -73,7 +74,7 @@ impl Bed {
         bed
     }
 
-    /// A client process that has just been started.
+    /// Starts a client process for `place`; it need not be connected yet.
     pub fn new_client(&mut self, place: u8) -> Client {
         self.next_id += 1;
         self.clients_before[usize::from(place)] = None;
@@ -88,7 +89,7 @@ impl Bed {
         })
     }
 
-    /// All clients make load when this returns.
+    /// Begins a round and waits until the server has answered an operation of every client in it.
     pub fn begin_round(&mut self) {
         self.round += 1;
         let began_at = now();
@@ -100,13 +101,13 @@ impl Bed {
         }
     }
 
-    /// From a microsecond to 30 ms, short ones as likely as long ones.
+    /// Waits for a random time from a microsecond to 30 ms, with all orders of magnitude equally likely.
     pub fn nap(&mut self) {
         let time = Duration::from_nanos((1000.0 * 30_000f64.powf(self.rng.unit())) as u64);
         wait(time);
     }
 
-    /// No item was evicted, so none may be missing.
+    /// Checks that the server has evicted no item, so that no item may be missing.
     pub fn check_evictions(&self) {
         let out = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["stats", "--timeout-ms", "20000", "--server", &self.addr])
@@ -116,8 +117,11 @@ impl Bed {
         assert!(text.lines().any(|line| line == "evictions 0"), "{out:?}");
     }
 
-    /// No process holds more than before: the server with as many clients, clients across servers. What belonged
-    /// to a session that ended may go a moment later, so this waits for it.
+    /// Checks that no process holds more than at its first check. Resources of a session that has ended may be freed a
+    /// little later, so this waits for that.
+    ///
+    /// # Panics
+    /// If a process still holds more after [`WATCHDOG`].
     pub fn check_leaks(&mut self) {
         let server = self.server.as_ref().expect("it runs");
         if let Some(before) = self.server_before {
@@ -135,7 +139,7 @@ impl Bed {
         }
     }
 
-    /// Ends everything; nothing may be left.
+    /// Ends all processes, and checks that they leave no files behind.
     pub fn finish(mut self) {
         self.clients.clear();
         assert!(
@@ -153,7 +157,7 @@ impl Bed {
     }
 }
 
-/// Waits until a process holds no more than before.
+/// Waits until a process holds no more than `before`.
 fn settle(who: &str, before: &Footprint, items_kib: usize, now: impl Fn() -> Footprint) {
     let step = Duration::from_millis(5);
     for _ in 0..WATCHDOG.as_nanos() / step.as_nanos() {
@@ -165,14 +169,14 @@ fn settle(who: &str, before: &Footprint, items_kib: usize, now: impl Fn() -> Foo
     panic!("{who} leaks: {before:?} before, {:?} now", now());
 }
 
-/// Nothing wakes it: the time is all there is to wait for.
+/// Waits for `time`; there is no event to wait for.
 pub fn wait(time: Duration) {
     let (_never, nothing): (Sender<()>, _) = channel();
     let _ = nothing.recv_timeout(time);
 }
 
-/// Adds what a client did. A refused operation was not executed, so it is left out: if another client sees what it
-/// would have written, the history is not linearizable.
+/// Adds a client's operations to `history`. Refused operations were not executed, so they are left out: if another
+/// client sees what one would have written, the history is not linearizable.
 pub fn record(history: &mut History, client: u32, ops: Vec<OpRecord>) {
     for op in ops {
         let (answer, at) = match op.returned {

@@ -1,4 +1,4 @@
-//! A client process: makes load when it is told to, and keeps a journal.
+//! A client process: makes load on command and keeps a journal.
 
 use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
@@ -16,41 +16,42 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// Clients at a time.
+/// Number of clients of a campaign at a time.
 pub const CLIENT_COUNT: u8 = 3;
-/// Keys of each round that all write.
+/// Number of keys in a round that all clients write.
 const SHARED_KEYS: u8 = 16;
-/// Keys of each round that one client writes.
+/// Number of keys in a round that one client alone writes, for each client.
 const OWN_KEYS: u8 = 8;
-/// Operations per call.
+/// Maximum number of operations per call.
 const BATCH_MAX: u64 = 8;
-/// Longer than a slot holds: such values move by rendezvous.
+/// Bytes of a long value: more than fits into a slot, so it moves through bulk memory.
 const LONG_BYTES: usize = 3000;
-/// Operations per round at full speed, so that histories stay short whatever the parent waits for.
+/// Operations per round at full speed; further ones are slow, so that histories stay short however long the parent
+/// waits.
 const OPS_PER_ROUND: u64 = 8_000;
-/// For the first connection: a loaded machine takes its time.
+/// Time limit for the first connection, for loaded machines.
 const CONNECT_MAX: Ns = Ns::from_s(60);
 
-/// What a client process is told when it starts, in an environment variable.
+/// What the parent passes to a client process at its start, in an environment variable.
 #[derive(Clone, Debug)]
 pub struct Role {
     /// Address of the server.
     pub addr: String,
-    /// No two clients of a campaign have the same.
+    /// Number of the client, unique in a campaign.
     pub id: u32,
-    /// From 0 to [`CLIENT_COUNT`]; a client that takes over from another one has its place.
+    /// Place of the client, below [`CLIENT_COUNT`]; a client that replaces another one takes its place.
     pub place: u8,
     pub seed: u64,
-    /// Whether it asks for datagrams instead of slots.
+    /// Whether the client asks for datagrams instead of slots.
     pub datagrams: bool,
-    /// Deadline of its operations, ms.
+    /// Deadline of the client's operations, ms.
     pub deadline_ms: u64,
-    /// Between two batches once it has done [`OPS_PER_ROUND`], ms.
+    /// Pause between two batches after the first [`OPS_PER_ROUND`] operations of a round, ms.
     pub rest_ms: u64,
 }
 
 impl Role {
-    /// One line.
+    /// Encodes the role as one line.
     pub fn encode(&self) -> String {
         let Role {
             addr,
@@ -90,7 +91,7 @@ struct Client {
     values: u64,
 }
 
-/// Everything a client process does. Ends when the parent does.
+/// Main function of a client process with the encoded `role`. Ends when the parent does.
 pub fn run(role: &str) {
     let role = Role::decode(role);
     let stdin = std::io::stdin().as_fd().try_clone_to_owned().expect("dup");
@@ -119,7 +120,7 @@ pub fn run(role: &str) {
     }
 }
 
-/// Commands as they come. The end of the parent ends this process.
+/// Receives the parent's commands on a thread, which ends this process when the parent is gone.
 fn listen(mut from: UnixStream) -> Receiver<Command> {
     let (tell, commands) = channel();
     std::thread::spawn(move || {
@@ -131,7 +132,7 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
     commands
 }
 
-/// Every client is a bit different.
+/// Connects with options drawn at random.
 fn connect(role: &Role, mut rng: Rng) -> KvClient {
     let options = ClientOptions {
         window: 1 << rng.below(5),
@@ -159,8 +160,8 @@ impl Client {
         }
     }
 
-    /// A long value, so that everything that is made on first use exists when the parent counts. Tries until it
-    /// succeeds: the parent has the watch.
+    /// Stores and reads a long value, so that everything that is made on first use exists when the parent counts.
+    /// Repeats until it succeeds; the parent limits the time.
     fn use_everything(&mut self) {
         let key = format!("client{}", self.id);
         let value = value_bytes(self.id, LONG_BYTES);
@@ -290,7 +291,8 @@ fn op<'a>(ask: Ask, key: &'a str, value: &'a [u8]) -> Op<'a> {
     }
 }
 
-/// A GET has an answer or was refused; of a PUT or DELETE nobody may know whether it was executed.
+/// Converts the outcome of an operation: a GET was answered or refused; it may be unknown whether a PUT or DELETE was
+/// executed.
 fn answer((key, ask): (Key, Ask), outcome: Outcome<'_>) -> Answer {
     match (ask, outcome) {
         (Ask::Get, Outcome::Value(bytes)) => Answer::Value(value_id(bytes)),

@@ -1,14 +1,14 @@
-//! What the kernel says a process holds: descriptors, mappings, threads, memory.
+//! What a process holds according to the kernel: descriptors, mappings, threads, memory.
 
-/// What a process holds, as the kernel counts it.
+/// What a process holds according to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footprint {
     pub fd_count: usize,
     pub map_count: usize,
-    /// Mappings of shared memory: ours, and what was imported from peers.
+    /// Number of mappings of shared memory, its own and imported ones.
     pub shared_map_count: usize,
     pub thread_count: usize,
-    /// Memory of its own, KiB.
+    /// Resident anonymous memory, KiB.
     pub anon_kib: usize,
 }
 
@@ -38,8 +38,8 @@ impl Footprint {
         }
     }
 
-    /// No more than `before`. Only what the allocator keeps for later may be more, by a little that does not
-    /// grow with the number of kills, and the items of a server.
+    /// Whether this is no more than `before`, apart from a fixed allowance for what the allocator keeps, and from
+    /// `items_kib` of memory for items.
     pub fn is_within(&self, before: &Footprint, items_kib: usize) -> bool {
         self.fd_count <= before.fd_count
             && self.thread_count <= before.thread_count

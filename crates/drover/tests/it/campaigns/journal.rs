@@ -1,44 +1,44 @@
-//! What a client process tells its parent: every call before it is made, every answer when it is there.
-//! The last record of a killed process is known.
+//! Messages between a client process and its parent: the client reports every call before it makes it and every answer
+//! as it arrives, so that the last record of a killed process is known.
 
 use std::io::{Read, Result, Write};
 use std::time::Duration;
 
-/// One record: five words, little endian.
+/// Size of a record or command: five little-endian words.
 pub const RECORD_BYTES: usize = 40;
 
-/// Nanoseconds of the clock that all processes of a machine share.
+/// Time of the monotonic clock that all processes of the machine share, nanoseconds.
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// [`now`] as it will be after `time`.
+/// The value of [`now`] after `time` has passed.
 pub fn in_future(time: Duration) -> u64 {
     now() + time.as_nanos() as u64
 }
 
-/// Time since it was `at` by [`now`].
+/// Time that has passed since [`now`] was `at`.
 pub fn since(at: u64) -> Duration {
     Duration::from_nanos(now().saturating_sub(at))
 }
 
-/// A key: used in one round only, by one client or by all.
+/// A key, used in one round only and written by one client or by all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key {
-    /// Histories stay short this way.
+    /// Round in which the key is used, so that histories stay short.
     pub round: u32,
-    /// Place of the client that writes it, or [`Key::SHARED`].
+    /// Place of the client that writes the key, or [`Key::SHARED`].
     pub owner: u8,
-    /// Which of them.
+    /// Index among the keys of this round and owner.
     pub index: u8,
 }
 
 impl Key {
-    /// Owner of keys that everybody writes.
+    /// Owner of keys that all clients write.
     pub const SHARED: u8 = 255;
 
-    /// As the service sees it.
+    /// The key's text in the service.
     pub fn text(self) -> String {
         format!("round{}-owner{}-key{}", self.round, self.owner, self.index)
     }
@@ -56,7 +56,7 @@ impl Key {
     }
 }
 
-/// What is asked.
+/// Operation to execute on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     Get,
@@ -64,10 +64,10 @@ pub enum Ask {
     Delete,
 }
 
-/// What is answered.
+/// Result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Nobody can know.
+    /// It is unknown whether the operation was executed.
     Unknown,
     Missing,
     Done,
@@ -76,20 +76,20 @@ pub enum Answer {
     Refused,
 }
 
-/// What a client says.
+/// Report of a client process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Connected.
+    /// The client is connected.
     Ready,
-    /// The next operation; they count from 0.
+    /// The client is about to begin its next operation; operations are numbered from 0.
     Call { key: Key, ask: Ask, at: u64 },
-    /// Operation `op` has ended.
+    /// Operation `op` has ended with `answer` at time `at`.
     Return { op: u64, answer: Answer, at: u64 },
-    /// Every key of this round was read once more.
+    /// The client has read every key of this round once more.
     Audited { round: u64 },
 }
 
-/// What a client is told.
+/// Command of the parent to a client process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Make load with the keys of this round.
@@ -99,7 +99,7 @@ pub enum Command {
 }
 
 impl Record {
-    /// Bytes.
+    /// Encodes the record.
     pub fn encode(self) -> [u8; RECORD_BYTES] {
         words(match self {
             Record::Ready => [0; 5],
@@ -119,7 +119,7 @@ impl Record {
         })
     }
 
-    /// The next one; an error at the end, which for a client that was killed may be within a record.
+    /// Reads the next record; an error at the end of the stream, which may be within a record if the client was killed.
     pub fn read(from: &mut impl Read) -> Result<Record> {
         let [tag, first, kind, id, at] = read_words(from)?;
         Ok(match tag {
@@ -146,7 +146,7 @@ impl Record {
 }
 
 impl Command {
-    /// Says it.
+    /// Writes the command.
     pub fn write(self, to: &mut impl Write) -> Result<()> {
         to.write_all(&match self {
             Command::Go(round) => words([1, u64::from(round), 0, 0, 0]),
@@ -154,7 +154,7 @@ impl Command {
         })
     }
 
-    /// Hears it.
+    /// Reads the next command.
     pub fn read(from: &mut impl Read) -> Result<Command> {
         Ok(match read_words(from)? {
             [1, round, ..] => Command::Go(round as u32),

@@ -1,9 +1,8 @@
 //! Campaigns of signals against real processes over shared memory: the binary as the server, clients under load,
-//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] lets them stand still for a
-//! while.
+//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] stops them for a while.
 //!
-//! `DROVER_SEED` repeats the choices of a campaign; how the processes meet is up to the machine. A test that fails
-//! prints the command that repeats it.
+//! `DROVER_SEED` repeats the choices of a campaign, but not how the processes interleave. A test that fails prints the
+//! command that repeats it.
 
 mod bed;
 mod client;

@@ -13,17 +13,18 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Names the role of a process that is this test binary once more.
+/// Environment variable by which this test binary, started as a client process, gets its role.
 pub const ROLE: &str = "DROVER_CAMPAIGN_CLIENT";
 
-/// Nothing takes longer, or it hangs.
+/// Maximum time of every wait; what takes longer counts as hanging.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Memory that the items of a server may come to take, MiB, and the same with the index in KiB.
+/// Memory limit for a server's items, MiB.
 const MEMORY_MIB: &str = "256";
+/// Maximum memory that a server's items and index may come to take, KiB.
 pub const ITEMS_KIB: usize = (256 + 32) << 10;
 
-/// A child that ends when this is dropped.
+/// A child process, killed when dropped.
 struct Guard(Child);
 
 impl Guard {
@@ -59,14 +60,14 @@ impl Drop for Guard {
     }
 }
 
-/// A `drover serve`.
+/// A running `drover serve`, killed when dropped.
 pub struct Server {
     child: Guard,
     lines: Receiver<String>,
 }
 
 impl Server {
-    /// Starts one with these arguments besides the usual ones; it serves when this returns.
+    /// Starts a server at `addr` with `more` arguments and waits until it serves.
     pub fn start(addr: &str, more: &[&str]) -> Server {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["serve", "--fabric", addr, "-p", "0", "-m", MEMORY_MIB])
@@ -93,22 +94,22 @@ impl Server {
         Server { child, lines }
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(&mut self) {
         self.child.kill();
     }
 
-    /// SIGSTOP: all its threads stand still until [`resume`](Server::resume).
+    /// Sends SIGSTOP and waits until all threads stand still, which they do until [`resume`](Server::resume).
     pub fn pause(&self) {
         self.child.pause();
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn resume(&self) {
         self.child.resume();
     }
 
-    /// SIGTERM; whether it ended well.
+    /// Sends SIGTERM and waits for the end. Returns whether the exit status was 0.
     pub fn stop(mut self) -> bool {
         self.child.send(Signal::TERM);
         // The pipe closes when it ends, and then so does the reader's channel.
@@ -117,13 +118,13 @@ impl Server {
             || self.child.0.wait().is_ok_and(|status| status.success())
     }
 
-    /// What it holds.
+    /// What the server's process holds now.
     pub fn footprint(&self) -> Footprint {
         Footprint::of(self.child.0.id())
     }
 }
 
-/// One operation as the journal has it.
+/// One operation of a client, from its journal.
 #[derive(Clone, Copy, Debug)]
 pub struct OpRecord {
     pub key: Key,
@@ -132,15 +133,15 @@ pub struct OpRecord {
     pub returned: Option<(Answer, u64)>,
 }
 
-/// What is known of a client.
+/// What a client process has reported.
 #[derive(Default)]
 pub struct Known {
     pub ready: bool,
     pub audited: u64,
-    /// Operations of this round; the first has number `first_op`.
+    /// Operations since the last [`take_ops`](Client::take_ops); the first has number `first_op`.
     pub ops: Vec<OpRecord>,
     first_op: u64,
-    /// The latest call that a server answered.
+    /// Time of the latest call that a server has answered.
     pub served_call_at: u64,
     ended: bool,
 }
@@ -167,7 +168,7 @@ impl Known {
     }
 }
 
-/// A client process.
+/// A client process, killed when dropped.
 pub struct Client {
     pub id: u32,
     child: Guard,
@@ -177,7 +178,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts one; it is connected when it says [`Known::ready`].
+    /// Starts a client process; it is connected once it has reported [`Known::ready`].
     pub fn start(role: &Role) -> Client {
         let (control, theirs) = UnixStream::pair().expect("a socket pair");
         let child = std::process::Command::new(std::env::current_exe().expect("we run"))
@@ -203,26 +204,29 @@ impl Client {
         }
     }
 
-    /// Tells it something.
+    /// Sends a command to the client.
+    ///
+    /// # Panics
+    /// If the client is gone.
     pub fn tell(&mut self, command: Command) {
         command
             .write(&mut self.control)
             .unwrap_or_else(|e| panic!("client {} is gone: {e}", self.id));
     }
 
-    /// Waits until it has said so.
+    /// Waits until the reports of the client satisfy `done`; `what` names that in messages.
     ///
     /// # Panics
-    /// If that takes too long or can no longer happen.
+    /// If that takes longer than [`WATCHDOG`] or the client ends before.
     pub fn wait_for(&self, what: &str, done: impl FnMut(&Known) -> bool) {
         self.wait_until(in_future(WATCHDOG), what, done)
             .unwrap_or_else(|why| panic!("{why}"));
     }
 
-    /// The same until [`now`] is `deadline`.
+    /// As [`wait_for`](Client::wait_for), until [`now`] is `deadline`.
     ///
     /// # Errors
-    /// It has not said so by then, or its process has ended.
+    /// The reports did not satisfy `done` by then, or the client has ended.
     pub fn wait_until(
         &self,
         deadline: u64,
@@ -248,17 +252,17 @@ impl Client {
         ))
     }
 
-    /// SIGSTOP: it stands still until [`resume`](Client::resume).
+    /// Sends SIGSTOP and waits until the client stands still, which it does until [`resume`](Client::resume).
     pub fn pause(&self) {
         self.child.pause();
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn resume(&self) {
         self.child.resume();
     }
 
-    /// SIGKILL; what it said stays known.
+    /// Sends SIGKILL and waits for the end; the client's reports stay available.
     pub fn kill(&mut self) {
         self.child.kill();
         if let Some(reader) = self.reader.take() {
@@ -266,14 +270,14 @@ impl Client {
         }
     }
 
-    /// The operations of the round.
+    /// Takes the operations that the client has reported since the last call.
     pub fn take_ops(&self) -> Vec<OpRecord> {
         let mut known = self.known.0.lock().expect("the reader does not panic");
         known.first_op += known.ops.len() as u64;
         std::mem::take(&mut known.ops)
     }
 
-    /// What it holds.
+    /// What the client's process holds now.
     pub fn footprint(&self) -> Footprint {
         Footprint::of(self.child.0.id())
     }

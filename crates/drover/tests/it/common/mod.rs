@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
-/// Exit status, standard output, standard error.
+/// Exit status (-1 after a signal), standard output and standard error of a command.
 pub type Answer = (i32, String, String);
 
-/// Runs the binary with `input`.
+/// Runs the binary with `args`, passes `input` to its standard input, and waits until it ends.
 pub fn drover(args: &[&str], input: &str) -> Answer {
     let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
         .args(args)
@@ -30,7 +30,7 @@ pub fn drover(args: &[&str], input: &str) -> Answer {
     )
 }
 
-/// A folder of this test process, the file that asks for it, and `name` alone.
+/// Creates a temporary folder, whose name contains this process's id, the calling file's name and `name`.
 #[track_caller]
 pub fn folder(name: &str) -> PathBuf {
     let file = Path::new(Location::caller().file()).file_stem();
@@ -40,7 +40,7 @@ pub fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// What a server says to a memcached client until it has answered `mn`, which comes last.
+/// Sends `request` and then `mn` to a memcached listener; returns the server's reply to `request`.
 pub fn ask_memcached(stream: &mut (impl Read + Write), request: &str) -> String {
     stream.write_all(request.as_bytes()).expect("space");
     stream.write_all(b"mn\r\n").expect("space");
@@ -59,30 +59,31 @@ pub fn ask_memcached(stream: &mut (impl Read + Write), request: &str) -> String 
     String::from_utf8(answer).expect("text")
 }
 
-/// A running server.
+/// A running `drover serve`, killed when dropped.
 pub struct Serving {
     child: Child,
-    /// Where it listens.
+    /// Address of the server, as in `--fabric`.
     pub addr: String,
-    /// Its log up to the line that it serves.
+    /// Log of the server up to the line `serving at`.
     pub said: String,
-    /// Reads the rest of its log.
+    /// Thread that reads the rest of the log.
     rest: Option<JoinHandle<String>>,
 }
 
 impl Serving {
-    /// Starts one under a name of its own and waits until it serves.
+    /// Starts a server at a socket in the caller's [`folder`] for `name` and waits until it serves. Unless `args` say
+    /// otherwise it has one worker and no memcached port.
     #[track_caller]
     pub fn start(name: &str, args: &[&str]) -> Serving {
         Serving::start_at(&format!("shm:{}", folder(name).join("s.sock").display()), args)
     }
 
-    /// The same at this address.
+    /// As [`start`](Serving::start), at address `addr`.
     pub fn start_at(addr: &str, args: &[&str]) -> Serving {
         Serving::start_with(addr, args, &[])
     }
 
-    /// The same with these in its environment.
+    /// As [`start_at`](Serving::start_at), with the environment variables `envs` in addition.
     pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["serve", "--fabric", addr])
@@ -133,29 +134,29 @@ impl Serving {
         }
     }
 
-    /// A client command against it.
+    /// Runs a client command against this server.
     pub fn ask(&self, args: &[&str]) -> Answer {
         self.ask_with(args, "")
     }
 
-    /// A client command with input.
+    /// Runs a client command against this server with `input` as standard input.
     pub fn ask_with(&self, args: &[&str], input: &str) -> Answer {
         drover(&[args, &["--server", &self.addr]].concat(), input)
     }
 
-    /// The port for memcached clients that it took, from its log.
+    /// Port at which the server listens for memcached clients, from its log.
     pub fn memcached_port(&self) -> u16 {
         let rest = self.said.split("memcached 127.0.0.1:").nth(1);
         let port = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         port.unwrap_or_else(|| panic!("no port is told:\n{}", self.said))
     }
 
-    /// Its number, for signals.
+    /// Process id of the server.
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
     }
 
-    /// SIGTERM; the exit status, and what it logged since it serves.
+    /// Sends SIGTERM and waits for the end. Returns the exit status, and the log since the server began to serve.
     pub fn stop_with_log(mut self) -> (i32, String) {
         rustix::process::kill_process(self.pid(), rustix::process::Signal::TERM).expect("it is our child");
         let status = self.child.wait().expect("it ends").code().unwrap_or(-1);
@@ -163,19 +164,19 @@ impl Serving {
         (status, rest.join().expect("a reader of lines"))
     }
 
-    /// SIGTERM; the exit status.
+    /// Sends SIGTERM, waits for the end and returns the exit status.
     pub fn stop(self) -> i32 {
         self.stop_by(rustix::process::Signal::TERM)
     }
 
-    /// The same by another signal.
+    /// Sends `signal`, waits for the end and returns the exit status.
     pub fn stop_by(mut self, signal: rustix::process::Signal) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).expect("it is our child");
         self.child.wait().expect("it ends").code().unwrap_or(-1)
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it ends");

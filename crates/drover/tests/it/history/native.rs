@@ -11,7 +11,7 @@ const PATIENCE: Ns = Ns::from_s(30);
 pub struct Native(Client);
 
 impl Native {
-    /// An operation that finds no server within `deadline` fails.
+    /// Connects to the server at `addr`. An operation without an answer after `deadline` fails.
     pub fn connect(addr: &str, deadline: Ns) -> Native {
         let options = Options {
             connect_timeout: PATIENCE,

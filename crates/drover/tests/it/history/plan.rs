@@ -1,58 +1,59 @@
-//! What is asked, what is answered, and how both are written down.
+//! Requests that clients draw, their answers, and the history that records both.
 
 use drover_base::Rng;
 use drover_testkit::history::{Call, Event, History, Swapped};
 
-/// Keys of each round.
+/// Number of keys in a round.
 pub const KEYS: u64 = 6;
-/// Operations that a client has under way at most.
+/// Maximum number of operations of a client in flight.
 const BATCH_MAX: u64 = 5;
 
-/// Nanoseconds on the clock of this machine.
+/// Time of the machine's monotonic clock, nanoseconds.
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What is asked.
+/// Operation to execute on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     Get,
     Put(u64),
     Delete,
-    /// Write this if nobody wrote since it was last read.
+    /// `cas`: stores this value if nobody has written since the client last read the key.
     Swap(u64),
     Add(i64),
 }
 
-/// What is answered.
+/// Result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It was done; GET and addition: with this value.
+    /// The operation was done; for GET and addition, with the value.
     Done(Option<u64>),
     Missing,
     Swapped(Swapped),
 }
 
-/// A request.
+/// An operation on a key.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub key: String,
     pub ask: Ask,
-    /// Of a swap: what was read.
+    /// For `Swap`: the value that the client has read, set when the request is sent.
     pub from: u64,
 }
 
-/// A client of either kind.
+/// A connection of a client, memcached's or native.
 pub trait Voice {
-    /// Whether it knows `cas` and `incr`.
+    /// Whether the connection can execute `cas` and additions.
     fn is_memcached(&self) -> bool;
 
-    /// Asks all at once. The answer to each, with the time when it was there; `None`: the server went away before.
+    /// Sends all requests of a batch and waits. Returns each answer with the time when it arrived; `None`: no answer
+    /// came.
     fn ask(&mut self, batch: &mut [Request]) -> Vec<Option<(Answer, u64)>>;
 }
 
-/// Draws requests for the keys of a round, asks `voice`, and writes down what came of it.
+/// Draws requests for the keys of a round, sends them through `voice`, and records requests and answers in a history.
 pub struct Client<'a> {
     pub voice: &'a mut dyn Voice,
     pub number: u32,
@@ -70,7 +71,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// One batch; `false` if the server went away meanwhile.
+    /// Executes one batch of random requests; returns false if an answer is missing.
     pub fn batch(&mut self, round: u64, history: &mut History) -> bool {
         let mut batch: Vec<Request> = (0..=self.rng.below(BATCH_MAX))
             .map(|_| self.draw(round))
@@ -78,7 +79,7 @@ impl<'a> Client<'a> {
         self.execute(&mut batch, history)
     }
 
-    /// Reads all keys of the round.
+    /// Reads all keys of the round; returns false if an answer is missing.
     pub fn audit(&mut self, round: u64, history: &mut History) -> bool {
         let mut batch: Vec<Request> = (0..KEYS).map(|key| request(round, key, Ask::Get)).collect();
         self.execute(&mut batch, history)
@@ -99,14 +100,14 @@ impl<'a> Client<'a> {
         answers.iter().all(Option::is_some)
     }
 
-    /// No value is written twice: 16 bits are left for additions.
+    /// A value that is never written twice; its low 16 bits are left for additions.
     fn value(&mut self) -> u64 {
         self.values += 1;
         (u64::from(self.number) << 24 | self.values) << 16
     }
 
-    /// Of keys with odd numbers, numbers go up and down; of the others no value comes twice, so that who swaps knows
-    /// what it has read by its value.
+    /// Draws a request. Keys with odd numbers get additions; the others never get a value twice, so that a value
+    /// identifies the write that a swap has read.
     fn draw(&mut self, round: u64) -> Request {
         let key = self.rng.below(KEYS);
         let is_counter = key % 2 == 1;

@@ -12,14 +12,14 @@ use std::time::Duration;
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How it asks.
+/// Kind of commands that a connection sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     Classic,
     Meta,
 }
 
-/// One connection.
+/// One connection that speaks memcached's protocol.
 pub struct Text {
     lines: BufReader<Box<dyn Read + Send>>,
     writer: Box<dyn Write + Send>,

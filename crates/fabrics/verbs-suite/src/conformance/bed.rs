@@ -6,39 +6,42 @@ use drover_verbs::{Caps, Device, OpenError, Provider, QpKind};
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// Threads of the two ends.
+/// Threading of the two ends of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Together {
-    /// Interleaved in one thread: deterministic if the provider is. Ends cannot sleep.
+    /// Interleaved in one thread: deterministic if the provider is. One end cannot sleep while the other acts, so a
+    /// rule that needs that is skipped.
     OneThread,
     /// Each end in its own thread.
     TwoThreads,
 }
 
-/// A provider set up for the suite.
+/// A provider set up for the suite, for runs within one process.
 pub trait TestBed {
     /// Provider under test.
     type Provider: Provider;
 
-    /// New devices for initiator and responder, which may be clones of one.
+    /// Opens new devices `[initiator, responder]`, which may be clones of one; called for every run of a rule.
     ///
     /// # Errors
     /// [`OpenError`] if the fabric is not available.
     fn ends(&self) -> Result<[<Self::Provider as Provider>::Device; 2], OpenError>;
 
-    /// Threads of the two ends.
+    /// Threading of the two ends; by default one thread.
     fn together(&self) -> Together {
         Together::OneThread
     }
 
-    /// Called between turns in one thread, for fabrics that must be driven from outside.
+    /// Called after every round of turns of the two ends in one thread, for fabrics that must be driven from outside.
+    /// Does nothing by default.
     fn progress(&self) {}
 }
 
-/// Runs the rule called `name` for every kind of queue pair it applies to. Returns what was skipped and why.
+/// Runs the rule called `name` for every kind of queue pair it applies to. Returns a line for each kind that was
+/// skipped, with the reason.
 ///
 /// # Errors
-/// [`Stop`] if the rule is broken.
+/// [`Stop::Broken`] if the rule is broken, no rule has that name, or the fabric cannot be opened.
 pub fn run_rule<B: TestBed>(bed: &B, name: &str) -> Result<Vec<String>, Stop> {
     let rule = rule::<B::Provider>(name).ok_or_else(|| Stop::Broken(format!("no rule is called {name}")))?;
     let mut skipped = Vec::new();
@@ -57,7 +60,10 @@ pub fn run_rule<B: TestBed>(bed: &B, name: &str) -> Result<Vec<String>, Stop> {
     Ok(skipped)
 }
 
-/// Runs a rule as the body of a test: panics if it is broken, prints what was skipped.
+/// Runs the rule called `name` as the body of a test; prints what was skipped.
+///
+/// # Panics
+/// If the rule is broken, no rule has that name, or the fabric cannot be opened.
 pub fn assert_rule<B: TestBed>(bed: &B, name: &str) {
     match run_rule(bed, name) {
         Ok(skipped) => skipped.iter().for_each(|line| println!("skipped {line}")),
@@ -74,8 +80,12 @@ fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<Str
     Some(format!("{need:?}"))
 }
 
-/// Plays one end of a rule, for runs in two processes. The other process does the same with the other role and the
-/// other end of the channel. Both ends skip the same rules.
+/// Runs the rule called `name` as one of its two ends, for runs in two processes. The other process does the same with
+/// the other role and the other end of the channel; both ends skip the same rules.
+///
+/// # Errors
+/// [`Stop::Skipped`] if the device lacks a capability that the rule needs; [`Stop::Broken`] if the rule is broken, no
+/// rule has that name, or the other end is gone.
 pub fn run_end<P: Provider>(
     name: &str,
     kind: QpKind,

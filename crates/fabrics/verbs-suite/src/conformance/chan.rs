@@ -3,13 +3,13 @@
 use drover_verbs::Export;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-/// The other end is gone.
+/// Error of a [`Chan`] whose other end is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the other end of the test has gone")]
 pub struct ChanClosed;
 
-/// An ordered, reliable channel of small messages between the ends. Between processes it is a Unix socket, with
-/// descriptors if the fabric's exports have any.
+/// An ordered, reliable control channel of small messages between the two ends of a rule. Between processes it is a
+/// Unix socket, with descriptors if the fabric's exports have any.
 pub trait Chan {
     /// Sends a message; never waits for the other end.
     ///
@@ -17,14 +17,14 @@ pub trait Chan {
     /// [`ChanClosed`] if the other end is gone.
     fn send(&mut self, message: Export) -> Result<(), ChanClosed>;
 
-    /// The next message, if one has arrived.
+    /// Takes the next message; `None` if none has arrived. Does not wait.
     ///
     /// # Errors
-    /// [`ChanClosed`] if the other end is gone.
+    /// [`ChanClosed`] if all messages were taken and the other end is gone.
     fn try_recv(&mut self) -> Result<Option<Export>, ChanClosed>;
 }
 
-/// A channel within one process, also between threads.
+/// A [`Chan`] between two ends in one process, in one thread or in two.
 #[derive(Debug)]
 pub struct MemoryChan {
     to: Sender<Export>,
@@ -32,7 +32,7 @@ pub struct MemoryChan {
 }
 
 impl MemoryChan {
-    /// The two ends of a new channel.
+    /// Creates a channel and returns its two ends.
     pub fn pair() -> [MemoryChan; 2] {
         let ((to_b, from_a), (to_a, from_b)) = (channel(), channel());
         [

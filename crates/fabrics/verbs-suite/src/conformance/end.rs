@@ -1,4 +1,4 @@
-//! [`End`]: one of the two players of a rule.
+//! [`End`]: one of the two ends of a rule.
 
 use super::{Chan, Check, Stop, ensure};
 use drover_base::{Cpu, Ns};
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Role of a player.
+/// Role of an end in a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Posts the requests that the rule tests.
@@ -25,7 +25,7 @@ const QUIET_TURNS: u64 = 24;
 /// Depth of the completion queues.
 const CQ_DEPTH: usize = 512;
 
-/// A player: a context, a channel to the other player, and the completion queues of its links.
+/// One of the two ends that run a rule: a context, a channel to the other end, and the completion queues of its links.
 pub struct End<P: Provider> {
     pub(super) role: Role,
     pub(super) kind: QpKind,
@@ -43,7 +43,7 @@ pub(super) struct Stashed<P: Provider> {
 }
 
 impl<P: Provider> End<P> {
-    /// Creates a player over a context of `device`. `can_sleep`: the other player runs while this one is parked.
+    /// Creates an end over a context of `device`. `can_sleep`: the other end runs while this one is parked.
     pub(super) fn new(
         role: Role,
         kind: QpKind,
@@ -77,7 +77,7 @@ impl<P: Provider> End<P> {
         Ok(self.cqs.len() - 1)
     }
 
-    /// Lets the other player act, then takes what has arrived.
+    /// Lets the other end act, then takes what has arrived.
     pub(super) async fn turn(&mut self) {
         yield_turn().await;
         self.ctx.cpu().refresh();
@@ -120,12 +120,12 @@ impl<P: Provider> End<P> {
         }
     }
 
-    /// Tells the other player.
+    /// Sends a message to the other end.
     pub(super) fn send_export(&mut self, message: Export) -> Check {
         Ok(self.chan.send(message)?)
     }
 
-    /// Sends bytes to the other player.
+    /// Sends bytes to the other end.
     pub(super) fn say_bytes(&mut self, bytes: &[u8]) -> Check {
         self.send_export(Export {
             bytes: bytes.to_vec(),
@@ -133,13 +133,13 @@ impl<P: Provider> End<P> {
         })
     }
 
-    /// Waits for the other player to say something.
+    /// Waits for a message of the other end.
     pub(super) async fn receive_export(&mut self) -> Result<Export, Stop> {
         self.until("a word of the other end", |end| Ok(end.chan.try_recv()?))
             .await
     }
 
-    /// Waits for a message of the other player without polling completion queues, like a player that is about to sleep.
+    /// Waits for a message of the other end without polling completion queues, like an end that is about to sleep.
     pub(super) async fn hear_unpolled(&mut self) -> Result<Export, Stop> {
         let start = self.ctx.cpu().refresh();
         let mut turns = 0;
@@ -158,7 +158,7 @@ impl<P: Provider> End<P> {
         }
     }
 
-    /// Waits until both players are here and have polled since.
+    /// Waits until both ends are here and have polled since.
     pub(super) async fn meet(&mut self) -> Check {
         self.say_bytes(b"here")?;
         let heard = self.receive_export().await?;
@@ -193,7 +193,7 @@ impl<P: Provider> End<P> {
     }
 }
 
-/// Lets the other player run.
+/// Lets the other end run.
 async fn yield_turn() {
     let mut waited = false;
     poll_fn(|_| match std::mem::replace(&mut waited, true) {

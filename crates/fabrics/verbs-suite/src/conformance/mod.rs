@@ -56,15 +56,15 @@ pub use rules::{Need, Rule, rule, rules};
 
 use std::fmt;
 
-/// Result of a body: the rule holds, or [`Stop`].
+/// Result of one end's run of a rule: `Ok` if the rule holds.
 pub type Check = Result<(), Stop>;
 
-/// Reason for stopping a body before its end.
+/// Reason for ending a run of a rule early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The rule is broken; with a description.
+    /// The rule is broken, or the run failed for another reason; with a description.
     Broken(String),
-    /// The rule does not apply; with the reason.
+    /// The rule does not apply to this provider; with the reason.
     Skipped(String),
 }
 

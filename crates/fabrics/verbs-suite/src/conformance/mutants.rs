@@ -2,17 +2,17 @@
 
 use crate::loopback::Flaw;
 
-/// A broken provider and the rules that must detect it.
+/// A flaw of the reference provider, and the rules that must detect it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// The injected flaw.
+    /// The flaw to switch on.
     pub flaw: Flaw,
-    /// Rules that must fail, all of them.
+    /// Names of rules, every one of which must fail.
     pub caught_by: &'static [&'static str],
 }
 
-/// Calls the macro named in brackets with the arguments after it in brackets, then the list of mutants: flaw, rules
-/// that catch it.
+/// Calls the macro given in brackets. Passes it the other arguments, in brackets, and then all mutants, each as `flaw:
+/// rules that catch it;`.
 #[macro_export]
 macro_rules! conformance_mutants {
     ([$($then:tt)*] $($args:tt)*) => {
@@ -111,5 +111,5 @@ macro_rules! table {
     };
 }
 
-/// All mutants.
+/// All mutants, one per [`Flaw`].
 pub const MUTANTS: &[Mutant] = crate::conformance_mutants! { [table] };

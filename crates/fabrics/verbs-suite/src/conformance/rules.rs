@@ -10,13 +10,13 @@ use std::pin::Pin;
 /// Body of a rule, as one end plays it.
 pub type Body<P> = for<'a> fn(&'a mut End<P>) -> Pin<Box<dyn Future<Output = Check> + 'a>>;
 
-/// A rule that every provider must follow.
+/// A rule that every provider with the needed capabilities must follow.
 pub struct Rule<P: Provider> {
-    /// Name in tests and reports.
+    /// Name of the rule in tests and reports, unique.
     pub name: &'static str,
-    /// Kinds of queue pair that it applies to; each is tested separately.
+    /// Kinds of queue pair that the rule applies to; each is tested separately.
     pub kinds: &'static [QpKind],
-    /// Capabilities that it requires.
+    /// Capabilities without which the rule is skipped.
     pub needs: &'static [Need],
     pub(super) body: Body<P>,
 }
@@ -43,7 +43,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Whether a provider offers the capability.
+    /// Whether `caps` offer the capability.
     pub fn met(self, caps: &Caps) -> bool {
         match self {
             Need::Atomics => caps.atomics,
@@ -58,8 +58,8 @@ impl Need {
     }
 }
 
-/// Calls the macro named in brackets with the arguments after it in brackets, then the list of rules: name, file, kinds
-/// of queue pair, needs.
+/// Calls the macro given in brackets. Passes it the other arguments, in brackets, and then all rules, each as `name:
+/// file [kinds of queue pair] [needs];`.
 #[macro_export]
 macro_rules! conformance_rules {
     ([$($then:tt)*] $($args:tt)*) => {
@@ -154,8 +154,8 @@ macro_rules! table {
     };
 }
 
-/// Defines one `#[test]` per rule that calls the given function or closure with the rule's name. Put it in a module
-/// named after the provider.
+/// Defines one `#[test]` per rule, which calls the given function or closure without captures with the rule's name. Put
+/// it in a module named after the provider.
 #[macro_export]
 macro_rules! conformance_tests {
     ($run:expr) => {
@@ -182,12 +182,12 @@ macro_rules! conformance_stamp {
     };
 }
 
-/// All rules, in the order of the list.
+/// All rules for provider `P`, in the order of the list.
 pub fn rules<P: Provider>() -> Vec<Rule<P>> {
     crate::conformance_rules! { [table] P }
 }
 
-/// The rule called `name`.
+/// The rule called `name`; `None` if there is none.
 pub fn rule<P: Provider>(name: &str) -> Option<Rule<P>> {
     rules().into_iter().find(|rule| rule.name == name)
 }

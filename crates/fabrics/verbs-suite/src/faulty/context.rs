@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Longest park of a context with late messages.
 const NAP: Ns = Ns::from_us(50);
 
-/// A device whose queue pairs are faulty.
+/// A device that injects faults into the requests of its queue pairs.
 pub struct FaultyDevice<P: Provider> {
     inner: P::Device,
     caps: Arc<Caps>,
@@ -32,7 +32,7 @@ pub struct FaultyDevice<P: Provider> {
 }
 
 impl<P: Provider> FaultyDevice<P> {
-    /// Wraps `inner` with faults.
+    /// Wraps `inner`. Its queue pairs draw faults according to `options` from the start.
     pub fn new(inner: P::Device, options: FaultOptions) -> FaultyDevice<P> {
         let caps = Arc::new(options.caps(inner.caps()));
         FaultyDevice {
@@ -45,17 +45,17 @@ impl<P: Provider> FaultyDevice<P> {
         }
     }
 
-    /// The inner device.
+    /// The wrapped device.
     pub fn inner(&self) -> &P::Device {
         &self.inner
     }
 
-    /// Number of faults so far, in all contexts.
+    /// Faults injected so far, in all contexts of this device and its clones.
     pub fn counts(&self) -> FaultCounts {
         self.counters.read()
     }
 
-    /// Stops or resumes drawing fates. Messages that are late already still arrive.
+    /// Stops or resumes drawing faults in all contexts of this device. Messages that are late already still arrive.
     pub fn set_active(&self, active: bool) {
         self.active.store(active, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl<P: Provider> Shared<P> {
     }
 }
 
-/// A context whose queue pairs are faulty.
+/// A context of a [`FaultyDevice`].
 pub struct FaultyContext<P: Provider> {
     inner: P::Context,
     caps: Arc<Caps>,
@@ -170,13 +170,13 @@ pub struct FaultyContext<P: Provider> {
 }
 
 impl<P: Provider> FaultyContext<P> {
-    /// The inner context.
+    /// The wrapped context.
     pub fn inner(&self) -> &P::Context {
         &self.inner
     }
 
-    /// Delivers late messages that are due, as every post and poll does; returns whether more are late. For actors,
-    /// which are idle without parking.
+    /// Delivers late messages that are due, and counts as a poll for the others; returns whether any message is still
+    /// late. For actors, which go idle without parking.
     pub fn deliver_late(&self) -> bool {
         let mut late = self.shared.late.borrow_mut();
         late.step(self.cpu());
@@ -290,7 +290,7 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
     }
 }
 
-/// A registered region.
+/// A registered region of a [`FaultyContext`].
 pub struct FaultyMr<P: Provider> {
     inner: P::Mr,
     lkey: u32,

@@ -9,12 +9,12 @@
 //! | drop | nothing, ever |
 //! | duplicate | the message, and the same message again later: a WRITE overwrites newer data once more |
 //! | delay | the message, later than others posted after it |
-//! | reorder | the message, just after the next poll of a queue |
+//! | reorder | the message, at the second following post or poll of its context |
 //! | tear | a WRITE's cache lines one by one in random order at random times; the last word may come first |
 //!
 //! A late message carries the bytes as they were at posting. The sender sees the same as without the fault, because an
 //! unreliable sender gets no acknowledgement. RC guarantees delivery, so its requests draw no fate;
-//! [`FaultOptions::rc_break`] breaks whole connections instead, before or after the request is executed.
+//! [`FaultOptions::rc_break`] breaks whole connections instead, before or after a list is executed.
 //!
 //! Bytes are never corrupted: checksums below verbs exclude that. The receiving side is not changed.
 //!
@@ -33,7 +33,7 @@
 //! # Ok::<(), drover_verbs::OpenError>(())
 //! ```
 //!
-//! **Reserved:** work request ids from `0xfa17_fa17_0000_0000` on are the wrapper's own.
+//! **Reserved:** work request ids from `0xfa17_fa17_0000_0000` to `0xfa17_fa17_ffff_ffff` are the wrapper's own.
 
 mod context;
 mod fate;

@@ -4,35 +4,38 @@ use drover_base::Ns;
 use drover_verbs::Caps;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Faults and their probabilities, per request, from 0 to 1. The first fault drawn, in the order of the fields,
-/// applies.
+/// Faults and their probabilities, from 0 to 1, per request. If several are drawn for a request, the first one in the
+/// order of the fields applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultOptions {
-    /// Seed of all draws, which also depend on the order in which contexts are opened.
+    /// Seed of all draws. They also depend on the order in which contexts are opened.
     pub seed: u64,
-    /// The message never arrives.
+    /// Probability that a message over UC or UD never arrives.
     pub drop: f64,
-    /// The lines of a WRITE become visible in random order (only WRITEs of more than one word).
+    /// Probability that the cache lines of a WRITE over UC (its words, if it is within one line) become visible one by
+    /// one, in random order. WRITEs with immediate data are not torn.
     pub tear: f64,
-    /// The message arrives later.
+    /// Probability that a message over UC or UD arrives later.
     pub delay: f64,
-    /// The message arrives after the next one.
+    /// Probability that a message over UC or UD arrives at the second following post or poll of its context.
     pub reorder: f64,
-    /// The message arrives, and once more later.
+    /// Probability that a message over UC or UD arrives, and once more later.
     pub duplicate: f64,
-    /// Over RC: the connection breaks, with equal probability before or after the list is executed.
+    /// Probability, per request over RC, that the connection breaks: half of the time before its list is executed, else
+    /// after.
     pub rc_break: f64,
-    /// A late message waits for at most this many posts and polls ...
+    /// Most posts and polls of its context that a late message waits for; each draws from 1 to this. It also waits for
+    /// `late_max`.
     pub late_polls_max: u32,
-    /// ... and for at most this long (both drawn uniformly).
+    /// Most time that a late message waits; each draws from zero to this. It is delivered when both waits are over.
     pub late_max: Ns,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
-    /// although [`Caps::ordered_writes`] promises that a WRITE arrives completely or not at all.
+    /// although a WRITE of up to [`Caps::mtu_bytes`] arrives either whole or not at all.
     pub splits_late: bool,
 }
 
 impl FaultOptions {
-    /// No faults.
+    /// Options without faults, as a base for others.
     pub fn quiet(seed: u64) -> FaultOptions {
         FaultOptions {
             seed,
@@ -48,7 +51,7 @@ impl FaultOptions {
         }
     }
 
-    /// All faults of unreliable queue pairs, each with probability `p`.
+    /// Options with all faults of UC and UD, each with probability `p`. RC connections do not break.
     pub fn all(seed: u64, p: f64) -> FaultOptions {
         FaultOptions {
             drop: p,
@@ -60,7 +63,7 @@ impl FaultOptions {
         }
     }
 
-    /// Whether any fault is possible.
+    /// Whether any fault has a probability above 0.
     pub fn any(&self) -> bool {
         self.any_unreliable() || self.rc_break > 0.0
     }
@@ -85,28 +88,29 @@ impl FaultOptions {
     }
 }
 
-/// Number of faults by kind.
+/// Number of faults injected, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct FaultCounts {
-    /// Messages dropped.
+    /// Messages dropped by [`FaultOptions::drop`].
     pub dropped: u64,
     /// WRITEs torn.
     pub torn: u64,
-    /// Messages delayed.
+    /// Messages delayed, counted when posted.
     pub delayed: u64,
-    /// Messages delivered after the next one.
+    /// Messages reordered, counted when posted.
     pub reordered: u64,
-    /// Messages delivered twice.
+    /// Messages duplicated, counted when posted.
     pub duplicated: u64,
     /// Connections broken.
     pub broken: u64,
-    /// Late messages that were lost instead, because too many were late or the message was too long.
+    /// Delayed and reordered messages, second copies, and pieces of torn WRITEs that were lost, because too many
+    /// messages were late or this one was too long.
     pub overflowed: u64,
 }
 
 impl FaultCounts {
-    /// All faults together.
+    /// Sum of all counters but `overflowed`.
     pub fn total(&self) -> u64 {
         self.dropped + self.torn + self.delayed + self.reordered + self.duplicated + self.broken
     }

@@ -8,7 +8,7 @@ use drover_verbs::{
 };
 use std::rc::Rc;
 
-/// A completion queue.
+/// A completion queue of a [`FaultyContext`](super::FaultyContext); hides the completions of late messages.
 pub struct FaultyCq<P: Provider> {
     pub(super) inner: P::Cq,
     pub(super) shared: Rc<Shared<P>>,
@@ -57,7 +57,7 @@ impl<P: Provider> Shared<P> {
     }
 }
 
-/// A shared receive queue.
+/// A shared receive queue of a [`FaultyContext`](super::FaultyContext), without faults.
 pub struct FaultySrq<P: Provider> {
     pub(super) inner: P::Srq,
 }

@@ -56,7 +56,7 @@ impl LoopbackContext {
         }
     }
 
-    /// Number of imported regions and address handles that this context has not released.
+    /// Number of imported regions and address handles that this context has not released; for tests of leaks.
     pub fn imports_held(&self) -> usize {
         let fabric = self.shared.lock();
         let regions = fabric.imports.keys().filter(|key| key.0 == self.id);

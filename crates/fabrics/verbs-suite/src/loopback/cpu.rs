@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// The core of a [`LoopbackContext`](super::LoopbackContext).
+/// The core of a [`LoopbackContext`](super::LoopbackContext). Its clock is that of the device.
 #[derive(Debug)]
 pub struct LoopbackCpu {
     clock: Clock,
@@ -53,7 +53,7 @@ impl LoopbackCpu {
         }
     }
 
-    /// Moves the device's clock on by `by` for all its contexts; each sees it at its next refresh.
+    /// Moves the device's clock forward by `by` for all its contexts; each sees it at its next refresh.
     pub fn advance(&self, by: Ns) {
         self.clock.advance(by);
     }

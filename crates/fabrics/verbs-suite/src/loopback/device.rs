@@ -7,28 +7,28 @@ use drover_base::{Ns, Rng};
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Behaviour of [`park`](drover_verbs::Context::park) when nothing has arrived.
+/// What [`park`](drover_verbs::Context::park) does when nothing has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParkMode {
-    /// Moves the clock to the deadline and returns: for programs of one thread.
+    /// Moves the clock to the deadline, if there is one, and returns: for programs of one thread.
     AdvanceClock,
-    /// Really sleeps, one nanosecond of system time per nanosecond of the clock, then moves the clock: for contexts in
-    /// several threads.
+    /// Really sleeps, one nanosecond of system time per nanosecond of the clock, then moves the clock to the deadline:
+    /// for contexts in several threads.
     Block,
 }
 
 /// Options of a [`LoopbackDevice`].
 #[derive(Clone, Debug)]
 pub struct LoopbackOptions {
-    /// Claimed capabilities; lower them to test how a protocol copes.
+    /// Capabilities that the device reports and enforces; lower them to test how a protocol copes.
     pub caps: Caps,
-    /// Seed of its cores' random streams.
+    /// Seed of the random streams of the device's cores, which differ from each other.
     pub seed: u64,
-    /// Amount by which each refresh of a core moves the clock.
+    /// Time by which each refresh of a core moves the device's clock.
     pub tick: Ns,
-    /// Behaviour of `park`.
+    /// What `park` does when nothing has arrived.
     pub park: ParkMode,
-    /// A rule to break, to test the tests.
+    /// Bug to switch on, to test the tests; `None` for a correct provider.
     pub flaw: Option<Flaw>,
 }
 
@@ -67,7 +67,7 @@ fn caps() -> Caps {
     caps
 }
 
-/// An opened loopback fabric. Two devices cannot reach each other.
+/// An opened loopback fabric. Clones are the same fabric; two devices opened separately cannot reach each other.
 #[derive(Clone, Debug)]
 pub struct LoopbackDevice {
     options: Arc<LoopbackOptions>,
@@ -93,7 +93,7 @@ impl Shared {
 }
 
 impl LoopbackDevice {
-    /// A device with default options.
+    /// Opens a fabric with default options.
     #[allow(
         clippy::new_without_default,
         reason = "opening a fabric is not a default value"
@@ -102,7 +102,7 @@ impl LoopbackDevice {
         LoopbackDevice::with_options(LoopbackOptions::default())
     }
 
-    /// A device with the given options.
+    /// Opens a fabric with `options`.
     pub fn with_options(options: LoopbackOptions) -> LoopbackDevice {
         let clock = Clock::new();
         let rung = Arc::new(Condvar::new());
@@ -117,12 +117,12 @@ impl LoopbackDevice {
         }
     }
 
-    /// The time of the device's clock.
+    /// The time of the device's clock, which starts at zero. Does not move it.
     pub fn now(&self) -> Ns {
         self.clock.now()
     }
 
-    /// Moves the clock on by `by`.
+    /// Moves the device's clock forward by `by`; contexts see it at their next refresh.
     pub fn advance(&self, by: Ns) {
         self.clock.advance(by);
     }

@@ -2,7 +2,7 @@
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
-        /// A switchable bug of the reference provider.
+        /// A bug of the reference provider that [`LoopbackOptions::flaw`](super::LoopbackOptions::flaw) switches on.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Flaw {
@@ -23,7 +23,7 @@ flaws! {
     LosesLongWrites,
     /// A list is executed from its end.
     ReversesLists,
-    /// The last word of a WRITE becomes visible long before the others.
+    /// The last word of a WRITE becomes visible some polls before the others.
     LastWordFirst,
     /// One WRITE in 97 is lost.
     LosesSomeUcWrites,
@@ -33,13 +33,13 @@ flaws! {
     CutsAtMtu,
     /// A WRITE of no bytes fails.
     RefusesEmptyWrites,
-    /// READs omit their last byte.
+    /// READs return 0 for their last byte.
     ReadsShort,
     /// Completions of READs report no length.
     ReadsWithoutLength,
-    /// RECVs are taken from the end of the queue.
+    /// A message takes the RECV that was posted last.
     TakesLastRecv,
-    /// Immediate data is lost.
+    /// Completions report no immediate data.
     LosesImm,
     /// SENDs of no bytes are lost.
     LosesEmptySends,
@@ -49,7 +49,7 @@ flaws! {
     LosesEarlySends,
     /// Over UC, a SEND without a RECV waits as over RC.
     UcWaitsForRecv,
-    /// Unsignaled requests complete.
+    /// Unsignaled requests complete as if they were signaled.
     CompletesUnsignaled,
     /// A completion frees one slot, however many unsignaled requests precede it.
     CoversOnlyItself,
@@ -57,7 +57,7 @@ flaws! {
     PollsNewestFirst,
     /// All completions report the opcode SEND.
     ForgetsVerbs,
-    /// A poll with too little space drops what does not fit.
+    /// A poll with too little space drops the completions that do not fit.
     PollDropsRest,
     /// Completions report no queue pair.
     NamesNoQueuePair,
@@ -83,13 +83,13 @@ flaws! {
     HalfSendQueue,
     /// Receive queues accept any number of RECVs.
     EndlessRecvQueue,
-    /// An unknown local key denotes an empty range.
+    /// An unknown local key is taken for that of the first registered region, at offset 0.
     IgnoresLocalKeys,
-    /// Local ranges are truncated at the end of their region.
+    /// A local range outside its region is taken for one at offset 0.
     IgnoresLocalBounds,
-    /// The local write right is not checked.
+    /// The right of local write is not checked.
     IgnoresLocalWrite,
-    /// Any combination of rights may be registered.
+    /// Inconsistent rights may be registered: remote write without local write.
     AnyAccess,
     /// CAS swaps whatever the value of the word.
     CasAlwaysSwaps,
@@ -99,21 +99,21 @@ flaws! {
     FaaReturnsNew,
     /// FAA does not wrap around.
     FaaSaturates,
-    /// Every other FAA is lost if another one is concurrent.
+    /// An FAA on an odd value adds nothing, as if a concurrent one had been lost.
     FaaLosesSome,
     /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
-    /// The remote write right is not checked.
+    /// The right of remote write is not checked.
     IgnoresWriteRight,
-    /// The remote read right is not checked.
+    /// The right of remote read is not checked.
     IgnoresReadRight,
-    /// The remote atomic right is not checked.
+    /// The right of remote atomics is not checked.
     IgnoresAtomicRight,
     /// Over UC, refusals are reported as over RC.
     UcReportsRefusals,
-    /// Requests outside a region succeed without effect.
+    /// A WRITE that should be refused, for example outside a region, succeeds without effect.
     IgnoresBounds,
-    /// The last byte of a region is out of bounds.
+    /// The last byte of a region counts as out of bounds.
     BoundsOneShort,
     /// An unknown remote key is taken for that of the first region imported.
     GuessesKeys,
@@ -133,21 +133,21 @@ flaws! {
     WorksAfterError,
     /// A failed request does not break the queue pair.
     SurvivesFailure,
-    /// A SEND waits for its RECV without timeout.
+    /// A SEND waits for a RECV for ever, whatever its RNR timeout.
     WaitsForEver,
     /// A message longer than its RECV is truncated.
     CutsLongMessages,
-    /// Requests to a destroyed queue pair succeed.
+    /// Requests to a destroyed queue pair succeed without effect.
     TalksToTheDead,
     /// WRITEs through destroyed queue pairs take effect.
     LandsThroughTheDead,
-    /// Datagrams are placed at the start of their RECV.
+    /// Datagrams are placed at the start of their RECV, without the 40 bytes of GRH.
     NoGap,
-    /// The length of a datagram omits the gap.
+    /// Completions of datagrams report a length without the 40 bytes of GRH.
     GapNotCounted,
-    /// Datagrams wait for a RECV.
+    /// A datagram without a RECV waits for one instead of being dropped.
     KeepsDatagrams,
-    /// The key of a datagram is not checked.
+    /// The queue key of a datagram is not checked.
     IgnoresQkey,
     /// Completions of datagrams do not name the sender.
     HidesSender,

@@ -135,7 +135,7 @@ impl Fabric {
     }
 }
 
-/// A completion queue of exactly the requested depth.
+/// A completion queue of exactly the requested depth. Polling it after an overrun panics.
 #[derive(Debug)]
 pub struct LoopbackCq {
     pub(super) shared: Shared,
@@ -155,7 +155,7 @@ impl Drop for LoopbackCq {
     }
 }
 
-/// A shared receive queue.
+/// A shared receive queue of the loopback fabric.
 #[derive(Debug)]
 pub struct LoopbackSrq {
     pub(super) shared: Shared,

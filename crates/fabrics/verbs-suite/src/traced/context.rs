@@ -74,14 +74,14 @@ impl Log {
     }
 }
 
-/// A device that records its verbs.
+/// A device that records the verbs of its contexts.
 pub struct TracedDevice<P: Provider> {
     inner: P::Device,
     ring: Arc<Mutex<Ring>>,
 }
 
 impl<P: Provider> TracedDevice<P> {
-    /// Wraps `inner` and records its last `capacity` events.
+    /// Wraps `inner` and keeps its last `capacity` events, at least one.
     pub fn new(inner: P::Device, capacity: usize) -> TracedDevice<P> {
         let ring = Ring {
             capacity: capacity.max(1),
@@ -93,12 +93,12 @@ impl<P: Provider> TracedDevice<P> {
         }
     }
 
-    /// The inner device.
+    /// The wrapped device.
     pub fn inner(&self) -> &P::Device {
         &self.inner
     }
 
-    /// A copy of the recorded events.
+    /// A copy of the events kept now, of all contexts.
     pub fn trace(&self) -> Trace {
         lock(&self.ring).trace.clone()
     }
@@ -134,14 +134,14 @@ impl<P: Provider> Device<Traced<P>> for TracedDevice<P> {
     }
 }
 
-/// A context that records its verbs.
+/// A context of a [`TracedDevice`].
 pub struct TracedContext<P: Provider> {
     inner: P::Context,
     log: Log,
 }
 
 impl<P: Provider> TracedContext<P> {
-    /// The inner context.
+    /// The wrapped context.
     pub fn inner(&self) -> &P::Context {
         &self.inner
     }

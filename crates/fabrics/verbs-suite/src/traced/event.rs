@@ -5,64 +5,64 @@ use drover_verbs::{Payload, PostErrorKind, Qpn, SendList, SendOp, SendWr, Wc, Wc
 use std::collections::VecDeque;
 use std::fmt;
 
-/// An event in a context.
+/// A call recorded by a [`TracedDevice`](super::TracedDevice).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// Counts from 0 over the life of the device, including events dropped from the ring.
+    /// Number of the event, from 0 over the life of the device; events that are no longer kept count too.
     pub number: u64,
-    /// Time of the core.
+    /// Time on the clock of the context's core; for [`What::QueuePair`], that of the event recorded before.
     pub at: Ns,
-    /// Index of the context, in the order of opening.
+    /// Index of the context, from 0 in the order of opening.
     pub context: u64,
-    /// Kind of the event and its data.
+    /// What happened.
     pub what: What,
 }
 
-/// Kind of an event.
+/// What happened in an [`Event`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum What {
-    /// A send request with a payload of `bytes` bytes was posted.
+    /// A send request was posted.
     Posted {
-        /// Queue pair of the post.
+        /// Queue pair that it was posted to.
         qpn: Qpn,
-        /// Index in its list; the request with index 0 rang the doorbell.
+        /// Index of the request in its list; one list is one doorbell.
         index: usize,
-        /// The request. Its payload is no longer valid.
+        /// The request. Its payload referred to the list and can no longer be looked up.
         wr: SendWr,
-        /// Length of the payload.
+        /// Length of the payload in bytes.
         bytes: usize,
     },
-    /// A RECV was posted; `qpn` is `None` for a shared receive queue.
+    /// A RECV was posted.
     PostedRecv {
-        /// Queue pair of the RECV.
+        /// Queue pair that it was posted to, or `None` for a shared receive queue.
         qpn: Option<Qpn>,
         /// Id of the RECV.
         wr_id: WrId,
-        /// Length in bytes.
+        /// Length of the RECV's memory in bytes.
         bytes: u32,
     },
-    /// A request of a list was refused.
+    /// A request or RECV of a list was refused.
     Refused {
-        /// Queue pair, or `None` for a shared receive queue.
+        /// Queue pair that it was posted to, or `None` for a shared receive queue.
         qpn: Option<Qpn>,
-        /// Index of the request in its list.
+        /// Index of the refused request in its list.
         index: usize,
         /// Reason for the refusal.
         kind: PostErrorKind,
     },
     /// A completion was polled.
     Completed(Wc),
-    /// A queue pair was created, connected, moved to the error state or destroyed.
+    /// A queue pair was created, connected, moved to the error state or destroyed, or a connection attempt failed.
     QueuePair {
         /// Number of the queue pair.
         qpn: Qpn,
-        /// Name of the step.
+        /// The step in words, for example `connected`.
         step: &'static str,
     },
-    /// The context slept.
+    /// The context parked.
     Parked {
-        /// Deadline of the sleep.
+        /// Deadline of the park; it may have ended earlier.
         deadline: Ns,
     },
 }
@@ -155,10 +155,10 @@ pub(super) fn payload_bytes(list: &SendList, payload: Payload) -> usize {
     }
 }
 
-/// The recorded events, oldest first. Prints one line per event.
+/// The events that a [`TracedDevice`](super::TracedDevice) has kept. Prints one line per event.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
-    /// Events, oldest first.
+    /// The events, oldest first.
     pub events: VecDeque<Event>,
 }
 

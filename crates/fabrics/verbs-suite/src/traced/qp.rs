@@ -10,7 +10,7 @@ use drover_verbs::{
     SharedReceiveQueue, Wc,
 };
 
-/// A queue pair.
+/// A queue pair of a [`TracedContext`](super::TracedContext).
 pub struct TracedQp<P: Provider> {
     pub(super) inner: P::Qp,
     pub(super) log: Log,
@@ -76,7 +76,7 @@ impl<P: Provider> Drop for TracedQp<P> {
     }
 }
 
-/// A completion queue.
+/// A completion queue of a [`TracedContext`](super::TracedContext).
 pub struct TracedCq<P: Provider> {
     pub(super) inner: P::Cq,
     pub(super) log: Log,
@@ -92,7 +92,7 @@ impl<P: Provider> CompletionQueue<Traced<P>> for TracedCq<P> {
     }
 }
 
-/// A shared receive queue.
+/// A shared receive queue of a [`TracedContext`](super::TracedContext).
 pub struct TracedSrq<P: Provider> {
     pub(super) inner: P::Srq,
     pub(super) log: Log,

@@ -3,10 +3,10 @@
 use crate::{Access, Caps, CreateError, Provider, QpOptions, RegisterError, Sge};
 use drover_mem::Region;
 
-/// Checks that `asked` of `what` is within `limit`.
+/// Checks that `asked`, a depth or length of `what`, is at most `limit`.
 ///
 /// # Errors
-/// [`CreateError::Limit`] if `asked` is more.
+/// [`CreateError::Limit`] if it is more.
 pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
     match asked <= limit {
         true => Ok(()),
@@ -14,7 +14,7 @@ pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(),
     }
 }
 
-/// Checks that a queue pair with these options is within the capabilities.
+/// Checks queue depths and inline length in `options` against the limits in `caps`. Does not check the kind.
 ///
 /// # Errors
 /// [`CreateError::Limit`] for the first limit that is exceeded.
@@ -27,8 +27,8 @@ pub fn check_queue_pair<P: Provider>(caps: &Caps, options: &QpOptions<'_, P>) ->
 /// Checks that `region` can be registered with `access`, as far as that does not depend on the fabric.
 ///
 /// # Errors
-/// [`RegisterError::InconsistentAccess`] for remote writes without local ones, [`RegisterError::Unsuitable`] for write
-/// access to a read-only mapping.
+/// [`RegisterError::InconsistentAccess`] for remote write or atomics without local write, [`RegisterError::Unsuitable`]
+/// for local write to a read-only mapping.
 pub fn check_registration(region: &Region, access: Access) -> Result<(), RegisterError> {
     if !access.is_consistent() {
         return Err(RegisterError::InconsistentAccess);
@@ -58,7 +58,7 @@ pub fn sge_within(region: &Region, lkey: u32, offset: usize, len: usize) -> Sge 
     }
 }
 
-/// Operation of a request on remote memory.
+/// Kind of access to remote memory that a request wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// READ.
@@ -70,7 +70,7 @@ pub enum Want {
 }
 
 impl Want {
-    /// Whether a registration with `access` permits it.
+    /// Whether a registration with `access` permits this kind of access by peers.
     #[inline]
     pub fn allowed(self, access: Access) -> bool {
         match self {

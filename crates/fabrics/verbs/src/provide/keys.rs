@@ -3,8 +3,8 @@
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
-/// Values under 32-bit keys: index in the low bits, generation in the high bits, so that the key of a removed value
-/// finds nothing (until the generation wraps, 4095 reuses later). Key 0 is never used.
+/// A table that assigns 32-bit keys: index in the low 20 bits, generation in the high bits, so that the key of a
+/// removed value finds nothing (until the generation wraps, after 4095 reuses of the index). Key 0 is never used.
 #[derive(Debug)]
 pub struct Keys<T> {
     slots: Vec<Slot<T>>,
@@ -24,10 +24,10 @@ impl<T> Default for Keys<T> {
 }
 
 impl<T> Keys<T> {
-    /// Most values that fit.
+    /// Most values that a table holds at once.
     pub const LIMIT: usize = INDEX_MASK as usize;
 
-    /// An empty table.
+    /// Creates an empty table.
     pub const fn new() -> Keys<T> {
         Keys {
             slots: Vec::new(),
@@ -35,7 +35,7 @@ impl<T> Keys<T> {
         }
     }
 
-    /// Adds a value; `None` when the table is full.
+    /// Adds `value` and returns its new key; `None` if the table is full.
     pub fn insert(&mut self, value: T) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index as usize,
@@ -55,13 +55,13 @@ impl<T> Keys<T> {
         Some(slot.key)
     }
 
-    /// Index of `key`'s value, below [`LIMIT`](Keys::LIMIT): for parallel tables. The value need not exist.
+    /// The index in `key`, which is at most [`LIMIT`](Keys::LIMIT): for parallel tables. The key need not be in use.
     #[inline(always)]
     pub const fn index_of(key: u32) -> usize {
         (key & INDEX_MASK) as usize
     }
 
-    /// The value under `key`. About 1 ns.
+    /// The value under `key`; `None` if the key was removed or never existed. About 1 ns.
     #[inline(always)]
     pub fn find(&self, key: u32) -> Option<&T> {
         let slot = self.slots.get((key & INDEX_MASK) as usize)?;
@@ -71,7 +71,7 @@ impl<T> Keys<T> {
         slot.value.as_ref()
     }
 
-    /// Removes and returns the value under `key`; the key is stale afterwards.
+    /// Removes and returns the value under `key`; `None` if there is none. The key is stale afterwards.
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let slot = self.slots.get_mut((key & INDEX_MASK) as usize)?;
         if slot.key != key {

@@ -30,7 +30,7 @@ pub enum Name {
         /// Ranges of offsets, each with the context to wake.
         watches: Vec<(Range<u64>, u32)>,
     },
-    /// A queue pair.
+    /// A queue pair, to connect to or to send datagrams to.
     Qp {
         /// Number of the queue pair.
         qpn: u32,
@@ -44,17 +44,17 @@ pub enum Name {
     },
 }
 
-/// Encodes and decodes the names of one fabric.
+/// Encodes and decodes the exports of one fabric within one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
-    /// Four letters that identify the provider.
+    /// Four bytes that identify the provider.
     pub magic: [u8; 4],
-    /// Id of the provider's fabric: names of other fabrics are refused.
+    /// Id of the fabric: exports of other fabrics of the same provider are refused.
     pub fabric: u64,
 }
 
 impl Names {
-    /// Encodes `name` as an export.
+    /// Encodes `name` as an export without descriptors.
     pub fn encode(&self, name: &Name) -> Export {
         let (what, id, more) = match name {
             Name::Region { mr, watches } => (1, *mr, watches.len() as u32),
@@ -107,10 +107,10 @@ impl Names {
         Bell(self.encode(&Name::Bell { ctx }))
     }
 
-    /// The export of region `mr` with its watches.
+    /// The export of region `mr` with its watches, whose bells are those of this fabric.
     ///
     /// # Panics
-    /// If there are more watches than fit, or a watch has the bell of another fabric.
+    /// If there are more watches than fit an export, or a watch has the bell of another fabric.
     pub fn region(&self, mr: u32, watches: &[Watch]) -> Export {
         assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
         let watches = watches.iter().map(|watch| {
@@ -123,10 +123,10 @@ impl Names {
         self.encode(&Name::Region { mr, watches })
     }
 
-    /// Number and kind of the queue pair in `export`.
+    /// Number and kind of the queue pair that `export` names.
     ///
     /// # Errors
-    /// As [`decode`](Names::decode), and if it names no queue pair.
+    /// As [`decode`](Names::decode), and if it names something else.
     pub fn queue_pair(&self, export: &Export) -> Result<(u32, QpKind), ImportError> {
         match self.decode(export)? {
             Name::Qp { qpn, kind } => Ok((qpn, kind)),
@@ -134,7 +134,7 @@ impl Names {
         }
     }
 
-    /// Number of the datagram queue pair in `export`.
+    /// Number of the UD queue pair that `export` names.
     ///
     /// # Errors
     /// As [`decode`](Names::decode), and if it names something else.
@@ -174,7 +174,7 @@ fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// Encoding of a kind of queue pair in exports: 0 RC, 1 UC, 2 UD.
+/// Code of `kind` in exports: 0 RC, 1 UC, 2 UD.
 pub fn kind_code(kind: QpKind) -> u8 {
     match kind {
         QpKind::Rc => 0,
@@ -183,7 +183,7 @@ pub fn kind_code(kind: QpKind) -> u8 {
     }
 }
 
-/// Decodes a kind of queue pair.
+/// Decodes a [`kind_code`].
 ///
 /// # Errors
 /// [`ImportError::Malformed`] for an unknown code.

@@ -144,7 +144,8 @@ pub(crate) fn prefetch(_addr: usize) {}
 /// No portable prefetch exists.
 pub(crate) fn prefetch_write(_addr: usize) {}
 
-/// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word.
+/// The 16 lowercase hexadecimal digits of `word` in ASCII, most significant first: eight digits per returned word, the
+/// first in its lowest byte.
 pub fn hex_digits(word: u64) -> [u64; 2] {
     [
         hex_digits_of_32((word >> 32) as u32),
@@ -162,7 +163,7 @@ fn hex_digits_of_32(word: u32) -> u64 {
     (nibbles + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'9' - 1)).swap_bytes()
 }
 
-/// Nanoseconds of the monotonic clock.
+/// Nanoseconds of the monotonic clock, in place of a time-stamp counter.
 pub fn timestamp() -> u64 {
     crate::native::monotonic_ns()
 }

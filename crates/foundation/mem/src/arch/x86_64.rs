@@ -49,14 +49,16 @@ pub fn prefetch_write(addr: usize) {
     }
 }
 
-/// The time-stamp counter: about 10 ns, ticks at a constant rate on every machine we run on.
+/// Reads the time-stamp counter, which ticks at a constant rate on every machine we run on. About 10 ns.
+/// [`NativeCpu::ticks_to_ns`](crate::NativeCpu::ticks_to_ns) converts differences.
 #[inline(always)]
 pub fn timestamp() -> u64 {
     // SAFETY: RDTSC is available on every x86-64 and reads no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word: a dozen instructions.
+/// The 16 lowercase hexadecimal digits of `word` in ASCII, most significant first: eight digits per returned word, the
+/// first in its lowest byte. A dozen instructions.
 #[inline(always)]
 pub fn hex_digits(word: u64) -> [u64; 2] {
     // SAFETY: SSE2 is part of every x86-64.

@@ -45,7 +45,7 @@ pub enum EchoError {
     Silent,
 }
 
-/// A running echo process.
+/// A running echo process, and our end of its ring and socket.
 pub struct Echo {
     child: Child,
     control: UnixStream,
@@ -53,7 +53,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts the child on `core`. The calling thread must outlive it: the child ends with the thread.
+    /// Starts the echo process on `core`. It is killed when the calling thread ends.
     ///
     /// # Errors
     /// No shared memory, or the child could not be started.
@@ -75,7 +75,8 @@ impl Echo {
         })
     }
 
-    /// Requests per second of the bare ring at `window` (1 to [`WINDOW_MAX`]), measured for about `time`.
+    /// Measures the bare ring for about `time` with `window` requests in flight (1 to [`WINDOW_MAX`]). Returns requests
+    /// per second.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -102,8 +103,8 @@ impl Echo {
         })
     }
 
-    /// Round trip of the bare ring at window 1, nanoseconds: the minimum of short bursts, some 50 us in all, so that it
-    /// depends on the distance between the cores and not on other load.
+    /// Measures one round trip of the bare ring at window 1, in nanoseconds: the least mean of several short bursts,
+    /// some 50 us in all, so that it depends on the distance between the cores and not on other load.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -126,8 +127,8 @@ impl Echo {
         })
     }
 
-    /// Round trip of 64 B + 64 B over the Unix socket with both sides polling, microseconds: the median within about
-    /// `time`.
+    /// Measures a round trip of 64 B + 64 B over the Unix socket with both sides polling, in microseconds: the median
+    /// of those within about `time`.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -146,7 +147,8 @@ impl Echo {
         Ok(all[all.len() / 2] as f64 / 1e3)
     }
 
-    /// Time of a fixed piece of work on this core and on the echo process's core, run at the same time, nanoseconds.
+    /// Measures a fixed piece of work on this core and on the echo process's core at the same time. Returns the
+    /// nanoseconds that each took.
     ///
     /// # Errors
     /// The child failed or does not answer.

@@ -20,18 +20,18 @@ pub use ring::WINDOW_MAX;
 
 use serde::{Deserialize, Serialize};
 
-/// The bounds, measured in the same seconds as a sample.
+/// The machine's bounds, measured in the same seconds as a sample.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// Requests per second of a bare 64 B + 64 B ring between two processes, at the run's window.
     pub ring_ops: f64,
-    /// Pairs of dependent random reads per second, prefetched in batches of 16, over the run's footprint.
+    /// Pairs of dependent random reads of memory per second, prefetched in batches of 16, over the run's footprint.
     pub dram_pair_ops: f64,
-    /// One round trip of that ring at window 1, nanoseconds.
+    /// Round trip of the bare ring at window 1, nanoseconds.
     pub ring_rtt_ns: f64,
-    /// Time of one such pair without pipelining, nanoseconds.
+    /// Time of a pair of dependent random reads of memory, one pair after the other, nanoseconds.
     pub dram_pair_ns: f64,
-    /// One round trip of 64 B + 64 B over a Unix socket with both sides polling, microseconds: the kernel's share of a
+    /// Round trip of 64 B + 64 B over a Unix socket with both sides polling, microseconds: the kernel's share of a
     /// rival's time.
     pub socket_rtt_us: f64,
 }

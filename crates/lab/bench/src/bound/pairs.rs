@@ -10,7 +10,7 @@ const BATCH: usize = 16;
 /// The memory could not be allocated.
 pub type PairsError = AllocError;
 
-/// An index whose lines each point to a line of a log.
+/// Memory for pairs of dependent random reads: an index whose lines each point to a line of a log.
 pub struct Pairs {
     index: Region,
     log: Region,
@@ -20,7 +20,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Allocates and fills `index_bytes` and `log_bytes`, on the pages that a store would get: about 0.3 s per GiB.
+    /// Allocates and fills `index_bytes` and `log_bytes` of memory, on the pages that a store would get: about 0.3 s
+    /// per GiB.
     ///
     /// # Errors
     /// The memory could not be allocated.
@@ -46,7 +47,7 @@ impl Pairs {
         })
     }
 
-    /// Kind of pages of index and log; the worse of the two.
+    /// Kind of pages that index and log got; of two kinds, the one with smaller pages.
     pub fn page_kind(&self) -> PageKind {
         match (self.index.page_kind(), self.log.page_kind()) {
             (PageKind::Small, _) | (_, PageKind::Small) => PageKind::Small,
@@ -55,7 +56,7 @@ impl Pairs {
         }
     }
 
-    /// Pairs per second, prefetched in batches of 16, measured for about `time` on the calling thread.
+    /// Measures pairs, prefetched in batches of 16, for about `time` on the calling thread. Returns pairs per second.
     pub fn batched_ops(&mut self, time: Ns) -> f64 {
         rate(time, BATCH as u64 * 64, || {
             for _ in 0..64 {
@@ -64,7 +65,8 @@ impl Pairs {
         })
     }
 
-    /// Time per pair when each waits for the previous one, nanoseconds.
+    /// Measures pairs of which each waits for the previous one, for about `time` on the calling thread. Returns
+    /// nanoseconds per pair.
     pub fn dependent_ns(&mut self, time: Ns) -> f64 {
         1e9 / rate(time, 256, || {
             for _ in 0..256 {

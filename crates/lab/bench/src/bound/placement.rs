@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Distance between the two cores. Virtual cores move: a probe before and after each sample shows which samples are
-/// comparable.
+/// Distance between two cores, judged by the round trip of a cache line. Virtual cores move: a probe before and after
+/// each sample shows which samples are comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -24,7 +24,8 @@ const SMT_BELOW_NS: f64 = 70.0;
 const FAR_ABOVE_NS: f64 = 250.0;
 
 impl Placement {
-    /// Placement for this round trip of the bare ring at window 1, nanoseconds.
+    /// Placement that a round trip of the bare ring at window 1 indicates, in nanoseconds: below 70
+    /// [`Smt`](Placement::Smt), up to 250 [`Near`](Placement::Near).
     pub fn of(ring_rtt_ns: f64) -> Placement {
         if ring_rtt_ns < SMT_BELOW_NS {
             Placement::Smt
@@ -35,7 +36,8 @@ impl Placement {
         }
     }
 
-    /// Placement of a sample with probes before, within and after it.
+    /// Placement of a sample with these probes before, within and after it; [`Moved`](Placement::Moved) if they differ
+    /// or there are none.
     pub fn among(probes_ns: &[f64]) -> Placement {
         let mut all = probes_ns.iter().map(|&ns| Placement::of(ns));
         let first = all.next().unwrap_or(Placement::Moved);
@@ -46,14 +48,14 @@ impl Placement {
         }
     }
 
-    /// The placement with this name, except `moved`.
+    /// The placement called `smt`, `near` or `far`.
     pub fn named(name: &str) -> Option<Placement> {
         let settled = [Placement::Smt, Placement::Near, Placement::Far];
         settled.into_iter().find(|p| p.to_string() == name)
     }
 
-    /// The most common placement (the nearest of several). Samples during which the cores moved count only if there are
-    /// no others.
+    /// The most common placement; of several equally common ones, the nearest. [`Moved`](Placement::Moved) only if
+    /// there are no others; `None` if there are no samples.
     pub fn most_common(all: &[Placement]) -> Option<Placement> {
         let settled = [Placement::Near, Placement::Smt, Placement::Far];
         let count = |p: &Placement| all.iter().filter(|q| *q == p).count();

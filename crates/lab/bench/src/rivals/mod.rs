@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with this program name.
+    /// The kind called `memcached`, `redis` or `drover`.
     pub fn named(name: &str) -> Option<Kind> {
         match name {
             "memcached" => Some(Kind::Memcached),
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is another project's program.
+    /// Whether the rival is another project's program.
     pub fn is_foreign(self) -> bool {
         self != Kind::Drover
     }
@@ -60,17 +60,17 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A requested rival: its kind, and possibly another build than the installed one.
+/// A requested rival: its kind, and a program if not the installed one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entrant {
-    /// Kind, which determines protocol and command line.
+    /// Kind of the rival, which determines protocol and command line.
     pub kind: Kind,
     /// Path of the program; `None`: the installed one.
     pub program: Option<PathBuf>,
 }
 
 impl Entrant {
-    /// Parses `memcached`, or `memcached=/path/of/another`.
+    /// Parses `memcached`, or `memcached=/path/of/another`; the path need not exist.
     pub fn named(text: &str) -> Option<Entrant> {
         let (name, program) = match text.split_once('=') {
             Some((name, path)) => (name, Some(PathBuf::from(path))),
@@ -80,7 +80,7 @@ impl Entrant {
         Some(Entrant { kind, program })
     }
 
-    /// Path of the program, if it exists.
+    /// Path of the rival's program, if it exists.
     pub fn find(&self) -> Option<PathBuf> {
         match &self.program {
             Some(path) => path.is_file().then(|| path.clone()),
@@ -88,7 +88,7 @@ impl Entrant {
         }
     }
 
-    /// Name for reports, with a version if it is not the installed one.
+    /// Name for reports; with a version, which the program is asked for, if it is not the installed one.
     pub fn name(&self) -> String {
         let Some(program) = &self.program else {
             return self.kind.to_string();
@@ -114,18 +114,18 @@ pub enum Transport {
     Tcp,
 }
 
-/// Number of connections and batch sizes of a client of a rival.
+/// How a client drives a rival: transport, number of connections, and batch sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
     /// Name for reports, such as `unix 50x32`.
     pub name: &'static str,
-    /// Transport.
+    /// Transport of all connections.
     pub transport: Transport,
-    /// Number of connections.
+    /// Number of connections of a client.
     pub connections: usize,
-    /// Operations per batch of a connection.
+    /// Number of operations in a batch; a connection has one batch in flight.
     pub depth: usize,
-    /// GETs per request: 1, or a multi-get.
+    /// Number of GETs in a request; above 1, a multi-get.
     pub group: usize,
 }
 
@@ -163,7 +163,7 @@ impl Mode {
         }
     }
 
-    /// Maximum number of operations in flight.
+    /// Maximum number of operations in flight of a client.
     pub fn window(&self) -> usize {
         self.connections * self.depth
     }

@@ -12,11 +12,11 @@ use std::time::Duration;
 /// Options for starting a rival.
 #[derive(Clone, Debug)]
 pub struct RivalOptions {
-    /// Cores of the rival.
+    /// Cores that the rival is pinned to; memcached and drover get one thread per core.
     pub cores: Vec<usize>,
-    /// Number of items that it must hold.
+    /// Number of items that the rival must have space for.
     pub item_count: u64,
-    /// Bytes of key and value of an item.
+    /// Size of an item's key and value together, bytes.
     pub item_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ const STARTS: usize = 5;
 const CONNECT_TRIES: usize = 2500;
 
 impl Rival {
-    /// Path of the installed program, if there is one.
+    /// Path of the installed program; for drover, the running program if it is called so. `None` if there is none.
     pub fn find(kind: Kind) -> Option<PathBuf> {
         let this = std::env::current_exe().ok();
         if let Some(this) = this.filter(|this| this.file_name() == Some(kind.program().as_ref())) {
@@ -67,8 +67,8 @@ impl Rival {
         Rival::start_program(kind, &program, transport, helper, options)
     }
 
-    /// Starts `program`, a `kind`, listening on `transport` only, and waits until it answers. The calling thread must
-    /// outlive it.
+    /// Starts `program`, of the kind `kind`, listening on `transport` only, and waits until it accepts connections. It
+    /// is killed when the calling thread ends.
     ///
     /// # Errors
     /// It did not start.
@@ -119,7 +119,7 @@ impl Rival {
         Ok(rival)
     }
 
-    /// Connects a client in `mode`.
+    /// Opens the connections of a client in `mode`, whose transport must be that of the rival.
     ///
     /// # Errors
     /// A connection failed.
@@ -127,7 +127,7 @@ impl Rival {
         RivalTarget::open(self.kind, mode, || self.connect())
     }
 
-    /// Process id.
+    /// Process id of the rival.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -24,7 +24,7 @@ pub enum Reply<'a> {
     Nil,
     /// RESP: header of this many replies that belong together.
     Array(usize),
-    /// memcached: end of a multi-get.
+    /// memcached: end of the values of a multi-get.
     End,
     /// A PUT was done.
     Stored,
@@ -34,7 +34,7 @@ pub enum Reply<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unexpected reply from the rival: '{said}'")]
 pub struct Unexpected {
-    /// The beginning of the bytes.
+    /// First line of the bytes, cut to 80, or a description of what was unexpected.
     pub said: String,
 }
 
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// Parses the first reply in `bytes`; returns it with its length, or `None` if it is incomplete.
+    /// Parses the reply at the start of `bytes`; returns it with its length, or `None` if it is incomplete.
     ///
     /// # Errors
     /// The bytes are not an expected reply.

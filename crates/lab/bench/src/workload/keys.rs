@@ -8,11 +8,11 @@ use drover_kv::KEY_BYTES_MAX;
 /// Hexadecimal digits of a 64-bit word.
 const DIGITS: usize = 16;
 
-/// Reason why keys of a size are not possible.
+/// Reason why keys of the requested size cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Invalid key size.
+    /// The key size is out of range.
     #[error("a key has 1 to {KEY_BYTES_MAX} bytes, not {bytes}")]
     Size {
         /// Requested bytes per key.
@@ -37,7 +37,7 @@ pub struct KeyText {
 }
 
 impl KeyText {
-    /// A source of `count` different keys of `bytes` bytes; `seed` selects them.
+    /// Prepares `count` different keys of `bytes` bytes each; `seed` selects which.
     ///
     /// # Errors
     /// The size is invalid, or too small for `count` keys.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of the kinds of operation; the rest are GETs.
+/// Shares of the kinds of operation, each from 0 to 1; the rest are GETs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mix {
     /// Name as requested: a YCSB letter, or `put=0.2`.
@@ -19,7 +19,7 @@ pub struct Mix {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// The mix needs a capability that no system here offers. It is never replaced by another mix.
+    /// The mix needs a capability that none of the systems offers. It is never replaced by another mix.
     #[error("mix {mix} needs {capability}: not supported by this system")]
     NotSupported {
         /// Name of the mix.
@@ -27,7 +27,7 @@ pub enum MixError {
         /// Name of the missing capability.
         capability: &'static str,
     },
-    /// Unknown mix.
+    /// No mix has this name.
     #[error("unknown mix '{name}': a, b, c, d, f (YCSB) or put=SHARE with SHARE between 0 and 1")]
     Unknown {
         /// Name as typed.
@@ -36,7 +36,7 @@ pub enum MixError {
 }
 
 impl Mix {
-    /// `put_share` of the operations are PUTs, the rest GETs.
+    /// A mix in which `put_share` of the operations are PUTs of existing keys, the rest GETs.
     pub fn puts(put_share: f64) -> Mix {
         Mix {
             name: format!("put={put_share}"),

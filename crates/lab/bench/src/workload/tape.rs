@@ -4,14 +4,14 @@ use super::{Mix, Zipf};
 use drover_base::{Rng, mix};
 use serde::{Deserialize, Serialize};
 
-/// Distribution of the keys.
+/// Distribution of the keys that operations on existing keys choose.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Popularity {
-    /// All keys equally.
+    /// All keys are equally likely.
     Uniform,
     /// Zipf with this exponent (YCSB: 0.99); ranks are scattered over the keys.
     Zipf(f64),
-    /// Zipf counted from the key inserted last.
+    /// Zipf with this exponent, counted back from the key inserted last.
     Latest(f64),
 }
 
@@ -26,23 +26,23 @@ impl Popularity {
     }
 }
 
-/// Operation on a key.
+/// Operation on a key of a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Read it.
+    /// GET of the key.
     Get,
-    /// Write it.
+    /// PUT of the key.
     Put,
-    /// Read it, then write it.
+    /// GET of the key, then a PUT of it.
     Modify,
 }
 
 /// One operation of a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Draw {
-    /// Operation.
+    /// What to do with the key.
     pub verb: Verb,
-    /// Index of the key.
+    /// Index of the key, for [`KeyText`](super::KeyText).
     pub index: u32,
 }
 
@@ -53,9 +53,9 @@ pub struct TapeOptions {
     pub mix: Mix,
     /// Distribution of the keys.
     pub popularity: Popularity,
-    /// Keys loaded before the run; at most [`Tape::KEYS_MAX`].
+    /// Number of keys loaded before the run; at most [`Tape::KEYS_MAX`].
     pub key_count: u32,
-    /// Entries, rounded up to a power of two. 4 bytes each.
+    /// Number of operations in a lap, rounded up to a power of two. 4 bytes each.
     pub entry_count: usize,
     /// Seed of the run.
     pub seed: u64,
@@ -86,7 +86,7 @@ const INDEX_BITS: u32 = 30;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 impl Tape {
-    /// Maximum number of keys that a tape can name.
+    /// Maximum number of different keys that a tape can name.
     pub const KEYS_MAX: u32 = 1 << INDEX_BITS;
 
     /// Draws the tape: about 10 ns an entry uniform, 60 ns Zipf.
@@ -110,12 +110,12 @@ impl Tape {
         }
     }
 
-    /// Number of different keys for loading and running: indices stay below this.
+    /// Upper bound of the key indices of all clients' tapes, for loading and running: indices stay below this.
     pub fn index_count(&self) -> u32 {
         self.index_count
     }
 
-    /// The next operation. About 1 ns.
+    /// Takes the next operation. About 1 ns.
     #[inline(always)]
     pub fn draw(&mut self) -> Draw {
         let draw = self.peek();

@@ -21,7 +21,10 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of `bytes_min` to `bytes_max` bytes; the size of a key's value depends on the key only.
+    /// Prepares values of `bytes_min` to `bytes_max` bytes; the size of a key's value depends on the key only.
+    ///
+    /// # Panics
+    /// If `bytes_min` is above `bytes_max`.
     pub fn new(bytes_min: usize, bytes_max: usize) -> Values {
         assert!(bytes_min <= bytes_max, "{bytes_min} > {bytes_max}");
         Values {
@@ -36,7 +39,7 @@ impl Values {
         self.buffer.len()
     }
 
-    /// The size of the value of key `index`.
+    /// Size of the value of key `index`, bytes.
     #[inline]
     pub fn len_of(&self, index: u64) -> usize {
         if self.spread == 0 {
@@ -46,7 +49,7 @@ impl Values {
         self.bytes_min + pick as usize
     }
 
-    /// The value of key `index` at `version`, valid until the next call. About 1 ns per word.
+    /// Makes the value of key `index` at `version`, valid until the next call. About 1 ns per word.
     #[inline]
     pub fn value(&mut self, index: u64, version: u64) -> &[u8] {
         let len = self.len_of(index);

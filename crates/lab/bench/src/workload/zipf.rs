@@ -18,7 +18,10 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// `rank_count` ranks (at least 1) with `exponent` > 0; YCSB's constant is 0.99.
+    /// Creates the distribution over `rank_count` ranks (at least 1) with `exponent` > 0; YCSB's constant is 0.99.
+    ///
+    /// # Panics
+    /// If there is no rank or the exponent is not positive.
     pub fn new(rank_count: u64, exponent: f64) -> Zipf {
         assert!(
             rank_count > 0 && exponent > 0.0,
@@ -37,7 +40,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank from 1 (the most popular) to the rank count. About 1.1 tries of two transcendental functions.
+    /// Draws a rank from 1 (the most popular) to the rank count. About 1.1 tries of two transcendental functions.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.area_high + rng.unit() * (self.area_low - self.area_high);
@@ -49,7 +52,7 @@ impl Zipf {
         }
     }
 
-    /// The probability of `rank`. Costs a sum over all ranks: for tests and reports.
+    /// Probability of `rank`. Cost: a sum over all ranks; for tests and reports.
     pub fn probability(&self, rank: u64) -> f64 {
         let sum: f64 = (1..=self.ranks as u64).rev().map(|r| self.weight(r as f64)).sum();
         self.weight(rank as f64) / sum

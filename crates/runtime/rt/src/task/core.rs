@@ -17,19 +17,20 @@ const WORD_BYTES: usize = 8;
 /// Sizes of a [`TaskPool`](super::TaskPool).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskOptions {
-    /// Most tasks.
+    /// Most tasks at a time; [`spawn`](super::TaskPool::spawn) refuses more.
     pub task_count_max: usize,
-    /// Most destinations.
+    /// Most destinations; [`add_peer`](super::TaskPool::add_peer) panics beyond them.
     pub peer_count_max: usize,
-    /// Most outstanding requests per destination; further ones wait in the pool.
+    /// Most outstanding requests per destination, limited to what the device supports and at least 2. Further requests
+    /// wait in the pool.
     pub send_depth: usize,
-    /// Bytes per buffer.
+    /// Bytes per buffer, the longest READ or WRITE.
     pub buffer_bytes: usize,
-    /// Number of buffers.
+    /// Number of buffers, shared by all tasks.
     pub buffer_count: usize,
-    /// Most outstanding atomics.
+    /// Most CAS and FAA requests of all tasks, from staging until their results are dropped. One more panics.
     pub atomic_count_max: usize,
-    /// Resolution of sleeps.
+    /// Resolution of sleeps, rounded down to a power of two nanoseconds: a sleep may end late by up to one tick.
     pub timer_tick: Ns,
 }
 

@@ -23,12 +23,12 @@ impl<P: Provider> TaskCx<P> {
         TaskCx { core, task }
     }
 
-    /// The time at the start of the pool's step.
+    /// Time at the start of the pool's current step.
     pub fn now(&self) -> Ns {
         self.core.borrow().now
     }
 
-    /// A buffer of the pool with length `len`; `None` when all are in use.
+    /// Takes a buffer of `len` bytes from the pool, to which it returns when dropped; `None` if all are in use.
     ///
     /// # Panics
     /// If `len` is above [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes).
@@ -38,13 +38,21 @@ impl<P: Provider> TaskCx<P> {
         Some(buffer)
     }
 
-    /// Stages a READ that fills `into`.
+    /// Stages a READ of `into.len()` bytes at `from` of `peer`. [`sync`](TaskCx::sync) submits it;
+    /// [`Completed::take`] then returns the filled buffer.
+    ///
+    /// # Panics
+    /// If `into` belongs to another pool, or this pool has no destination `peer`.
     pub fn read(&self, peer: PeerId, into: Buffer, from: RemoteAddr) -> Ticket {
         let op = SendOp::Read { remote: from };
         self.core.borrow_mut().stage_buffer(self.task, peer, op, into)
     }
 
-    /// Stages a WRITE of `from`.
+    /// Stages a WRITE of the bytes of `from` to `to` of `peer`. [`sync`](TaskCx::sync) submits it; [`Completed::take`]
+    /// then returns the buffer.
+    ///
+    /// # Panics
+    /// If `from` belongs to another pool, or this pool has no destination `peer`.
     pub fn write(&self, peer: PeerId, from: Buffer, to: RemoteAddr) -> Ticket {
         let op = SendOp::Write {
             remote: to,
@@ -53,8 +61,8 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_buffer(self.task, peer, op, from)
     }
 
-    /// Stages a WRITE of `bytes`, copied now and sent inline: at most
-    /// [`Caps::inline_bytes_max`](drover_verbs::Caps::inline_bytes_max).
+    /// Stages a WRITE of `bytes`, copied now and sent inline; it has no result. [`sync`](TaskCx::sync) fails if they
+    /// are more than [`Caps::inline_bytes_max`](drover_verbs::Caps::inline_bytes_max).
     pub fn write_inline(&self, peer: PeerId, bytes: &[u8], to: RemoteAddr) -> Ticket {
         let op = SendOp::Write {
             remote: to,
@@ -63,7 +71,11 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_inline(self.task, peer, op, bytes)
     }
 
-    /// Stages a CAS: if the word at `remote` is `compare`, it becomes `swap`.
+    /// Stages a CAS: if the word at `remote` of `peer` is `compare`, it becomes `swap`. [`Completed::value`] then
+    /// returns the word's previous value.
+    ///
+    /// # Panics
+    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics.
     pub fn cas(&self, peer: PeerId, remote: RemoteAddr, compare: u64, swap: u64) -> Ticket {
         let op = SendOp::CompareSwap {
             remote,
@@ -73,17 +85,23 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Stages an FAA: adds `add` to the word at `remote`.
+    /// Stages an FAA: adds `add` to the word at `remote` of `peer`. [`Completed::value`] then returns the word's
+    /// previous value.
+    ///
+    /// # Panics
+    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics.
     pub fn faa(&self, peer: PeerId, remote: RemoteAddr, add: u64) -> Ticket {
         let op = SendOp::FetchAdd { remote, add };
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Submits the staged requests and waits until all of them have ended. A task can have one sync at a time. After a
-    /// failed sync its buffers return to the pool.
+    /// Submits this task's staged requests, when first awaited, and waits until all of them have ended.
     ///
     /// # Errors
-    /// The first failure, in staging order.
+    /// The first failure, in staging order. The buffers of all requests of this sync then return to the pool.
+    ///
+    /// # Panics
+    /// When awaited while another sync of the task is waiting.
     pub fn sync(&self) -> SyncFuture<'_, P> {
         SyncFuture {
             cx: self,
@@ -91,7 +109,7 @@ impl<P: Provider> TaskCx<P> {
         }
     }
 
-    /// Waits for `time`.
+    /// Waits until `time` after [`now`](TaskCx::now).
     pub fn sleep(&self, time: Ns) -> Sleep<'_, P> {
         let until = self.now() + time;
         Sleep { cx: self, until }
@@ -112,7 +130,7 @@ impl<P: Provider> std::fmt::Debug for TaskCx<P> {
     }
 }
 
-/// Waits for the requests of a task. If it is dropped early, the requests are abandoned: their buffers return to the
+/// Future of [`TaskCx::sync`]. If it is dropped while it waits, its requests are abandoned: their buffers return to the
 /// pool when the device has finished with them.
 #[must_use = "nothing is posted before it is awaited"]
 pub struct SyncFuture<'a, P: Provider> {
@@ -153,17 +171,18 @@ impl<P: Provider> Drop for SyncFuture<'_, P> {
     }
 }
 
-/// Results of a sync. Results not taken return to the pool when it is dropped.
+/// Results of a successful [`sync`](TaskCx::sync). Buffers not taken return to the pool when this is dropped.
 pub struct Completed<'a, P: Provider> {
     cx: &'a TaskCx<P>,
     first: u32,
 }
 
 impl<P: Provider> Completed<'_, P> {
-    /// The buffer of a READ or WRITE.
+    /// Takes the buffer of a READ or WRITE of this sync.
     ///
     /// # Panics
-    /// If `ticket` belongs to another sync, to an inline WRITE or an atomic, or its buffer was taken before.
+    /// If the results of `ticket` were dropped or are not there yet, it is of an inline WRITE, or the buffer was taken
+    /// before.
     pub fn take(&mut self, ticket: Ticket) -> Buffer {
         let mut core = self.cx.core.borrow_mut();
         core.requests
@@ -173,10 +192,10 @@ impl<P: Provider> Completed<'_, P> {
             .expect("a buffer, not taken before")
     }
 
-    /// The value of the word before a CAS or FAA.
+    /// Value that the remote word had before a CAS or FAA of this sync.
     ///
     /// # Panics
-    /// If `ticket` belongs to another sync or another verb.
+    /// If the results of `ticket` were dropped or are not there yet, or its request has no 8-byte buffer.
     pub fn value(&self, ticket: Ticket) -> u64 {
         let mut core = self.cx.core.borrow_mut();
         let word = core.requests.ended(ticket).buffer.as_deref().expect("an atomic");
@@ -192,7 +211,7 @@ impl<P: Provider> Drop for Completed<'_, P> {
     }
 }
 
-/// Waits until a point in time.
+/// Future of [`TaskCx::sleep`].
 #[must_use = "it waits only when awaited"]
 pub struct Sleep<'a, P: Provider> {
     cx: &'a TaskCx<P>,

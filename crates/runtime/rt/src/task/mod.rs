@@ -53,7 +53,7 @@ use wakes::Wakes;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerId(pub(crate) u32);
 
-/// A task of a pool.
+/// Identifies a task of a [`TaskPool`], also after it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TaskId {
     index: u32,
@@ -64,7 +64,7 @@ pub struct TaskId {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// There is no memory for buffers.
+    /// The memory of the buffers could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
     /// The buffers could not be registered.
@@ -82,7 +82,8 @@ pub struct PoolFull;
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An [`Actor`] that hosts tasks. See the module documentation.
+/// An [`Actor`] that hosts the asynchronous operations (tasks) of one core: a step polls completions and timers, runs
+/// the tasks that these wake, and posts the requests of all tasks, one list per destination.
 pub struct TaskPool<P: Provider> {
     /// Declared before `core`: the destructor of a task returns resources to it.
     places: Vec<TaskSlot>,
@@ -98,10 +99,10 @@ struct TaskSlot {
 }
 
 impl<P: Provider> TaskPool<P> {
-    /// An empty pool on the core of `ctx`, with registered buffers and a completion queue.
+    /// Creates a pool without tasks on the core of `ctx`, with registered buffers and a completion queue.
     ///
     /// # Errors
-    /// [`PoolError`] for the first of them that cannot be created.
+    /// [`PoolError`] if the buffers or the completion queue cannot be created.
     pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, PoolError> {
         let count = options.task_count_max;
         let wakes = Arc::new(Wakes::new(count, ctx.waker()));
@@ -130,7 +131,7 @@ impl<P: Provider> TaskPool<P> {
         ctx.create_qp(&options)
     }
 
-    /// Makes a queue pair of [`create_qp`](TaskPool::create_qp) a destination.
+    /// Adds a connected queue pair of [`create_qp`](TaskPool::create_qp) as a destination, and returns its id.
     ///
     /// # Panics
     /// Beyond [`TaskOptions::peer_count_max`] destinations.
@@ -138,15 +139,19 @@ impl<P: Provider> TaskPool<P> {
         self.core.borrow_mut().add_peer(qp)
     }
 
-    /// Gives `peer` a new queue pair after the old one failed. Requests outstanding on the old one end as flushed.
+    /// Gives `peer` a new queue pair after the old one failed, and destroys the old one. Requests outstanding on the
+    /// old one end as flushed; requests not posted yet go to the new one.
+    ///
+    /// # Panics
+    /// If the pool has no destination `peer`.
     pub fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
         self.core.borrow_mut().replace_peer(peer, qp);
     }
 
-    /// Adds a task, which runs first in the next step of the pool. Allocates the future.
+    /// Calls `task` and adds the future that it returns as a new task, which starts in the pool's next step. Allocates.
     ///
     /// # Errors
-    /// [`PoolFull`] if there are too many tasks.
+    /// [`PoolFull`] if the pool has [`TaskOptions::task_count_max`] tasks; `task` is then not called.
     pub fn spawn<F, T>(&mut self, task: F) -> Result<TaskId, PoolFull>
     where
         F: FnOnce(TaskCx<P>) -> T,
@@ -162,7 +167,7 @@ impl<P: Provider> TaskPool<P> {
         Ok(TaskId { index, generation })
     }
 
-    /// Drops a task at its current await. Returns false if it had already ended.
+    /// Ends `task` by dropping its future. Returns false if it had already ended.
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let place = &mut self.places[task.index as usize];
         if place.generation != task.generation || place.future.is_none() {
@@ -177,7 +182,7 @@ impl<P: Provider> TaskPool<P> {
         self.places.len() - self.free.len()
     }
 
-    /// Number of free buffers.
+    /// Number of the [`TaskOptions::buffer_count`] buffers that are not in use.
     pub fn free_buffer_count(&self) -> usize {
         self.core.borrow().buffers.free_count()
     }

@@ -13,7 +13,7 @@ use drover_verbs::{PostErrorKind, SendOp, Sge, WcStatus, WrId};
 /// End of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Identifies a staged request until its result is taken.
+/// Identifies a request from staging until the results of its sync are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     pub(super) slot: u32,
@@ -24,9 +24,9 @@ pub struct Ticket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It was posted and completed with this status.
+    /// The request was posted and completed with this status.
     Completed(WcStatus),
-    /// The queue pair refused it.
+    /// The queue pair refused to post the request.
     Refused(PostErrorKind),
 }
 
@@ -34,7 +34,7 @@ pub enum Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("request {} failed: {failure:?}", .ticket.slot)]
 pub struct WcError {
-    /// Ticket of the request.
+    /// Ticket of the failed request.
     pub ticket: Ticket,
     /// Reason for the failure.
     pub failure: Failure,

@@ -8,7 +8,8 @@ mod text;
 use crate::request::Request;
 use scan::Line;
 
-/// Maximum length of a line, except a `get` or `gets` with many keys. memcached's buffer has this size.
+/// Maximum length of a command line with its end, in bytes; a `get` or `gets` with many keys may be longer. memcached's
+/// buffer has this size.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// Maximum length of a key.
@@ -17,7 +18,7 @@ pub(crate) const KEY_BYTES_MAX: usize = drover_store::KEY_BYTES_MAX;
 /// Result of parsing the start of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed<'a> {
-    /// An incomplete request.
+    /// An incomplete request: more input is needed.
     Partial {
         /// Least number of bytes needed, including those already there.
         at_least: usize,
@@ -26,32 +27,32 @@ pub enum Parsed<'a> {
     Endless {
         /// True for `gets`.
         with_cas: bool,
-        /// Bytes of the command and the spaces around it; keys follow.
+        /// Bytes before the first key: spaces, the command and a space.
         used: usize,
     },
-    /// A complete request.
+    /// A complete request, or one whose value is to be skipped.
     Request {
         /// The request.
         request: Request<'a>,
-        /// Bytes of the request.
+        /// Bytes of the request in the input; without the value if that is too large.
         used: usize,
-        /// Bytes after it to skip: a value that is too large.
+        /// Bytes to skip after the `used` ones: a value that is too large and its line end; otherwise 0.
         swallow: usize,
     },
     /// An invalid request.
     Refused(Refused),
 }
 
-/// How to answer invalid input.
+/// Invalid input and the answer to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The reply without its line end; empty: no reply.
     pub reply: &'static str,
     /// Bytes of the invalid input.
     pub used: usize,
-    /// Bytes after it to skip.
+    /// Bytes to skip after the `used` ones: the value of an invalid command.
     pub swallow: usize,
-    /// Whether to close the connection.
+    /// Whether to close the connection after the reply.
     pub close: bool,
 }
 
@@ -141,8 +142,8 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Parses the start of `input`, which is not empty. `item_bytes_max` is `-I`. Cost: reads the line twice, a value's end
-/// once.
+/// Parses the request at the start of `input`, which is not empty. `item_bytes_max` is the size limit of `-I`. Cost:
+/// reads the line twice, a value's end once.
 pub fn parse(input: &[u8], item_bytes_max: usize) -> Parsed<'_> {
     let within = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(line_end) = scan::find(within, b'\n') else {

@@ -36,15 +36,17 @@ const BELL: u64 = u64::MAX;
 pub struct SocketOptions {
     /// Index of this core among those that share the [`ConnTable`]; core 0 accepts.
     pub core: usize,
-    /// Bytes of unread replies from which on a connection begins no further request.
+    /// A connection begins no further request while its output holds at least this many bytes.
     pub output_limit: usize,
-    /// Memory for incomplete requests, bytes. When it is used up, further long requests stay unread.
+    /// Memory for incomplete requests of all connections, bytes. When it is used up, further long requests stay unread.
     pub request_budget: usize,
-    /// Memory for replies that wait for slow readers, bytes. When it is exceeded, the slowest lose their connections.
+    /// Memory for unsent replies of all connections, bytes. When it is exceeded, connections whose clients read nothing
+    /// are closed, the longest silent first.
     pub reply_budget: usize,
-    /// Time without input after which a connection is closed, seconds; 0: never.
+    /// Time without input and output after which a connection is closed, seconds; 0: never.
     pub idle_timeout_s: u32,
-    /// Text sent to an excess connection before it is closed. `None`: it is not accepted until another one closes.
+    /// Text sent to a connection beyond the maximum before it is closed. `None`: such a connection is not accepted
+    /// until another one closes.
     pub refusal: Option<&'static [u8]>,
 }
 
@@ -109,10 +111,14 @@ pub struct Sockets<T: Protocol, P: Poller = Epoll> {
 }
 
 impl<T: Protocol, P: Poller> Sockets<T, P> {
-    /// No sockets yet. `greet` makes the protocol state of each connection.
+    /// Creates the sockets of core `options.core`, with no listener or connection yet. `greet` makes the protocol state
+    /// of each new connection.
     ///
     /// # Errors
-    /// No file descriptors left.
+    /// No file descriptor or memory is left.
+    ///
+    /// # Panics
+    /// If `conn_table` has no such core.
     pub fn new(
         options: SocketOptions,
         conn_table: Arc<ConnTable>,
@@ -150,7 +156,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         })
     }
 
-    /// Puts the layer that `wrap` makes between each new connection and its socket.
+    /// From now on, `wrap` decides for each new connection which layer lies between it and its socket; `None`: no
+    /// layer.
     pub fn set_layers(&mut self, wrap: impl FnMut(Origin) -> Option<Box<dyn Layer>> + 'static) {
         self.wrap = Some(Box::new(wrap));
     }
@@ -166,7 +173,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         Ok(())
     }
 
-    /// Becomes readable when a [`step`](Sockets::step) would have work.
+    /// Descriptor that becomes readable when a socket has an event for the next [`step`](Sockets::step). It does not
+    /// show turns that the last step left over: after `Busy`, step again without waiting.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.fd()
     }
@@ -176,13 +184,14 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         &self.counters
     }
 
-    /// Memory pools of incomplete requests and of waiting replies.
+    /// Memory pools of this core: of incomplete requests, and of unsent replies.
     pub fn pools(&self) -> (&Pool, &Pool) {
         (&self.requests, &self.replies)
     }
 
-    /// Serves input and accepts connections; writes nothing. `now_s`: seconds since the server's start. Cost: a system
-    /// call, and one for each connection with input.
+    /// Accepts connections and serves input, at most one batch; writes no replies. `now_s`: seconds since the server's
+    /// start. Returns `Busy` if it did something or has more to do. Cost: a system call, and one for each connection
+    /// with input.
     pub fn step(&mut self, executor: &mut T::Executor<'_>, now: Ns, now_s: u32) -> Progress {
         self.begin_round(now);
         if now_s != self.now_s {
@@ -225,7 +234,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Writes output: a system call for each connection that has some.
+    /// Writes output, closes connections that are done or whose memory is needed, and publishes the counters. Cost: a
+    /// system call for each connection with output.
     pub fn flush(&mut self) {
         // In the order of service: the first request is answered first.
         let mut nth = 0;
@@ -241,7 +251,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Fills a pending reply, which the next [`flush`](Sockets::flush) writes. Ignored if the connection is gone.
+    /// Fills a pending reply of any connection of this core; the next [`flush`](Sockets::flush) writes it if no reply
+    /// before it is missing. Does nothing if the connection is gone.
     pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let token = Token(pending_reply.connection);
         let Some(connection) = self.connections.get_mut(token) else {
@@ -265,7 +276,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         true
     }
 
-    /// Lets the connections go on that wait for space in the ring to another core.
+    /// Gives a turn in the next step to every connection that waits for another core ([`Need::Others`]); called when
+    /// the ring to that core has space again. Cost: visits every connection.
     pub fn space_for_others(&mut self) {
         for (token, connection) in self.connections.iter_mut() {
             if connection.need == Need::Others {
@@ -274,15 +286,17 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Called after a panic in [`step`](Sockets::step): closes the connection whose turn it was; the others stay.
+    /// Closes the connection whose turn it was when [`step`](Sockets::step) panicked; the others stay. For a caller
+    /// that has caught the panic.
     pub fn recover(&mut self) {
         if let Some(token) = self.serving.take() {
             self.close(token);
         }
     }
 
-    /// Stops accepting connections and requests; each connection is closed as soon as its replies have been written.
-    /// The owner steps on until there are [no connections](Sockets::is_empty), or until it has waited long enough.
+    /// Closes the listeners and begins no further requests; each connection is closed as soon as its replies have been
+    /// written. The owner steps and flushes on until there are [no connections](Sockets::is_empty), or until it has
+    /// waited long enough.
     pub fn leave(&mut self) {
         self.leaving = true;
         self.listeners.clear();
@@ -291,12 +305,12 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Whether there are no connections.
+    /// Whether this core has no connections.
     pub fn is_empty(&self) -> bool {
         self.counters.current == 0
     }
 
-    /// Closes all connections and listeners.
+    /// Closes all connections and listeners at once; unsent replies are lost.
     pub fn close_all(&mut self) {
         self.listeners.clear();
         let all: Vec<Token> = self.connections.iter_mut().map(|(token, _)| token).collect();

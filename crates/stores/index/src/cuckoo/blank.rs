@@ -4,7 +4,8 @@ use super::{CuckooTable, TABLE_MAGIC};
 use crate::TableMemory;
 use crate::table_header::TableHeader;
 
-/// A table whose entries are sealed one after the other. A reader of an unsealed entry finds a wrong checksum.
+/// A [`CuckooTable`] while it is initialised: one entry after the other is sealed as free. A reader of an entry not
+/// sealed yet finds a wrong checksum.
 #[derive(Debug)]
 pub struct BlankTable<M> {
     table: CuckooTable<M>,
@@ -12,7 +13,7 @@ pub struct BlankTable<M> {
 }
 
 impl<M: TableMemory> BlankTable<M> {
-    /// A table of `entry_count` entries, a power of two, at the start of `memory`.
+    /// Begins a table of `entry_count` entries at the start of `memory`: writes its header, with `epoch`, and no entry.
     ///
     /// # Panics
     /// If `entry_count` is not a power of two or does not fit.
@@ -36,7 +37,7 @@ impl<M: TableMemory> BlankTable<M> {
         BlankTable { table, entry_count }
     }
 
-    /// Seals the next `count` entries; returns true when none is left.
+    /// Seals the next `count` entries as free. Returns true when none is left.
     pub fn advance(&mut self, count: usize) -> bool {
         let begin = self.table.keys.len();
         let end = begin.saturating_add(count).min(self.entry_count);

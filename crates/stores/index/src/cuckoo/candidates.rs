@@ -2,7 +2,7 @@
 
 use drover_base::{KeyHash, mix};
 
-/// Number of choices: the 3 of 3-1 cuckoo hashing.
+/// Most entries that a key may be in: the 3 of 3-1 cuckoo hashing.
 pub const CHOICES: usize = 3;
 
 /// Odd constants, one per value derived from a hash: three entries and the fingerprint. *(our choice)*
@@ -17,8 +17,8 @@ fn draw(hash: KeyHash, which: usize) -> u64 {
     mix(hash.low.wrapping_mul(SALTS[which]) ^ mix(hash.high ^ SALTS[which]))
 }
 
-/// Up to three different entries, in the order in which they are tried and read. The server or partition of a key comes
-/// from the same hash but is independent of them.
+/// The entries of a cuckoo table that a key may be in: up to three different ones, in the order in which they are tried
+/// and read. The server or partition of a key comes from the same hash but is independent of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     places: [u64; CHOICES],
@@ -26,7 +26,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Candidates of the key with `hash` in a table of `mask + 1` entries.
+    /// Computes the candidates of the key with `hash` in a table of `mask + 1` entries, a power of two.
     pub fn new(hash: KeyHash, mask: u64) -> Candidates {
         let mut found = Candidates {
             places: [0; CHOICES],
@@ -43,13 +43,13 @@ impl Candidates {
         found
     }
 
-    /// The entry indexes, first choice first.
+    /// Indexes of the entries, first choice first.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.places[..usize::from(self.count)]
     }
 
-    /// Position of the entry `index` among the choices, if it is one.
+    /// Position (0 to 2) of entry `index` among the candidates; `None` if it is not one.
     pub fn choice_of(&self, index: u64) -> Option<u8> {
         self.as_slice()
             .iter()
@@ -58,7 +58,7 @@ impl Candidates {
     }
 }
 
-/// 32 bits of `hash` that are independent of the candidates: an entry with another fingerprint cannot be the key's.
+/// 32 bits derived from `hash` and independent of the candidates: an entry with another fingerprint is not the key's.
 #[inline]
 pub fn fingerprint(hash: KeyHash) -> u32 {
     draw(hash, CHOICES) as u32

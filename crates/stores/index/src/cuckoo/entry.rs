@@ -31,12 +31,12 @@ const CHOICE_SHIFT: u32 = 24;
 const IN_USE: u32 = 1 << 26;
 const RESERVED: u32 = !(LEN_MASK | 3 << CHOICE_SHIFT | IN_USE);
 
-/// Location and checksum of a record.
+/// Location and checksum of the record (key and value) that an entry refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecordRef {
-    /// Bytes from the start of the extents; a multiple of 8 below [`RECORD_OFFSET_END`].
+    /// Offset of the record from the start of the records' memory, bytes; a multiple of 8 below [`RECORD_OFFSET_END`].
     pub offset: u64,
-    /// Length in bytes, at most [`RECORD_BYTES_MAX`].
+    /// Length of the record in bytes, at most [`RECORD_BYTES_MAX`].
     pub len: u32,
     /// [`crc64`](crate::crc64) of the record.
     pub sum: u64,
@@ -45,22 +45,22 @@ pub struct RecordRef {
 /// An entry in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The record.
+    /// Location and checksum of the key's record.
     pub record: RecordRef,
-    /// Fingerprint of the key; see [`Candidates`](super::Candidates).
+    /// [`fingerprint`](super::fingerprint) of the key.
     pub fingerprint: u32,
-    /// Number of times that the key was written, modulo 2^32.
+    /// Number of times that the key was written since it was inserted, modulo 2^32.
     pub version: u32,
     /// Index of this entry among the key's three choices: 0, 1 or 2.
     pub choice: u8,
 }
 
-/// The bytes read are no entry of this table at this index: torn, of another index or epoch, or never written.
+/// The bytes read are not an entry of this table at this index: torn, of another index or epoch, or never written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a whole entry of this table at this index")]
 pub struct BadEntry;
 
-/// Location of an entry. The entry's checksum covers it, so that the bytes are valid nowhere else.
+/// Table and index of an entry. The entry's checksum covers both, so that its bytes are valid nowhere else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seal {
     /// Epoch of the table.
@@ -78,7 +78,7 @@ impl Seal {
             .sum()
     }
 
-    /// Encodes `entry`, or a free entry if `None`, with the checksum for this location.
+    /// Encodes `entry`, or a free entry if it is `None`, with the checksum for this location.
     ///
     /// # Panics
     /// If the record's length or offset is beyond the range of an entry.

@@ -19,13 +19,15 @@ use drover_base::KeyHash;
 pub enum Growth {
     /// The table is not growing.
     None,
-    /// Some entries are not copied yet.
+    /// Some entries are not copied to the new table yet.
     Copying,
-    /// All entries are in both tables: announce the new one to readers, then call [`finish`](GrowingTable::finish).
+    /// The new table has all entries: call [`go_over`](GrowingTable::go_over) and announce the new table to readers, or
+    /// announce it first and call [`finish`](GrowingTable::finish).
     Copied,
 }
 
-/// A table and, while it grows, its successor.
+/// A cuckoo table that can grow while peers READ it: the current table, its successor while it grows, and the previous
+/// one until it is poisoned.
 #[derive(Debug)]
 pub struct GrowingTable<M> {
     table: CuckooTable<M>,
@@ -61,18 +63,18 @@ impl<M: TableMemory> GrowingTable<M> {
         &self.table
     }
 
-    /// The table that readers will use next.
+    /// The table that is being filled, which readers will use next; `None` unless the table is growing.
     pub fn next(&self) -> Option<&CuckooTable<M>> {
         self.next.as_ref()
     }
 
-    /// The record of the key with `hash`.
+    /// The record of the key with `hash`; `None` if there is no such key.
     pub fn get(&self, hash: KeyHash) -> Option<RecordRef> {
         let in_table = |table: &CuckooTable<M>| Some(table.entry(table.find(hash)?)?.record);
         in_table(&self.table).or_else(|| self.next.as_ref().and_then(in_table))
     }
 
-    /// As [`CuckooTable::put`], in both tables.
+    /// As [`CuckooTable::put`], in both tables while the table is growing.
     ///
     /// # Errors
     /// [`TableFull`] if the newest table has no space.
@@ -92,7 +94,7 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(old.unwrap_or(None).or(before))
     }
 
-    /// As [`CuckooTable::remove`], in both tables.
+    /// As [`CuckooTable::remove`], in both tables while the table is growing.
     pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
         self.poison_key(hash);
         let next = self.next.as_mut().and_then(|next| next.remove(hash));
@@ -120,7 +122,7 @@ impl<M: TableMemory> GrowingTable<M> {
         self.len() == 0
     }
 
-    /// Scrubs `count` entries unless the table is growing; see [`CuckooTable::scrub`].
+    /// As [`CuckooTable::scrub`], but does nothing, and returns 0, while the table is growing.
     pub fn scrub(&mut self, count: usize) -> usize {
         match self.next {
             None => self.table.scrub(count),
@@ -149,7 +151,7 @@ impl<M: TableMemory> GrowingTable<M> {
         self.copied = 0;
     }
 
-    /// Copies the next `count` entries.
+    /// Copies the next `count` entries to the new table; returns whether any are left.
     ///
     /// # Errors
     /// [`TableFull`] if the new table has no space for an entry: [`restart`](GrowingTable::restart) with a larger one.
@@ -173,10 +175,14 @@ impl<M: TableMemory> GrowingTable<M> {
         }
     }
 
-    /// Replaces the new table by a larger one, `next`, as for [`begin`](GrowingTable::begin).
+    /// Replaces the new table by a larger one, `next`, which must be as for [`begin`](GrowingTable::begin), and starts
+    /// copying again.
     ///
     /// # Errors
     /// [`TableFull`] if that has no space either; then nothing has changed.
+    ///
+    /// # Panics
+    /// If the table is not growing, or `next` is not empty or not larger.
     pub fn restart(&mut self, mut next: CuckooTable<M>) -> Result<(), TableFull> {
         let given_up = self.next.as_ref().expect("a table that grows");
         assert!(next.is_empty() && next.entry_count() > given_up.entry_count());
@@ -191,10 +197,10 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(())
     }
 
-    /// Switches to the new table: announce it to readers, then [`poison`](GrowingTable::poison) the old one.
+    /// Makes the new table the current one: announce it to readers, then [`poison`](GrowingTable::poison) the old one.
     ///
     /// # Panics
-    /// If entries are left to copy.
+    /// If the table is not growing, or entries are left to copy.
     pub fn go_over(&mut self) {
         assert!(
             self.copied == self.table.entry_count() as u64,
@@ -209,8 +215,8 @@ impl<M: TableMemory> GrowingTable<M> {
     }
 
     /// Poisons the next `count` entries of the previous table: its readers find no whole entry and ask for the new
-    /// table. Returns the previous table when no entry is left: keep its memory registered until no client can be
-    /// reading it.
+    /// table. Returns the previous table once all its entries are poisoned: keep its memory registered until no client
+    /// can be reading it.
     pub fn poison(&mut self, count: usize) -> Option<CuckooTable<M>> {
         let last = self.last.as_mut()?;
         let entry_count = last.table.entry_count();
@@ -227,15 +233,15 @@ impl<M: TableMemory> GrowingTable<M> {
         Some(table)
     }
 
-    /// Whether entries of the previous table are still whole.
+    /// Whether the previous table still has entries to poison.
     pub fn is_poisoning(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Switches to the new table and returns the old one, poisoned.
+    /// Makes the new table the current one and returns the old one, completely poisoned.
     ///
     /// # Panics
-    /// If entries are left to copy.
+    /// If the table is not growing, or entries are left to copy.
     pub fn finish(&mut self) -> CuckooTable<M> {
         self.go_over();
         self.poison(usize::MAX).expect("a table was left just now")

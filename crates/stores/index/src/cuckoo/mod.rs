@@ -42,7 +42,7 @@ use crate::table_header::TableHeader;
 use drover_base::KeyHash;
 use path::PathSearch;
 
-/// First word of a table.
+/// First 8 bytes of a cuckoo table, little-endian: `DRVCUCK1`.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 
 /// No space for a key: grow the table or refuse the key. The table is unchanged.
@@ -50,13 +50,13 @@ pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 #[error("no space for a key after {VISITED_MAX} entries were searched")]
 pub struct TableFull;
 
-/// Offset of entry `index` from the start of the table.
+/// Offset of entry `index` from the start of the table, bytes.
 #[inline]
 pub const fn entry_offset(index: u64) -> usize {
     HEADER_BYTES + index as usize * ENTRY_BYTES
 }
 
-/// A table and its owner's private state.
+/// A cuckoo hash table that peers READ, and its owner's private state.
 #[derive(Debug)]
 pub struct CuckooTable<M> {
     memory: M,
@@ -70,12 +70,12 @@ pub struct CuckooTable<M> {
 }
 
 impl<M: TableMemory> CuckooTable<M> {
-    /// Bytes of a table of `entry_count` entries.
+    /// Bytes of a table of `entry_count` entries, with its header.
     pub const fn bytes_for(entry_count: usize) -> usize {
         HEADER_BYTES + entry_count * ENTRY_BYTES
     }
 
-    /// An empty table of `entry_count` entries, a power of two, at the start of `memory`. Writes all of it.
+    /// Creates an empty table of `entry_count` entries at the start of `memory`. Writes all of the table.
     ///
     /// # Panics
     /// If `entry_count` is not a power of two or does not fit.
@@ -109,18 +109,18 @@ impl<M: TableMemory> CuckooTable<M> {
         self.len == 0
     }
 
-    /// Whether three quarters of the entries are used: beyond that readers probe more and paths grow. *(The released
-    /// code declares this limit but never checks it.)*
+    /// Whether at least three quarters of the entries are used: beyond that readers probe more and paths grow. *(The
+    /// released code declares this limit but never checks it.)*
     pub fn wants_growth(&self) -> bool {
         self.len * 4 >= self.keys.len() * 3
     }
 
-    /// The entries that a key may be in.
+    /// The entries that the key with `hash` may be in.
     pub fn candidates(&self, hash: KeyHash) -> Candidates {
         Candidates::new(hash, self.mask)
     }
 
-    /// Index of the entry of the key with `hash`.
+    /// Index of the entry that holds the key with `hash`; `None` if there is no such key.
     pub fn find(&self, hash: KeyHash) -> Option<u64> {
         let is_here = |index: &&u64| self.keys[**index as usize] == Some(hash);
         self.candidates(hash).as_slice().iter().find(is_here).copied()
@@ -167,7 +167,7 @@ impl<M: TableMemory> CuckooTable<M> {
         Some(old)
     }
 
-    /// Removes the key with `hash`; returns its record.
+    /// Removes the key with `hash`; returns its record, or `None` if there was no such key.
     pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
         let index = self.find(hash)?;
         let entry = self.entry(index).expect("a key is where an entry is");
@@ -247,7 +247,8 @@ impl<M: TableMemory> CuckooTable<M> {
         self.memory.store(entry_offset(index), &bytes);
     }
 
-    /// Mean number of entries that a reader probes to find an existing key.
+    /// Mean number of entries that a reader probes to find a key of the table; NaN if it is empty. Cost: visits every
+    /// entry.
     pub fn mean_probes(&self) -> f64 {
         let probes = self.keys.iter().enumerate().filter_map(|(index, hash)| {
             let choice = self.candidates((*hash)?).choice_of(index as u64);

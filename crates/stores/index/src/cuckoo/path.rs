@@ -8,7 +8,8 @@
 use super::candidates::Candidates;
 use drover_base::KeyHash;
 
-/// Entries visited before a table is called full. *(our choice; at a load of 0.9 nearly all paths are found within 50)*
+/// Most entries that the search for a free one visits before the table counts as full. *(our choice; at a load of 0.9
+/// nearly all paths are found within 50)*
 pub const VISITED_MAX: usize = 2000;
 
 const NO_PARENT: u32 = u32::MAX;

@@ -7,13 +7,15 @@
 use super::CuckooTable;
 use crate::TableMemory;
 
-/// Entries to scrub per DELETE, so that readers of a table with only DELETEs and new keys probe fewer than 1.65
-/// entries: 16 give 1.642, 32 give 1.612. *(measured by us: the example `cuckoo_costs`)*
+/// Number of entries to [scrub](CuckooTable::scrub) per DELETE, so that readers of a table with only DELETEs and new
+/// keys probe fewer than 1.65 entries on average: 16 give 1.642, 32 give 1.612. *(measured by us: the example
+/// `cuckoo_costs`)*
 pub const SCRUB_PER_DELETE: usize = 20;
 
 impl<M: TableMemory> CuckooTable<M> {
-    /// Scrubs the next `count` entries, cyclically; returns how many moved. The owner calls it when idle, at the latest
-    /// when [`SCRUB_PER_DELETE`] have become due a few times.
+    /// Visits the next `count` entries, cyclically, and moves every key that has an earlier candidate free to the first
+    /// such one; returns how many moved. The owner calls it when idle, at the latest after a few DELETEs, with
+    /// [`SCRUB_PER_DELETE`] entries for each.
     pub fn scrub(&mut self, count: usize) -> usize {
         let mut moved = 0;
         for _ in 0..count {

@@ -9,9 +9,9 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Slots from one home to the next.
+    /// Number of slots from one home to the next.
     pub stride: usize,
-    /// Slots of a neighbourhood; more than `stride`.
+    /// Number of slots that a key may be in, from its home on; more than `stride`.
     pub span: usize,
 }
 
@@ -21,7 +21,7 @@ impl Geometry {
     /// Buckets of 3 slots, read in pairs.
     pub const PAIRED: Geometry = Geometry { stride: 3, span: 6 };
 
-    /// Slots of a table with `home_count` homes, without those for overflow.
+    /// Number of slots of a table with `home_count` homes, without those for overflow.
     pub const fn slot_count(self, home_count: usize) -> usize {
         home_count * self.stride + self.span - self.stride
     }
@@ -32,7 +32,8 @@ impl Geometry {
         home as usize * self.stride
     }
 
-    /// Index of the first home whose neighbourhood contains `slot`; the last is `slot / stride`.
+    /// Index of the first home whose neighbourhood contains `slot`; the last such home is `slot / stride`, or the last
+    /// one of the table.
     pub const fn first_home_of(self, slot: usize) -> u64 {
         (slot + 1).saturating_sub(self.span).div_ceil(self.stride) as u64
     }

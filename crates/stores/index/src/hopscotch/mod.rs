@@ -34,29 +34,30 @@ use crate::table_header::TableHeader;
 use drover_base::KeyHash;
 use overflow::Blocks;
 
-/// First word of a table.
+/// First 8 bytes of a hopscotch table, little-endian: `DRVHOPS1`.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVHOPS1");
 
 /// Slots searched for a free one. *(our choice)*
 const LOOK_MAX: usize = 2000;
 
-/// There is neither a free slot that can be moved near nor a free block of overflow.
+/// No free slot can be moved near the key's home, and neither its overflow chain nor the unused blocks have space. The
+/// key was not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no slot near the key's home, and no overflow block is left")]
 pub struct TableFull;
 
-/// Options of a table.
+/// Sizes and epoch of a [`HopscotchTable`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableOptions {
     /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
-    /// Size of the slots.
+    /// Size of the slots, and whether they may hold values.
     pub kind: SlotKind,
     /// Number of homes, a power of two.
     pub home_count: usize,
-    /// Number of overflow blocks.
+    /// Number of overflow blocks of [`BLOCK_SLOTS`] slots each, for all homes together; below 2^24.
     pub block_count: usize,
-    /// Epoch of the table.
+    /// Number in the table's header that distinguishes it from earlier tables of its owner.
     pub epoch: u64,
 }
 
@@ -66,18 +67,18 @@ impl TableOptions {
         self.geometry.slot_count(self.home_count)
     }
 
-    /// Length of the table in bytes.
+    /// Length of the table in bytes, with header and overflow.
     pub const fn bytes(&self) -> usize {
         self.slot_offset(self.slot_count() + self.block_count * BLOCK_SLOTS)
     }
 
-    /// Offset of a slot from the start of the table, bytes.
+    /// Offset of the slot with index `slot` from the start of the table, bytes.
     pub const fn slot_offset(&self, slot: usize) -> usize {
         HEADER_BYTES + slot * self.kind.bytes()
     }
 
-    /// First slot of overflow block `block`, counted from 1; `None` if there is no such block (the number may be
-    /// untrusted).
+    /// Index of the first slot of overflow block `block`, which counts from 1; `None` if there is no such block (the
+    /// number may be untrusted).
     pub const fn block_slot(&self, block: u32) -> Option<usize> {
         match block {
             0 => None,
@@ -86,13 +87,13 @@ impl TableOptions {
         }
     }
 
-    /// The home of the key with `hash`.
+    /// Index of the home of the key with `hash`.
     pub fn home(&self, hash: KeyHash) -> u64 {
         hash.bucket_index(self.home_count as u64 - 1)
     }
 }
 
-/// A table and its owner's private state.
+/// A hopscotch hash table that peers READ, and its owner's private state.
 #[derive(Debug)]
 pub struct HopscotchTable<M> {
     memory: M,
@@ -106,7 +107,7 @@ pub struct HopscotchTable<M> {
 }
 
 impl<M: TableMemory> HopscotchTable<M> {
-    /// An empty table at the start of `memory`. Writes all of it.
+    /// Creates an empty table at the start of `memory`. Writes all of the table.
     ///
     /// # Panics
     /// If the options are inconsistent, or `memory` is too short.
@@ -160,7 +161,8 @@ impl<M: TableMemory> HopscotchTable<M> {
         self.overflow_len
     }
 
-    /// Number of READs of a GET for the key with `hash`, without its object.
+    /// Number of READs of the table that a GET of the key with `hash` needs (its object takes one more); `None` if
+    /// there is no such key.
     pub fn table_reads(&self, hash: KeyHash) -> Option<usize> {
         let slot = self.find(hash)?;
         if slot < self.options.slot_count() {
@@ -173,7 +175,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Some(2 + at.expect("its block is in its home's chain"))
     }
 
-    /// Slot of the key with `hash`.
+    /// Index of the slot that holds the key with `hash`; `None` if there is no such key.
     pub fn find(&self, hash: KeyHash) -> Option<usize> {
         let home = self.options.home(hash);
         let first = self.options.geometry.first(home);
@@ -187,12 +189,13 @@ impl<M: TableMemory> HopscotchTable<M> {
         self.keys.len()
     }
 
-    /// Key hash of `slot`.
+    /// Hash of the key in the slot with index `slot`; `None` if the slot is free.
     pub fn key_at(&self, slot: usize) -> Option<KeyHash> {
         self.keys[slot]
     }
 
-    /// A key whose removal helps to make space for the key with `hash`: `turn` selects one of its neighbourhood.
+    /// Selects a key whose eviction makes space for the key with `hash`: one in the neighbourhood of its home, not in
+    /// overflow. `turn` varies the choice; `None` if the neighbourhood is empty.
     pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
         let span = self.options.geometry.span;
         let first = self.options.geometry.first(self.options.home(hash));
@@ -200,7 +203,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         (0..span).find_map(|at| keys[(turn + at) % span])
     }
 
-    /// The slot at index `slot`.
+    /// A copy of the slot with index `slot`.
     pub fn slot(&self, slot: usize) -> Slot {
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..self.options.kind.bytes()];
@@ -213,6 +216,9 @@ impl<M: TableMemory> HopscotchTable<M> {
     ///
     /// # Errors
     /// [`TableFull`] if there is no space for a new key.
+    ///
+    /// # Panics
+    /// If the content does not fit a slot: inline in a narrow one, too long, or an object beyond the range of a slot.
     pub fn put(&mut self, hash: KeyHash, content: Content<'_>) -> Result<Option<Slot>, TableFull> {
         if let Some(at) = self.find(hash) {
             let old = self.slot(at);
@@ -228,7 +234,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Ok(None)
     }
 
-    /// Removes the key with `hash`; returns its slot as it was.
+    /// Removes the key with `hash`; returns its slot as it was, or `None` if there was no such key.
     pub fn remove(&mut self, hash: KeyHash) -> Option<Slot> {
         let at = self.find(hash)?;
         let old = self.slot(at);

@@ -26,27 +26,27 @@
 use crate::TableMemory;
 use drover_base::Ns;
 
-/// Version of a line that is being written.
+/// Line version of every line of an object while it is written.
 pub const MARK: u16 = 0xffff;
 
-/// Longest READ of an object; one that took longer is repeated.
+/// Longest READ of an object whose versions prove anything; a READ that took longer must be repeated.
 pub const READ_NS_MAX: Ns = Ns::from_ms(1);
 
 const LINE: usize = 64;
 const PAYLOAD: usize = LINE - 2;
 const START_BYTES: usize = 20;
 
-/// Bytes of an object without the versions of its lines, as counted by limits on items.
+/// Bytes of an object's header, key and value, without the versions of its lines: what limits on items count.
 pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     START_BYTES + key_bytes + value_bytes
 }
 
-/// Bytes of an object: whole lines.
+/// Bytes that an object takes in memory: whole lines of 64 bytes.
 pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     item_bytes(key_bytes, value_bytes).div_ceil(PAYLOAD) * LINE
 }
 
-/// The READ saw a concurrent write, or another object than the requested one.
+/// The READ saw a concurrent write, or an object other than the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the object was being written or is another one")]
 pub struct TornObject;
@@ -60,16 +60,16 @@ pub fn next_version(version: u64) -> u64 {
 /// Header of an object, without key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectHead {
-    /// Version counter of its owner; 48 bits, and the lower 16 are never [`MARK`]: see [`next_version`].
+    /// Version that its owner gave the object; 48 bits, of which the lower 16 are never [`MARK`]: see [`next_version`].
     pub version: u64,
-    /// Number of earlier objects at its address, modulo 2^15.
+    /// Number that distinguishes the object from earlier ones at its address; 15 bits.
     pub incarnation: u16,
-    /// Expiry in seconds of the owner's clock; 0 = never.
+    /// Time at which the item expires, in seconds of the owner's clock; 0 = never.
     pub expire_s: u32,
 }
 
 impl ObjectHead {
-    /// The header of the object at `offset`, for its owner: without checks.
+    /// Reads the header of the object at `offset`. For its owner: nothing is checked.
     pub fn load(memory: &impl TableMemory, offset: usize) -> ObjectHead {
         let mut start = [0; START_BYTES];
         memory.load(offset, &mut start);
@@ -95,14 +95,14 @@ impl ObjectHead {
     }
 }
 
-/// Writes objects in the order that readers rely on; reuses its memory.
+/// Writes objects in the order that readers rely on; reuses its buffer.
 #[derive(Debug, Default)]
 pub struct ObjectWriter {
     payload: Vec<u8>,
 }
 
 impl ObjectWriter {
-    /// Writes an object of `head`, `key` and `value` to `offset`, over the previous contents.
+    /// Writes an object of `head`, `key` and `value` to `offset`, a multiple of 64, over the previous contents.
     pub fn write(
         &mut self,
         memory: &mut impl TableMemory,
@@ -141,7 +141,7 @@ impl ObjectWriter {
     }
 }
 
-/// Key and value of an object, copied out of its lines.
+/// A reader's copy of an object: header, key and value, without the line versions.
 #[derive(Debug, Default)]
 pub struct Object {
     payload: Vec<u8>,
@@ -150,7 +150,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// Decodes a READ of the object with `incarnation`. Its lengths are checked: they come from a peer.
+    /// Replaces this copy with the object with `incarnation` that a READ fetched as `bytes`. Lengths are checked: they
+    /// come from a peer.
     ///
     /// # Errors
     /// [`TornObject`] if the bytes are not a whole version of that object.
@@ -180,17 +181,23 @@ impl Object {
         Ok(())
     }
 
-    /// Version, incarnation, expiry.
+    /// Version, incarnation and expiry.
     pub fn head(&self) -> ObjectHead {
         self.head
     }
 
     /// The whole key.
+    ///
+    /// # Panics
+    /// If no object was opened yet.
     pub fn key(&self) -> &[u8] {
         &self.payload[START_BYTES..START_BYTES + self.key_bytes]
     }
 
     /// The value.
+    ///
+    /// # Panics
+    /// If no object was opened yet.
     pub fn value(&self) -> &[u8] {
         &self.payload[START_BYTES + self.key_bytes..]
     }

@@ -71,14 +71,14 @@ impl SlotKind {
     }
 }
 
-/// Location of an object.
+/// Location of the object that holds a key's value outside the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectRef {
-    /// Bytes from the start of the objects' memory; a multiple of 8 below 2^43.
+    /// Offset of the object from the start of the objects' memory, bytes; a multiple of 8 below 2^43.
     pub offset: u64,
-    /// Bytes to READ, below 2^24.
+    /// Length of the object in memory, bytes to READ; below 2^24.
     pub len: u32,
-    /// Number of earlier objects at this address, modulo 2^15.
+    /// Number that distinguishes the object from earlier ones at this address; 15 bits.
     pub incarnation: u16,
 }
 
@@ -91,13 +91,13 @@ pub enum Content<'a> {
     Object(ObjectRef),
 }
 
-/// A slot as read.
+/// A decoded copy of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     kind: SlotKind,
-    /// Version of the slot.
+    /// Number of times that the slot was written.
     pub version: u64,
-    /// Overflow block of the home that begins here; 0 = none.
+    /// Number, from 1, of the next overflow block of the home or block that begins at this slot; 0 = none.
     pub link: u32,
     what: u8,
     incarnation: u16,
@@ -153,8 +153,8 @@ impl Slot {
         self.fill_from(&filled);
     }
 
-    /// Whether `bytes` (a slot's) may be of the key with `hash`. If not, it is of another key, or free, or torn: a quick look before it
-    /// is [opened](Slot::open).
+    /// Whether the slot encoded in `bytes` may be of the key with `hash`. If not, it is of another key, or free, or
+    /// torn: a quick check before it is [opened](Slot::open).
     #[inline]
     pub fn may_be_of(kind: SlotKind, bytes: &[u8], hash: KeyHash) -> bool {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -168,6 +168,9 @@ impl Slot {
     ///
     /// # Errors
     /// [`TornSlot`] if the bytes are not a whole version of the slot.
+    ///
+    /// # Panics
+    /// If `bytes` is not as long as a slot of `kind`.
     #[inline]
     pub fn open(kind: SlotKind, bytes: &[u8]) -> Result<Slot, TornSlot> {
         assert_eq!(bytes.len(), kind.bytes(), "the bytes of a slot");
@@ -226,13 +229,14 @@ impl Slot {
         self.what == FREE
     }
 
-    /// Whether it belongs to the key with `hash`. Narrow slots store half of the hash: compare the object's key.
+    /// Whether the slot is in use by the key with `hash`. Narrow slots store only half of the hash, so compare the key
+    /// in the object, too.
     #[inline]
     pub fn is_of(&self, hash: KeyHash) -> bool {
         !self.is_free() && self.key == self.kind.key_of(hash)
     }
 
-    /// The value or its location; `None` if free.
+    /// The value or its location; `None` if the slot is free.
     #[inline]
     pub fn content(&self) -> Option<Content<'_>> {
         match self.what {

@@ -11,18 +11,18 @@ use std::fmt;
 /// Most unreported items; further evictions are not reported until the list is taken.
 const TOLD_LATER_MAX: usize = 256;
 
-/// An item that was evicted before it expired.
+/// An item that was evicted to make space for another. It may have expired before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// The key; empty if the hash is the key.
+    /// The item's key; empty if the hash is the key.
     pub key: Vec<u8>,
     /// Length of the value in bytes.
     pub value_len: usize,
-    /// Expiry in seconds since the server's start; 0 = never.
+    /// Time at which the item expires, in seconds since the server's start; 0 = never.
     pub expire_s: u32,
-    /// Last access in seconds since the server's start; 0 if not recorded.
+    /// Time at which the item was stored or last read, in seconds since the server's start; 0 if not recorded.
     pub accessed_s: u32,
-    /// Whether a memcached client has read it.
+    /// Whether a memcached client has read the item since it was stored.
     pub fetched: bool,
 }
 

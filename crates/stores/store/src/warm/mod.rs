@@ -27,7 +27,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Alignment of partitions, bytes.
 const PART_ALIGN: usize = 2 << 20;
 
-/// A memory file in use, shared by the threads that own the partitions.
+/// A file that holds the memory of a server's partitions, open and locked; shared by the threads that own them.
 #[derive(Debug)]
 pub struct WarmFile {
     file: File,
@@ -52,11 +52,12 @@ enum Part {
 
 impl WarmFile {
     /// Opens or creates the file at `path` for `partition_count` partitions of `options`. `now_unix_s` is the time in
-    /// seconds since 1970. A new file uses `seed`, an old one its own seed, which must equal `fixed_seed` if given. The
-    /// result includes the reason for a cold start, if it is one.
+    /// seconds since 1970. If the file's contents are kept (a warm start), its seed is too, and equals `fixed_seed` if
+    /// that is given; otherwise the file is emptied, and the seed is `fixed_seed` or else `seed`. Returns the reason
+    /// for a cold start, `None` for a warm one.
     ///
     /// # Errors
-    /// The file cannot be used, or another process uses it.
+    /// The file or its description cannot be opened or prepared, or another process uses the file.
     pub fn open(
         path: &Path,
         options: &PartitionOptions,
@@ -114,21 +115,21 @@ impl WarmFile {
         Ok((warm, doubt))
     }
 
-    /// Seed of the hash of its keys.
+    /// Seed under which the keys of the partitions must be hashed.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// Start of counting seconds, in seconds since 1970.
+    /// Unix time at which the partitions' seconds begin to count: their `now_s` is the Unix time minus this.
     pub fn start_unix_s(&self) -> u64 {
         self.start_unix_s
     }
 
-    /// Partition `index`. On the first call it is as the previous process left it, if it did; otherwise it is empty,
-    /// with the reason if it was left but failed a check.
+    /// Maps partition `index`. On the first call after a warm start it is as the previous process left it, or empty,
+    /// with the reason, if its contents fail a check. In all other cases it is emptied.
     ///
     /// # Errors
-    /// [`AllocError`] if it cannot be mapped.
+    /// [`AllocError`] if the partition's part of the file cannot be mapped.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -152,8 +153,8 @@ impl WarmFile {
         self.parts()[index] = Part::Leaving(frozen);
     }
 
-    /// Writes the description if all partitions [have been left](WarmFile::leave); returns whether they have.
-    /// `now_unix_s` is the time in seconds since 1970.
+    /// Writes the description, which makes the next start a warm one, if all partitions [have been
+    /// left](WarmFile::leave); returns whether they have. `now_unix_s` is the time in seconds since 1970.
     ///
     /// # Errors
     /// The description cannot be written; then the next start is a cold one.

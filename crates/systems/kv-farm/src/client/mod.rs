@@ -24,7 +24,7 @@ use session::{MOVES, OBJECT, SENT, SLOTS, Session};
 /// A client of all shards of a service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 
-/// Options of a client.
+/// Options of a [`FarmClient`].
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
 /// One operation whose session works.
@@ -33,33 +33,34 @@ type View<'a, P> = drover_one_sided::OperationView<'a, P, Reader>;
 /// The operations and links of a client.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
-/// Counters of a client.
+/// Counters of a client since its creation, all shards together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientStats {
-    /// GETs that found their value.
+    /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// READs of neighbourhoods.
+    /// READs of neighbourhoods of the table.
     pub neighbourhood_reads: u64,
     /// READs of overflow blocks.
     pub overflow_reads: u64,
     /// READs of objects.
     pub object_reads: u64,
-    /// READs of the count of moves.
+    /// READs of the table's count of moves.
     pub moves_reads: u64,
-    /// Torn slots and objects, stale pointers, and READs that took too long; each was repeated, or the server was
-    /// asked.
+    /// READs that were repeated: of torn slots or objects, by stale pointers, or because they took too long. Without
+    /// those after which the GET asked the server.
     pub retries: u64,
-    /// Misses confirmed by the server, or by the count of moves.
+    /// GETs that ended as a miss after their READs found no key: confirmed by the server or by the count of moves, or
+    /// trusted.
     pub confirmed_misses: u64,
-    /// GETs whose READs found nothing although the server had a value: the key moved during the READs, or was inserted
-    /// just then.
+    /// GETs whose READs found no key, or an item that seemed expired, although the server had a value: the key moved
+    /// during the READs, or was inserted just then.
     pub false_misses: u64,
-    /// Records WRITTEN into the ring.
+    /// Request records WRITTEN into rings, without fillers.
     pub messages: u64,
 }
 
 impl ClientStats {
-    /// READs of all kinds.
+    /// Sum of the READs of all kinds.
     pub fn reads(&self) -> u64 {
         self.neighbourhood_reads + self.overflow_reads + self.object_reads + self.moves_reads
     }
@@ -68,15 +69,15 @@ impl ClientStats {
 /// The READ that an operation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Slots.
+    /// A READ of slots: the neighbourhood or an overflow block.
     Slots,
-    /// The count of moves.
+    /// A READ of the count of moves.
     Moves,
-    /// An object.
+    /// A READ of an object.
     Object,
 }
 
-/// The reader's state of an operation.
+/// State of one operation: lookup, READ and place of its request in the ring.
 #[derive(Default)]
 pub struct GetState {
     lookup: Option<Lookup>,
@@ -92,7 +93,7 @@ impl GetState {
     }
 }
 
-/// FaRM-KV's part of a client.
+/// FaRM-KV's part of a client: decides what to READ and handles replies.
 pub struct Reader {
     /// Places that wait for a reply.
     asked: Vec<u32>,

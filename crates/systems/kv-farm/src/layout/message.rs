@@ -25,12 +25,12 @@ use drover_one_sided::Status;
 /// Bytes of a reply after its value.
 pub const REPLY_TRAILER_BYTES: usize = 32;
 
-/// A reply's trailer.
+/// Trailer of a reply, without the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
     /// Result of the request.
     pub status: Status,
-    /// Length of the value, bytes.
+    /// Length of the value, bytes, wherever the value is; 0 if the reply is not about one.
     pub value_bytes: usize,
     /// Sequence number of the request.
     pub sequence: u64,
@@ -48,7 +48,7 @@ impl Reply {
         bytes
     }
 
-    /// Decodes a trailer; its length is not checked. `None`: the status is invalid.
+    /// Decodes a trailer; the length of the value is not checked. `None` if the status is unknown.
     pub fn decode(bytes: &[u8; REPLY_TRAILER_BYTES]) -> Option<Reply> {
         Some(Reply {
             status: Status::decode(bytes[12])?,
@@ -63,7 +63,8 @@ impl Reply {
     }
 }
 
-/// The checksum of `reply` and `value`; `value` is empty unless the request returns one.
+/// Computes the checksum of `reply` (without its field `sum`) and `value`, which is empty unless the request returns
+/// one.
 pub fn reply_sum(reply: &Reply, value: &[u8]) -> u64 {
     let head = Crc64::default().word(reply.word()).word(reply.sequence);
     head.bytes(value).sum()

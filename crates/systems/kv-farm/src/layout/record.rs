@@ -27,32 +27,32 @@ pub const FILLER: u32 = u32::MAX;
 const TRAILER_BYTES: usize = 4;
 const TRAILER_BIT: u32 = 1 << 31;
 
-/// Length of a record with `payload` bytes, bytes.
+/// Length in bytes of a record with a payload of `payload` bytes.
 pub const fn record_bytes(payload: usize) -> usize {
     (RECORD_HEADER_BYTES + payload + TRAILER_BYTES).next_multiple_of(LINE_BYTES)
 }
 
-/// The last word of a record with sequence number `sequence`.
+/// The last 4 bytes of a record with sequence number `sequence`.
 pub const fn trailer(sequence: u32) -> u32 {
     sequence | TRAILER_BIT
 }
 
-/// The only word of a filler with sequence number `sequence`.
+/// The 8 bytes of a filler with sequence number `sequence`.
 pub const fn filler_word(sequence: u32) -> u64 {
     FILLER as u64 | (sequence as u64) << 32
 }
 
-/// The first word of a record.
+/// The first 8 bytes of a record or filler, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Length of the payload, bytes, or [`FILLER`].
     pub len: u32,
-    /// Sequence number, from 1.
+    /// Number of the record or filler in the session, from 1; 31 bits.
     pub sequence: u32,
 }
 
 impl Header {
-    /// Decodes the word; `None`: there is no record yet.
+    /// Decodes the first word of a record; `None` if it is 0: there is no record yet.
     pub fn decode(word: u64) -> Option<Header> {
         let len = word as u32;
         (word != 0).then_some(Header {
@@ -66,8 +66,8 @@ impl Header {
     }
 }
 
-/// Encodes a record whose payload is the concatenation of `pieces` into `out`. `sums`: with a checksum, for fabrics
-/// that may show its bytes in any order.
+/// Replaces the contents of `out` with a record whose payload is the concatenation of `pieces`. `sums`: with a
+/// checksum, for fabrics that may show the bytes of a WRITE in any order.
 pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: bool) {
     let payload: usize = pieces.iter().map(|piece| piece.len()).sum();
     let header = Header {
@@ -87,7 +87,8 @@ pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: b
     out[at..].copy_from_slice(&trailer(sequence).to_le_bytes());
 }
 
-/// Whether all of `record`, which has `header` and its length, has arrived.
+/// Whether all bytes of `record`, which has the length that `header` announces, have arrived. `sums`: it has a
+/// checksum, too.
 pub fn is_whole(record: &[u8], header: Header, sums: bool) -> bool {
     let end = RECORD_HEADER_BYTES + header.len as usize;
     if u32_at(record, record.len() - TRAILER_BYTES) != trailer(header.sequence) {

@@ -22,7 +22,8 @@ use drover_index::hopscotch::{
 };
 use std::ops::Deref;
 
-/// Number of torn slots and objects after which a GET asks the server. *(our choice)*
+/// Maximum number of torn slots and objects that a GET READs again; after the next one it asks the server. *(our
+/// choice)*
 pub const TRIES_MAX: u32 = 8;
 
 /// A READ that took too long counts as this many torn ones. On a slow fabric, or with a long value, the next READ is
@@ -49,7 +50,7 @@ pub enum Miss {
     Trusted,
 }
 
-/// Next step of a GET.
+/// Next step of a GET, for the caller to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// READ `count` slots from slot `first` on.
@@ -67,17 +68,17 @@ pub enum Step {
     Moves,
     /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
-    /// Ask the server.
+    /// Ask the server by a message; its answer is authoritative.
     Ask,
     /// The key does not exist.
     Miss,
-    /// [`inline`](Lookup::inline) is the value.
+    /// The value was in a slot: [`inline`](Lookup::inline) returns it.
     Inline,
     /// The last object READ has the value.
     Found,
 }
 
-/// A reader's description of the table.
+/// What a reader knows of a shard's table and objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableShape {
     /// The server's table options.
@@ -89,7 +90,7 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Whether `object` is within the bounds that a reader may READ.
+    /// Whether `object` has a valid length and is within the memory that a reader may READ.
     pub fn has(&self, object: &ObjectRef) -> bool {
         let end = object.offset.checked_add(u64::from(object.len));
         let is_sized = object.len > 0 && object.len.is_multiple_of(64) && object.len <= self.object_bytes_max;
@@ -99,7 +100,7 @@ impl TableShape {
 
 /// Consecutive slots that were READ.
 pub trait Slots {
-    /// Copies the bytes from `offset` on into `out`.
+    /// Fills `out` with the bytes from `offset` on.
     fn copy_out(&self, offset: usize, out: &mut [u8]);
 }
 
@@ -127,7 +128,7 @@ pub struct Lookup {
     inline: InlineValue,
 }
 
-/// A value from a slot.
+/// A copy of a value that was in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InlineValue {
     bytes: [u8; INLINE_BYTES_MAX],
@@ -142,7 +143,7 @@ impl Deref for InlineValue {
 }
 
 impl Lookup {
-    /// A GET of the key with `hash`.
+    /// Creates the state of a GET of the key with `hash`; [`begin`](Lookup::begin) returns the first step.
     pub fn new(hash: KeyHash, miss: Miss) -> Lookup {
         Lookup {
             hash,
@@ -165,29 +166,29 @@ impl Lookup {
         }
     }
 
-    /// Starts with the neighbourhood.
+    /// Starts, or starts again, with the neighbourhood of the key's home.
     pub fn begin(&mut self, shape: &TableShape) -> Step {
         self.blocks = 0;
         let geometry = shape.table.geometry;
         self.read_slots(geometry.first(shape.table.home(self.hash)), geometry.span)
     }
 
-    /// The object that was last to be READ.
+    /// The object of the last [`Step::Object`].
     pub fn object(&self) -> &ObjectRef {
         &self.object
     }
 
-    /// The value from the slot.
+    /// The value, after [`Step::Inline`].
     pub fn inline(&self) -> InlineValue {
         self.inline
     }
 
-    /// Whether the current READ is of overflow.
+    /// Whether the slots of the last [`Step::Slots`] are an overflow block.
     pub fn is_in_overflow(&self) -> bool {
         self.blocks > 0
     }
 
-    /// Whether the GET asks the server because of torn READs, and not because of a miss.
+    /// Whether the GET asks the server because of too many torn or late READs, and not because of a miss.
     pub fn has_given_up(&self) -> bool {
         self.tries > TRIES_MAX
     }
@@ -197,7 +198,7 @@ impl Lookup {
         Step::Slots { first, count }
     }
 
-    /// Handles the slots that were READ.
+    /// Handles the slots that were READ, and returns the next step.
     #[inline]
     pub fn slots(&mut self, slots: &impl Slots, shape: &TableShape) -> Step {
         let kind = shape.table.kind;
@@ -266,7 +267,7 @@ impl Lookup {
         }
     }
 
-    /// Handles the count of moves that was READ.
+    /// Handles the count of moves that was READ, and returns the next step.
     pub fn moves(&mut self, count: u64, shape: &TableShape) -> Step {
         match self.moves.take() {
             Some(before) if before == count => Step::Miss,
@@ -278,7 +279,8 @@ impl Lookup {
         }
     }
 
-    /// Handles the bytes of the object that was READ, for a GET of `key` at second `now_s` of the server's clock.
+    /// Decodes the bytes of the object that was READ into `object`, for a GET of `key` at second `now_s` of the
+    /// server's clock, and returns the next step.
     pub fn read(&mut self, bytes: &[u8], object: &mut Object, key: &[u8], now_s: u32) -> Step {
         match object.open(bytes, self.object.incarnation) {
             Err(_) => self.torn(),
@@ -290,7 +292,7 @@ impl Lookup {
     }
 
     /// Checks the duration `took` of a READ of `bytes` bytes. If it was too long, the data proves nothing, because
-    /// versions may have wrapped around; returns the next step instead.
+    /// versions may have wrapped around: returns the step to take instead of handling the data. `None` if it was not.
     pub fn late(&mut self, took: Ns, bytes: usize) -> Option<Step> {
         let tries = match bytes > LONG_BYTES {
             true => TRIES_MAX + 1,

@@ -24,7 +24,7 @@ fn next_sequence(sequence: u32) -> u32 {
     }
 }
 
-/// Position of a record.
+/// Position of a record in the ring, reserved by [`Sender::place`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// Offset and sequence number of a filler to write first, if one is needed.
@@ -37,12 +37,12 @@ pub struct Placed {
     pub tail: u64,
 }
 
-/// The server reported a head beyond what was sent, or a lower one than before.
+/// The server reported a head beyond the tail, or a lower one than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("impossible position in the ring")]
 pub struct BadHead;
 
-/// The client's end of the ring.
+/// The client's end of the ring: where the next record goes.
 #[derive(Clone, Debug)]
 pub struct Sender {
     bytes: u64,
@@ -55,7 +55,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// For a ring of `bytes` bytes that has not been written.
+    /// Creates the sender for a ring of `bytes` bytes that has not been written.
     pub fn new(bytes: usize) -> Sender {
         Sender {
             bytes: bytes as u64,
@@ -66,7 +66,7 @@ impl Sender {
         }
     }
 
-    /// Reserves space for a record with `payload` bytes; `None`: there is no space now.
+    /// Reserves space for a record with a payload of `payload` bytes; `None` if there is no space now.
     pub fn place(&mut self, payload: usize) -> Option<Placed> {
         let size = record_bytes(payload) as u64;
         let left = self.bytes - self.tail % self.bytes;
@@ -92,7 +92,10 @@ impl Sender {
         self.bytes as usize
     }
 
-    /// Takes note of the head that the receiver reported; returns whether it has advanced.
+    /// Records the head that the receiver reported, which frees the space before it; returns whether it has advanced.
+    ///
+    /// # Errors
+    /// [`BadHead`] if no correct receiver reports this head.
     pub fn acknowledge(&mut self, head: u64) -> Result<bool, BadHead> {
         if head > self.tail || head < self.head {
             return Err(BadHead);
@@ -102,7 +105,7 @@ impl Sender {
         Ok(is_news)
     }
 
-    /// Takes note that the WRITE of the record that ends at `tail` has completed.
+    /// Records that the WRITE of the record that ends at `tail` has completed: its buffer may be reused.
     pub fn landed(&mut self, tail: u64) {
         self.landed = self.landed.max(tail);
     }
@@ -122,18 +125,18 @@ impl Sender {
 #[error("malformed record")]
 pub struct BadRecord;
 
-/// What the ring has at the head.
+/// What the receiver finds at the head of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// No record yet.
     Nothing,
-    /// A filler; it covers this many bytes.
+    /// A filler; it covers this many bytes, up to the end of the ring.
     Filler(usize),
     /// A record of this many bytes, complete or not.
     Record(usize),
 }
 
-/// The server's end of the ring.
+/// The server's end of the ring: where the next record arrives.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     bytes: u64,
@@ -144,10 +147,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// For a ring of `bytes` bytes, whose records have payloads of at most `payload_max` bytes.
+    /// Creates the receiver for an empty ring of `bytes` bytes, whose records have payloads of at most `payload_max`
+    /// bytes.
     ///
     /// # Panics
-    /// If such a record is longer than a quarter of the ring, or `bytes` is no multiple of a line.
+    /// If such a record is longer than a quarter of the ring, or `bytes` is not a multiple of 64.
     pub fn new(bytes: usize, payload_max: usize) -> Receiver {
         assert!(
             bytes.is_multiple_of(LINE_BYTES) && record_bytes(payload_max) <= bytes / 4,
@@ -167,8 +171,10 @@ impl Receiver {
         (self.head % self.bytes) as usize
     }
 
-    /// Interprets the word at [`offset`](Receiver::offset). Errors: the sequence number is wrong, or the record
-    /// exceeds the ring or the agreed length.
+    /// Interprets the word at [`offset`](Receiver::offset).
+    ///
+    /// # Errors
+    /// [`BadRecord`] if the sequence number is wrong, or the record exceeds the ring or the agreed length.
     pub fn next(&self, word: u64) -> Result<Next, BadRecord> {
         let Some(header) = Header::decode(word) else {
             return Ok(Next::Nothing);
@@ -186,13 +192,14 @@ impl Receiver {
         }
     }
 
-    /// Takes note that the record or filler of `size` bytes at the head has been executed and zeroed.
+    /// Advances the head by `size` bytes: the record or filler there has been executed and zeroed.
     pub fn consume(&mut self, size: usize) {
         self.head += size as u64;
         self.sequence = next_sequence(self.sequence);
     }
 
-    /// The head, if it must be reported: half the ring has been consumed since the last report.
+    /// Returns the head if it must be reported now, because half the ring has been consumed since the last report; it
+    /// then counts as reported.
     pub fn head_to_report(&mut self) -> Option<u64> {
         if self.head - self.told < self.bytes / 2 {
             return None;

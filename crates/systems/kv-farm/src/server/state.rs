@@ -56,7 +56,7 @@ impl<P: Provider> Staging<P> {
     }
 }
 
-/// The shard, and everything needed to execute requests.
+/// FaRM-KV's part of a server: table, objects, and what is needed to execute requests on them.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) stats: ServerStats,

@@ -21,47 +21,47 @@ use session::{ENTRY, PIECE, RECORD, SENT, Session};
 /// A client of all shards of a service, for one thread.
 pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
 
-/// Options of a client.
+/// Options of a [`PilafClient`].
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
 /// The operations and links of a client.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
-/// Counters of a client.
+/// Counters of a client since its creation, all shards together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientStats {
-    /// GETs that found their value.
+    /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// READs of entries.
+    /// READs of table entries.
     pub entry_reads: u64,
     /// READs of records.
     pub record_reads: u64,
-    /// READs that returned a torn entry or record.
+    /// READs that returned an entry or record that was torn or replaced, and were repeated.
     pub torn: u64,
-    /// GETs sent as messages: to confirm misses, and after too many torn READs.
+    /// GET messages sent: to confirm misses and expiries, and after too many torn READs. A GET may send several.
     pub asked: u64,
-    /// GETs whose READs found no entry although the server had a value: the key moved during the READs, or was
-    /// inserted just then.
+    /// GET messages that the server answered with a value: the key moved or was inserted during the READs, or they were
+    /// torn too often. Without answers that only name the record of a long value.
     pub false_misses: u64,
-    /// Tables that were replaced by larger ones during a session.
+    /// Larger tables that sessions adopted in place of the previous ones.
     pub tables: u64,
-    /// Sessions that ended, for any reason.
+    /// Sessions that ended, for whatever reason.
     pub lost: u64,
 }
 
 /// The READ that an operation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// An entry.
+    /// A READ of a table entry.
     Entry,
-    /// A record.
+    /// A READ of a record.
     Record {
         /// Whether the server named the record, so that it is certainly the key's.
         told: bool,
     },
 }
 
-/// The reader's state of an operation.
+/// State of one operation: for a GET, its lookup.
 #[derive(Default)]
 pub struct GetState(Option<Lookup>);
 
@@ -71,7 +71,7 @@ impl GetState {
     }
 }
 
-/// Pilaf's part of a client.
+/// Pilaf's part of a client: decides what to READ and handles replies.
 pub struct Reader {
     miss: Miss,
     scratch: Vec<u8>,

@@ -22,7 +22,7 @@ use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
 use growth::Slice;
 use std::rc::Rc;
 
-/// One shard and its clients.
+/// A server of one Pilaf shard and its clients: an actor.
 pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
 impl<P: Provider> ShardLogic<P> for ShardState<P> {
@@ -84,7 +84,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         self.shard.len()
     }
 
-    /// Includes records in quarantine.
+    /// Includes records that are being written, but not those in quarantine.
     fn used_bytes(&self) -> usize {
         self.shard.used_bytes()
     }

@@ -14,7 +14,7 @@ use drover_store::ExtentsOptions;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
 
-/// The shard, and everything needed to execute requests.
+/// Pilaf's part of a server: table, records, and what is needed to execute requests on them.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) growth: Growth<P>,
@@ -71,7 +71,8 @@ impl<P: Provider> ShardState<P> {
         self.shard.table.table().entry_count()
     }
 
-    /// Number of replaced tables that are still registered because a client may READ them.
+    /// Number of replaced tables that are still registered because a client may READ them, or they are not poisoned
+    /// yet.
     pub fn retired_count(&self) -> usize {
         self.growth.retired_count()
     }

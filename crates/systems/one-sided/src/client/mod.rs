@@ -31,17 +31,18 @@ use std::rc::Rc;
 /// Maximum number of completions per poll.
 const BATCH: usize = 32;
 
-/// Callback that receives outcomes.
+/// Callback that receives every completed operation.
 pub type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
 
 /// Options of a client. `M` is the system's policy for keys that READs do not find.
 #[derive(Clone, Debug)]
 pub struct ClientOptions<M> {
-    /// Maximum number of operations in flight per shard; at most 1024 for all shards together.
+    /// Operations in flight per shard: the client has at most this many times the number of shards in flight, at most
+    /// 1024, and at most as many as one send queue of the device suffices for.
     pub window: usize,
     /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
     pub deadline: Ns,
-    /// What to do when READs do not find a key.
+    /// The system's policy for keys that READs do not find.
     pub miss: M,
 }
 
@@ -59,22 +60,22 @@ impl<M: Default> Default for ClientOptions<M> {
 pub trait Reader<P: Provider>: Sized {
     /// The client's state at one shard.
     type Session: Session<P>;
-    /// A READ that an operation may wait for.
+    /// Names the READ that an operation waits for.
     type Wait: Copy + PartialEq + Debug;
     /// The reader's state of an operation.
     type GetState: Default;
-    /// What to do when READs do not find a key.
+    /// Policy for keys that READs do not find.
     type Miss: Clone + Default;
     /// The reader's counters.
     type Stats: Copy;
 
-    /// Number of operations that a send queue of `depth` requests suffices for, at least 1.
+    /// Maximum number of operations at a time with a send queue of `depth` requests, at least 1.
     fn operations_for(depth: usize) -> usize;
 
     /// Length of an item in bytes, counted like the server's item limit.
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// A reader for `places` operations.
+    /// Creates a reader for at most `places` operations at a time.
     fn new(places: usize, miss: Self::Miss) -> Self;
 
     /// The reader's counters.
@@ -83,7 +84,7 @@ pub trait Reader<P: Provider>: Sized {
     /// The part of the counters that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
 
-    /// Begins the GET in place `at`; its session works.
+    /// Begins the GET in place `at`, whose session works: stages its first READ.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
     /// Restarts the GET in place `at` after a backoff.
@@ -102,7 +103,7 @@ pub trait Reader<P: Provider>: Sized {
         }
     }
 
-    /// Handles a completion from `shard`, whose session works.
+    /// Handles a successful completion from the queue pair to `shard`, whose session works.
     fn completed(&mut self, ops: &mut Operations<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
 
     /// Called after all completions of one poll of `shard` were handled.
@@ -135,8 +136,8 @@ pub struct Client<P: Provider, R: Reader<P>> {
 }
 
 impl<P: Provider, R: Reader<P>> Client<P, R> {
-    /// A client of the shards behind `dials`, which are in the order of the service's shards. The client connects
-    /// while it is polled.
+    /// Creates a client of the shards behind `dials`, which are in the order of the service's shards. It connects while
+    /// it is polled.
     ///
     /// # Panics
     /// If there are no shards, or the window is 0.
@@ -152,12 +153,12 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.ops.links().iter_mut().all(|link| link.session().is_some())
     }
 
-    /// The last error of connecting to a shard, if there was one since the last call.
+    /// Takes the last error of connecting to a shard; `None` if there was none since the last call.
     pub fn take_error(&mut self) -> Option<SetupError> {
         self.ops.links().iter_mut().find_map(|link| link.take_error())
     }
 
-    /// Counters.
+    /// The reader's counters so far.
     pub fn stats(&self) -> R::Stats {
         self.reader.stats()
     }

@@ -13,16 +13,16 @@ pub struct OperationView<'a, P: Provider, R: Reader<P>> {
     pub session: &'a mut R::Session,
     /// The system's state of the operation.
     pub own: &'a mut R::GetState,
-    /// The key.
+    /// The operation's key.
     pub key: &'a [u8],
-    /// Hash of the key.
+    /// Hash of the operation's key.
     pub hash: KeyHash,
     pub(super) large: &'a mut Option<u8>,
     pub(super) state: &'a mut State<R::Wait>,
 }
 
 impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
-    /// The borrowed buffer for a long value.
+    /// Number of the buffer for a long value that the operation has borrowed, if any.
     #[inline]
     pub fn large(&self) -> Option<u8> {
         *self.large
@@ -49,8 +49,8 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
         (*self.state, *self.large) = (State::Reading(wait), large);
     }
 
-    /// Takes note that the operation's READ has completed, and returns which READ it was. The caller then sets the
-    /// operation's next state.
+    /// Returns which READ the operation waits for, when that READ has completed. Changes nothing: the caller then sets
+    /// the operation's next state.
     ///
     /// # Panics
     /// If the operation has no READ in flight. READs of an ended session do not complete, because their queue pair is

@@ -23,7 +23,7 @@ const OPERATIONS_MAX: usize = 1024;
 const REST_MIN: Ns = Ns::from_us(1);
 const REST_MAX: Ns = Ns::from_us(8);
 
-/// The operations of a client, and its links: everything but the READs.
+/// The operations of a client, and its links to the shards: everything but the READs.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One link per shard.
     pub(super) links: Vec<Link<P, R::Session>>,
@@ -88,7 +88,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         looks.min().unwrap_or(Ns::MAX)
     }
 
-    /// The core's clock.
+    /// The current time of the core's clock.
     #[inline]
     pub fn now(&self) -> Ns {
         self.ctx.cpu().now()
@@ -106,7 +106,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.links[self.list[at].shard].session()
     }
 
-    /// The operation in place `at`, if its session works. Otherwise the operation begins again with the next session.
+    /// The operation in place `at`; `None` if its session does not work. It then begins again with the next session.
     #[inline]
     pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
         let place = &mut self.list[at];
@@ -157,7 +157,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     }
 
     /// Lends the operation in place `at` a buffer for the long record or object that it will READ. `None`: the
-    /// operation waits, and [`Reader::read_long`] is called when a buffer may be free. Its session must work.
+    /// operation waits, and [`Reader::read_long`] is called when a buffer may be free.
+    ///
+    /// # Panics
+    /// If the operation's session does not work.
     pub fn lend_for(&mut self, at: usize, wait: R::Wait) -> Option<u8> {
         let session = self.session(at).expect("a session that works");
         let large = session.basis_mut().values.lend(at);
@@ -252,7 +255,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Restarts the operation after a random backoff, because its READ was torn.
+    /// Lets the operation, whose READ was torn, pause for a random 1 to 8 us; [`Reader::again`] then restarts it.
+    ///
+    /// # Panics
+    /// If the operation waits for no READ.
     pub fn rest(&mut self, at: usize) {
         self.release_large(at);
         let cpu = self.ctx.cpu();

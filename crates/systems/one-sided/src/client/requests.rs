@@ -7,7 +7,7 @@ use drover_kv::OpKind;
 use drover_verbs::Provider;
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
-    /// Records that the request of place `at` has completed.
+    /// Records the completion of the work request that carried the request of place `at` to the server.
     ///
     /// # Panics
     /// If the place has no request in flight.

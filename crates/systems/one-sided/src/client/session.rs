@@ -12,18 +12,19 @@ use drover_mem::{PageWish, round_up};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 use std::rc::Rc;
 
-/// Number of buffers for values that are too long for a message and for a place's own buffer. *(our choice)*
+/// Number of buffers per session for values that are too long for a message and for a place's own buffer. *(our
+/// choice)*
 pub const VALUES_MAX: usize = 2;
 
 /// Parameters agreed at the handshake, and whether the session is broken.
 pub struct Agreed {
-    /// Session id.
+    /// Session id, chosen by the server; never 0.
     pub id: u64,
-    /// Hasher of keys.
+    /// Hashes keys under the service's seed.
     pub hasher: KeyHasher,
     /// Longest item, bytes, counted as the system does.
     pub item_bytes_max: usize,
-    /// Longest request, bytes.
+    /// Longest request with its header, bytes.
     pub message_bytes: usize,
     /// Whether the session has failed: its requests in flight will never complete.
     pub broken: bool,
@@ -32,7 +33,7 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// From the server's parameters, which it sent at `since` or later.
+    /// Takes over the server's parameters, which it sent at local time `since` or later.
     ///
     /// # Errors
     /// [`SetupError::Unusable`]: messages are too short for a request.
@@ -52,20 +53,20 @@ impl Agreed {
 
     /// The server's clock, in seconds, at local time `now`; up to one second plus the duration of the handshake too
     /// high, but never too low as long as both clocks run at the same rate. An item that has not expired by this clock
-    /// is alive; about other items the client asks the server. A clock that lags would let a client read an item that
-    /// another client was told has expired.
+    /// is alive; about other items the client asks the server. With a clock that lags, a client could read an item that
+    /// the server has reported to another client as expired.
     pub fn now_s(&self, now: Ns) -> u32 {
         self.clock.0 + 1 + now.since(self.clock.1).as_s() as u32
     }
 
-    /// Whether a value of `bytes` fits into a request together with its key.
+    /// Whether a value of `bytes` bytes fits into a request together with its key.
     pub fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
         REQUEST_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
     }
 }
 
-/// Buffers for long values, which the server READs, and WRITEs in systems that need it. Places get them in the order
-/// of their requests.
+/// The [`VALUES_MAX`] buffers of a session for long values, which the server READs, and WRITEs in systems that need it.
+/// Places that ask for a buffer get it first come, first served.
 pub struct Values<P: Provider> {
     /// The buffers' memory, exported to the server.
     pub mr: P::Mr,
@@ -74,10 +75,10 @@ pub struct Values<P: Provider> {
 }
 
 impl<P: Provider> Values<P> {
-    /// Buffers for values of up to `bytes` bytes, registered with `access` for the server.
+    /// Creates buffers for values of up to `bytes` bytes, registered with `access` for the server.
     ///
     /// # Errors
-    /// Memory cannot be allocated or registered.
+    /// [`SetupError`] if memory cannot be allocated or registered.
     pub fn new(ctx: &P::Context, bytes: usize, access: Access) -> Result<Values<P>, SetupError> {
         let bytes = round_up(bytes, 4096);
         let memory = ctx.alloc(VALUES_MAX * bytes, PageWish::Small)?;
@@ -88,7 +89,8 @@ impl<P: Provider> Values<P> {
         })
     }
 
-    /// Lends a buffer to place `at`. `None`: the place is queued and must ask again.
+    /// Lends a buffer to place `at` and returns its number. `None`: none is free, the place is queued and must call
+    /// again.
     pub fn lend(&mut self, at: usize) -> Option<u8> {
         self.free.take(at)
     }
@@ -98,17 +100,17 @@ impl<P: Provider> Values<P> {
         self.free.leave(at);
     }
 
-    /// Returns buffer `which`.
+    /// Takes buffer `which` back from its borrower.
     pub fn take_back(&mut self, which: u8) {
         self.free.give_back(which);
     }
 
-    /// Length of a buffer, bytes.
+    /// Length of each buffer, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Offset of buffer `which` in the memory, bytes.
+    /// Offset of buffer `which` in the memory of [`mr`](Values::mr), bytes.
     pub fn offset(&self, which: u8) -> usize {
         usize::from(which) * self.bytes
     }
@@ -129,7 +131,7 @@ impl<P: Provider> Values<P> {
     }
 }
 
-/// Resources that every session has.
+/// Resources of a session that are the same in every one-sided system.
 pub struct ConnResources<P: Provider> {
     /// The queue pair and its completion queue.
     pub queues: Queues<P>,
@@ -140,11 +142,11 @@ pub struct ConnResources<P: Provider> {
 }
 
 impl<P: Provider> ConnResources<P> {
-    /// Resources for `sends` requests and `recvs` RECVs in flight, in addition to transfers of values of up to
+    /// Creates resources for `sends` requests and `recvs` RECVs in flight, in addition to transfers of values of up to
     /// `value_bytes_max` bytes, which the server accesses with `access`.
     ///
     /// # Errors
-    /// A resource cannot be created.
+    /// [`SetupError`] if a queue or the buffers cannot be created.
     pub fn new(
         ctx: &P::Context,
         agreed: Agreed,
@@ -177,14 +179,14 @@ pub trait Session<P: Provider>: Sized {
     /// Version of the system's messages and layouts.
     const VERSION: u16;
 
-    /// This client's parameters for `Hello`.
+    /// The system's parameters that this client sends in `Hello`.
     fn wishes(ctx: &P::Context) -> Self::ClientParams;
 
     /// Creates the client's resources from the server's `welcome` and connects them, for operations in `slots` places.
-    /// The server read its clock at `since` or later.
+    /// The server read its clock at local time `since` or later.
     ///
     /// # Errors
-    /// A resource cannot be created, or `welcome` is unusable.
+    /// [`SetupError`] if a resource cannot be created, or `welcome` is unusable.
     fn new(
         ctx: &Rc<P::Context>,
         slots: usize,
@@ -192,23 +194,23 @@ pub trait Session<P: Provider>: Sized {
         since: Ns,
     ) -> Result<Self, SetupError>;
 
-    /// The message that exports the client's resources to the server.
+    /// Returns the message that exports the client's resources to the server.
     ///
     /// # Errors
-    /// A resource cannot be exported.
+    /// [`SetupError`] if a resource cannot be exported.
     fn attach(&self) -> Result<Self::Attach, SetupError>;
 
-    /// Resources that every session has.
+    /// The session's queues, parameters and buffers that are the same in every system.
     fn basis(&self) -> &ConnResources<P>;
 
-    /// The same, mutable.
+    /// As [`basis`](Session::basis), mutable.
     fn basis_mut(&mut self) -> &mut ConnResources<P>;
 
     /// Stages the request of place `at`. Returns the position in the request ring behind it, if the system has one;
     /// `None` if there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
-    /// Whether the session should poll its control channel at once.
+    /// Whether the session should poll its control channel at once, because a frame is likely to have arrived.
     fn is_curious(&self) -> bool {
         false
     }
@@ -216,7 +218,7 @@ pub trait Session<P: Provider>: Sized {
     /// Handles a frame that arrived at a working session.
     ///
     /// # Errors
-    /// The system does not expect this frame.
+    /// [`SetupError`] if the frame is malformed or the system does not expect it.
     fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
         let _ = frame;
         Err(Loss::Unexpected.into())
@@ -225,13 +227,13 @@ pub trait Session<P: Provider>: Sized {
     /// Called after the session's control channel was polled.
     ///
     /// # Errors
-    /// The session has ended.
+    /// [`SetupError`] if the session must end.
     fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
         let _ = control;
         Ok(())
     }
 
-    /// Posts all staged requests.
+    /// Posts all staged requests. If that fails, marks the session as broken.
     fn post(&mut self, cpu: &P::Cpu) {
         let basis = self.basis_mut();
         if let Err(error) = basis.queues.post(cpu) {

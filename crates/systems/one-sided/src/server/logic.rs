@@ -9,7 +9,7 @@ use drover_kv::StartError;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// Identity of a shard, and the options of [`Server`](super::Server) itself.
+/// Identity of a shard within its service, and the options of [`Server`](super::Server) itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Membership {
     /// Index of this shard.
@@ -23,7 +23,7 @@ pub struct Membership {
     pub hash_seed: Option<HashSeed>,
 }
 
-/// Seconds since a server's start.
+/// A server's clock, which counts seconds since its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(pub(super) Ns);
 
@@ -42,7 +42,7 @@ impl Clock {
     }
 }
 
-/// Result of a slice of background work.
+/// Result of [`ShardLogic::advance`], a slice of background work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkDone {
     /// There was nothing to do.
@@ -55,9 +55,9 @@ pub enum WorkDone {
 
 /// A shard's data and how it answers requests: all of a server except its control channels.
 pub trait ShardLogic<P: Provider>: Sized {
-    /// Options of a shard.
+    /// Options of a shard of this system.
     type Options;
-    /// Counters of a shard.
+    /// The system's counters of a shard.
     type Stats;
     /// Queues and buffers of one client.
     type Connection;
@@ -73,7 +73,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Version of the system's messages and layouts.
     const VERSION: u16;
 
-    /// Options of shard `index` of a service of `plan`; all shards hash keys under `seed`.
+    /// Derives the options of shard `index` from the service's plan; all shards hash keys under `seed`.
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
 
     /// Values of the system's counters, in the order of its facts, except the last, [`CLIENTS`](crate::CLIENTS).
@@ -88,7 +88,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Creates an empty shard and registers its memory.
     ///
     /// # Errors
-    /// Memory cannot be allocated or registered.
+    /// [`StartError`] if memory cannot be allocated or registered.
     fn new(
         ctx: &Rc<P::Context>,
         options: &Self::Options,
@@ -96,7 +96,7 @@ pub trait ShardLogic<P: Provider>: Sized {
         clock: Clock,
     ) -> Result<Self, StartError>;
 
-    /// Longest item and longest request, bytes.
+    /// Longest item, counted as the system does, and longest request with its header; both in bytes.
     fn limits(&self) -> (usize, usize);
 
     /// Number of keys.
@@ -107,17 +107,18 @@ pub trait ShardLogic<P: Provider>: Sized {
         self.len() == 0
     }
 
-    /// Bytes of the stored items.
+    /// Bytes of the records or objects in use, without replaced ones that wait for reuse and without values that are
+    /// inside the table.
     fn used_bytes(&self) -> usize;
 
-    /// Counters since the start.
+    /// The system's counters since the start.
     fn stats(&self) -> Self::Stats;
 
     /// Creates queues and buffers for a client, and the answer that says where the table and the items are.
     /// `hello.slots` is the number of slots that the client gets.
     ///
     /// # Errors
-    /// A resource cannot be created or exported.
+    /// [`PeerError`] if a resource cannot be created or exported: the client is refused.
     fn open(
         &mut self,
         ctx: &Rc<P::Context>,
@@ -128,7 +129,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Connects `conn` with the client's end; allowed once.
     ///
     /// # Errors
-    /// The client's end cannot be connected, or was connected before.
+    /// [`PeerError`] if the client's end cannot be connected, or was connected before: the client is refused.
     fn attach(
         &mut self,
         ctx: &Rc<P::Context>,
@@ -139,25 +140,25 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Handles a frame of a kind that only this system has.
     ///
     /// # Errors
-    /// The frame is malformed or not allowed in this state: the client is refused.
+    /// [`PeerError`] if the frame is malformed or not allowed in this state: the client is refused.
     fn receive(&mut self, conn: &mut Self::Connection, frame: &Frame) -> Result<(), PeerError> {
         let _ = (conn, frame);
         Err(PeerError::OutOfOrder)
     }
 
-    /// The notification for an attached client, if it has not been sent yet.
+    /// Returns the notification that an attached client must be sent now, if there is one; it then counts as sent.
     ///
     /// # Errors
-    /// The notification cannot be created: the session ends.
+    /// [`PeerError`] if the notification cannot be created: the session ends.
     fn news(&mut self, conn: &mut Self::Connection) -> Result<Option<Self::Notification>, PeerError> {
         let _ = conn;
         Ok(None)
     }
 
-    /// Answers requests that arrived on `conn`; returns whether there were any.
+    /// Answers requests that arrived on `conn`; returns whether there was anything to do.
     ///
     /// # Errors
-    /// The session must end.
+    /// [`PeerError`] if the session must end.
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Self::Connection) -> Result<bool, PeerError>;
 
     /// Releases a client's resources.

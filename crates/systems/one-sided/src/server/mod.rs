@@ -24,7 +24,7 @@ const FRAMES_PER_LOOK: usize = 8;
 /// Maximum number of slots of one client.
 const SLOTS_MAX: u16 = 1024;
 
-/// One shard and its clients.
+/// One shard and its clients: an [`Actor`] of one core.
 pub struct Server<P: Provider, H: ShardLogic<P>> {
     /// Declared before `host`: queue pairs must be destroyed before the memory they can reach.
     peers: Vec<ClientConn<H::Connection>>,
@@ -43,7 +43,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
     /// Creates a server without clients, on the calling core.
     ///
     /// # Errors
-    /// Memory cannot be allocated, or the fabric cannot be opened.
+    /// [`StartError`] if the fabric cannot be opened, or the shard's memory cannot be allocated or registered.
     ///
     /// # Panics
     /// If the options are inconsistent.
@@ -72,18 +72,18 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.ctx.clone()
     }
 
-    /// The system's part of the server.
+    /// The system's part of the server: table and records.
     pub fn host(&self) -> &H {
         &self.host
     }
 
-    /// Serves the client at the other end of `stream`.
+    /// Takes over the control channel of a client, and serves that client from the next step on.
     pub fn adopt(&mut self, stream: ControlStream) {
         self.peers.push(ClientConn::new(stream));
         self.next_look = Ns::ZERO;
     }
 
-    /// Number of clients, including those that are still connecting.
+    /// Number of clients adopted and not gone, including those without a session yet.
     pub fn client_count(&self) -> usize {
         self.peers.len()
     }
@@ -98,12 +98,12 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.host.is_empty()
     }
 
-    /// Bytes of the stored items.
+    /// Bytes of the records or objects in use: see [`ShardLogic::used_bytes`].
     pub fn used_bytes(&self) -> usize {
         self.host.used_bytes()
     }
 
-    /// Counters.
+    /// The system's counters since the start.
     pub fn stats(&self) -> H::Stats {
         self.host.stats()
     }

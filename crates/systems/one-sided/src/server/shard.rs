@@ -7,7 +7,7 @@ use drover_kv::{Counter, Shard, ShardPlan, StartError};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// The last counter of every one-sided system.
+/// The last counter of every one-sided system: [`Server::client_count`], of the shard that has the most clients.
 pub const CLIENTS: Counter = Counter::amount(
     "clients",
     "Clients with a session at a shard, the most of all shards.",

@@ -9,7 +9,7 @@ use drover_net::{Consumed, Need, Output, Protocol};
 use drover_store::{Mode, Partition, PartitionOptions};
 use std::io::IoSlice;
 
-/// Start of the server, in seconds since 1970.
+/// Time when the server started, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
 
 pub const BUCKETS: usize = 1 << 10;
@@ -22,13 +22,13 @@ pub struct Bed {
     pub server: Server,
 }
 
-/// A connection.
+/// One client connection with its session.
 pub struct Client {
     session: Session<NativeCpu>,
     input: Vec<u8>,
     pub output: Output,
     pub is_closed: bool,
-    /// What the session waits for.
+    /// What the session waits for; `None` before its first turn.
     pub need: Option<Need>,
 }
 
@@ -83,12 +83,12 @@ impl Bed {
         }
     }
 
-    /// The client sends `input`; returns the reply.
+    /// Sends `input` from the client and returns the reply.
     pub fn say(&mut self, client: &mut Client, input: &[u8]) -> Vec<u8> {
         self.say_watching(client, input, |_| {})
     }
 
-    /// As [`say`](Bed::say), and calls back with the client after each turn, before the output is taken.
+    /// As [`say`](Bed::say), and calls `watch` with the client after each turn, before its output is taken.
     pub fn say_watching(
         &mut self,
         client: &mut Client,
@@ -152,13 +152,13 @@ impl Client {
         }
     }
 
-    /// Takes the output.
+    /// Takes the bytes that can be written to the client.
     pub fn take(&mut self) -> Vec<u8> {
         take(&mut self.output)
     }
 }
 
-/// Takes the bytes of `output`.
+/// Takes the writable bytes of `output`.
 pub fn take(output: &mut Output) -> Vec<u8> {
     let mut told = Vec::new();
     while output.ready_bytes() > 0 {

@@ -55,7 +55,8 @@ fn meta() -> impl Strategy<Value = String> {
     })
 }
 
-/// A command with its value. No CAS numbers: they differ with the number of cores.
+/// Strategy for a command with its value, or (rarely) random bytes. Commands have no CAS numbers, which differ with the
+/// number of cores.
 pub fn command() -> impl Strategy<Value = Vec<u8>> {
     let text = prop_oneof![
         4 => store(),

@@ -24,7 +24,7 @@ const RING_BYTES: usize = 512;
 const PIPELINE: usize = 4;
 const NOW_S: u32 = 100;
 
-/// A planted mistake.
+/// A mistake planted in the cluster, which the checker must find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
     /// Native requests go to the wrong core, so the two kinds of clients see different items.
@@ -35,7 +35,7 @@ pub enum Flaw {
     AnswersBeforeTheOtherCore,
 }
 
-/// The whole simulated server and its clients.
+/// A simulated server with its clients.
 pub struct Cluster {
     rng: Rng,
     flaw: Option<Flaw>,
@@ -128,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// One random actor makes one step.
+    /// Picks one actor at random and lets it make one step.
     pub fn step(&mut self) {
         self.now += 1;
         let (at, which) = (

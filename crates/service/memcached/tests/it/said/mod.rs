@@ -10,18 +10,18 @@ pub use malformed::MALFORMED;
 pub use meta::META;
 pub use ours::OURS;
 
-/// A conversation on a connection to an empty server, at 100 s after its start.
+/// A conversation on one connection to an empty server, at 100 s after its start.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The rule that the case shows.
     pub name: &'static str,
     /// Pairs of input and reply. `|` stands for `\r\n`, `@` for the longest key.
     pub said: &'static [(&'static str, &'static str)],
-    /// Whether the connection ends after it.
+    /// Whether the server closes the connection after the last reply.
     pub closes: bool,
 }
 
-/// A conversation after which the connection goes on.
+/// A conversation after which the connection stays open.
 pub const fn case(name: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
     Case {
         name,
@@ -30,7 +30,7 @@ pub const fn case(name: &'static str, said: &'static [(&'static str, &'static st
     }
 }
 
-/// A conversation that ends the connection.
+/// A conversation after which the server closes the connection.
 pub const fn last(name: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
     Case {
         name,
@@ -39,7 +39,7 @@ pub const fn last(name: &'static str, said: &'static [(&'static str, &'static st
     }
 }
 
-/// Text with real line ends.
+/// Converts a conversation's text to bytes: `|` to `\r\n`, `@` to the longest key.
 pub fn with_crlf(text: &str) -> Vec<u8> {
     text.replace('|', "\r\n")
         .replace('@', &"k".repeat(250))
