@@ -24,7 +24,7 @@ mod task;
 mod timers;
 mod wake;
 
-pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
+pub use mailbox::{MailError, Mailbox, Mailer, mailbox, unbounded_mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use run_loop::{Idle, RunLoop, RunStats};
 pub use task::{

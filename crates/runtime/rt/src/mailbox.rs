@@ -1,16 +1,26 @@
-//! [`mailbox`]: a bounded queue of commands from other threads to a polling core.
+//! [`mailbox`]: a queue of commands from other threads to a polling core.
 
 use crate::signal::Signal;
 use drover_verbs::Waker;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 
 /// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of its reader.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
+    connected(Queue::Bounded(sender), receiver, waker)
+}
+
+/// A mailbox for any number of messages, none of which may be lost: the senders limit what is outstanding.
+pub fn unbounded_mailbox<T>(waker: Waker) -> (Mailer<T>, Mailbox<T>) {
+    let (sender, receiver) = channel();
+    connected(Queue::Unbounded(sender), receiver, waker)
+}
+
+fn connected<T>(queue: Queue<T>, receiver: Receiver<T>, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let filled = Arc::new(Signal::new());
     let mailer = Mailer {
-        sender,
+        queue,
         filled: filled.clone(),
         waker,
     };
@@ -25,11 +35,31 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
 }
 
 /// The sending end. Clones share the mailbox.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Mailer<T> {
-    sender: SyncSender<T>,
+    queue: Queue<T>,
     filled: Arc<Signal>,
     waker: Waker,
+}
+
+#[derive(Debug)]
+enum Queue<T> {
+    Bounded(SyncSender<T>),
+    Unbounded(Sender<T>),
+}
+
+impl<T> Clone for Mailer<T> {
+    fn clone(&self) -> Mailer<T> {
+        let queue = match &self.queue {
+            Queue::Bounded(sender) => Queue::Bounded(sender.clone()),
+            Queue::Unbounded(sender) => Queue::Unbounded(sender.clone()),
+        };
+        Mailer {
+            queue,
+            filled: self.filled.clone(),
+            waker: self.waker.clone(),
+        }
+    }
 }
 
 /// An undelivered message, returned to the sender.
@@ -47,10 +77,13 @@ impl<T> Mailer<T> {
     /// # Errors
     /// [`MailError`] with the message, if the mailbox is full or closed.
     pub fn send(&self, message: T) -> Result<(), MailError<T>> {
-        self.sender.try_send(message).map_err(|error| match error {
-            TrySendError::Full(message) => MailError::Full(message),
-            TrySendError::Disconnected(message) => MailError::Closed(message),
-        })?;
+        match &self.queue {
+            Queue::Bounded(sender) => sender.try_send(message).map_err(|error| match error {
+                TrySendError::Full(message) => MailError::Full(message),
+                TrySendError::Disconnected(message) => MailError::Closed(message),
+            }),
+            Queue::Unbounded(sender) => sender.send(message).map_err(|error| MailError::Closed(error.0)),
+        }?;
         self.filled.raise();
         self.waker.wake();
         Ok(())
@@ -66,13 +99,19 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// Whether [`recv`](Mailbox::recv) may have a message: for readers that prepare before they receive. Costs as little.
+    #[inline(always)]
+    pub fn has_mail(&self) -> bool {
+        self.draining || self.filled.is_raised()
+    }
+
     /// The next message. An empty mailbox costs one load of a line that is not written.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
-        if !self.draining && !self.filled.is_raised() {
-            return None;
+        match self.has_mail() {
+            true => self.drain_one(),
+            false => None,
         }
-        self.drain_one()
     }
 
     #[cold]
@@ -110,6 +149,22 @@ mod tests {
         );
         assert_eq!(mailbox.recv(), None);
         assert_eq!(wakes.load(Ordering::Relaxed), 3);
+        drop(mailbox);
+        assert_eq!(mailer.send(5), Err(MailError::Closed(5)));
+    }
+
+    #[test]
+    fn an_unbounded_mailbox_is_never_full() {
+        let (mailer, mut mailbox) = unbounded_mailbox(Waker::new(|| ()));
+        assert!(!mailbox.has_mail());
+        for i in 0..1000 {
+            assert_eq!(mailer.clone().send(i), Ok(()));
+        }
+        for i in 0..1000 {
+            assert!(mailbox.has_mail());
+            assert_eq!(mailbox.recv(), Some(i));
+        }
+        assert_eq!((mailbox.recv(), mailbox.has_mail()), (None, false));
         drop(mailbox);
         assert_eq!(mailer.send(5), Err(MailError::Closed(5)));
     }
