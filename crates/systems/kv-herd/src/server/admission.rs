@@ -1,36 +1,37 @@
 //! Letting a client in: terms, slots, queue pairs, and then the workers.
 
-use super::acceptor::Acceptor;
 use super::clients::NewClient;
-use super::inbox::Command;
+use super::mail::Command;
 use super::session::{Phase, Port, Session, SessionParams, agree};
+use super::sessions::Sessions;
 use super::variant::Variant;
-use super::worker::Introduction;
+use super::worker::WorkerHandle;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use drover_control::acceptor::Peers;
 use drover_mem::{MaskedRegion, PageWish};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
-impl<P: Provider, V: Variant> Acceptor<P, V> {
-    pub(super) fn greet(&mut self, index: usize, hello: &Hello) {
+impl<P: Provider, V: Variant> Sessions<P, V> {
+    pub(super) fn greet(&mut self, peers: &mut Peers, index: usize, hello: &Hello) {
         let terms = match agree(hello, &self.offer) {
             Ok(terms) => terms,
-            Err((code, text)) => return self.sessions[index].refuse(code, text),
+            Err((code, text)) => return self.all[index].refuse(peers, code, text),
         };
-        if self.stopping {
-            return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
-        }
         if terms.front_end == FrontEnd::Slots && self.slots_are_taken() {
             let (code, text) = match self.offer.datagram_window_max > 0 {
                 true => (ErrorCode::NoSlots, "all slots are taken: datagrams are welcome"),
                 false => (ErrorCode::TooManyClients, "as many clients as this server takes"),
             };
-            return self.sessions[index].refuse(code, text);
+            return self.all[index].refuse(peers, code, text);
         }
         let Some(id) = self.ids.take() else {
-            return self.sessions[index]
-                .refuse(ErrorCode::TooManyClients, "as many clients as this server takes");
+            return self.all[index].refuse(
+                peers,
+                ErrorCode::TooManyClients,
+                "as many clients as this server takes",
+            );
         };
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         session.id = Some(id);
         session.terms = Some(terms);
         session.replies = vec![None; terms.map.partition_count];
@@ -40,23 +41,24 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
                 missing: self.workers.len(),
             };
             for worker in &self.workers {
-                worker.inbox.push(Command::Export { client: id.0 });
+                worker.send(Command::Export { client: id.0 });
             }
             return;
         }
         match self.make_slots(&terms) {
             Ok((slots, port, region, uc)) => {
-                let session = &mut self.sessions[index];
+                let session = &mut self.all[index];
                 session.slots = Some(slots);
                 session.port = Some(port);
-                self.welcome(index, id, &terms, region, uc);
+                self.welcome(peers, index, id, &terms, region, uc);
             }
-            Err(text) => self.sessions[index].refuse(ErrorCode::Resources, &text),
+            Err(text) => self.all[index].refuse(peers, ErrorCode::Resources, &text),
         }
     }
 
     pub(super) fn welcome(
         &mut self,
+        peers: &mut Peers,
         index: usize,
         (client_id, generation): (u32, u32),
         terms: &SessionParams,
@@ -80,14 +82,14 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             region,
             uc,
         };
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         session.phase = Phase::Attaching;
         session.attached = terms.front_end == FrontEnd::Datagrams;
-        session.send(&Message::Welcome(Box::new(welcome)));
+        session.send(peers, &Message::Welcome(Box::new(welcome)));
         for (partition, ud) in std::mem::take(&mut session.exports).into_iter().enumerate() {
             let ud = ud.unwrap_or_default();
             let index = partition as u16;
-            session.send(&Message::Partition { index, ud });
+            session.send(peers, &Message::Partition { index, ud });
         }
     }
 
@@ -106,7 +108,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             .register(&region, Access::REMOTE_WRITE)
             .map_err(|e| text(&e))?;
         let stripe = terms.map.window * terms.map.slot_bytes;
-        let watch = |(i, worker): (usize, &Introduction)| Watch {
+        let watch = |(i, worker): (usize, &WorkerHandle)| Watch {
             range: i * stripe..(i + 1) * stripe,
             bell: worker.bell.clone(),
         };
@@ -130,29 +132,29 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         Ok((Port { qp, _cq: cq, _mr: mr }, export))
     }
 
-    pub(super) fn attach(&mut self, index: usize, uc: &Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn attach(&mut self, peers: &mut Peers, index: usize, uc: &Export) {
+        let session = &mut self.all[index];
         let Some(port) = &mut session.port else {
-            return session.refuse(ErrorCode::OutOfOrder, "datagrams need no attachment");
+            return session.refuse(peers, ErrorCode::OutOfOrder, "datagrams need no attachment");
         };
         match port.qp.connect(uc) {
             Ok(()) => session.attached = true,
-            Err(error) => session.refuse(ErrorCode::Resources, &error.to_string()),
+            Err(error) => session.refuse(peers, ErrorCode::Resources, &error.to_string()),
         }
         self.add_if_attached(index);
     }
 
-    pub(super) fn note_replies(&mut self, index: usize, partition: u16, ud: Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn note_replies(&mut self, peers: &mut Peers, index: usize, partition: u16, ud: Export) {
+        let session = &mut self.all[index];
         match session.replies.get_mut(usize::from(partition)) {
             Some(place @ None) => *place = Some(ud),
-            _ => session.refuse(ErrorCode::Malformed, "no such partition, or named twice"),
+            _ => session.refuse(peers, ErrorCode::Malformed, "no such partition, or named twice"),
         }
         self.add_if_attached(index);
     }
 
     pub(super) fn add_if_attached(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         let (true, Some((id, generation)), Some(terms)) = (session.is_attached(), session.id, session.terms)
         else {
             return;
@@ -161,7 +163,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             missing: self.workers.len(),
         };
         for (worker, replies) in self.workers.iter().zip(std::mem::take(&mut session.replies)) {
-            worker.inbox.push(Command::Add(Box::new(NewClient {
+            worker.send(Command::Add(Box::new(NewClient {
                 id,
                 generation,
                 params: terms,
@@ -171,29 +173,35 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         }
     }
 
-    pub(super) fn note_added(&mut self, client: u32, result: Result<(), String>) {
+    pub(super) fn note_added(&mut self, peers: &mut Peers, client: u32, result: Result<(), String>) {
         let Some(index) = self.session_of(client) else {
             return;
         };
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         if let (Err(text), Phase::Adding { .. }) = (&result, session.phase) {
-            session.refuse(ErrorCode::Resources, text);
+            session.refuse(peers, ErrorCode::Resources, text);
         }
         if let Phase::Adding { missing } = &mut session.phase {
             *missing -= 1;
-            if *missing == 0 && !session.stream.is_closed() {
+            if *missing == 0 && peers.is_open(session.conn) {
                 session.phase = Phase::Live;
                 self.clients_total += 1;
-                session.send(&Message::Ready);
+                session.send(peers, &Message::Ready);
             }
         }
     }
 
-    pub(super) fn note_exported(&mut self, worker: usize, client: u32, result: Result<Export, String>) {
+    pub(super) fn note_exported(
+        &mut self,
+        peers: &mut Peers,
+        worker: usize,
+        client: u32,
+        result: Result<Export, String>,
+    ) {
         let Some(index) = self.session_of(client) else {
             return;
         };
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         let Phase::Exporting { missing } = &mut session.phase else {
             return;
         };
@@ -201,15 +209,15 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         let done = *missing == 0;
         match result {
             Ok(export) => session.exports[worker] = Some(export),
-            Err(text) => return session.refuse(ErrorCode::Resources, &text),
+            Err(text) => return session.refuse(peers, ErrorCode::Resources, &text),
         }
         if let (true, Some(id), Some(terms)) = (done, session.id, session.terms) {
-            self.welcome(index, id, &terms, Export::default(), Export::default());
+            self.welcome(peers, index, id, &terms, Export::default(), Export::default());
         }
     }
 
     fn slots_are_taken(&self) -> bool {
         let with_slots = |session: &&Session<P>| session.uses(FrontEnd::Slots);
-        self.sessions.iter().filter(with_slots).count() >= self.slot_clients_max
+        self.all.iter().filter(with_slots).count() >= self.slot_clients_max
     }
 }

@@ -1,20 +1,21 @@
 //! Opening a client's bulk memory: chunks for values too long for a slot, and an RC queue pair to reach them.
 
-use super::acceptor::Acceptor;
-use super::inbox::{BulkMemory, Command};
+use super::mail::{BulkMemory, Command};
 use super::session::Port;
+use super::sessions::Sessions;
 use super::variant::Variant;
 use crate::control::{ErrorCode, Message};
+use drover_control::acceptor::Peers;
 use drover_mem::PageWish;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QueuePair};
 
 /// Most chunks of bulk memory per client.
 const CHUNKS_MAX: usize = 64;
 
-impl<P: Provider, V: Variant> Acceptor<P, V> {
-    pub(super) fn open_bulk(&mut self, index: usize, chunk_count: usize) {
+impl<P: Provider, V: Variant> Sessions<P, V> {
+    pub(super) fn open_bulk(&mut self, peers: &mut Peers, index: usize, chunk_count: usize) {
         let chunk_bytes = BulkMemory::chunk_bytes_for(self.identity.item_bytes_max);
-        let session = &self.sessions[index];
+        let session = &self.all[index];
         let refusal = if session.bulk.port.is_some() || session.bulk.missing > 0 {
             Some("bulk memory is open already".to_owned())
         } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
@@ -26,26 +27,32 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             Some(refusal) => Err(refusal),
             None => self.make_bulk(chunk_bytes, chunk_count),
         };
-        let session = &mut self.sessions[index];
+        let session = &mut self.all[index];
         match (made, session.id) {
             (Ok((memory, port, region, rc)), Some((client, _))) => {
                 session.bulk.port = Some(port);
                 session.bulk.missing = self.workers.len();
                 for worker in &self.workers {
                     let bulk = memory.clone();
-                    worker.inbox.push(Command::OpenBulk { client, bulk });
+                    worker.send(Command::OpenBulk { client, bulk });
                 }
-                session.send(&Message::BulkReady {
-                    chunk_bytes: chunk_bytes as u32,
-                    chunk_count: chunk_count as u8,
-                    region,
-                    rc,
-                });
+                session.send(
+                    peers,
+                    &Message::BulkReady {
+                        chunk_bytes: chunk_bytes as u32,
+                        chunk_count: chunk_count as u8,
+                        region,
+                        rc,
+                    },
+                );
             }
-            (Err(text), _) => session.send(&Message::Error {
-                code: ErrorCode::Resources,
-                text,
-            }),
+            (Err(text), _) => session.send(
+                peers,
+                &Message::Error {
+                    code: ErrorCode::Resources,
+                    text,
+                },
+            ),
             (Ok(_), None) => {}
         }
     }
@@ -78,32 +85,35 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         Ok((memory, port, export, rc))
     }
 
-    pub(super) fn attach_bulk(&mut self, index: usize, rc: &Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn attach_bulk(&mut self, peers: &mut Peers, index: usize, rc: &Export) {
+        let session = &mut self.all[index];
         let Some(port) = &mut session.bulk.port else {
-            return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
+            return session.refuse(peers, ErrorCode::OutOfOrder, "no bulk memory is open");
         };
         match port.qp.connect(rc) {
             Ok(()) => {
                 session.bulk.attached = true;
-                self.ready_if_bulk_open(index);
+                self.ready_if_bulk_open(peers, index);
             }
             Err(error) => {
                 session.bulk.port = None;
-                session.send(&Message::Error {
-                    code: ErrorCode::Resources,
-                    text: error.to_string(),
-                });
+                session.send(
+                    peers,
+                    &Message::Error {
+                        code: ErrorCode::Resources,
+                        text: error.to_string(),
+                    },
+                );
             }
         }
     }
 
     /// Both ends and all workers know the bulk memory.
-    pub(super) fn ready_if_bulk_open(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
+    pub(super) fn ready_if_bulk_open(&mut self, peers: &mut Peers, index: usize) {
+        let session = &mut self.all[index];
         if session.bulk.missing == 0 && session.bulk.attached {
             session.bulk.attached = false;
-            session.send(&Message::Ready);
+            session.send(peers, &Message::Ready);
         }
     }
 }

@@ -11,8 +11,7 @@ use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use crate::logic::KeyRule;
 use drover_base::Ns;
-use drover_control::service::ServiceInfo;
-use drover_control::{ControlError, ControlStream};
+use drover_control::acceptor::{ConnId, Peers};
 use drover_mem::MaskedRegion;
 use drover_verbs::{Export, Provider, QueuePair};
 
@@ -62,7 +61,7 @@ pub(super) struct BulkPort<P: Provider> {
 
 /// One client.
 pub(super) struct Session<P: Provider> {
-    pub(super) stream: ControlStream,
+    pub(super) conn: ConnId,
     pub(super) phase: Phase,
     /// Given out at `Hello`.
     pub(super) id: Option<(u32, u32)>,
@@ -77,14 +76,14 @@ pub(super) struct Session<P: Provider> {
     /// Its queue pairs for replies.
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
-    pub(super) deadline: Ns,
+    deadline: Ns,
     pub(super) wants_stats: bool,
 }
 
 impl<P: Provider> Session<P> {
-    pub(super) fn new(stream: ControlStream, deadline: Ns) -> Session<P> {
+    pub(super) fn new(conn: ConnId, deadline: Ns) -> Session<P> {
         Session {
-            stream,
+            conn,
             phase: Phase::Hello,
             id: None,
             terms: None,
@@ -112,44 +111,27 @@ impl<P: Provider> Session<P> {
         self.terms.is_some_and(|terms| terms.front_end == front_end)
     }
 
-    /// Says who we are to somebody who may want another system.
-    pub(super) fn announce(&mut self) {
-        let announcement = ServiceInfo {
-            system: crate::control::SYSTEM.to_owned(),
-            shard_count: 0,
-        };
-        if let Err(error) = self.stream.send_message(&announcement) {
-            tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
-        }
+    /// When it must be live, if it is on its way there.
+    pub(super) fn deadline(&self) -> Option<Ns> {
+        (!matches!(self.phase, Phase::Live | Phase::Leaving { .. })).then_some(self.deadline)
     }
 
-    /// Sends; what goes wrong shows at the next `recv`.
-    pub(super) fn send(&mut self, message: &Message) {
+    pub(super) fn send(&self, peers: &mut Peers, message: &Message) {
         let frame = message.encode();
-        match self.stream.send(frame.kind, &frame.bytes, &frame.fds) {
-            Ok(()) => {}
-            Err(
-                error @ (ControlError::TooLong { .. }
-                | ControlError::TooManyFds { .. }
-                | ControlError::FdsOverTcp),
-            ) => {
-                let (client, peer, kind) = (self.id, self.stream.peer(), frame.kind);
-                tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
-                self.refuse(ErrorCode::Resources, &error.to_string());
-            }
-            Err(error) => {
-                tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
-            }
+        if let Err(error) = peers.send(self.conn, frame.kind, &frame.bytes, &frame.fds) {
+            let (client, peer, kind) = (self.id, peers.peer(self.conn), frame.kind);
+            tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
+            self.refuse(peers, ErrorCode::Resources, &error.to_string());
         }
     }
 
     /// Last words.
-    pub(super) fn refuse(&mut self, code: ErrorCode, text: &str) {
+    pub(super) fn refuse(&self, peers: &mut Peers, code: ErrorCode, text: &str) {
         let text = text.to_owned();
         let frame = Message::Error { code, text }.encode();
         // It is closed either way.
-        let _ = self.stream.send(frame.kind, &frame.bytes, &[]);
-        self.stream.close();
+        let _ = peers.send(self.conn, frame.kind, &frame.bytes, &[]);
+        peers.close(self.conn);
     }
 
     /// Everything the client needs to attach has come.
@@ -164,7 +146,6 @@ impl<P: Provider> Session<P> {
                 port.qp.to_error();
             }
         }
-        self.stream.close();
     }
 }
 
