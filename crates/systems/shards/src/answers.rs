@@ -9,6 +9,7 @@ use std::time::Duration;
 pub struct Answers<T> {
     receiver: Receiver<(usize, T)>,
     answers: Vec<Option<T>>,
+    taken: bool,
 }
 
 /// With which one thread answers.
@@ -45,6 +46,7 @@ impl<T> Answers<T> {
         Answers {
             receiver,
             answers: (0..count).map(|_| None).collect(),
+            taken: false,
         }
     }
 
@@ -57,10 +59,13 @@ impl<T> Answers<T> {
         self.answers.iter().enumerate().filter_map(missing).collect()
     }
 
-    /// All answers, in the order of the threads; `None` if some are missing. To be taken once.
+    /// All answers, in the order of the threads; `None` if some are missing, or if they were taken before.
     pub fn take(&mut self) -> Option<Vec<T>> {
-        let complete = self.missing().is_empty();
-        complete.then(|| self.answers.drain(..).flatten().collect())
+        if self.taken || !self.missing().is_empty() {
+            return None;
+        }
+        self.taken = true;
+        Some(self.answers.drain(..).flatten().collect())
     }
 
     /// The same, waiting at most `patience` for each answer.
@@ -91,6 +96,7 @@ mod tests {
         assert_eq!(answers.take(), None);
         first.send("a");
         assert_eq!(answers.take(), Some(vec!["a", "b"]));
+        assert_eq!(answers.take(), None, "once");
     }
 
     #[test]

@@ -10,17 +10,21 @@ use drover_verbs::Export;
 /// What the control thread wants of a worker.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Serve this client; answered [`Event::Added`].
-    Add(Box<NewClient>),
-    /// Forget it; answered [`Event::Removed`]. Its queue pairs are gone already.
-    Remove { client: u32 },
+    /// Serve this client. Errors: why that is impossible.
+    Add(Box<NewClient>, Reply<Result<(), String>>),
+    /// Forget it. Its queue pairs are gone already.
+    Remove { client: u32, reply: Reply<()> },
     /// See [`Resync`]; answered [`Event::Resynced`].
     Resync { client: u32, resync: Resync },
-    /// The client has bulk memory from now on; answered [`Event::BulkOpened`].
-    OpenBulk { client: u32, bulk: BulkMemory },
-    /// Export the worker's queue pair for a client's datagrams; answered [`Event::Exported`].
-    Export { client: u32 },
-    /// Say what you did, to whoever asks.
+    /// The client has bulk memory from now on.
+    OpenBulk {
+        client: u32,
+        bulk: BulkMemory,
+        reply: Reply<()>,
+    },
+    /// Export the worker's queue pair for a client's datagrams.
+    Export(Reply<Result<Export, String>>),
+    /// Say what you did.
     Stats(Reply<WorkerStats>),
     /// No more work.
     Stop,
@@ -34,31 +38,11 @@ pub(super) struct BulkMemory {
     pub(super) chunk_count: usize,
 }
 
-/// What a worker answers.
+/// What a worker reports to the control thread.
 #[derive(Debug)]
 pub(super) enum Event {
-    Added {
-        client: u32,
-        result: Result<(), String>,
-    },
-    Removed {
-        client: u32,
-    },
-    Resynced {
-        client: u32,
-        resynced: Resynced,
-    },
-    BulkOpened {
-        client: u32,
-    },
-    Exported {
-        worker: usize,
-        client: u32,
-        result: Result<Export, String>,
-    },
+    /// The answer to a [`Command::Resync`].
+    Resynced { client: u32, resynced: Resynced },
     /// The worker has ended and will answer nothing more.
-    GaveUp {
-        worker: usize,
-        reason: String,
-    },
+    GaveUp { worker: usize, reason: String },
 }

@@ -13,23 +13,24 @@ use crate::logic::KeyRule;
 use drover_base::Ns;
 use drover_control::acceptor::{ConnId, Peers};
 use drover_mem::MaskedRegion;
+use drover_shards::Answers;
 use drover_verbs::{Export, Provider, QueuePair};
 
 /// Where a session stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Phase {
     /// Connected; `Hello` is awaited.
     Hello,
     /// Workers are exporting their queue pairs for it.
-    Exporting { missing: usize },
+    Exporting(Answers<Result<Export, String>>),
     /// Welcomed; the client's queue pairs are awaited.
     Attaching,
     /// Workers are taking it up.
-    Adding { missing: usize },
+    Adding(Answers<Result<(), String>>),
     /// It may send requests.
     Live,
     /// Its channel has ended; workers are dropping it.
-    Leaving { missing: usize },
+    Leaving(Answers<()>),
 }
 
 /// What was agreed with a client.
@@ -53,8 +54,8 @@ pub(super) struct Port<P: Provider> {
 pub(super) struct BulkPort<P: Provider> {
     /// Large values: RC.
     pub(super) port: Option<Port<P>>,
-    /// Workers that are being told of it.
-    pub(super) missing: usize,
+    /// Workers are being told of it.
+    pub(super) opening: Option<Answers<()>>,
     /// The client's end is connected, and it has not been told that all is ready.
     pub(super) attached: bool,
 }
@@ -71,8 +72,6 @@ pub(super) struct Session<P: Provider> {
     pub(super) port: Option<Port<P>>,
     pub(super) bulk: BulkPort<P>,
     pub(super) attached: bool,
-    /// The workers' queue pairs, exported for this client.
-    pub(super) exports: Vec<Option<Export>>,
     /// Its queue pairs for replies.
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
@@ -91,11 +90,10 @@ impl<P: Provider> Session<P> {
             port: None,
             bulk: BulkPort {
                 port: None,
-                missing: 0,
+                opening: None,
                 attached: false,
             },
             attached: false,
-            exports: Vec::new(),
             replies: Vec::new(),
             deadline,
             wants_stats: false,
@@ -106,6 +104,10 @@ impl<P: Provider> Session<P> {
         self.id.is_some_and(|(own, _)| own == id)
     }
 
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live)
+    }
+
     /// It was let in with this front end.
     pub(super) fn uses(&self, front_end: FrontEnd) -> bool {
         self.terms.is_some_and(|terms| terms.front_end == front_end)
@@ -113,7 +115,7 @@ impl<P: Provider> Session<P> {
 
     /// When it must be live, if it is on its way there.
     pub(super) fn deadline(&self) -> Option<Ns> {
-        (!matches!(self.phase, Phase::Live | Phase::Leaving { .. })).then_some(self.deadline)
+        (!matches!(self.phase, Phase::Live | Phase::Leaving(_))).then_some(self.deadline)
     }
 
     pub(super) fn send(&self, peers: &mut Peers, message: &Message) {

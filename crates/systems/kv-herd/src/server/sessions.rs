@@ -14,7 +14,7 @@ use drover_control::acceptor::{ConnId, ControlHandler, Peers};
 use drover_control::service::{ServiceInfo, ServiceQuery};
 use drover_control::{ControlError, Frame, Message as _};
 use drover_rt::Mailbox;
-use drover_shards::Answers;
+use drover_shards::{Answers, Reply};
 use drover_verbs::{Context, Provider, Waker};
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ pub(super) struct Sessions<P: Provider, V: Variant> {
     /// What the workers did, for the clients that want to know.
     answers: Option<Answers<WorkerStats>>,
     /// Wakes the control thread when a worker has answered.
-    bell: Waker,
+    pub(super) bell: Waker,
     stopping: bool,
     /// Why it stops, if nobody asked it to.
     failure: Option<String>,
@@ -121,13 +121,15 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             Ok(message) => message,
             Err(error) => return session.refuse(peers, ErrorCode::Malformed, &error.to_string()),
         };
-        match (session.phase, message) {
+        match (&session.phase, message) {
             (_, Message::Bye) => peers.close(session.conn),
             (Phase::Hello, Message::Hello(hello)) => self.greet(peers, index, &hello),
             // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
-            (phase, Message::StatsRequest) if phase == Phase::Live || self.offer.auth.is_empty() => {
+            (phase, Message::StatsRequest) if matches!(phase, Phase::Live) || self.offer.auth.is_empty() => {
                 session.wants_stats = true;
-                self.ask_workers();
+                if self.answers.is_none() {
+                    self.answers = Some(self.ask_workers(Command::Stats));
+                }
             }
             (Phase::Attaching, Message::Attach { uc }) => self.attach(peers, index, &uc),
             (Phase::Attaching, Message::Replies { partition, ud }) => {
@@ -153,31 +155,13 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
-    pub(super) fn session_of(&self, client: u32) -> Option<usize> {
-        self.all.iter().position(|session| session.is(client))
-    }
-
     fn handle_event(&mut self, peers: &mut Peers, event: Event) {
         match event {
-            Event::Added { client, result } => self.note_added(peers, client, result),
-            Event::Removed { client } => self.note_removed(client),
             Event::Resynced { client, resynced } => {
-                if let Some(index) = self.session_of(client) {
-                    self.all[index].send(peers, &Message::Resynced(resynced));
+                if let Some(session) = self.all.iter().find(|session| session.is(client)) {
+                    session.send(peers, &Message::Resynced(resynced));
                 }
             }
-            Event::BulkOpened { client } => {
-                if let Some(index) = self.session_of(client) {
-                    let missing = &mut self.all[index].bulk.missing;
-                    *missing = missing.saturating_sub(1);
-                    self.ready_if_bulk_open(peers, index);
-                }
-            }
-            Event::Exported {
-                worker,
-                client,
-                result,
-            } => self.note_exported(peers, worker, client, result),
             Event::GaveUp { worker, reason } => {
                 self.failure
                     .get_or_insert(format!("worker {worker} gave up: {reason}"));
@@ -188,16 +172,30 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
-    fn note_removed(&mut self, client: u32) {
-        let Some(index) = self.session_of(client) else {
-            return;
-        };
-        if let Phase::Leaving { missing } = &mut self.all[index].phase {
-            *missing = missing.saturating_sub(1);
-            if *missing == 0 {
-                self.forget(index);
-            }
+    /// Asks all workers.
+    pub(super) fn ask_workers<T>(&self, command: impl Fn(Reply<T>) -> Command) -> Answers<T> {
+        Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
+            self.workers[index].send(command(reply));
+        })
+    }
+
+    /// Goes on with session `index` if all workers have answered. Returns whether they have.
+    fn advance(&mut self, peers: &mut Peers, index: usize) -> bool {
+        let session = &mut self.all[index];
+        let bulk = session.bulk.opening.as_mut().and_then(Answers::take).is_some();
+        if bulk {
+            session.bulk.opening = None;
+            self.ready_if_bulk_open(peers, index);
         }
+        let phase = match &mut self.all[index].phase {
+            Phase::Exporting(answers) => answers
+                .take()
+                .map(|all| self.welcome_datagrams(peers, index, all)),
+            Phase::Adding(answers) => answers.take().map(|all| self.go_live(peers, index, all)),
+            Phase::Leaving(answers) => answers.take().map(|_| self.forget(index)),
+            Phase::Hello | Phase::Attaching | Phase::Live => None,
+        };
+        bulk || phase.is_some()
     }
 
     /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
@@ -206,23 +204,17 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         session.cut_off();
         let known = matches!(
             session.phase,
-            Phase::Exporting { .. } | Phase::Adding { .. } | Phase::Live
+            Phase::Exporting(_) | Phase::Adding(_) | Phase::Live
         );
-        match (known, session.id) {
-            (true, Some((client, generation))) => {
-                session.phase = Phase::Leaving {
-                    missing: self.workers.len(),
-                };
-                for worker in &self.workers {
-                    worker.send(Command::Remove { client });
-                }
-                if self.variant.makes(Mistake::ReusesIdsAtOnce) {
-                    session.id = None;
-                    self.ids.give_back((client, generation));
-                }
-            }
-            _ => self.forget(index),
+        let Some((client, generation)) = session.id.filter(|_| known) else {
+            return self.forget(index);
+        };
+        if self.variant.makes(Mistake::ReusesIdsAtOnce) {
+            session.id = None;
+            self.ids.give_back((client, generation));
         }
+        let answers = self.ask_workers(|reply| Command::Remove { client, reply });
+        self.all[index].phase = Phase::Leaving(answers);
     }
 
     /// Nothing of the session is left anywhere.
@@ -231,16 +223,6 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         if let Some(id) = session.id {
             self.ids.give_back(id);
         }
-    }
-
-    fn ask_workers(&mut self) {
-        let workers = &self.workers;
-        // Answers under way will do.
-        self.answers.get_or_insert_with(|| {
-            Answers::ask(workers.len(), Some(&self.bell), |index, reply| {
-                workers[index].send(Command::Stats(reply));
-            })
-        });
     }
 
     /// Passes the workers' answers on to the clients that wait for them, if they are complete.
@@ -264,7 +246,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
 
     /// All but what the workers did.
     pub(super) fn stats(&self) -> ServerStats {
-        let live = || self.all.iter().filter(|session| session.phase == Phase::Live);
+        let live = || self.all.iter().filter(|session| session.is_live());
         ServerStats {
             workers: Vec::new(),
             clients: live().count(),
@@ -319,6 +301,10 @@ impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
             self.handle_event(peers, event);
         }
         any |= self.send_stats(peers);
+        // Backwards: a session that is gone is replaced by the last one.
+        for index in (0..self.all.len()).rev() {
+            any |= self.advance(peers, index);
+        }
         let late = |session: &&Session<P>| session.deadline().is_some_and(|deadline| now >= deadline);
         for session in self.all.iter().filter(late) {
             session.refuse(peers, ErrorCode::OutOfOrder, "the handshake took too long");

@@ -225,45 +225,32 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.drain_pipeline(cpu);
         while let Some(command) = self.mail.recv() {
             match command {
-                Command::Add(new) => {
-                    let (client, result) = (new.id, self.add(*new));
-                    self.report(Event::Added { client, result });
-                }
-                Command::Remove { client } => {
+                Command::Add(new, reply) => reply.send(self.add(*new)),
+                Command::Remove { client, reply } => {
                     self.clients.remove::<P>(&self.ctx, client);
-                    self.report(Event::Removed { client });
+                    reply.send(());
                 }
                 Command::Resync { client, resync } => {
                     self.counters.resyncs += 1;
                     if let Some(resynced) = self.clients.resync(client, resync) {
-                        self.report(Event::Resynced { client, resynced });
+                        // The control thread may have ended.
+                        let _ = self.events.send(Event::Resynced { client, resynced });
                     }
                 }
-                Command::OpenBulk { client, bulk } => {
+                Command::OpenBulk { client, bulk, reply } => {
                     if let Some(known) = self.clients.get_mut(client) {
                         known.bulk = Some(bulk);
                     }
-                    self.report(Event::BulkOpened { client });
+                    reply.send(());
                 }
-                Command::Export { client } => {
-                    let result = self.replies.qp.export().map_err(|error| error.to_string());
-                    let worker = self.index;
-                    self.report(Event::Exported {
-                        worker,
-                        client,
-                        result,
-                    });
+                Command::Export(reply) => {
+                    reply.send(self.replies.qp.export().map_err(|error| error.to_string()));
                 }
                 Command::Stats(_) if self.variant.makes(Mistake::KeepsSilent) => {}
                 Command::Stats(reply) => reply.send(self.stats()),
                 Command::Stop => self.stopping = true,
             }
         }
-    }
-
-    fn report(&self, event: Event) {
-        // The control thread may have ended.
-        let _ = self.events.send(event);
     }
 
     fn add(&mut self, new: NewClient) -> Result<(), String> {
