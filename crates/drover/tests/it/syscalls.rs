@@ -6,7 +6,7 @@
 
 use crate::common;
 use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_kv::{Completion, KvClient, Op, Outcome, wait_for_sessions};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_mem::NativeCpu;
 use drover_verbs::{Context, Device};
@@ -199,8 +199,8 @@ impl Bed {
             ..ClientOptions::default()
         };
         let dial = Dial::to(addr.parse().expect("an address"));
-        let client =
-            HerdClient::<Shm>::connect_blocking(ctx.clone(), dial, options, PATIENCE).expect("a server");
+        let client = HerdClient::<Shm>::new(ctx.clone(), dial, options);
+        let client = wait_for_sessions(&ctx, client, PATIENCE).expect("a server");
         let workers = server.workers();
         assert!(!workers.is_empty(), "no thread is called a worker");
         Bed {

@@ -85,7 +85,7 @@ pub use frame::{
 };
 pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
 pub use keeper::Keeper;
-pub use link::{Handshake, Link, LinkOptions, Loss};
+pub use link::{Handshake, Link, LinkEvent, LinkOptions, Loss, Taken};
 pub use local_listener::LocalListener;
 pub use peer::Peer;
 pub use runtime_dir::runtime_dir;

@@ -1,11 +1,12 @@
-//! [`Link`]: a client's session with a server, re-established whenever it is lost.
+//! [`Link`]: a client's channel to a server, with a session on it, re-established whenever it is lost.
 //!
 //! ```text
 //! Down --rest is over, dial--> Shaking --last frame of the handshake--> Up
-//!   ^                             | refused, or too slow                     | the channel ended, or the session broke
+//!   ^                             | refused, or too slow                     | the channel ended, or its owner gave it up
 //!   '------- rest, longer each time -------------------------------------------'
 //! ```
-//! The system's [`Handshake`] defines the frames exchanged and the session.
+//! The system's [`Handshake`] defines the frames exchanged until there is a session. The session then belongs to the link's
+//! owner, who handles the frames that arrive for it, and [tells](Link::lose) the link when it is unusable.
 
 use crate::{ControlError, ControlStream, Dial, DialError, Frame};
 use drover_base::Ns;
@@ -16,7 +17,7 @@ use std::fmt::Display;
 pub enum Loss {
     /// The handshake took too long.
     Timeout,
-    /// The session [is broken](Handshake::is_broken).
+    /// The session is unusable, for example because its queue pair failed.
     Broken,
     /// An unexpected frame arrived.
     Unexpected,
@@ -35,45 +36,37 @@ pub trait Handshake {
     /// The channel fails, or the system cannot begin.
     fn begin(&mut self, control: &mut ControlStream) -> Result<(), Self::Error>;
 
-    /// Handles a frame of the handshake; `session` holds the state made of earlier ones. Returns true when the session
-    /// is complete, if there is one.
+    /// Handles a frame of the handshake; `session` holds the state made of earlier ones.
     ///
     /// # Errors
     /// The server refused, or the frame is unexpected or malformed.
     fn take(
         &mut self,
-        frame: &Frame,
+        frame: Frame,
         session: &mut Option<Box<Self::Session>>,
         control: &mut ControlStream,
         now: Ns,
-    ) -> Result<bool, Self::Error>;
+    ) -> Result<Taken<Self::Session>, Self::Error>;
+}
 
-    /// Whether a session is unusable, for example because its queue pair failed.
-    fn is_broken(session: &Self::Session) -> bool;
+/// Effect of a frame of the handshake.
+pub enum Taken<S> {
+    /// Further frames must arrive.
+    More,
+    /// The handshake is complete.
+    Done(Box<S>),
+    /// The server wants another first frame: the handshake begins again at once, on a new channel.
+    Again,
+}
 
-    /// Whether a session needs its channel to be checked at once.
-    fn is_curious(session: &Self::Session) -> bool {
-        let _ = session;
-        false
-    }
-
-    /// Handles a frame for an established session. Most systems expect none.
-    ///
-    /// # Errors
-    /// The frame is unexpected or malformed.
-    fn receive(session: &mut Self::Session, frame: &Frame) -> Result<(), Self::Error> {
-        let _ = (session, frame);
-        Err(Loss::Unexpected.into())
-    }
-
-    /// Called after the channel of a session was checked and all received frames were [passed on](Handshake::receive).
-    ///
-    /// # Errors
-    /// The session cannot continue.
-    fn looked(session: &mut Self::Session, control: &mut ControlStream) -> Result<(), Self::Error> {
-        let _ = (session, control);
-        Ok(())
-    }
+/// What the owner of a link must know.
+pub enum LinkEvent<S> {
+    /// There is a session.
+    Up(Box<S>),
+    /// A frame for the session arrived.
+    Frame(Frame),
+    /// The channel of the session has ended; [`Link::take_error`] has the reason.
+    Lost,
 }
 
 /// A handshake is looked at again after an eighth of the time that it has taken so far: a server that answers at once is
@@ -82,8 +75,8 @@ const LOOKS_PER_WAIT: u64 = 8;
 /// And not sooner than this.
 const LOOK_MIN: Ns = Ns::from_us(1);
 
-/// Most frames per check of an established session.
-const FRAMES_PER_LOOK: usize = 8;
+/// Most frames per check of a channel.
+const FRAMES_PER_LOOK: usize = 64;
 
 /// Timeouts of a [`Link`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +87,8 @@ pub struct LinkOptions {
     pub rest_min: Ns,
     /// Longest rest.
     pub rest_max: Ns,
+    /// Rest after the loss of a session, which is no failure of the attempt that made it.
+    pub rest_lost: Ns,
     /// Time between checks of a session's control channel, which cost a system call each.
     pub look_every: Ns,
 }
@@ -104,6 +99,7 @@ impl Default for LinkOptions {
             handshake_max: Ns::from_s(2),
             rest_min: Ns::from_us(100),
             rest_max: Ns::from_ms(100),
+            rest_lost: Ns::from_us(100),
             look_every: Ns::from_us(200),
         }
     }
@@ -123,7 +119,8 @@ enum Phase<S> {
     Up {
         control: ControlStream,
         next_look: Ns,
-        session: Box<S>,
+        /// Frames that the current check may still take.
+        frames_left: usize,
     },
 }
 
@@ -150,15 +147,12 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// The session, if there is a usable one.
-    pub fn session(&mut self) -> Option<&mut H::Session> {
-        match &mut self.phase {
-            Phase::Up { session, .. } if !H::is_broken(session) => Some(session),
-            _ => None,
-        }
+    /// The server, for log lines.
+    pub fn server(&self) -> &str {
+        self.dial.server()
     }
 
-    /// The reason for the last loss of a session; returned once.
+    /// The reason for the last loss of a session, or failure to make one; returned once.
     pub fn take_error(&mut self) -> Option<H::Error> {
         self.error.take()
     }
@@ -167,38 +161,52 @@ impl<H: Handshake> Link<H> {
     pub fn next_timer(&self) -> Ns {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
-            Phase::Shaking { next_look, .. } => *next_look,
-            Phase::Up { session, .. } if H::is_broken(session) || H::is_curious(session) => Ns::ZERO,
-            Phase::Up { next_look, .. } => *next_look,
+            Phase::Shaking { next_look, .. } | Phase::Up { next_look, .. } => *next_look,
         }
     }
 
-    /// Dials, shakes hands, receives. Returns true when an established session has ended: the caller notifies its
-    /// operations.
-    pub fn poll(&mut self, now: Ns) -> bool {
-        match &mut self.phase {
-            Phase::Down { retry_at } if now < *retry_at => false,
-            Phase::Down { .. } => {
-                if let Err(error) = self.begin(now) {
-                    self.lose(now, error);
-                }
-                false
-            }
-            Phase::Shaking { next_look, .. } if now < *next_look => false,
-            Phase::Shaking { .. } => {
-                if let Err(error) = self.shake(now) {
-                    self.lose(now, error);
-                }
-                false
-            }
-            Phase::Up { .. } => match self.listen(now) {
-                Ok(()) => false,
-                Err(error) => {
-                    self.lose(now, error);
-                    true
-                }
-            },
+    /// Time at which the heartbeat of a session's channel requires a check, for owners that can do without other checks.
+    pub fn next_heartbeat(&self) -> Ns {
+        match &self.phase {
+            Phase::Up { control, .. } => control.next_look(),
+            _ => Ns::MAX,
         }
+    }
+
+    /// Whether a handshake is under way.
+    pub fn is_shaking(&self) -> bool {
+        matches!(self.phase, Phase::Shaking { .. })
+    }
+
+    /// The channel of a session.
+    pub fn control(&mut self) -> Option<&mut ControlStream> {
+        match &mut self.phase {
+            Phase::Up { control, .. } => Some(control),
+            _ => None,
+        }
+    }
+
+    /// The next [`poll`](Link::poll) checks the channel of a session.
+    pub fn look_soon(&mut self) {
+        if let Phase::Up { next_look, .. } = &mut self.phase {
+            *next_look = Ns::ZERO;
+        }
+    }
+
+    /// Dials, shakes hands, receives. Call it until there is no further event.
+    pub fn poll(&mut self, now: Ns) -> Option<LinkEvent<H::Session>> {
+        let polled = match &mut self.phase {
+            Phase::Down { retry_at } if now < *retry_at => Ok(None),
+            Phase::Down { .. } => self.begin(now).map(|()| None),
+            Phase::Shaking { next_look, .. } if now < *next_look => Ok(None),
+            Phase::Shaking { .. } => self.shake(now),
+            Phase::Up { .. } => self.receive(now),
+        };
+        polled.unwrap_or_else(|error| {
+            let was_up = matches!(self.phase, Phase::Up { .. });
+            self.lose(now, error);
+            was_up.then_some(LinkEvent::Lost)
+        })
     }
 
     fn begin(&mut self, now: Ns) -> Result<(), H::Error> {
@@ -214,84 +222,106 @@ impl<H: Handshake> Link<H> {
         Ok(())
     }
 
-    fn shake(&mut self, now: Ns) -> Result<(), H::Error> {
+    fn shake(&mut self, now: Ns) -> Result<Option<LinkEvent<H::Session>>, H::Error> {
         let longest = self.options.look_every;
-        let Phase::Shaking {
-            control,
-            began,
-            deadline,
-            next_look,
-            session,
-        } = &mut self.phase
-        else {
-            return Ok(());
-        };
-        match control.recv(now)? {
-            None if now < *deadline => {
-                let rest = Ns(now.since(*began).0 / LOOKS_PER_WAIT)
-                    .max(LOOK_MIN)
-                    .min(longest);
-                *next_look = (now + rest).min(*deadline);
-            }
-            None => return Err(Loss::Timeout.into()),
-            Some(frame) => {
-                if self.handshake.take(&frame, session, control, now)? {
+        for taken in 0..FRAMES_PER_LOOK {
+            let Phase::Shaking {
+                control,
+                began,
+                deadline,
+                next_look,
+                session,
+            } = &mut self.phase
+            else {
+                return Ok(None);
+            };
+            let Some(frame) = control.recv(now)? else {
+                return match taken {
+                    0 if now >= *deadline => Err(Loss::Timeout.into()),
+                    0 => {
+                        let rest = Ns(now.since(*began).0 / LOOKS_PER_WAIT)
+                            .max(LOOK_MIN)
+                            .min(longest);
+                        *next_look = (now + rest).min(*deadline);
+                        Ok(None)
+                    }
+                    // The server has begun to answer: look again at once.
+                    _ => Ok(None),
+                };
+            };
+            match self.handshake.take(frame, session, control, now)? {
+                Taken::More => {}
+                Taken::Done(session) => {
                     self.up(now);
+                    return Ok(Some(LinkEvent::Up(session)));
+                }
+                Taken::Again => {
+                    self.begin(now)?;
+                    return Ok(None);
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn up(&mut self, now: Ns) {
         let phase = std::mem::replace(&mut self.phase, Phase::Down { retry_at: now });
-        if let Phase::Shaking {
-            control,
-            session: Some(session),
-            ..
-        } = phase
-        {
+        if let Phase::Shaking { control, .. } = phase {
             self.rest = self.options.rest_min;
             self.phase = Phase::Up {
                 control,
                 next_look: now + self.options.look_every,
-                session,
+                frames_left: 0,
             };
         }
     }
 
-    fn listen(&mut self, now: Ns) -> Result<(), H::Error> {
+    fn receive(&mut self, now: Ns) -> Result<Option<LinkEvent<H::Session>>, H::Error> {
         let Phase::Up {
             control,
             next_look,
-            session,
+            frames_left,
         } = &mut self.phase
         else {
-            return Ok(());
+            return Ok(None);
         };
-        if H::is_broken(session) {
-            return Err(Loss::Broken.into());
-        }
-        if now < *next_look && !H::is_curious(session) {
-            return Ok(());
-        }
-        *next_look = now + self.options.look_every;
-        for _ in 0..FRAMES_PER_LOOK {
-            match control.recv(now)? {
-                Some(frame) => H::receive(session, &frame)?,
-                None => break,
+        if *frames_left == 0 {
+            if now < *next_look {
+                return Ok(None);
             }
+            *next_look = now + self.options.look_every;
+            *frames_left = FRAMES_PER_LOOK;
         }
-        H::looked(session, control)
+        let frame = control.recv(now)?;
+        *frames_left = match frame {
+            Some(_) => *frames_left - 1,
+            None => 0,
+        };
+        Ok(frame.map(LinkEvent::Frame))
     }
 
-    /// Drops the session, and then the channel, which notifies the server.
-    fn lose(&mut self, now: Ns, error: H::Error) {
-        tracing::debug!(%error, server = self.dial.server(), rest = %self.rest, "session failed, will retry");
+    /// Ends the session, or the attempt to make one: drops the channel, which notifies the server. Another attempt follows.
+    pub fn lose(&mut self, now: Ns, error: H::Error) {
+        let rest = match self.phase {
+            Phase::Up { .. } => self.options.rest_lost,
+            _ => {
+                let next = (self.rest * 2).min(self.options.rest_max);
+                std::mem::replace(&mut self.rest, next)
+            }
+        };
+        tracing::debug!(%error, server = self.dial.server(), %rest, "session failed, will retry");
         self.error = Some(error);
-        let retry_at = now + self.rest;
-        self.rest = (self.rest * 2).min(self.options.rest_max);
-        self.phase = Phase::Down { retry_at };
+        self.phase = Phase::Down { retry_at: now + rest };
+    }
+
+    /// Drops the channel. No attempt follows.
+    pub fn close(&mut self) {
+        self.phase = Phase::Down { retry_at: Ns::MAX };
+    }
+
+    /// Whether it was [closed](Link::close).
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Down { retry_at: Ns::MAX })
     }
 }
 
@@ -302,6 +332,7 @@ mod tests {
 
     const HELLO: u16 = kind::APPLICATION;
     const READY: u16 = kind::APPLICATION + 1;
+    const AGAIN: u16 = kind::APPLICATION + 2;
 
     #[derive(Debug, PartialEq)]
     enum Why {
@@ -333,11 +364,11 @@ mod tests {
         }
     }
 
-    /// Handshake of a hello and one frame. The session is a flag: whether it is broken.
+    /// Handshake of a hello and one frame.
     struct Curt;
 
     impl Handshake for Curt {
-        type Session = bool;
+        type Session = ();
         type Error = Why;
 
         fn begin(&mut self, control: &mut ControlStream) -> Result<(), Why> {
@@ -346,17 +377,16 @@ mod tests {
 
         fn take(
             &mut self,
-            frame: &Frame,
-            session: &mut Option<Box<bool>>,
+            frame: Frame,
+            _: &mut Option<Box<()>>,
             _: &mut ControlStream,
             _: Ns,
-        ) -> Result<bool, Why> {
-            *session = Some(Box::new(false));
-            Ok(frame.kind == READY)
-        }
-
-        fn is_broken(session: &bool) -> bool {
-            *session
+        ) -> Result<Taken<()>, Why> {
+            Ok(match frame.kind {
+                READY => Taken::Done(Box::new(())),
+                AGAIN => Taken::Again,
+                _ => Taken::More,
+            })
         }
     }
 
@@ -364,34 +394,92 @@ mod tests {
         Link::new(Dial::at(listener), Curt, LinkOptions::default())
     }
 
-    /// Polls until the server's end has received its hello, and answers. Returns that end.
-    fn connected(link: &mut Link<Curt>, listener: &LocalListener, now: Ns) -> ControlStream {
-        assert!(!link.poll(now));
+    /// The server's end of a channel whose hello it has received.
+    fn greeted(link: &mut Link<Curt>, listener: &LocalListener, now: Ns) -> ControlStream {
+        assert!(link.poll(now).is_none());
         let mut server = listener.accept().expect("it has dialled");
         let hello = server.recv(now).expect("a whole stream").expect("hello");
         assert_eq!(hello.kind, HELLO);
+        server
+    }
+
+    /// The server's end of a session.
+    fn connected(link: &mut Link<Curt>, listener: &LocalListener, now: Ns) -> ControlStream {
+        let mut server = greeted(link, listener, now);
         server.send(READY, b"", &[]).expect("space");
-        assert!(!link.poll(now) && link.session().is_some());
+        assert!(matches!(link.poll(now), Some(LinkEvent::Up(_))));
+        assert!(link.control().is_some() && !link.is_shaking());
         server
     }
 
     #[test]
-    fn a_session_that_breaks_or_whose_channel_ends_is_told_once_and_made_again() {
-        let listener = LocalListener::new();
+    fn a_session_that_is_given_up_or_whose_channel_ends_is_made_again() {
+        let (listener, options) = (LocalListener::new(), LinkOptions::default());
         let mut link = link(&listener);
-        let first = connected(&mut link, &listener, Ns(1));
-        *link.session().expect("a session") = true;
-        assert!(link.session().is_none());
-        assert!(link.poll(Ns(2)), "it is told");
+        let mut first = connected(&mut link, &listener, Ns(1));
+        link.lose(Ns(2), Loss::Broken.into());
+        assert!(first.recv(Ns(2)).is_err(), "the server sees the end");
         assert_eq!(link.take_error(), Some(Why::Loss(Loss::Broken)));
-        assert!(!link.poll(Ns(3)), "and rests");
-        drop(first);
         let rested = link.next_timer();
+        assert_eq!(rested, Ns(2) + options.rest_lost);
+        assert!(
+            link.poll(Ns(3)).is_none() && listener.accept().is_none(),
+            "it rests"
+        );
         let second = connected(&mut link, &listener, rested);
         drop(second);
         let later = link.next_timer();
-        assert!(link.poll(later), "the channel has ended");
+        assert!(
+            matches!(link.poll(later), Some(LinkEvent::Lost)),
+            "the channel has ended"
+        );
+        assert!(link.poll(later).is_none(), "told once");
         assert!(matches!(link.take_error(), Some(Why::Channel(_))));
+    }
+
+    #[test]
+    fn frames_of_a_session_are_its_owners_a_bounded_number_at_a_time() {
+        let (listener, options) = (LocalListener::new(), LinkOptions::default());
+        let mut link = link(&listener);
+        let mut server = connected(&mut link, &listener, Ns(1));
+        for _ in 0..FRAMES_PER_LOOK + 1 {
+            server.send(HELLO, b"", &[]).expect("space");
+        }
+        assert!(link.poll(Ns(1)).is_none(), "it has just looked");
+        link.look_soon();
+        let frames = |link: &mut Link<Curt>, now: Ns| {
+            std::iter::from_fn(|| link.poll(now))
+                .inspect(|event| assert!(matches!(event, LinkEvent::Frame(frame) if frame.kind == HELLO)))
+                .count()
+        };
+        assert_eq!(frames(&mut link, Ns(2)), FRAMES_PER_LOOK);
+        let next = link.next_timer();
+        assert_eq!(next, Ns(2) + options.look_every);
+        assert_eq!(frames(&mut link, next), 1);
+    }
+
+    #[test]
+    fn a_server_may_want_another_first_frame_at_once() {
+        let listener = LocalListener::new();
+        let mut link = link(&listener);
+        let mut first = greeted(&mut link, &listener, Ns(1));
+        first.send(AGAIN, b"", &[]).expect("space");
+        let _second = greeted(&mut link, &listener, Ns(1));
+        assert!(first.recv(Ns(1)).is_err(), "a new channel");
+        assert!(link.is_shaking());
+        assert_eq!(link.take_error(), None);
+    }
+
+    #[test]
+    fn a_closed_link_stays_closed() {
+        let listener = LocalListener::new();
+        let mut link = link(&listener);
+        let mut server = connected(&mut link, &listener, Ns(1));
+        assert!(!link.is_closed());
+        link.close();
+        assert!(link.is_closed() && server.recv(Ns(1)).is_err());
+        assert!(link.poll(Ns::from_s(1000)).is_none() && listener.accept().is_none());
+        assert_eq!(link.next_timer(), Ns::MAX);
     }
 
     #[test]
@@ -427,12 +515,17 @@ mod tests {
         let server = connected(&mut link, &listener, now);
         drop(server);
         let now = link.next_timer();
-        assert!(link.poll(now));
+        assert!(matches!(link.poll(now), Some(LinkEvent::Lost)));
+        assert_eq!(link.next_timer().since(now), options.rest_lost);
+        let now = link.next_timer();
+        link.poll(now);
+        listener.clear();
+        link.poll(now);
         assert_eq!(link.next_timer().since(now), options.rest_min);
     }
 
     #[test]
-    fn a_server_that_is_silent_refuses_or_chatters_is_lost() {
+    fn a_server_that_is_silent_or_refuses_is_lost() {
         let (listener, options) = (LocalListener::new(), LinkOptions::default());
         let mut link = link(&listener);
         link.poll(Ns(1));
@@ -449,12 +542,5 @@ mod tests {
         link.poll(now);
         let why = link.take_error().expect("a reason").to_string();
         assert!(why.contains("closing time"), "{why}");
-
-        let now = link.next_timer();
-        let mut server = connected(&mut link, &listener, now);
-        server.send(READY, b"", &[]).expect("space");
-        let now = link.next_timer();
-        assert!(link.poll(now));
-        assert_eq!(link.take_error(), Some(Why::Loss(Loss::Unexpected)));
     }
 }

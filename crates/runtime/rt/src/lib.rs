@@ -34,7 +34,7 @@ mod wake;
 
 pub use datagram_receiver::{DatagramReceiver, ReceiverError};
 pub use imports::Imports;
-pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
+pub use mailbox::{MailError, Mailbox, Mailer, mailbox, unbounded_mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use rounds::Rounds;
 pub use run_loop::{Idle, RunLoop, RunStats};

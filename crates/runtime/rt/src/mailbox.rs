@@ -1,17 +1,27 @@
-//! [`mailbox`]: a bounded queue of commands from other threads to a polling core.
+//! [`mailbox`]: a queue of commands from other threads to a polling core.
 
 use crate::signal::Signal;
 use drover_verbs::Waker;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 
 /// Creates a mailbox for at most `capacity` unread messages (0 counts as 1) and returns its two ends. Every send calls
 /// `waker`, which should end the sleep of the reader's core.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
+    connected(Queue::Bounded(sender), receiver, waker)
+}
+
+/// A mailbox for any number of messages, none of which may be lost: the senders limit what is outstanding.
+pub fn unbounded_mailbox<T>(waker: Waker) -> (Mailer<T>, Mailbox<T>) {
+    let (sender, receiver) = channel();
+    connected(Queue::Unbounded(sender), receiver, waker)
+}
+
+fn connected<T>(queue: Queue<T>, receiver: Receiver<T>, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let filled = Arc::new(Signal::new());
     let mailer = Mailer {
-        sender,
+        queue,
         filled: filled.clone(),
         waker,
     };
@@ -26,11 +36,31 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
 }
 
 /// The sending end of a [`mailbox`]. Clones send to the same mailbox.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Mailer<T> {
-    sender: SyncSender<T>,
+    queue: Queue<T>,
     filled: Arc<Signal>,
     waker: Waker,
+}
+
+#[derive(Debug)]
+enum Queue<T> {
+    Bounded(SyncSender<T>),
+    Unbounded(Sender<T>),
+}
+
+impl<T> Clone for Mailer<T> {
+    fn clone(&self) -> Mailer<T> {
+        let queue = match &self.queue {
+            Queue::Bounded(sender) => Queue::Bounded(sender.clone()),
+            Queue::Unbounded(sender) => Queue::Unbounded(sender.clone()),
+        };
+        Mailer {
+            queue,
+            filled: self.filled.clone(),
+            waker: self.waker.clone(),
+        }
+    }
 }
 
 /// An undelivered message, returned to the sender.
@@ -48,10 +78,13 @@ impl<T> Mailer<T> {
     /// # Errors
     /// [`MailError`] with the message, if the mailbox is full or closed.
     pub fn send(&self, message: T) -> Result<(), MailError<T>> {
-        self.sender.try_send(message).map_err(|error| match error {
-            TrySendError::Full(message) => MailError::Full(message),
-            TrySendError::Disconnected(message) => MailError::Closed(message),
-        })?;
+        match &self.queue {
+            Queue::Bounded(sender) => sender.try_send(message).map_err(|error| match error {
+                TrySendError::Full(message) => MailError::Full(message),
+                TrySendError::Disconnected(message) => MailError::Closed(message),
+            }),
+            Queue::Unbounded(sender) => sender.send(message).map_err(|error| MailError::Closed(error.0)),
+        }?;
         self.filled.raise();
         self.waker.wake();
         Ok(())
@@ -67,14 +100,21 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// Whether [`recv`](Mailbox::recv) may return a message, for readers that prepare before they receive. It costs one load of
+    /// a cache line that no other core writes meanwhile.
+    #[inline(always)]
+    pub fn has_mail(&self) -> bool {
+        self.draining || self.filled.is_raised()
+    }
+
     /// Takes the oldest message, without waiting. `None` if there is none, also when all senders are gone. An empty
-    /// mailbox costs one load of a cache line that no other core writes meanwhile.
+    /// mailbox costs as little as [`has_mail`](Mailbox::has_mail).
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
-        if !self.draining && !self.filled.is_raised() {
-            return None;
+        match self.has_mail() {
+            true => self.drain_one(),
+            false => None,
         }
-        self.drain_one()
     }
 
     #[cold]
@@ -112,6 +152,22 @@ mod tests {
         );
         assert_eq!(mailbox.recv(), None);
         assert_eq!(wakes.load(Ordering::Relaxed), 3);
+        drop(mailbox);
+        assert_eq!(mailer.send(5), Err(MailError::Closed(5)));
+    }
+
+    #[test]
+    fn an_unbounded_mailbox_is_never_full() {
+        let (mailer, mut mailbox) = unbounded_mailbox(Waker::new(|| ()));
+        assert!(!mailbox.has_mail());
+        for i in 0..1000 {
+            assert_eq!(mailer.clone().send(i), Ok(()));
+        }
+        for i in 0..1000 {
+            assert!(mailbox.has_mail());
+            assert_eq!(mailbox.recv(), Some(i));
+        }
+        assert_eq!((mailbox.recv(), mailbox.has_mail()), (None, false));
         drop(mailbox);
         assert_eq!(mailer.send(5), Err(MailError::Closed(5)));
     }

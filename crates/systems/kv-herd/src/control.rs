@@ -20,7 +20,7 @@
 //! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
 //! its channel.
 
-use drover_control::{DecodeError, Reader, Writer};
+use drover_control::{ControlError, ControlStream, DecodeError, Reader, Writer};
 use drover_kv::SetupError;
 use drover_verbs::Export;
 use std::os::fd::OwnedFd;
@@ -378,6 +378,15 @@ impl Message {
             bytes,
             fds,
         }
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// As [`ControlStream::send`].
+    pub fn send(&self, control: &mut ControlStream) -> Result<(), ControlError> {
+        let frame = self.encode();
+        control.send(frame.kind, &frame.bytes, &frame.fds)
     }
 
     /// The inverse. Errors: the peer sent something else; answer [`ErrorCode::Malformed`] and close.

@@ -145,7 +145,18 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
     if dials.is_empty() {
         return Err(ConnectError::NoShards);
     }
-    let mut client = C::open(ctx.clone(), dials, options);
+    wait_for_sessions(ctx, C::open(ctx.clone(), dials, options), timeout)
+}
+
+/// Waits until `client` has all its sessions.
+///
+/// # Errors
+/// As [`connect`].
+pub fn wait_for_sessions<P: Provider, C: ServiceClient<P>>(
+    ctx: &Rc<P::Context>,
+    mut client: C,
+    timeout: Ns,
+) -> Result<C, ConnectError> {
     let deadline = ctx.cpu().refresh() + timeout;
     let mut last = None;
     loop {

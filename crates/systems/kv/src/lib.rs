@@ -28,7 +28,9 @@ mod system;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
-pub use connect::{ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials};
+pub use connect::{
+    ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials, wait_for_sessions,
+};
 pub use counter::{Counter, CounterKind, Merge, stats_text};
 pub use error::{SetupError, StartError, refused};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};

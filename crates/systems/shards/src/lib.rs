@@ -7,9 +7,11 @@
 //! The crate depends on no system: [`start`] runs any type that implements [`Shard`](drover_kv::Shard).
 #![forbid(unsafe_code)]
 
+mod answers;
 mod reception;
 mod thread_group;
 mod threads;
 
+pub use answers::{Answers, Reply};
 pub use thread_group::{Hello, Starting, ThreadGroup, wait_for_all};
 pub use threads::start;

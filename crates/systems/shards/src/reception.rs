@@ -1,7 +1,8 @@
 //! [`Reception`]: asks each client that connects to the service's address for its shard, and passes the channel on.
 
+use crate::answers::Answers;
 use crate::threads::Mail;
-use drover_base::Ns;
+use drover_base::{Ns, Progress};
 use drover_control::acceptor::{ConnId, ControlHandler, Peers};
 use drover_control::service::{SelectShard, ServiceInfo, ServiceQuery, StatsQuery, StatsReply as Text};
 use drover_control::{Frame, Message, refusal};
@@ -10,7 +11,6 @@ use drover_rt::{MailError, Mailer};
 use drover_verbs::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Time after which a query stops waiting for shards that have not answered.
 const PATIENCE: Ns = Ns::from_s(5);
@@ -28,96 +28,39 @@ pub(super) struct Reception {
     doors: Arc<[Door]>,
     clients_max: usize,
     /// Wakes the control thread when a shard has answered.
-    bell: Option<Waker>,
+    bell: Waker,
     questions: Vec<Asked>,
 }
 
 /// A statistics query that some shards have not answered yet.
 struct Asked {
     conn: ConnId,
-    answers: Answers,
+    answers: Answers<Vec<u64>>,
     until: Option<Ns>,
 }
 
-/// The shards' answers to a query.
-pub(super) struct Answers {
-    receiver: Receiver<(usize, Vec<u64>)>,
-    counters: Vec<Option<Vec<u64>>>,
-}
-
-impl Answers {
-    /// Sends the query to all shards; each answer wakes `bell`.
-    pub(super) fn ask(doors: &[Door], bell: Option<&Waker>) -> Answers {
-        let (sender, receiver) = channel();
-        for (index, door) in doors.iter().enumerate() {
-            let answer = Reply {
-                index,
-                sender: sender.clone(),
-                bell: bell.cloned(),
-            };
-            // A shard that has ended or whose queue is full does not answer: the caller's wait times out.
-            let _ = door.mailer.send(Mail::StatsQuery(answer));
-        }
-        Answers {
-            receiver,
-            counters: vec![None; doors.len()],
-        }
-    }
-
-    /// All answers; `None` if some are missing.
-    pub(super) fn complete(&mut self) -> Option<Vec<Vec<u64>>> {
-        for (index, counters) in self.receiver.try_iter() {
-            self.counters[index] = Some(counters);
-        }
-        self.counters.iter().cloned().collect()
-    }
-
-    /// Indices of the shards that have not answered.
-    pub(super) fn missing(&self) -> Vec<usize> {
-        let missing = |(index, counters): (usize, &Option<Vec<u64>>)| counters.is_none().then_some(index);
-        self.counters.iter().enumerate().filter_map(missing).collect()
-    }
-
-    /// Waits for the next answer, at most `time`; false on timeout.
-    pub(super) fn wait(&mut self, time: std::time::Duration) -> bool {
-        let got = self.receiver.recv_timeout(time);
-        let Ok((index, counters)) = got else { return false };
-        self.counters[index] = Some(counters);
-        true
-    }
-}
-
-/// Reply handle of one shard.
-pub(super) struct Reply {
-    index: usize,
-    sender: Sender<(usize, Vec<u64>)>,
-    bell: Option<Waker>,
-}
-
-impl Reply {
-    /// Sends the answer.
-    pub(super) fn reply(self, counters: Vec<u64>) {
-        // The caller may have stopped waiting.
-        let _ = self.sender.send((self.index, counters));
-        if let Some(bell) = self.bell {
-            bell.wake();
-        }
-    }
+/// Asks all shards for their counters; each answer wakes `bell`.
+pub(super) fn ask(doors: &[Door], bell: Option<&Waker>) -> Answers<Vec<u64>> {
+    Answers::ask(doors.len(), bell, |index, reply| {
+        // A shard that has ended or whose queue is full does not answer: the caller's wait times out.
+        let _ = doors[index].mailer.send(Mail::StatsQuery(reply));
+    })
 }
 
 impl Reception {
-    pub(super) fn new(facts: &'static Facts, doors: Arc<[Door]>, clients_max: usize) -> Reception {
+    pub(super) fn new(
+        facts: &'static Facts,
+        doors: Arc<[Door]>,
+        clients_max: usize,
+        bell: Waker,
+    ) -> Reception {
         Reception {
             facts,
             doors,
             clients_max,
-            bell: None,
+            bell,
             questions: Vec::new(),
         }
-    }
-
-    pub(super) fn ring(&mut self, bell: Waker) {
-        self.bell = Some(bell);
     }
 
     fn visit(&mut self, peers: &mut Peers, conn: ConnId, visit: SelectShard) {
@@ -160,7 +103,7 @@ impl ControlHandler for Reception {
             StatsQuery::KIND => {
                 self.questions.push(Asked {
                     conn,
-                    answers: Answers::ask(&self.doors, self.bell.as_ref()),
+                    answers: ask(&self.doors, Some(&self.bell)),
                     until: None,
                 });
                 true
@@ -177,10 +120,11 @@ impl ControlHandler for Reception {
         }
     }
 
-    fn on_tick(&mut self, peers: &mut Peers, now: Ns) {
+    fn on_tick(&mut self, peers: &mut Peers, now: Ns) -> Progress {
         let facts = self.facts;
+        let before = self.questions.len();
         self.questions.retain_mut(|asked| {
-            if let Some(counters) = asked.answers.complete() {
+            if let Some(counters) = asked.answers.take() {
                 let text = stats_text(facts.name, facts.counters, &counters);
                 // The client may have closed the channel.
                 let _ = peers.send_message(asked.conn, &Text { text });
@@ -193,5 +137,12 @@ impl ControlHandler for Reception {
             }
             !is_late
         });
+        let next = self.questions.iter().filter_map(|asked| asked.until).min();
+        match self.questions.len() < before {
+            true => Progress::Busy,
+            false => Progress::Idle {
+                wake_at: next.unwrap_or(Ns::MAX),
+            },
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! [`Shards`]: a thread per shard, and one control thread that accepts clients.
 
-use crate::reception::{Answers, Door, Reception, Reply};
+use crate::answers::Reply;
+use crate::reception::{Door, Reception, ask};
 use crate::thread_group::{Hello, ThreadGroup, wait_for_all};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
-use drover_control::acceptor::{ControlServer, ServerOptions};
+use drover_control::acceptor::ControlServer;
 use drover_control::{ControlListener, ControlStream};
 use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan, StartError};
 use drover_mem::NativeCpu;
-use drover_rt::{Mailbox, RunLoop, StopFlag, mailbox};
+use drover_rt::{Mailbox, RunLoop, StopFlag, WakeFd, mailbox};
 use drover_verbs::{Provider, Waker};
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -25,7 +26,7 @@ pub(super) enum Mail {
     /// Serve the client at the other end.
     Adopt(ControlStream),
     /// Report the counters.
-    StatsQuery(Reply),
+    StatsQuery(Reply<Vec<u64>>),
 }
 
 /// A running service. Stops when dropped.
@@ -90,17 +91,14 @@ fn receive(
     listeners: Vec<ControlListener>,
     doors: Arc<[Door]>,
 ) -> Result<(), StartError> {
-    let handler = Reception::new(facts, doors, plan.clients_max);
-    let options = ServerOptions {
-        connections_max: plan.clients_max + UNDECIDED_MAX,
-        ..ServerOptions::default()
-    };
-    let mut server = ControlServer::new(handler, options).map_err(|source| StartError::System {
+    let wake = WakeFd::new().map_err(|source| StartError::System {
         what: "waiting for clients",
         source,
     })?;
-    let waker = server.waker();
-    server.handler().ring(waker.clone());
+    let waker = wake.waker();
+    let handler = Reception::new(facts, doors, plan.clients_max, waker.clone());
+    let mut server = ControlServer::new(handler, plan.clients_max + UNDECIDED_MAX);
+    server.wake_by(wake);
     listeners.into_iter().for_each(|listener| server.listen(listener));
     let stop = StopFlag::new();
     let flag = stop.clone();
@@ -126,15 +124,8 @@ impl Service for Shards {
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
-        let mut answers = Answers::ask(&self.doors, None);
-        loop {
-            if let Some(all) = answers.complete() {
-                return Ok(all);
-            }
-            if !answers.wait(patience) {
-                return Err(format!("no answer from shards {:?}", answers.missing()));
-            }
-        }
+        let answers = ask(&self.doors, None).wait(patience);
+        answers.map_err(|missing| format!("no answer from shards {missing:?}"))
     }
 
     fn stop(mut self: Box<Self>) {
@@ -161,7 +152,7 @@ impl<S> Resident<S> {
             any = true;
             match mail {
                 Mail::Adopt(stream) => self.shard.adopt(stream),
-                Mail::StatsQuery(reply) => reply.reply(self.shard.counters()),
+                Mail::StatsQuery(reply) => reply.send(self.shard.counters()),
             }
         }
         any

@@ -3,7 +3,7 @@
 use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
 use drover_client::{CallError, Client as KvClient, Connected};
-use drover_kv::{Op, Outcome, Refusal};
+use drover_kv::{Op, Outcome, Refusal, wait_for_sessions};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
@@ -147,8 +147,9 @@ fn connect(role: &Role, mut rng: Rng) -> KvClient {
     };
     let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
     let dial = Dial::to(role.addr.parse().expect("an address"));
-    let client = HerdClient::<Shm>::connect_blocking(ctx.clone(), dial, options.clone(), CONNECT_MAX)
-        .unwrap_or_else(|error| panic!("{error} ({options:?})"));
+    let client = HerdClient::<Shm>::new(ctx.clone(), dial, options.clone());
+    let client =
+        wait_for_sessions(&ctx, client, CONNECT_MAX).unwrap_or_else(|error| panic!("{error} ({options:?})"));
     Connected::over(ctx, client).into()
 }
 

@@ -1,27 +1,28 @@
-//! [`ControlServer`]: one thread that owns all control channels of a server.
+//! [`ControlServer`]: owns all control channels of a server.
 //!
 //! It accepts connections, reads frames, passes them to a [`ControlHandler`] and writes the handler's frames. All of it
-//! is bounded: connections, frames per connection and turn, bytes queued per peer. A turn waits in `poll` for at most
-//! the given time, so it can also be driven by hand, with time as an argument.
+//! is bounded: connections, frames per connection and turn, bytes queued per peer. A thread [runs](ControlServer::run)
+//! it, or takes [turns](ControlServer::turn) that wait for sockets. A simulated core [steps](Actor::step) it: a step
+//! never waits, and makes no system call for connections within the process.
 
 mod peers;
 
 pub use peers::{ConnId, Peers};
 
 use crate::{ControlError, ControlListener, ControlStream, Frame, refusal, timespec};
-use drover_base::{Cpu, Ns};
+use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_rt::StopFlag;
 use drover_rt::WakeFd;
-use drover_verbs::Waker;
 use rustix::event::{PollFd, PollFlags};
-use std::io;
 
 /// Most connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
 /// Most frames handled per turn and connection, so that one peer cannot starve the others.
-const FRAMES_PER_TURN: usize = 16;
+const FRAMES_PER_TURN: usize = 32;
 /// Pause of a listener after `accept` failed (for example because of too many open files).
 const ACCEPT_REST: Ns = Ns::from_ms(100);
+/// Longest wait of a turn while there are connections without a descriptor, which cannot end it.
+const BLIND_WAIT: Ns = Ns::from_ms(1);
 
 /// A server's handling of its control channels. Called on the control thread; must not block.
 pub trait ControlHandler {
@@ -39,28 +40,11 @@ pub trait ControlHandler {
         let _ = (peers, conn, why);
     }
 
-    /// Called in every turn, and at least every [`ServerOptions::tick_every`]: for timers and mailboxes.
-    fn on_tick(&mut self, peers: &mut Peers, now: Ns) {
+    /// Handles timers and mail; called in every turn. Returns whether there was any, else when the next timer is due:
+    /// the next turn may be as late as that, unless the server is [woken](ControlServer::wake_by).
+    fn on_tick(&mut self, peers: &mut Peers, now: Ns) -> Progress {
         let _ = (peers, now);
-    }
-}
-
-/// Options of a [`ControlServer`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServerOptions {
-    /// Most connections; further ones are refused with an error frame.
-    pub connections_max: usize,
-    /// Longest time between two ticks.
-    pub tick_every: Ns,
-}
-
-impl Default for ServerOptions {
-    /// 1024 connections, as in memcached; a tick every 100 ms.
-    fn default() -> ServerOptions {
-        ServerOptions {
-            connections_max: 1024,
-            tick_every: Ns::from_ms(100),
-        }
+        Progress::Idle { wake_at: Ns::MAX }
     }
 }
 
@@ -68,10 +52,12 @@ impl Default for ServerOptions {
 #[derive(Debug)]
 pub struct ControlServer<H> {
     handler: H,
-    options: ServerOptions,
+    connections_max: usize,
     listeners: Vec<Listening>,
     peers: Peers,
-    wake: WakeFd,
+    wake: Option<WakeFd>,
+    /// Time of the next turn, if nothing arrives earlier.
+    next_turn: Ns,
 }
 
 #[derive(Debug)]
@@ -81,18 +67,16 @@ struct Listening {
 }
 
 impl<H: ControlHandler> ControlServer<H> {
-    /// A server without listeners.
-    ///
-    /// # Errors
-    /// There is no descriptor for the [`waker`](ControlServer::waker).
-    pub fn new(handler: H, options: ServerOptions) -> io::Result<ControlServer<H>> {
-        Ok(ControlServer {
+    /// A server without listeners. Connections beyond `connections_max` are refused with an error frame.
+    pub fn new(handler: H, connections_max: usize) -> ControlServer<H> {
+        ControlServer {
             handler,
-            options,
+            connections_max,
             listeners: Vec::new(),
             peers: Peers::default(),
-            wake: WakeFd::new()?,
-        })
+            wake: None,
+            next_turn: Ns::ZERO,
+        }
     }
 
     /// Also accepts connections of `listener`.
@@ -103,54 +87,60 @@ impl<H: ControlHandler> ControlServer<H> {
         });
     }
 
+    /// Closes all listeners.
+    pub fn stop_listening(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// Lets `wake` end the wait of a [`turn`](ControlServer::turn), from other threads.
+    pub fn wake_by(&mut self, wake: WakeFd) {
+        self.wake = Some(wake);
+    }
+
     /// Adds a connection from another source, for example one end of [`ControlStream::pair`]. `None` if it was refused
     /// because there are too many.
     pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
-        if self.peers.len() >= self.options.connections_max {
-            let limit = self.options.connections_max;
+        if self.peers.len() >= self.connections_max {
+            let limit = self.connections_max;
             tracing::warn!(limit, client = %stream.peer(), "control connection refused: too many connections");
             let reason = format!("the server has {limit} connections, its limit (-c)");
             stream.refuse(refusal::TOO_MANY_CONNECTIONS, &reason);
             return None;
         }
+        self.next_turn = Ns::ZERO;
         let conn = self.peers.insert(stream);
         self.handler.on_connect(&mut self.peers, conn);
         Some(conn)
     }
 
     /// The handler.
-    pub fn handler(&mut self) -> &mut H {
-        &mut self.handler
+    pub fn handler(&self) -> &H {
+        &self.handler
     }
 
     /// The connections.
-    pub fn peers(&mut self) -> &mut Peers {
-        &mut self.peers
+    pub fn peers(&self) -> &Peers {
+        &self.peers
     }
 
-    /// Ends the wait of a [`turn`](ControlServer::turn) from another thread.
-    pub fn waker(&self) -> Waker {
-        self.wake.waker()
+    /// The handler and the connections, for what did not arrive on one of them.
+    pub fn parts(&mut self) -> (&mut H, &mut Peers) {
+        self.next_turn = Ns::ZERO;
+        (&mut self.handler, &mut self.peers)
     }
 
-    /// Runs turns until `stop` is set (and the [`waker`](ControlServer::waker) called), then notifies every peer.
+    /// Runs turns until `stop` is set (and the server [woken](ControlServer::wake_by)), then notifies every peer.
     pub fn run<C: Cpu>(&mut self, cpu: &C, stop: &StopFlag) {
         while !stop.is_set() {
-            self.turn(cpu, self.options.tick_every);
+            self.turn(cpu, Ns::MAX);
         }
         self.shut_down();
     }
 
     /// One turn: waits at most `wait` (not at all when there is work), accepts, handles, ticks.
     pub fn turn<C: Cpu>(&mut self, cpu: &C, wait: Ns) {
-        let now = cpu.refresh();
-        let ready = self.wait(now, wait);
-        let now = cpu.refresh();
-        self.wake.clear();
-        self.accept(now);
-        self.serve(&ready, now);
-        self.handler.on_tick(&mut self.peers, now);
-        self.reap();
+        let ready = self.wait(cpu.refresh(), wait);
+        self.advance(&ready, cpu.refresh());
     }
 
     /// Refuses the remaining connections, with a reason.
@@ -162,26 +152,59 @@ impl<H: ControlHandler> ControlServer<H> {
         self.reap();
     }
 
-    /// Waits until a socket is ready, the waker is called, a heartbeat is due or `wait` is over. Returns the
+    /// Waits until a socket is ready, another thread wakes us, the next turn is due or `wait` is over. Returns the
     /// connections to check.
     fn wait(&self, now: Ns, wait: Ns) -> Vec<ConnId> {
-        let heartbeat = self.peers.next_look().since(now);
-        let until = if self.peers.has_work() {
-            Ns::ZERO
-        } else {
-            wait.min(heartbeat)
+        let until = match () {
+            () if self.peers.has_work() => Ns::ZERO,
+            () if self.peers.are_blind() => wait.min(self.next_turn.since(now)).min(BLIND_WAIT),
+            () => wait.min(self.next_turn.since(now)),
         };
-        let mut fds = vec![PollFd::from_borrowed_fd(self.wake.fd(), PollFlags::IN)];
+        let mut fds = Vec::new();
+        fds.extend(
+            self.wake
+                .iter()
+                .map(|wake| PollFd::from_borrowed_fd(wake.fd(), PollFlags::IN)),
+        );
         let awake = self.listeners.iter().filter(|l| now >= l.rest_until);
         fds.extend(awake.map(|l| PollFd::from_borrowed_fd(l.listener.fd(), PollFlags::IN)));
         let own = fds.len();
         self.peers.poll_fds(&mut fds);
         // If interrupted or failed, nothing is ready, and the next turn tries again.
         let _ = rustix::event::poll(&mut fds, Some(&timespec(until.to_duration())));
-        self.peers.ready(&fds[own..], now + until)
+        // Before the mail is looked for: later mail ends the next wait.
+        self.wake.iter().for_each(WakeFd::clear);
+        self.peers.ready(&fds[own..], Ns(now.0.saturating_add(until.0)))
     }
 
-    fn accept(&mut self, now: Ns) {
+    fn advance(&mut self, ready: &[ConnId], now: Ns) -> Progress {
+        let accepted = self.accept(now);
+        let served = self.serve(ready, now);
+        let ticked = self.handler.on_tick(&mut self.peers, now);
+        let ended = self.reap();
+        let own = match accepted || served || ended || self.peers.has_work() {
+            true => Progress::Busy,
+            false => {
+                let rests = self
+                    .listeners
+                    .iter()
+                    .map(|l| l.rest_until)
+                    .filter(|until| now < *until);
+                let wake_at = rests.min().unwrap_or(Ns::MAX).min(self.peers.next_look());
+                Progress::Idle { wake_at }
+            }
+        };
+        let progress = own.and(ticked);
+        self.next_turn = match progress {
+            Progress::Busy => Ns::ZERO,
+            Progress::Idle { wake_at } => wake_at,
+        };
+        progress
+    }
+
+    /// Returns whether a connection waited.
+    fn accept(&mut self, now: Ns) -> bool {
+        let mut any = false;
         for index in 0..self.listeners.len() {
             for _ in 0..ACCEPTS_PER_TURN {
                 let listening = &mut self.listeners[index];
@@ -189,7 +212,10 @@ impl<H: ControlHandler> ControlServer<H> {
                     break;
                 }
                 match listening.listener.accept() {
-                    Ok(Some(stream)) => drop(self.adopt(stream)),
+                    Ok(Some(stream)) => {
+                        any = true;
+                        self.adopt(stream);
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         tracing::warn!(%error, addr = %listening.listener.addr(), "accepting a control connection failed");
@@ -198,24 +224,40 @@ impl<H: ControlHandler> ControlServer<H> {
                 }
             }
         }
+        any
     }
 
-    fn serve(&mut self, ready: &[ConnId], now: Ns) {
+    /// Returns whether there was a frame.
+    fn serve(&mut self, ready: &[ConnId], now: Ns) -> bool {
+        let mut any = false;
         for &conn in ready {
             for _ in 0..FRAMES_PER_TURN {
-                match self.peers.recv(conn, now) {
-                    Some(frame) => self.handler.on_frame(&mut self.peers, conn, frame),
-                    None => break,
-                }
+                let Some(frame) = self.peers.recv(conn, now) else {
+                    break;
+                };
+                any = true;
+                self.handler.on_frame(&mut self.peers, conn, frame);
             }
         }
+        any
     }
 
-    /// Reports connections that ended since the last call, and removes them.
-    fn reap(&mut self) {
-        while let Some((conn, why)) = self.peers.take_ended() {
-            tracing::debug!(?conn, %why, "control connection ended");
+    /// Reports connections that ended since the last call, and removes them. Returns whether there were any.
+    fn reap(&mut self) -> bool {
+        let mut any = false;
+        while let Some((conn, peer, why)) = self.peers.take_ended() {
+            any = true;
+            tracing::debug!(%peer, ?conn, %why, "control connection ended");
             self.handler.on_close(&mut self.peers, conn, &why);
         }
+        any
+    }
+}
+
+impl<C: Cpu, H: ControlHandler> Actor<C> for ControlServer<H> {
+    /// Takes what has arrived on any connection. Costs a system call for every connection with a descriptor.
+    fn step(&mut self, cpu: &C) -> Progress {
+        let all = self.peers.ids();
+        self.advance(&all, cpu.now())
     }
 }

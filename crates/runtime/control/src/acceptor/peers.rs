@@ -1,6 +1,6 @@
 //! [`Peers`]: the connections of a control server, by id.
 
-use crate::{ControlError, ControlStream, Frame, Message, PeerCred};
+use crate::{ControlError, ControlStream, Frame, Message, Peer};
 use drover_base::Ns;
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub struct Peers {
     slots: Vec<PeerSlot>,
     free: Vec<u32>,
     /// Connections that ended and are not yet reported.
-    ended: VecDeque<(ConnId, ControlError)>,
+    ended: VecDeque<(ConnId, Peer, ControlError)>,
     live: usize,
 }
 
@@ -92,14 +92,9 @@ impl Peers {
         self.slots[conn.index as usize].stream.take()
     }
 
-    /// Credentials of the peer; Unix sockets only.
-    pub fn cred(&self, conn: ConnId) -> Option<PeerCred> {
-        self.slot(conn)?.peer_cred()
-    }
-
-    /// Whether the connection carries descriptors.
-    pub fn carries_fds(&self, conn: ConnId) -> bool {
-        self.slot(conn).is_some_and(ControlStream::carries_fds)
+    /// The other end, for log lines.
+    pub fn peer(&self, conn: ConnId) -> Peer {
+        self.slot(conn).map_or(Peer::Unknown, ControlStream::peer)
     }
 
     /// Whether the connection is open.
@@ -158,7 +153,7 @@ impl Peers {
         }
     }
 
-    pub(super) fn take_ended(&mut self) -> Option<(ConnId, ControlError)> {
+    pub(super) fn take_ended(&mut self) -> Option<(ConnId, Peer, ControlError)> {
         self.ended.pop_front()
     }
 
@@ -173,6 +168,11 @@ impl Peers {
     /// Whether a turn has work without waiting: frames left from a turn, or ends to report.
     pub(super) fn has_work(&self) -> bool {
         !self.ended.is_empty() || self.streams().any(ControlStream::has_more)
+    }
+
+    /// Whether there are connections that `poll` cannot wait for.
+    pub(super) fn are_blind(&self) -> bool {
+        self.streams().any(|stream| stream.fd().is_none())
     }
 
     pub(super) fn poll_fds<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -227,11 +227,8 @@ impl Peers {
     }
 
     fn end(&mut self, conn: ConnId, why: ControlError) {
-        if self.stream(conn).is_some() {
-            self.slots[conn.index as usize].stream = None;
-            self.free.push(conn.index);
-            self.live -= 1;
-            self.ended.push_back((conn, why));
+        if let Some(stream) = self.take(conn) {
+            self.ended.push_back((conn, stream.peer(), why));
         }
     }
 }

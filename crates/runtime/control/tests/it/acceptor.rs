@@ -1,9 +1,11 @@
 //! Goal: a control server serves many, refuses too many, cuts off the bad and tells about every end, once.
 
-use drover_base::Ns;
-use drover_control::acceptor::{ConnId, ControlHandler, ControlServer, Peers, ServerOptions};
-use drover_control::{ControlAddr, ControlError, ControlListener, ControlStream, Frame, kind, refusal};
-use drover_rt::StopFlag;
+use drover_base::{Actor, Ns, Progress};
+use drover_control::acceptor::{ConnId, ControlHandler, ControlServer, Peers};
+use drover_control::{
+    BEAT_EVERY, ControlAddr, ControlError, ControlListener, ControlStream, Frame, kind, refusal,
+};
+use drover_rt::{StopFlag, WakeFd};
 use drover_testkit::bounded;
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{LoopbackCpu, LoopbackDevice, LoopbackOptions};
@@ -40,8 +42,9 @@ impl ControlHandler for Echo {
         self.ends.push(why.to_string());
     }
 
-    fn on_tick(&mut self, _: &mut Peers, _: Ns) {
+    fn on_tick(&mut self, _: &mut Peers, _: Ns) -> Progress {
         self.ticks += 1;
+        Progress::Idle { wake_at: Ns::MAX }
     }
 }
 
@@ -60,11 +63,7 @@ impl Bed {
         };
         let device = LoopbackDevice::with_options(options);
         let ctx = device.context().expect("context");
-        let options = ServerOptions {
-            connections_max,
-            ..ServerOptions::default()
-        };
-        let server = ControlServer::new(Echo::default(), options).expect("server");
+        let server = ControlServer::new(Echo::default(), connections_max);
         Bed { device, ctx, server }
     }
 
@@ -83,7 +82,7 @@ impl Bed {
     }
 
     fn ends(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.server.handler().ends)
+        std::mem::take(&mut self.server.parts().0.ends)
     }
 }
 
@@ -244,6 +243,50 @@ fn a_client_that_never_reads_is_cut_off() {
     assert!(ends.len() == 1 && ends[0].contains("does not read"), "{ends:?}");
 }
 
+/// A simulated core has no `poll`: a step checks everything, and says when it wants to be stepped again.
+#[test]
+fn a_step_does_what_a_turn_does_without_waiting() {
+    let mut bed = Bed::new(10);
+    let mut client = bed.client();
+    client.send(20, b"x", &[]).expect("send");
+    assert_eq!(bed.server.step(bed.ctx.cpu()), Progress::Busy);
+    assert_eq!(client.recv(Ns::ZERO).expect("open").expect("frame").body, b"x");
+    let Progress::Idle { wake_at } = bed.server.step(bed.ctx.cpu()) else {
+        panic!("nothing was left to do");
+    };
+    assert_eq!(wake_at, BEAT_EVERY, "the next heartbeat");
+    drop(client);
+    assert_eq!(bed.server.step(bed.ctx.cpu()), Progress::Busy, "an end to report");
+    assert_eq!(bed.ends(), vec!["the peer closed the control channel"]);
+    assert_eq!(
+        bed.server.step(bed.ctx.cpu()),
+        Progress::Idle { wake_at: Ns::MAX }
+    );
+}
+
+#[test]
+fn listeners_are_closed_before_the_connections() {
+    let mut bed = Bed::new(10);
+    let listener = localhost();
+    let addr = listener.addr().clone();
+    bed.server.listen(listener);
+    let mut client = ControlStream::connect(&addr, Ns::from_s(5)).expect("connect");
+    while bed.server.peers().is_empty() {
+        bed.server.turn(bed.ctx.cpu(), Ns::from_ms(10));
+    }
+    bed.server.stop_listening();
+    assert!(
+        ControlStream::connect(&addr, Ns::from_s(5)).is_err(),
+        "nobody listens"
+    );
+    client.send(20, b"x", &[]).expect("send");
+    let answer = (0..1000).find_map(|_| {
+        bed.server.turn(bed.ctx.cpu(), Ns::from_ms(10));
+        client.recv(Ns::ZERO).expect("open")
+    });
+    assert_eq!(answer.expect("an answer").body, b"x");
+}
+
 #[test]
 fn messages_to_the_gone_are_dropped_and_ids_are_not_reused() {
     let mut bed = Bed::new(1);
@@ -254,15 +297,10 @@ fn messages_to_the_gone_are_dropped_and_ids_are_not_reused() {
     let mut client = bed.client();
     let new = bed.server.handler().open[0];
     assert_ne!(old, new);
-    bed.server
-        .peers()
-        .send(old, 20, b"to the dead", &[])
-        .expect("dropped");
-    bed.server.peers().close(old);
-    bed.server
-        .peers()
-        .send(new, 21, b"to the living", &[])
-        .expect("sent");
+    let (_, peers) = bed.server.parts();
+    peers.send(old, 20, b"to the dead", &[]).expect("dropped");
+    peers.close(old);
+    peers.send(new, 21, b"to the living", &[]).expect("sent");
     assert_eq!(client.recv(Ns::ZERO).expect("open").expect("frame").kind, 21);
 }
 
@@ -273,15 +311,15 @@ fn it_runs_in_a_thread_until_stopped_and_says_goodbye() {
         let addr = listener.addr().clone();
         let stop = StopFlag::new();
         let stop_too = stop.clone();
-        let (waker_out, waker_in) = std::sync::mpsc::channel();
+        let wake = WakeFd::new().expect("a descriptor");
+        let waker = wake.waker();
         let thread = std::thread::spawn(move || {
             let Bed { ctx, mut server, .. } = Bed::new(10);
             server.listen(listener);
-            waker_out.send(server.waker()).expect("main waits");
+            server.wake_by(wake);
             server.run(ctx.cpu(), &stop_too);
             assert!(server.handler().ticks > 0 && server.handler().open.is_empty());
         });
-        let waker = waker_in.recv().expect("server started");
         let mut client = ControlStream::connect(&addr, Ns::from_s(5)).expect("connect");
         client.send(kind::APPLICATION, b"x", &[]).expect("send");
         let ctx = LoopbackDevice::new().context().expect("context");

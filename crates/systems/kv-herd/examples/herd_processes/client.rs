@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::record::{End, Note};
 use drover_base::{Cpu, Ns, Rng};
-use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError};
+use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, wait_for_sessions};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
@@ -74,7 +74,8 @@ pub fn run(device_name: &str, addr: &str, number: &str, phase: &str, habit: &str
         ..ClientOptions::default()
     };
     let dial = Dial::to(addr.parse()?);
-    let mut client = HerdClient::<Ibv>::connect_blocking(ctx.clone(), dial, options, Ns::from_s(20))?;
+    let client = HerdClient::<Ibv>::new(ctx.clone(), dial, options);
+    let mut client = wait_for_sessions(&ctx, client, Ns::from_s(20))?;
     let phase = phases(phase.parse()?);
     let mut work = Work {
         habit,

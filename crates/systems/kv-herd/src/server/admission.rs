@@ -1,68 +1,80 @@
 //! Letting a client in: terms, slots, queue pairs, and then the workers.
 
-use super::acceptor::Acceptor;
 use super::clients::NewClient;
-use super::inbox::Command;
+use super::mail::Command;
 use super::session::{Phase, Port, Session, SessionParams, agree};
+use super::sessions::Sessions;
 use super::variant::Variant;
-use super::worker::Introduction;
+use super::worker::WorkerHandle;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use drover_control::acceptor::Peers;
+use drover_kv::SetupError;
 use drover_mem::{MaskedRegion, PageWish};
+use drover_shards::Answers;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
-impl<P: Provider, V: Variant> Acceptor<P, V> {
-    pub(super) fn greet(&mut self, index: usize, hello: &Hello) {
-        let terms = match agree(hello, &self.offer) {
-            Ok(terms) => terms,
-            Err((code, text)) => return self.sessions[index].refuse(code, text),
-        };
-        if self.stopping {
-            return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
+impl<P: Provider, V: Variant> Sessions<P, V> {
+    /// Answers a Hello.
+    pub(super) fn greet(&mut self, peers: &mut Peers, index: usize, hello: &Hello) {
+        if let Err((code, text)) = self.let_in(peers, index, hello) {
+            self.all[index].refuse(peers, code, &text);
         }
+    }
+
+    fn let_in(&mut self, peers: &mut Peers, index: usize, hello: &Hello) -> Result<(), (ErrorCode, String)> {
+        let refused = |code, text: &str| (code, text.to_owned());
+        let terms = agree(hello, &self.offer).map_err(|(code, text)| refused(code, text))?;
+        let full = || refused(ErrorCode::TooManyClients, "as many clients as this server takes");
         if terms.front_end == FrontEnd::Slots && self.slots_are_taken() {
-            let (code, text) = match self.offer.datagram_window_max > 0 {
-                true => (ErrorCode::NoSlots, "all slots are taken: datagrams are welcome"),
-                false => (ErrorCode::TooManyClients, "as many clients as this server takes"),
-            };
-            return self.sessions[index].refuse(code, text);
+            return Err(match self.offer.datagram_window_max > 0 {
+                true => refused(ErrorCode::NoSlots, "all slots are taken: datagrams are welcome"),
+                false => full(),
+            });
         }
-        let Some(id) = self.ids.take() else {
-            return self.sessions[index]
-                .refuse(ErrorCode::TooManyClients, "as many clients as this server takes");
-        };
-        let session = &mut self.sessions[index];
+        let id = self.ids.take().ok_or_else(full)?;
+        let session = &mut self.all[index];
         session.id = Some(id);
         session.terms = Some(terms);
         session.replies = vec![None; terms.map.partition_count];
         if terms.front_end == FrontEnd::Datagrams {
-            session.exports = vec![None; terms.map.partition_count];
-            session.phase = Phase::Exporting {
-                missing: self.workers.len(),
-            };
-            for worker in &self.workers {
-                worker.inbox.push(Command::Export { client: id.0 });
-            }
-            return;
+            let answers = self.ask_workers(Command::Export);
+            self.all[index].phase = Phase::Exporting(answers);
+            return Ok(());
         }
-        match self.make_slots(&terms) {
-            Ok((slots, port, region, uc)) => {
-                let session = &mut self.sessions[index];
-                session.slots = Some(slots);
-                session.port = Some(port);
-                self.welcome(index, id, &terms, region, uc);
-            }
-            Err(text) => self.sessions[index].refuse(ErrorCode::Resources, &text),
+        let made = self.make_slots(&terms);
+        let (slots, port, region, uc) = made.map_err(|error| (ErrorCode::Resources, error.to_string()))?;
+        let session = &mut self.all[index];
+        session.slots = Some(slots);
+        session.port = Some(port);
+        self.welcome(peers, index, region, uc);
+        Ok(())
+    }
+
+    /// All workers have exported their queue pairs for session `index`, or said why not.
+    pub(super) fn welcome_datagrams(
+        &mut self,
+        peers: &mut Peers,
+        index: usize,
+        exports: Vec<Result<Export, String>>,
+    ) {
+        let exports = match exports.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(exports) => exports,
+            Err(text) => return self.all[index].refuse(peers, ErrorCode::Resources, &text),
+        };
+        self.welcome(peers, index, Export::default(), Export::default());
+        let session = &mut self.all[index];
+        session.attached = true;
+        for (index, ud) in (0..).zip(exports) {
+            session.send(peers, &Message::Partition { index, ud });
         }
     }
 
-    pub(super) fn welcome(
-        &mut self,
-        index: usize,
-        (client_id, generation): (u32, u32),
-        terms: &SessionParams,
-        region: Export,
-        uc: Export,
-    ) {
+    fn welcome(&mut self, peers: &mut Peers, index: usize, region: Export, uc: Export) {
+        let session = &mut self.all[index];
+        let (Some((client_id, generation)), Some(terms)) = (session.id, session.terms) else {
+            return;
+        };
+        session.phase = Phase::Attaching;
         let (hash_k0, hash_k1) = self.identity.hash_seed.halves();
         let welcome = Welcome {
             epoch: self.identity.epoch,
@@ -80,33 +92,22 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             region,
             uc,
         };
-        let session = &mut self.sessions[index];
-        session.phase = Phase::Attaching;
-        session.attached = terms.front_end == FrontEnd::Datagrams;
-        session.send(&Message::Welcome(Box::new(welcome)));
-        for (partition, ud) in std::mem::take(&mut session.exports).into_iter().enumerate() {
-            let ud = ud.unwrap_or_default();
-            let index = partition as u16;
-            session.send(&Message::Partition { index, ud });
-        }
+        session.send(peers, &Message::Welcome(Box::new(welcome)));
     }
 
     /// The client's slots, a queue pair to write them through, and what to tell it of both.
-    pub(super) fn make_slots(
+    fn make_slots(
         &self,
         terms: &SessionParams,
-    ) -> Result<(MaskedRegion, Port<P>, Export, Export), String> {
-        let text = |error: &dyn std::error::Error| error.to_string();
+    ) -> Result<(MaskedRegion, Port<P>, Export, Export), SetupError> {
         // A power of two, so that the worker's looks need no bounds check.
         let bytes = terms.map.region_bytes().next_power_of_two();
-        let mapped = MaskedRegion::mapped_bytes(bytes);
-        let region = self.ctx.alloc(mapped, PageWish::Small).map_err(|e| text(&e))?;
-        let mr = self
+        let region = self
             .ctx
-            .register(&region, Access::REMOTE_WRITE)
-            .map_err(|e| text(&e))?;
+            .alloc(MaskedRegion::mapped_bytes(bytes), PageWish::Small)?;
+        let mr = self.ctx.register(&region, Access::REMOTE_WRITE)?;
         let stripe = terms.map.window * terms.map.slot_bytes;
-        let watch = |(i, worker): (usize, &Introduction)| Watch {
+        let watch = |(i, worker): (usize, &WorkerHandle)| Watch {
             range: i * stripe..(i + 1) * stripe,
             bell: worker.bell.clone(),
         };
@@ -114,102 +115,79 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             true => self.workers.iter().enumerate().map(watch).collect(),
             false => Vec::new(),
         };
-        let region_export = mr.export(&watches).map_err(|e| text(&e))?;
+        let region_export = mr.export(&watches)?;
         let (port, uc) = self.make_port(QpKind::Uc, mr)?;
         Ok((MaskedRegion::new(region, 0, bytes), port, region_export, uc))
     }
 
     /// A queue pair that only responds.
-    pub(super) fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), String> {
-        let cq = self.ctx.create_cq(16).map_err(|error| error.to_string())?;
+    pub(super) fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), SetupError> {
+        let cq = self.ctx.create_cq(16)?;
         let mut options = QpOptions::<P>::new(kind, &cq, self.ctx.caps());
         options.send_depth = 1;
         options.recv_depth = 1;
-        let qp = self.ctx.create_qp(&options).map_err(|error| error.to_string())?;
-        let export = qp.export().map_err(|error| error.to_string())?;
+        let qp = self.ctx.create_qp(&options)?;
+        let export = qp.export()?;
         Ok((Port { qp, _cq: cq, _mr: mr }, export))
     }
 
-    pub(super) fn attach(&mut self, index: usize, uc: &Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn attach(&mut self, peers: &mut Peers, index: usize, uc: &Export) {
+        let session = &mut self.all[index];
         let Some(port) = &mut session.port else {
-            return session.refuse(ErrorCode::OutOfOrder, "datagrams need no attachment");
+            return session.refuse(peers, ErrorCode::OutOfOrder, "datagrams need no attachment");
         };
         match port.qp.connect(uc) {
             Ok(()) => session.attached = true,
-            Err(error) => session.refuse(ErrorCode::Resources, &error.to_string()),
+            Err(error) => session.refuse(peers, ErrorCode::Resources, &error.to_string()),
         }
         self.add_if_attached(index);
     }
 
-    pub(super) fn note_replies(&mut self, index: usize, partition: u16, ud: Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn note_replies(&mut self, peers: &mut Peers, index: usize, partition: u16, ud: Export) {
+        let session = &mut self.all[index];
         match session.replies.get_mut(usize::from(partition)) {
             Some(place @ None) => *place = Some(ud),
-            _ => session.refuse(ErrorCode::Malformed, "no such partition, or named twice"),
+            _ => session.refuse(peers, ErrorCode::Malformed, "no such partition, or named twice"),
         }
         self.add_if_attached(index);
     }
 
-    pub(super) fn add_if_attached(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
-        let (true, Some((id, generation)), Some(terms)) = (session.is_attached(), session.id, session.terms)
+    fn add_if_attached(&mut self, index: usize) {
+        let session = &mut self.all[index];
+        let (true, Some((id, generation)), Some(params)) = (session.is_attached(), session.id, session.terms)
         else {
             return;
         };
-        session.phase = Phase::Adding {
-            missing: self.workers.len(),
-        };
-        for (worker, replies) in self.workers.iter().zip(std::mem::take(&mut session.replies)) {
-            worker.inbox.push(Command::Add(Box::new(NewClient {
+        let (slots, all) = (session.slots.clone(), std::mem::take(&mut session.replies));
+        let answers = Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
+            let new = NewClient {
                 id,
                 generation,
-                params: terms,
-                slots: session.slots.clone(),
-                replies: replies.unwrap_or_default(),
-            })));
-        }
+                params,
+                slots: slots.clone(),
+                replies: all[index].clone().unwrap_or_default(),
+            };
+            self.workers[index].send(Command::Add(Box::new(new), reply));
+        });
+        self.all[index].phase = Phase::Adding(answers);
     }
 
-    pub(super) fn note_added(&mut self, client: u32, result: Result<(), String>) {
-        let Some(index) = self.session_of(client) else {
+    /// All workers have taken up session `index`, or said why not.
+    pub(super) fn go_live(&mut self, peers: &mut Peers, index: usize, added: Vec<Result<(), String>>) {
+        let session = &mut self.all[index];
+        if let Some(Err(text)) = added.iter().find(|added| added.is_err()) {
+            return session.refuse(peers, ErrorCode::Resources, text);
+        }
+        if !peers.is_open(session.conn) {
             return;
-        };
-        let session = &mut self.sessions[index];
-        if let (Err(text), Phase::Adding { .. }) = (&result, session.phase) {
-            session.refuse(ErrorCode::Resources, text);
         }
-        if let Phase::Adding { missing } = &mut session.phase {
-            *missing -= 1;
-            if *missing == 0 && !session.stream.is_closed() {
-                session.phase = Phase::Live;
-                self.clients_total += 1;
-                session.send(&Message::Ready);
-            }
-        }
-    }
-
-    pub(super) fn note_exported(&mut self, worker: usize, client: u32, result: Result<Export, String>) {
-        let Some(index) = self.session_of(client) else {
-            return;
-        };
-        let session = &mut self.sessions[index];
-        let Phase::Exporting { missing } = &mut session.phase else {
-            return;
-        };
-        *missing -= 1;
-        let done = *missing == 0;
-        match result {
-            Ok(export) => session.exports[worker] = Some(export),
-            Err(text) => return session.refuse(ErrorCode::Resources, &text),
-        }
-        if let (true, Some(id), Some(terms)) = (done, session.id, session.terms) {
-            self.welcome(index, id, &terms, Export::default(), Export::default());
-        }
+        session.phase = Phase::Live;
+        self.clients_total += 1;
+        session.send(peers, &Message::Ready);
     }
 
     fn slots_are_taken(&self) -> bool {
         let with_slots = |session: &&Session<P>| session.uses(FrontEnd::Slots);
-        self.sessions.iter().filter(with_slots).count() >= self.slot_clients_max
+        self.all.iter().filter(with_slots).count() >= self.slot_clients_max
     }
 }

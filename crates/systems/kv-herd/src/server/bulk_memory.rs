@@ -1,74 +1,70 @@
 //! Opening a client's bulk memory: chunks for values too long for a slot, and an RC queue pair to reach them.
 
-use super::acceptor::Acceptor;
-use super::inbox::{BulkMemory, Command};
+use super::mail::{BulkMemory, Command};
 use super::session::Port;
+use super::sessions::Sessions;
 use super::variant::Variant;
 use crate::control::{ErrorCode, Message};
+use drover_control::acceptor::Peers;
+use drover_kv::SetupError;
 use drover_mem::PageWish;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QueuePair};
 
 /// Most chunks of bulk memory per client.
 const CHUNKS_MAX: usize = 64;
 
-impl<P: Provider, V: Variant> Acceptor<P, V> {
-    pub(super) fn open_bulk(&mut self, index: usize, chunk_count: usize) {
-        let chunk_bytes = BulkMemory::chunk_bytes_for(self.identity.item_bytes_max);
-        let session = &self.sessions[index];
-        let refusal = if session.bulk.port.is_some() || session.bulk.missing > 0 {
-            Some("bulk memory is open already".to_owned())
-        } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
-            Some("1 to 64 chunks".to_owned())
-        } else {
-            None
-        };
-        let made = match refusal {
-            Some(refusal) => Err(refusal),
-            None => self.make_bulk(chunk_bytes, chunk_count),
-        };
-        let session = &mut self.sessions[index];
-        match (made, session.id) {
-            (Ok((memory, port, region, rc)), Some((client, _))) => {
-                session.bulk.port = Some(port);
-                session.bulk.missing = self.workers.len();
-                for worker in &self.workers {
-                    let bulk = memory.clone();
-                    worker.inbox.push(Command::OpenBulk { client, bulk });
-                }
-                session.send(&Message::BulkReady {
-                    chunk_bytes: chunk_bytes as u32,
-                    chunk_count: chunk_count as u8,
-                    region,
-                    rc,
-                });
-            }
-            (Err(text), _) => session.send(&Message::Error {
+impl<P: Provider, V: Variant> Sessions<P, V> {
+    pub(super) fn open_bulk(&mut self, peers: &mut Peers, index: usize, chunk_count: usize) {
+        let answer = match self.try_open_bulk(index, chunk_count) {
+            Ok(ready) => ready,
+            Err(text) => Message::Error {
                 code: ErrorCode::Resources,
                 text,
-            }),
-            (Ok(_), None) => {}
-        }
+            },
+        };
+        self.all[index].send(peers, &answer);
     }
 
-    pub(super) fn make_bulk(
+    /// Returns the BulkReady. Errors: why there is no bulk memory.
+    fn try_open_bulk(&mut self, index: usize, chunk_count: usize) -> Result<Message, String> {
+        let session = &self.all[index];
+        if session.bulk.port.is_some() || session.bulk.opening.is_some() {
+            return Err("bulk memory is open already".to_owned());
+        }
+        if !(1..=CHUNKS_MAX).contains(&chunk_count) {
+            return Err("1 to 64 chunks".to_owned());
+        }
+        let (client, _) = session.id.ok_or("no session")?;
+        let chunk_bytes = BulkMemory::chunk_bytes_for(self.identity.item_bytes_max);
+        let made = self.make_bulk(chunk_bytes, chunk_count);
+        let (bulk, port, region, rc) = made.map_err(|error| error.to_string())?;
+        let opening = self.ask_workers(|reply| Command::OpenBulk {
+            client,
+            bulk: bulk.clone(),
+            reply,
+        });
+        let session = &mut self.all[index];
+        (session.bulk.port, session.bulk.opening) = (Some(port), Some(opening));
+        Ok(Message::BulkReady {
+            chunk_bytes: chunk_bytes as u32,
+            chunk_count: chunk_count as u8,
+            region,
+            rc,
+        })
+    }
+
+    fn make_bulk(
         &self,
         chunk_bytes: usize,
         chunk_count: usize,
-    ) -> Result<(BulkMemory, Port<P>, Export, Export), String> {
-        let bytes = chunk_bytes * chunk_count;
-        let region = self
-            .ctx
-            .alloc(bytes, PageWish::Small)
-            .map_err(|error| error.to_string())?;
+    ) -> Result<(BulkMemory, Port<P>, Export, Export), SetupError> {
+        let region = self.ctx.alloc(chunk_bytes * chunk_count, PageWish::Small)?;
         let access = Access {
             remote_read: true,
             ..Access::REMOTE_WRITE
         };
-        let mr = self
-            .ctx
-            .register(&region, access)
-            .map_err(|error| error.to_string())?;
-        let export = mr.export(&[]).map_err(|error| error.to_string())?;
+        let mr = self.ctx.register(&region, access)?;
+        let export = mr.export(&[])?;
         let (port, rc) = self.make_port(QpKind::Rc, mr)?;
         let memory = BulkMemory {
             region,
@@ -78,32 +74,35 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         Ok((memory, port, export, rc))
     }
 
-    pub(super) fn attach_bulk(&mut self, index: usize, rc: &Export) {
-        let session = &mut self.sessions[index];
+    pub(super) fn attach_bulk(&mut self, peers: &mut Peers, index: usize, rc: &Export) {
+        let session = &mut self.all[index];
         let Some(port) = &mut session.bulk.port else {
-            return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
+            return session.refuse(peers, ErrorCode::OutOfOrder, "no bulk memory is open");
         };
         match port.qp.connect(rc) {
             Ok(()) => {
                 session.bulk.attached = true;
-                self.ready_if_bulk_open(index);
+                self.ready_if_bulk_open(peers, index);
             }
             Err(error) => {
                 session.bulk.port = None;
-                session.send(&Message::Error {
-                    code: ErrorCode::Resources,
-                    text: error.to_string(),
-                });
+                session.send(
+                    peers,
+                    &Message::Error {
+                        code: ErrorCode::Resources,
+                        text: error.to_string(),
+                    },
+                );
             }
         }
     }
 
     /// Both ends and all workers know the bulk memory.
-    pub(super) fn ready_if_bulk_open(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
-        if session.bulk.missing == 0 && session.bulk.attached {
+    pub(super) fn ready_if_bulk_open(&mut self, peers: &mut Peers, index: usize) {
+        let session = &mut self.all[index];
+        if session.bulk.opening.is_none() && session.bulk.attached {
             session.bulk.attached = false;
-            session.send(&Message::Ready);
+            session.send(peers, &Message::Ready);
         }
     }
 }

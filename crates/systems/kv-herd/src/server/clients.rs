@@ -1,7 +1,7 @@
 //! [`Client`] and [`Lane`]: what a worker knows of one client, and the one line of it that is polled.
 
-use super::inbox::BulkMemory;
 use super::intake::PlainClient;
+use super::mail::BulkMemory;
 use super::session::SessionParams;
 use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};

@@ -10,27 +10,27 @@
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use drover_base::Ns;
-use drover_control::service::ServiceInfo;
-use drover_control::{ControlError, ControlStream};
+use drover_control::acceptor::{ConnId, Peers};
 use drover_mem::MaskedRegion;
+use drover_shards::Answers;
 use drover_slots::server::KeyRule;
 use drover_verbs::{Export, Provider, QueuePair};
 
 /// Where a session stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Phase {
     /// Connected; `Hello` is awaited.
     Hello,
     /// Workers are exporting their queue pairs for it.
-    Exporting { missing: usize },
+    Exporting(Answers<Result<Export, String>>),
     /// Welcomed; the client's queue pairs are awaited.
     Attaching,
     /// Workers are taking it up.
-    Adding { missing: usize },
+    Adding(Answers<Result<(), String>>),
     /// It may send requests.
     Live,
     /// Its channel has ended; workers are dropping it.
-    Leaving { missing: usize },
+    Leaving(Answers<()>),
 }
 
 /// What was agreed with a client.
@@ -54,15 +54,15 @@ pub(super) struct Port<P: Provider> {
 pub(super) struct BulkPort<P: Provider> {
     /// Large values: RC.
     pub(super) port: Option<Port<P>>,
-    /// Workers that are being told of it.
-    pub(super) missing: usize,
+    /// Workers are being told of it.
+    pub(super) opening: Option<Answers<()>>,
     /// The client's end is connected, and it has not been told that all is ready.
     pub(super) attached: bool,
 }
 
 /// One client.
 pub(super) struct Session<P: Provider> {
-    pub(super) stream: ControlStream,
+    pub(super) conn: ConnId,
     pub(super) phase: Phase,
     /// Given out at `Hello`.
     pub(super) id: Option<(u32, u32)>,
@@ -72,19 +72,17 @@ pub(super) struct Session<P: Provider> {
     pub(super) port: Option<Port<P>>,
     pub(super) bulk: BulkPort<P>,
     pub(super) attached: bool,
-    /// The workers' queue pairs, exported for this client.
-    pub(super) exports: Vec<Option<Export>>,
     /// Its queue pairs for replies.
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
-    pub(super) deadline: Ns,
+    deadline: Ns,
     pub(super) wants_stats: bool,
 }
 
 impl<P: Provider> Session<P> {
-    pub(super) fn new(stream: ControlStream, deadline: Ns) -> Session<P> {
+    pub(super) fn new(conn: ConnId, deadline: Ns) -> Session<P> {
         Session {
-            stream,
+            conn,
             phase: Phase::Hello,
             id: None,
             terms: None,
@@ -92,11 +90,10 @@ impl<P: Provider> Session<P> {
             port: None,
             bulk: BulkPort {
                 port: None,
-                missing: 0,
+                opening: None,
                 attached: false,
             },
             attached: false,
-            exports: Vec::new(),
             replies: Vec::new(),
             deadline,
             wants_stats: false,
@@ -107,49 +104,36 @@ impl<P: Provider> Session<P> {
         self.id.is_some_and(|(own, _)| own == id)
     }
 
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.phase, Phase::Live)
+    }
+
     /// It was let in with this front end.
     pub(super) fn uses(&self, front_end: FrontEnd) -> bool {
         self.terms.is_some_and(|terms| terms.front_end == front_end)
     }
 
-    /// Says who we are to somebody who may want another system.
-    pub(super) fn announce(&mut self) {
-        let announcement = ServiceInfo {
-            system: crate::control::SYSTEM.to_owned(),
-            shard_count: 0,
-        };
-        if let Err(error) = self.stream.send_message(&announcement) {
-            tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
-        }
+    /// When it must be live, if it is on its way there.
+    pub(super) fn deadline(&self) -> Option<Ns> {
+        (!matches!(self.phase, Phase::Live | Phase::Leaving(_))).then_some(self.deadline)
     }
 
-    /// Sends; what goes wrong shows at the next `recv`.
-    pub(super) fn send(&mut self, message: &Message) {
+    pub(super) fn send(&self, peers: &mut Peers, message: &Message) {
         let frame = message.encode();
-        match self.stream.send(frame.kind, &frame.bytes, &frame.fds) {
-            Ok(()) => {}
-            Err(
-                error @ (ControlError::TooLong { .. }
-                | ControlError::TooManyFds { .. }
-                | ControlError::FdsOverTcp),
-            ) => {
-                let (client, peer, kind) = (self.id, self.stream.peer(), frame.kind);
-                tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
-                self.refuse(ErrorCode::Resources, &error.to_string());
-            }
-            Err(error) => {
-                tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
-            }
+        if let Err(error) = peers.send(self.conn, frame.kind, &frame.bytes, &frame.fds) {
+            let (client, peer, kind) = (self.id, peers.peer(self.conn), frame.kind);
+            tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
+            self.refuse(peers, ErrorCode::Resources, &error.to_string());
         }
     }
 
     /// Last words.
-    pub(super) fn refuse(&mut self, code: ErrorCode, text: &str) {
+    pub(super) fn refuse(&self, peers: &mut Peers, code: ErrorCode, text: &str) {
         let text = text.to_owned();
         let frame = Message::Error { code, text }.encode();
         // It is closed either way.
-        let _ = self.stream.send(frame.kind, &frame.bytes, &[]);
-        self.stream.close();
+        let _ = peers.send(self.conn, frame.kind, &frame.bytes, &[]);
+        peers.close(self.conn);
     }
 
     /// Everything the client needs to attach has come.
@@ -164,7 +148,6 @@ impl<P: Provider> Session<P> {
                 port.qp.to_error();
             }
         }
-        self.stream.close();
     }
 }
 

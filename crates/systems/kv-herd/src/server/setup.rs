@@ -1,20 +1,22 @@
 //! [`Setup`]: what the workers and the acceptor of one server are made from.
 
-use super::inbox::{Event, Inbox};
+use super::mail::Event;
 use super::options::ServerOptions;
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
 use drover_base::{Cpu, Ns};
 use drover_kv::StartError;
-use drover_verbs::{Context, Device, Provider};
-use std::sync::Arc;
+use drover_rt::{Mailbox, Mailer, unbounded_mailbox};
+use drover_verbs::{Context, Device, Provider, Waker};
 
 /// Options that fit the fabric, and what all threads of a server share.
 pub(super) struct Setup<P: Provider, V> {
     pub(super) device: P::Device,
     pub(super) options: ServerOptions,
     /// From workers to the acceptor.
-    pub(super) events: Arc<Inbox<Event>>,
+    pub(super) events: Mailer<Event>,
+    /// Wakes the acceptor's thread.
+    pub(super) control: Waker,
     pub(super) started: Ns,
     pub(super) variant: V,
 }
@@ -25,26 +27,31 @@ impl<P: Provider, V: Copy> Clone for Setup<P, V> {
             device: self.device.clone(),
             options: self.options.clone(),
             events: self.events.clone(),
+            control: self.control.clone(),
             ..*self
         }
     }
 }
 
 impl<P: Provider, V> Setup<P, V> {
-    /// Errors: options that cannot be, or not on this fabric.
+    /// And the acceptor's mailbox, whose mail wakes it by `control`. Errors: options that cannot be, or not on this fabric.
     pub(super) fn new(
         device: &P::Device,
         options: &ServerOptions,
         variant: V,
-    ) -> Result<Setup<P, V>, StartError> {
+        control: Waker,
+    ) -> Result<(Setup<P, V>, Mailbox<Event>), StartError> {
         check::<P>(device, options)?;
-        Ok(Setup {
+        let (events, mail) = unbounded_mailbox(control.clone());
+        let setup = Setup {
             device: device.clone(),
             options: options.clone(),
-            events: Inbox::new(),
+            events,
+            control,
             started: start_of::<P>(device, options)?,
             variant,
-        })
+        };
+        Ok((setup, mail))
     }
 }
 

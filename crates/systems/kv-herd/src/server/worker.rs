@@ -4,8 +4,8 @@ use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
 use super::clock::Clock;
 use super::datagram::Datagrams;
-use super::inbox::{Command, Event, Inbox};
 use super::intake::{Intake, Share, TORN_NS_MAX};
+use super::mail::{Command, Event};
 use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
@@ -17,21 +17,27 @@ use crate::costs::STEP;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::StartError;
 use drover_mem::{AllocError, pause};
-use drover_rt::{Rounds, RunStats};
+use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
 use drover_slots::server::SlotState;
 use drover_store::{Partition, PartitionOptions};
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;
-use std::sync::Arc;
 
-/// What the control thread must know of a worker.
+/// A worker, for other threads.
 #[derive(Clone, Debug)]
-pub(super) struct Introduction {
+pub(super) struct WorkerHandle {
     /// Number of its UD queue pair.
     pub(super) qpn: u32,
     /// Rung by clients that write requests while it sleeps.
     pub(super) bell: Bell,
-    pub(super) inbox: Arc<Inbox<Command>>,
+    mailer: Mailer<Command>,
+}
+
+impl WorkerHandle {
+    /// Wakes the worker. One that has ended answers nothing.
+    pub(super) fn send(&self, command: Command) {
+        let _ = self.mailer.send(command);
+    }
 }
 
 /// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
@@ -55,8 +61,9 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     pub(super) counters: Counters,
     restarts: u64,
     rounds: Rounds,
-    inbox: Arc<Inbox<Command>>,
-    events: Arc<Inbox<Event>>,
+    mail: Mailbox<Command>,
+    mailer: Mailer<Command>,
+    events: Mailer<Event>,
     stopping: bool,
 }
 
@@ -108,6 +115,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             partition_count: options.partition_count,
         };
         let intake = || Intake::new(limit, share, variant);
+        let (mailer, mail) = unbounded_mailbox(ctx.waker());
         Ok(Worker {
             index,
             clock: Clock::new(setup.started, options.start_s),
@@ -122,7 +130,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             scratch: Scratch::new(options.item_bytes_max),
             restarts: 0,
             rounds: Rounds::default(),
-            inbox: Inbox::new(),
+            mail,
+            mailer,
             events: setup.events.clone(),
             stopping: false,
             options: Rc::new(options.clone()),
@@ -131,12 +140,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         })
     }
 
-    pub(super) fn introduction(&self) -> Introduction {
-        self.inbox.set_waker(self.ctx.waker());
-        Introduction {
+    pub(super) fn handle(&self) -> WorkerHandle {
+        WorkerHandle {
             qpn: self.replies.qp.qpn().0,
             bell: self.ctx.bell(),
-            inbox: self.inbox.clone(),
+            mailer: self.mailer.clone(),
         }
     }
 
@@ -214,42 +222,31 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn obey(&mut self, cpu: &P::Cpu) {
         // Nothing may be under way for a client that goes.
         self.drain_pipeline(cpu);
-        while let Some(command) = self.inbox.pop() {
+        while let Some(command) = self.mail.recv() {
             match command {
-                Command::Add(new) => {
-                    let (client, result) = (new.id, self.add(*new));
-                    self.events.push(Event::Added { client, result });
-                }
-                Command::Remove { client } => {
+                Command::Add(new, reply) => reply.send(self.add(*new)),
+                Command::Remove { client, reply } => {
                     self.clients.remove::<P>(&self.ctx, client);
-                    self.events.push(Event::Removed { client });
+                    reply.send(());
                 }
                 Command::Resync { client, resync } => {
                     self.counters.resyncs += 1;
                     if let Some(resynced) = self.clients.resync(client, resync) {
-                        self.events.push(Event::Resynced { client, resynced });
+                        // The control thread may have ended.
+                        let _ = self.events.send(Event::Resynced { client, resynced });
                     }
                 }
-                Command::OpenBulk { client, bulk } => {
+                Command::OpenBulk { client, bulk, reply } => {
                     if let Some(known) = self.clients.get_mut(client) {
                         known.bulk = Some(bulk);
                     }
-                    self.events.push(Event::BulkOpened { client });
+                    reply.send(());
                 }
-                Command::Export { client } => {
-                    let result = self.replies.qp.export().map_err(|error| error.to_string());
-                    let worker = self.index;
-                    self.events.push(Event::Exported {
-                        worker,
-                        client,
-                        result,
-                    });
+                Command::Export(reply) => {
+                    reply.send(self.replies.qp.export().map_err(|error| error.to_string()));
                 }
-                Command::Stats if self.variant.makes(Mistake::KeepsSilent) => {}
-                Command::Stats => self.events.push(Event::Stats {
-                    worker: self.index,
-                    stats: Box::new(self.stats()),
-                }),
+                Command::Stats(_) if self.variant.makes(Mistake::KeepsSilent) => {}
+                Command::Stats(reply) => reply.send(self.stats()),
                 Command::Stop => self.stopping = true,
             }
         }
@@ -336,7 +333,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return Progress::Busy;
         }
         for _ in 0..sweeps {
-            if self.inbox.has_mail() {
+            if self.mail.has_mail() {
                 self.obey(cpu);
                 return Progress::Busy;
             }

@@ -4,18 +4,14 @@
 use super::Session;
 use crate::control::{Hello, Ready};
 use drover_base::{Cpu, Ns};
-use drover_control::{ControlStream, Dial, Frame};
-use drover_control::{Handshake, LinkOptions};
+use drover_control::{ControlStream, Dial, Frame, Handshake, Link, LinkOptions, Taken};
 use drover_kv::SetupError;
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// The client's link to one shard.
-pub type Link<P, S> = drover_control::Link<ClientHandshake<P, S>>;
-
 /// The handshake's state: Hello, Welcome, Attach, Ready.
-pub struct ClientHandshake<P: Provider, S> {
+pub(super) struct ClientHandshake<P: Provider, S> {
     shard: u16,
     shard_count: u16,
     slots: usize,
@@ -35,7 +31,7 @@ impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
         shard: usize,
         shard_count: usize,
         slots: usize,
-    ) -> Link<P, S> {
+    ) -> Link<ClientHandshake<P, S>> {
         let greeting = ClientHandshake {
             shard: shard as u16,
             shard_count: shard_count as u16,
@@ -68,35 +64,19 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
 
     fn take(
         &mut self,
-        frame: &Frame,
+        frame: Frame,
         session: &mut Option<Box<S>>,
         control: &mut ControlStream,
         _: Ns,
-    ) -> Result<bool, SetupError> {
-        if let Some(session) = session {
+    ) -> Result<Taken<S>, SetupError> {
+        if let Some(session) = session.take() {
             frame.decode::<Ready>()?;
             self.previous = session.basis().agreed.id;
-            return Ok(true);
+            return Ok(Taken::Done(session));
         }
         let new = S::new(&self.ctx, self.slots, &frame.decode()?, self.hello_at)?;
         control.send_message(&new.attach()?)?;
         *session = Some(Box::new(new));
-        Ok(false)
-    }
-
-    fn is_broken(session: &S) -> bool {
-        session.basis().agreed.broken
-    }
-
-    fn is_curious(session: &S) -> bool {
-        session.is_curious()
-    }
-
-    fn receive(session: &mut S, frame: &Frame) -> Result<(), SetupError> {
-        session.receive(frame)
-    }
-
-    fn looked(session: &mut S, control: &mut ControlStream) -> Result<(), SetupError> {
-        session.looked(control)
+        Ok(Taken::More)
     }
 }

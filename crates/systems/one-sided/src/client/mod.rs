@@ -14,6 +14,7 @@ mod operations;
 mod requests;
 mod service;
 mod session;
+mod shard_link;
 
 pub use operation_view::OperationView;
 pub use operations::Operations;

@@ -5,9 +5,9 @@
 //! concern any of them: space, a buffer or a session became available, or a timer expired. Operations that can begin
 //! at once are in `ready`. All operations have the same timeout, so deadlines are in the order of submission.
 
-use super::handshake::{ClientHandshake, Link};
 use super::key_order::KeyOrder;
 use super::operation::{Operation, State};
+use super::shard_link::ShardLink;
 use super::{OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
@@ -26,7 +26,7 @@ const REST_MAX: Ns = Ns::from_us(8);
 /// The operations of a client, and its links to the shards: everything but the READs.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One link per shard.
-    pub(super) links: Vec<Link<P, R::Session>>,
+    pub(super) links: Vec<ShardLink<P, R::Session>>,
     pub(super) list: Vec<Operation<R::Wait, R::GetState>>,
     order: KeyOrder,
     /// Operations that can begin at once.
@@ -54,7 +54,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         assert!(count > 0 && window > 0, "a shard and a window at least");
         let posted_max = R::operations_for(ctx.caps().send_depth_max);
         let slots = (window * count).min(OPERATIONS_MAX).min(posted_max);
-        let link = |(shard, dial)| ClientHandshake::link(&ctx, dial, shard, count, slots);
+        let link = |(shard, dial)| ShardLink::new(&ctx, dial, shard, count, slots);
         Operations {
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),
@@ -79,7 +79,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.in_flight
     }
 
-    pub(super) fn links(&mut self) -> &mut [Link<P, R::Session>] {
+    pub(super) fn links(&mut self) -> &mut [ShardLink<P, R::Session>] {
         &mut self.links
     }
 
@@ -174,7 +174,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// seed, which determines a key's shard and is the same for all shards.
     #[inline]
     fn any_session(&mut self) -> Option<&mut R::Session> {
-        self.links.iter_mut().find_map(Link::session)
+        self.links.iter_mut().find_map(ShardLink::session)
     }
 
     pub(super) fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
@@ -317,7 +317,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return false;
         }
         let shard_count = self.links.len();
-        let mut sessions = self.links.iter_mut().filter_map(Link::session);
+        let mut sessions = self.links.iter_mut().filter_map(ShardLink::session);
         let Some(session) = sessions.next() else {
             return false;
         };

@@ -1,0 +1,146 @@
+//! What a session consists of: queue pairs, memory and tables, made from the server's Welcome.
+
+use super::options::ClientOptions;
+use super::session::{RequestPath, ServerParams, Session};
+use super::{RequestFormat, paper};
+use crate::control::{FrontEnd, Welcome};
+use crate::layout::SlotMap;
+use drover_base::HashSeed;
+use drover_kv::SetupError;
+use drover_mem::{LINE_BYTES, PageWish};
+use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
+use drover_slots::client::Window;
+use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
+use std::rc::Rc;
+
+/// Requests staged before they are posted, on any fabric: on shared memory their lines travel together (8 were 1 to 7 %
+/// faster than 4), and in large windows half a window is the server's share of a sweep, too (in a window of 32, 16 were
+/// about a tenth faster than 8).
+const POST_BATCH: std::ops::RangeInclusive<usize> = 8..=32;
+/// Before the image of a slot in its block: space for a datagram's header.
+const DATAGRAM_LEAD_BYTES: usize = 64;
+
+/// The slots as the server laid them out. Errors: numbers that we did not ask for.
+fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, SetupError> {
+    let map = SlotMap {
+        slot_bytes: usize::from(welcome.slot_bytes),
+        window: usize::from(welcome.window),
+        partition_count: usize::from(welcome.partition_count),
+    };
+    let unusable = |what| Err(SetupError::Unusable { what });
+    match () {
+        () if !map.is_valid() => unusable("geometry of the slots"),
+        () if map.window > options.window.max(1) => unusable("a larger window than asked for"),
+        () if welcome.reply_qpns.len() != map.partition_count => unusable("number of queue pairs"),
+        () => Ok(map),
+    }
+}
+
+pub(super) fn build_session<P: Provider, F: RequestFormat>(
+    ctx: &Rc<P::Context>,
+    options: &ClientOptions,
+    format: F,
+    front_end: FrontEnd,
+    welcome: &Welcome,
+) -> Result<Session<P, F>, SetupError> {
+    let map = checked_map(options, welcome)?;
+    let caps = ctx.caps().clone();
+    let request_count = map.window * map.partition_count;
+    let send_depth = (4 * request_count).clamp(128, caps.send_depth_max.max(1));
+    let bulk_depth = 4 * usize::from(options.bulk_chunks);
+    let cq = ctx.create_cq(DatagramReceiver::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
+    let receive = DatagramReceiver::<P>::new(ctx, &cq, request_count, map.body_bytes_max(), send_depth)?;
+    let Some(routes) = Session::<P, F>::route_table(&welcome.reply_qpns) else {
+        return Err(SetupError::Unusable {
+            what: "two partitions with one queue pair",
+        });
+    };
+    let mut imports = Imports::new(ctx);
+    let front = match front_end {
+        FrontEnd::Datagrams => RequestPath::Datagrams {
+            dests: Vec::<UdDest>::with_capacity(map.partition_count),
+            client_id: welcome.client_id,
+            generation: welcome.generation,
+        },
+        FrontEnd::Slots => build_slots(ctx, &mut imports, welcome, &map, &cq, send_depth)?,
+    };
+    let paper = format.is_paper();
+    let lead_bytes = match (&front, paper) {
+        (RequestPath::Slots { .. }, false) => 0,
+        (RequestPath::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
+        (_, true) => paper::LEAD_BYTES,
+    };
+    let block_bytes = map.slot_bytes + lead_bytes;
+    let signals = Signals::new(send_depth);
+    let staging = if block_bytes > caps.inline_bytes_max {
+        // A window of requests, their retransmissions, and those that have left without our knowing it.
+        let count = 2 * request_count + 2 * signals.list_max();
+        let region = ctx.alloc(count * block_bytes, PageWish::Small)?;
+        let mr = ctx.register(&region, Access::LOCAL_READ)?;
+        Some(Staging::new(mr, count, block_bytes))
+    } else {
+        None
+    };
+    let post_batch = match options.post_batch {
+        0 => caps
+            .post_batch
+            .max((map.window / 2).clamp(*POST_BATCH.start(), *POST_BATCH.end())),
+        chosen => chosen,
+    };
+    let params = ServerParams {
+        epoch: welcome.epoch,
+        partition_count: map.partition_count,
+        body_bytes_max: map.body_bytes_max(),
+        item_bytes_max: welcome.item_bytes_max as usize,
+        crc: welcome.crc || options.crc,
+        format,
+        plain: !(paper || welcome.crc || options.crc)
+            && matches!(front, RequestPath::Slots { .. })
+            && caps.inline_bytes_max >= LINE_BYTES,
+        keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
+    };
+    let sends = SendQueueOptions {
+        request_count,
+        block_bytes,
+        signals,
+        post_batch: post_batch.min(signals.list_max()),
+        inline_bytes: caps.inline_bytes_max,
+        staging,
+    };
+    Ok(Session {
+        params,
+        window: Window::new(map, 0),
+        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+        front,
+        receive,
+        sends: SendQueue::new(sends),
+        routes,
+        broken: false,
+        cq,
+        imports,
+    })
+}
+
+/// The end from which slots are written.
+fn build_slots<P: Provider>(
+    ctx: &Rc<P::Context>,
+    imports: &mut Imports<P>,
+    welcome: &Welcome,
+    map: &SlotMap,
+    cq: &P::Cq,
+    send_depth: usize,
+) -> Result<RequestPath<P>, SetupError> {
+    let remote = imports.region(&welcome.region)?;
+    if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
+        return Err(SetupError::Unusable {
+            what: "region of slots",
+        });
+    }
+    let mut uc = ctx.create_qp(&QpOptions {
+        send_depth,
+        recv_depth: 1,
+        ..QpOptions::new(QpKind::Uc, cq, ctx.caps())
+    })?;
+    uc.connect(&welcome.uc)?;
+    Ok(RequestPath::Slots { uc, remote })
+}

@@ -1,0 +1,341 @@
+//! [`Sessions`]: the sessions of all clients, and what each message of a client or a worker means to them.
+
+use super::ids::ClientIds;
+use super::mail::{Command, Event};
+use super::options::ServerOptions;
+use super::session::{Offer, Phase, Session};
+use super::setup::Setup;
+use super::stats::{ServerStats, WorkerStats};
+use super::variant::{Mistake, Variant};
+use super::worker::WorkerHandle;
+use crate::control::{ErrorCode, FrontEnd, Message, Resync};
+use drover_base::{Cpu, HashSeed, Ns, Progress};
+use drover_control::acceptor::{ConnId, ControlHandler, Peers};
+use drover_control::service::{ServiceInfo, ServiceQuery};
+use drover_control::{ControlError, Frame, Message as _};
+use drover_rt::Mailbox;
+use drover_shards::{Answers, Reply};
+use drover_verbs::{Context, Provider, Waker};
+use std::rc::Rc;
+
+/// A client that is not live by then is sent away.
+const HANDSHAKE_NS_MAX: Ns = Ns::from_s(10);
+
+/// What every client is told of the server.
+pub(super) struct Identity {
+    pub(super) epoch: u64,
+    pub(super) hash_seed: HashSeed,
+    pub(super) item_bytes_max: usize,
+}
+
+/// All clients.
+pub(super) struct Sessions<P: Provider, V: Variant> {
+    pub(super) ctx: Rc<P::Context>,
+    pub(super) offer: Offer,
+    pub(super) identity: Identity,
+    pub(super) slot_clients_max: usize,
+    variant: V,
+    pub(super) workers: Vec<WorkerHandle>,
+    events: Mailbox<Event>,
+    pub(super) all: Vec<Session<P>>,
+    pub(super) ids: ClientIds,
+    pub(super) clients_total: u64,
+    started: Ns,
+    /// What the workers did, for the clients that want to know.
+    answers: Option<Answers<WorkerStats>>,
+    /// Wakes the control thread when a worker has answered.
+    pub(super) bell: Waker,
+    stopping: bool,
+    /// Why it stops, if nobody asked it to.
+    failure: Option<String>,
+}
+
+impl<P: Provider, V: Variant> Sessions<P, V> {
+    pub(super) fn new(
+        setup: &Setup<P, V>,
+        ctx: Rc<P::Context>,
+        workers: Vec<WorkerHandle>,
+        events: Mailbox<Event>,
+    ) -> Sessions<P, V> {
+        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let (cpu, caps) = (ctx.cpu(), ctx.caps());
+        let hash_seed = options
+            .hash_seed
+            .unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
+        let header = crate::layout::DATAGRAM_HEADER_BYTES;
+        let slot_bytes_max = options
+            .slot_bytes_max
+            .min((caps.mtu_bytes - header) & !63)
+            .clamp(64, 1024);
+        Sessions {
+            offer: Offer {
+                auth: options.auth.clone(),
+                crc_required: options.crc || !caps.ordered_writes,
+                paper_format: variant.paper_format(),
+                datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
+                hash_only: options.hash_only,
+                slot_bytes_max,
+                window_max: options.window_max,
+                partition_count: options.partition_count,
+            },
+            identity: Identity {
+                epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+                hash_seed,
+                item_bytes_max: options.item_bytes_max,
+            },
+            slot_clients_max: options.slot_clients_max,
+            variant,
+            workers,
+            events,
+            all: Vec::new(),
+            ids: ClientIds::new(options.clients_max),
+            clients_total: 0,
+            started,
+            answers: None,
+            bell: setup.control.clone(),
+            stopping: false,
+            failure: None,
+            ctx,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopping && self.all.is_empty()
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+
+    fn receive(&mut self, peers: &mut Peers, index: usize, frame: Frame) {
+        let session = &mut self.all[index];
+        let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
+            Ok(message) => message,
+            Err(error) => return session.refuse(peers, ErrorCode::Malformed, &error.to_string()),
+        };
+        match (&session.phase, message) {
+            (_, Message::Bye) => peers.close(session.conn),
+            (Phase::Hello, Message::Hello(hello)) => self.greet(peers, index, &hello),
+            // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
+            (phase, Message::StatsRequest) if matches!(phase, Phase::Live) || self.offer.auth.is_empty() => {
+                session.wants_stats = true;
+                if self.answers.is_none() {
+                    self.answers = Some(self.ask_workers(Command::Stats));
+                }
+            }
+            (Phase::Attaching, Message::Attach { uc }) => self.attach(peers, index, &uc),
+            (Phase::Attaching, Message::Replies { partition, ud }) => {
+                self.note_replies(peers, index, partition, ud)
+            }
+            (Phase::Live, Message::Resync(resync)) => self.pass_on(peers, index, resync),
+            (Phase::Live, Message::BulkOpen { chunk_count }) => {
+                self.open_bulk(peers, index, usize::from(chunk_count))
+            }
+            (Phase::Live, Message::BulkAttach { rc }) => self.attach_bulk(peers, index, &rc),
+            (_, message) => {
+                let text = format!("message of kind {} is not expected now", message.kind());
+                session.refuse(peers, ErrorCode::OutOfOrder, &text);
+            }
+        }
+    }
+
+    fn pass_on(&self, peers: &mut Peers, index: usize, resync: Resync) {
+        let session = &self.all[index];
+        match (session.id, self.workers.get(usize::from(resync.partition))) {
+            (Some((client, _)), Some(worker)) => worker.send(Command::Resync { client, resync }),
+            _ => session.refuse(peers, ErrorCode::Malformed, "no such partition"),
+        }
+    }
+
+    fn handle_event(&mut self, peers: &mut Peers, event: Event) {
+        match event {
+            Event::Resynced { client, resynced } => {
+                if let Some(session) = self.all.iter().find(|session| session.is(client)) {
+                    session.send(peers, &Message::Resynced(resynced));
+                }
+            }
+            Event::GaveUp { worker, reason } => {
+                self.failure
+                    .get_or_insert(format!("worker {worker} gave up: {reason}"));
+                self.stop(peers);
+                // It would not answer that it has dropped them.
+                self.all.clear();
+            }
+        }
+    }
+
+    /// Asks all workers.
+    pub(super) fn ask_workers<T>(&self, command: impl Fn(Reply<T>) -> Command) -> Answers<T> {
+        Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
+            self.workers[index].send(command(reply));
+        })
+    }
+
+    /// Goes on with session `index` if all workers have answered. Returns whether they have.
+    fn advance(&mut self, peers: &mut Peers, index: usize) -> bool {
+        let session = &mut self.all[index];
+        let bulk = session.bulk.opening.as_mut().and_then(Answers::take).is_some();
+        if bulk {
+            session.bulk.opening = None;
+            self.ready_if_bulk_open(peers, index);
+        }
+        let phase = match &mut self.all[index].phase {
+            Phase::Exporting(answers) => answers
+                .take()
+                .map(|all| self.welcome_datagrams(peers, index, all)),
+            Phase::Adding(answers) => answers.take().map(|all| self.go_live(peers, index, all)),
+            Phase::Leaving(answers) => answers.take().map(|_| self.forget(index)),
+            Phase::Hello | Phase::Attaching | Phase::Live => None,
+        };
+        bulk || phase.is_some()
+    }
+
+    /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
+    fn end(&mut self, index: usize) {
+        let session = &mut self.all[index];
+        session.cut_off();
+        let known = matches!(
+            session.phase,
+            Phase::Exporting(_) | Phase::Adding(_) | Phase::Live
+        );
+        let Some((client, generation)) = session.id.filter(|_| known) else {
+            return self.forget(index);
+        };
+        if self.variant.makes(Mistake::ReusesIdsAtOnce) {
+            session.id = None;
+            self.ids.give_back((client, generation));
+        }
+        let answers = self.ask_workers(|reply| Command::Remove { client, reply });
+        self.all[index].phase = Phase::Leaving(answers);
+    }
+
+    /// Nothing of the session is left anywhere.
+    fn forget(&mut self, index: usize) {
+        let session = self.all.swap_remove(index);
+        if let Some(id) = session.id {
+            self.ids.give_back(id);
+        }
+    }
+
+    /// Passes the workers' answers on to the clients that wait for them, if they are complete.
+    fn send_stats(&mut self, peers: &mut Peers) -> bool {
+        let Some(workers) = self.answers.as_mut().and_then(Answers::take) else {
+            return false;
+        };
+        self.answers = None;
+        let stats = ServerStats {
+            workers,
+            ..self.stats()
+        };
+        let text = stats.to_text();
+        for session in &mut self.all {
+            if std::mem::take(&mut session.wants_stats) {
+                session.send(peers, &Message::Stats { text: text.clone() });
+            }
+        }
+        true
+    }
+
+    /// All but what the workers did.
+    pub(super) fn stats(&self) -> ServerStats {
+        let live = || self.all.iter().filter(|session| session.is_live());
+        ServerStats {
+            workers: Vec::new(),
+            clients: live().count(),
+            datagram_clients: live().filter(|session| session.uses(FrontEnd::Datagrams)).count(),
+            clients_total: self.clients_total,
+            uptime_s: self.ctx.cpu().now().since(self.started).as_s(),
+        }
+    }
+
+    pub(super) fn stop(&mut self, peers: &mut Peers) {
+        self.stopping = true;
+        for session in &self.all {
+            session.send(peers, &Message::Bye);
+            peers.close(session.conn);
+        }
+    }
+}
+
+impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
+    fn on_connect(&mut self, peers: &mut Peers, conn: ConnId) {
+        let session = Session::new(conn, self.ctx.cpu().now() + HANDSHAKE_NS_MAX);
+        match self.stopping {
+            true => session.refuse(peers, ErrorCode::Stopping, "the server is going down"),
+            false => self.all.push(session),
+        }
+    }
+
+    fn on_frame(&mut self, peers: &mut Peers, conn: ConnId, frame: Frame) {
+        if frame.kind == ServiceQuery::KIND {
+            let info = ServiceInfo {
+                system: crate::control::SYSTEM.to_owned(),
+                shard_count: 0,
+            };
+            // It may want another system, and close.
+            let _ = peers.send_message(conn, &info);
+        } else if let Some(index) = self.all.iter().position(|session| session.conn == conn) {
+            self.receive(peers, index, frame);
+        }
+    }
+
+    fn on_close(&mut self, _: &mut Peers, conn: ConnId, why: &ControlError) {
+        if let Some(index) = self.all.iter().position(|session| session.conn == conn) {
+            tracing::debug!(%why, client = ?self.all[index].id, ?conn, "a client's control channel has ended");
+            self.end(index);
+        }
+    }
+
+    fn on_tick(&mut self, peers: &mut Peers, now: Ns) -> Progress {
+        let mut any = false;
+        while let Some(event) = self.events.recv() {
+            any = true;
+            self.handle_event(peers, event);
+        }
+        any |= self.send_stats(peers);
+        // Backwards: a session that is gone is replaced by the last one.
+        for index in (0..self.all.len()).rev() {
+            any |= self.advance(peers, index);
+        }
+        let late = |session: &&Session<P>| session.deadline().is_some_and(|deadline| now >= deadline);
+        for session in self.all.iter().filter(late) {
+            session.refuse(peers, ErrorCode::OutOfOrder, "the handshake took too long");
+        }
+        if self.is_stopped() {
+            // Told once: nobody is left to add clients or to ask.
+            for worker in self.workers.drain(..) {
+                any = true;
+                worker.send(Command::Stop);
+            }
+        }
+        match any {
+            true => Progress::Busy,
+            false => Progress::Idle {
+                wake_at: self
+                    .all
+                    .iter()
+                    .filter_map(Session::deadline)
+                    .min()
+                    .unwrap_or(Ns::MAX),
+            },
+        }
+    }
+}
+
+/// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
+/// enough that 64 clients with all of theirs under way find one each.
+fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
+    match options.datagram_recvs.min(recv_depth_max) {
+        0 => 0,
+        _ if variant.makes(Mistake::AnyDatagramWindow) => options.window_max,
+        recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Answers`]: a question to all threads of a service, and what they have answered so far.
+
+use drover_verbs::Waker;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// The answers to one question.
+#[derive(Debug)]
+pub struct Answers<T> {
+    receiver: Receiver<(usize, T)>,
+    answers: Vec<Option<T>>,
+    taken: bool,
+}
+
+/// With which one thread answers.
+#[derive(Debug)]
+pub struct Reply<T> {
+    index: usize,
+    sender: Sender<(usize, T)>,
+    bell: Option<Waker>,
+}
+
+impl<T> Reply<T> {
+    /// Sends the answer.
+    pub fn send(self, answer: T) {
+        // The caller may have stopped waiting.
+        let _ = self.sender.send((self.index, answer));
+        if let Some(bell) = self.bell {
+            bell.wake();
+        }
+    }
+}
+
+impl<T> Answers<T> {
+    /// Asks `count` threads by `send`, which gets a thread's index and the means to answer. Each answer wakes `bell`.
+    pub fn ask(count: usize, bell: Option<&Waker>, send: impl Fn(usize, Reply<T>)) -> Answers<T> {
+        let (sender, receiver) = channel();
+        for index in 0..count {
+            let reply = Reply {
+                index,
+                sender: sender.clone(),
+                bell: bell.cloned(),
+            };
+            send(index, reply);
+        }
+        Answers {
+            receiver,
+            answers: (0..count).map(|_| None).collect(),
+            taken: false,
+        }
+    }
+
+    /// Indices of the threads that have not answered.
+    pub fn missing(&mut self) -> Vec<usize> {
+        for (index, answer) in self.receiver.try_iter() {
+            self.answers[index] = Some(answer);
+        }
+        let missing = |(index, answer): (usize, &Option<T>)| answer.is_none().then_some(index);
+        self.answers.iter().enumerate().filter_map(missing).collect()
+    }
+
+    /// All answers, in the order of the threads; `None` if some are missing, or if they were taken before.
+    pub fn take(&mut self) -> Option<Vec<T>> {
+        if self.taken || !self.missing().is_empty() {
+            return None;
+        }
+        self.taken = true;
+        Some(self.answers.drain(..).flatten().collect())
+    }
+
+    /// The same, waiting at most `patience` for each answer.
+    ///
+    /// # Errors
+    /// Indices of the threads that have not answered.
+    pub fn wait(mut self, patience: Duration) -> Result<Vec<T>, Vec<usize>> {
+        while !self.missing().is_empty() {
+            let Ok((index, answer)) = self.receiver.recv_timeout(patience) else {
+                break;
+            };
+            self.answers[index] = Some(answer);
+        }
+        self.take().ok_or_else(|| self.missing())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_in_the_order_of_the_threads() {
+        let (replies, asked) = channel();
+        let mut answers = Answers::ask(2, None, |_, reply| replies.send(reply).expect("a receiver"));
+        let (first, second) = (asked.recv().expect("asked"), asked.recv().expect("asked"));
+        second.send("b");
+        assert_eq!(answers.take(), None);
+        first.send("a");
+        assert_eq!(answers.take(), Some(vec!["a", "b"]));
+        assert_eq!(answers.take(), None, "once");
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named() {
+        let answers = Answers::ask(3, None, |index, reply| {
+            if index == 1 {
+                reply.send(());
+            }
+        });
+        assert_eq!(answers.wait(Duration::from_secs(60)), Err(vec![0, 2]));
+    }
+}
