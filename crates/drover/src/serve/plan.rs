@@ -4,7 +4,7 @@ use super::limits::free_huge_bytes;
 use super::settings::{Origin, Settings};
 use crate::exit::{self, Failure};
 use drover_base::Ns;
-use drover_kv_herd::server::ServerOptions;
+use drover_kv_herd::server::{ClientLimits, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::Idle;
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -58,13 +58,15 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         partition_count: settings.capacity.threads.value,
         partition,
         item_bytes_max: item_bytes(settings, log_bytes)?,
-        window_max: settings.workers.window_max.value.into(),
-        slot_bytes_max: settings.workers.slot_bytes_max.value.into(),
-        clients_max: settings.capacity.conn_limit.value,
-        slot_clients_max: settings.capacity.slot_clients.value,
-        datagram_recvs: match settings.capacity.slot_clients.value < settings.capacity.conn_limit.value {
-            true => DATAGRAM_RECVS,
-            false => 0,
+        clients: ClientLimits {
+            window_max: settings.workers.window_max.value.into(),
+            slot_bytes_max: settings.workers.slot_bytes_max.value.into(),
+            count_max: settings.capacity.conn_limit.value,
+            with_slots_max: settings.capacity.slot_clients.value,
+            datagram_recvs: match settings.capacity.slot_clients.value < settings.capacity.conn_limit.value {
+                true => DATAGRAM_RECVS,
+                false => 0,
+            },
         },
         idle: match settings.workers.spin_us.value {
             0 => Idle::Spin,
