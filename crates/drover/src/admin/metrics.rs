@@ -226,9 +226,9 @@ const FAMILIES: &[Family] = &[
                 all,
                 out,
                 &[
-                    ("bad_request", |c| c.bad_requests),
-                    ("wrong_partition", |c| c.wrong_partition),
-                    ("stale_epoch", |c| c.stale_epoch),
+                    ("bad_request", |c| c.refused.bad_requests),
+                    ("wrong_partition", |c| c.refused.wrong_partition),
+                    ("stale_epoch", |c| c.refused.stale_epoch),
                 ],
             )
         },
@@ -241,9 +241,9 @@ const FAMILIES: &[Family] = &[
                 all,
                 out,
                 &[
-                    ("checksum", |c| c.crc_dropped),
-                    ("stray", |c| c.stray_datagrams),
-                    ("superseded", |c| c.ignored),
+                    ("checksum", |c| c.irregular.crc_dropped),
+                    ("stray", |c| c.irregular.stray_datagrams),
+                    ("superseded", |c| c.irregular.ignored),
                 ],
             )
         },
@@ -251,7 +251,7 @@ const FAMILIES: &[Family] = &[
     counter(
         "drover_retransmits_total",
         "Requests that a native client sent again.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.retransmits)),
+        |all, out| out.count(&[], all.server.total(|w| w.counters.irregular.retransmits)),
     ),
     counter(
         "drover_replies_total",
@@ -261,9 +261,9 @@ const FAMILIES: &[Family] = &[
                 all,
                 out,
                 &[
-                    ("posted", |c| c.replies),
-                    ("failed", |c| c.replies_failed),
-                    ("deferred", |c| c.replies_deferred),
+                    ("posted", |c| c.replies.posted),
+                    ("failed", |c| c.replies.failed),
+                    ("deferred", |c| c.replies.deferred),
                 ],
             )
         },
@@ -271,12 +271,12 @@ const FAMILIES: &[Family] = &[
     counter(
         "drover_doorbells_total",
         "Lists of replies handed to the fabric.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.doorbells)),
+        |all, out| out.count(&[], all.server.total(|w| w.counters.replies.doorbells)),
     ),
     counter(
         "drover_bulk_operations_total",
         "Operations whose value moved through bulk memory.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.bulk_ops)),
+        |all, out| out.count(&[], all.server.total(|w| w.counters.operations.bulk_ops)),
     ),
 ];
 
@@ -343,7 +343,7 @@ fn add_operations(all: &Snapshot, out: &mut Samples<'_>) {
     for (index, worker) in all.server.workers.iter().enumerate() {
         let c = &worker.counters;
         let of_sockets = all.sockets.operations.get(index).copied().unwrap_or(0);
-        let count = c.gets + c.puts + c.deletes + c.nops + of_sockets;
+        let count = c.operations.total() + of_sockets;
         out.count(&[("worker", &index.to_string())], count);
     }
 }
@@ -401,11 +401,13 @@ type Command = (&'static str, &'static str, fn(&Counters) -> u64);
 /// Native operations are counted under memcached's names and added to those of socket clients.
 fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
     let native: [Command; 5] = [
-        ("get", "hit", |c| c.get_hits),
-        ("get", "miss", |c| c.gets - c.get_hits),
-        ("set", "done", |c| c.puts),
-        ("delete", "hit", |c| c.delete_hits),
-        ("delete", "miss", |c| c.deletes - c.delete_hits),
+        ("get", "hit", |c| c.operations.get_hits),
+        ("get", "miss", |c| c.operations.get_misses()),
+        ("set", "done", |c| c.operations.puts),
+        ("delete", "hit", |c| c.operations.delete_hits),
+        ("delete", "miss", |c| {
+            c.operations.deletes - c.operations.delete_hits
+        }),
     ];
     let of_sockets = |command, status| {
         let same = |row: &&(&str, &str, u64)| (row.0, row.1) == (command, status);

@@ -46,8 +46,8 @@ fn options() -> ServerOptions {
 fn full() -> Snapshot {
     let mut server = ServerStats::default();
     server.workers = vec![WorkerStats::default(); 2];
-    server.workers[1].counters.gets = 10;
-    server.workers[1].counters.get_hits = 7;
+    server.workers[1].counters.operations.gets = 10;
+    server.workers[1].counters.operations.get_hits = 7;
     Snapshot {
         server,
         clients_max: 9,

@@ -55,7 +55,7 @@ impl<'a> Start<'a> for Herd<'a> {
         let server = Server::<P>::start_with(device, listeners, &self.options, on_core, co_actors)?;
         Ok(Box::new(HerdServer {
             server,
-            clients_max: self.options.clients_max,
+            clients_max: self.options.clients.count_max,
             front,
             warm: self.options.warm,
         }))
@@ -68,23 +68,28 @@ impl Herd<'_> {
     /// long the start takes, items expire when their client said.
     fn prepare_items<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<u64, Failure> {
         let now_unix_s = unix_time_s();
-        if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
+        if self.sockets.is_empty() && self.settings.memory.memory_file.value.is_none() {
             return Ok(now_unix_s);
         }
         let context = device
             .context()
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
         let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
-        self.options.hash_seed = Some(seed);
+        self.options.identity.hash_seed = Some(seed);
         let now_unix_s = unix_time_s();
-        self.options.started = Some(context.cpu().refresh());
+        self.options.clock.started = Some(context.cpu().refresh());
         memory_file::open(self.settings, &mut self.options, seed, now_unix_s)?;
         Ok(now_unix_s)
     }
 
     /// The memcached side, if it has listeners.
     fn memcached(&mut self, now_unix_s: u64, files: Arc<Files>) -> Result<Option<Arc<Memcached>>, Failure> {
-        let Some(seed) = self.options.hash_seed.filter(|_| !self.sockets.is_empty()) else {
+        let Some(seed) = self
+            .options
+            .identity
+            .hash_seed
+            .filter(|_| !self.sockets.is_empty())
+        else {
             return Ok(None);
         };
         let system =
@@ -94,7 +99,7 @@ impl Herd<'_> {
             self.settings,
             files,
             seed,
-            (now_unix_s, self.options.start_s),
+            (now_unix_s, self.options.clock.start_s),
             count,
             sockets,
         );

@@ -10,18 +10,18 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// # Errors
 /// The limit on locked memory is too low, or too few huge pages are free; the text says how to change that.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
-    let wanted_bytes = settings.memory_mib.value << 20;
-    if settings.lock_memory.value {
+    let wanted_bytes = settings.capacity.memory_mib.value << 20;
+    if settings.memory.lock_memory.value {
         let limit = raise_memlock();
         check_memlock(wanted_bytes, limit, may_lock_anything())?;
     }
-    if settings.large_pages.value {
+    if settings.memory.large_pages.value {
         check_huge_pages(wanted_bytes, free_huge_bytes())?;
     }
-    let clients = settings.conn_limit.value as u64;
+    let clients = settings.capacity.conn_limit.value as u64;
     check_files(
         clients,
-        files_per_client(settings.threads.value as u64),
+        files_per_client(settings.capacity.threads.value as u64),
         raise_files(),
     );
     Ok(())

@@ -23,7 +23,7 @@ pub fn open(
     seed: HashSeed,
     now_s: u64,
 ) -> Result<(), Failure> {
-    let Some(path) = &settings.memory_file.value else {
+    let Some(path) = &settings.memory.memory_file.value else {
         return Ok(());
     };
     check_owner(path)?;
@@ -44,8 +44,8 @@ pub fn open(
         ),
         Some(doubt) => tracing::info!("memory file {}: cold start: {doubt}", path.display()),
     }
-    options.start_s = start_s as u32;
-    options.hash_seed = Some(warm.seed());
+    options.clock.start_s = start_s as u32;
+    options.identity.hash_seed = Some(warm.seed());
     options.warm = Some(Arc::new(warm));
     Ok(())
 }

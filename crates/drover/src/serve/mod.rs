@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 /// Serves until a signal comes; with `-V`, only prints the version.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
-    if args.version {
+    if args.program.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }

@@ -11,7 +11,7 @@ use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::{ControlStream, DialError};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, ClientLimits, IdentityOptions, Server, ServerOptions, Worker};
 use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
@@ -109,8 +109,8 @@ impl Cluster {
 
     fn device(&mut self, machine: usize) -> FaultyDevice<Sim> {
         let messages = FaultOptions {
-            seed: self.options.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
-            ..self.options.messages.clone()
+            seed: self.options.network.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
+            ..self.options.network.messages.clone()
         };
         let device = FaultyDevice::new(self.world.device(machine), messages);
         self.devices.push(device.clone());
@@ -121,11 +121,16 @@ impl Cluster {
         let device = self.device(SERVER);
         self.epoch += 1;
         let options = ServerOptions {
-            epoch: Some(self.epoch),
-            hash_seed: Some(HashSeed::new(self.options.messages.seed, self.epoch)),
-            clients_max: match self.options.full_house {
-                true => self.options.clients,
-                false => self.options.server.clients_max,
+            identity: IdentityOptions {
+                epoch: Some(self.epoch),
+                hash_seed: Some(HashSeed::new(self.options.network.messages.seed, self.epoch)),
+            },
+            clients: ClientLimits {
+                count_max: match self.options.full_house {
+                    true => self.options.clients,
+                    false => self.options.server.clients.count_max,
+                },
+                ..self.options.server.clients
             },
             ..self.options.server.clone()
         };
@@ -188,7 +193,7 @@ impl Cluster {
             load,
             span,
             key_bytes_max,
-            self.options.messages.seed,
+            self.options.network.messages.seed,
             self.record.clone(),
         );
         asker.server_stats = Some(ServerStats {
@@ -386,12 +391,12 @@ fn world_options(options: &Options) -> WorldOptions {
     WorldOptions {
         costs: vec![("herd.poll".into(), slot_poll)],
         noise: Noise {
-            skew_max: options.skew_max,
+            skew_max: options.machines.skew_max,
             ..Noise::OFF
         },
-        loss: options.loss,
-        torn: options.torn,
-        lossless: options.lossless,
+        loss: options.network.loss,
+        torn: options.network.torn,
+        lossless: options.network.lossless,
         // Values of a hundred kilobytes are copied in one step.
         step_cap: Ns::from_ms(1),
         rc_timeout: Ns::from_us(500),

@@ -1,7 +1,7 @@
 //! [`Herd`]: the system's row in the table of systems.
 
 use crate::client::{ClientOptions, HerdClient};
-use crate::server::{Server, ServerOptions, WorkerStats};
+use crate::server::{ClientLimits, Server, ServerOptions, WorkerStats};
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ServiceClient,
@@ -95,7 +95,10 @@ impl System for Herd {
             partition_count: shards,
             partition,
             item_bytes_max: item_bytes_max.min(VALUE_BYTES_MAX),
-            window_max: sizes.window.next_power_of_two(),
+            clients: ClientLimits {
+                window_max: sizes.window.next_power_of_two(),
+                ..ClientLimits::default()
+            },
             ..ServerOptions::default()
         };
         Ok(HerdPlan { server, item_bytes })
@@ -110,7 +113,7 @@ impl System for Herd {
             true => PageWish::Huge,
             false => PageWish::HugeIfAny,
         };
-        server.clients_max = policy.clients_max;
+        server.clients.count_max = policy.clients_max;
         server.idle = policy.idle;
     }
 
@@ -171,10 +174,10 @@ impl<P: Provider> Service for Server<P> {
         let row = |worker: &WorkerStats| {
             let (counters, partition) = (&worker.counters, &worker.partition);
             vec![
-                counters.gets,
-                counters.get_hits,
-                counters.puts,
-                counters.deletes,
+                counters.operations.gets,
+                counters.operations.get_hits,
+                counters.operations.puts,
+                counters.operations.deletes,
                 partition.items,
                 worker.clients as u64,
             ]

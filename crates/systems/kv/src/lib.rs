@@ -34,7 +34,7 @@ pub use connect::{
 pub use counter::{Counter, CounterKind, Merge, stats_text};
 pub use error::{SetupError, StartError, refused};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
-pub use plan::{ShardPlan, TableShape};
+pub use plan::{ShardPlan, TablePlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use shard::Shard;
 pub use sharded::{Planted, ShardedJob, ShardedSystem};

@@ -32,7 +32,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     ) -> Result<Acceptor<P, V>, StartError> {
         let ctx = Rc::new(setup.device.context()?);
         let sessions = Sessions::new(setup, ctx.clone(), workers, events);
-        let connections_max = setup.options.clients_max.saturating_add(STRANGERS_MAX);
+        let connections_max = setup.options.clients.count_max.saturating_add(STRANGERS_MAX);
         let server = ControlServer::new(sessions, connections_max);
         Ok(Acceptor { server, ctx })
     }

@@ -50,8 +50,12 @@ mod worker;
 
 pub use acceptor::Acceptor;
 pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
-pub use options::{ServeMode, ServerOptions};
+pub use options::{
+    ClientLimits, ClockStart, IdentityOptions, ReplyOptions, RequestRules, ServeMode, ServerOptions,
+};
 pub use service::{Pieces, Server};
-pub use stats::{Counters, ServerStats, Silence, WorkerStats};
+pub use stats::{
+    Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts, ServerStats, Silence, WorkerStats,
+};
 pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

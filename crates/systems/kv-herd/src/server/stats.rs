@@ -1,5 +1,6 @@
 //! Counters: plain words in the worker that counts, copied out when somebody asks.
 
+use crate::layout::Status;
 use drover_base::Spread;
 use drover_rt::RunStats;
 use drover_store::PartitionStats;
@@ -9,6 +10,20 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counters {
+    /// Operations executed.
+    pub operations: OperationCounts,
+    /// Requests that were not found once, whole and in turn.
+    pub irregular: IrregularCounts,
+    /// Requests answered with a refusal.
+    pub refused: RefusalCounts,
+    /// Replies.
+    pub replies: ReplyCounts,
+}
+
+/// Operations executed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct OperationCounts {
     /// GETs executed.
     pub gets: u64,
     /// GETs that found their key.
@@ -23,16 +38,33 @@ pub struct Counters {
     pub nops: u64,
     /// GETs and PUTs through bulk memory.
     pub bulk_ops: u64,
+}
+
+impl OperationCounts {
+    /// All operations.
+    pub fn total(&self) -> u64 {
+        self.of_keys() + self.nops
+    }
+
+    /// Operations on keys: all but NOPs.
+    pub(super) fn of_keys(&self) -> u64 {
+        self.gets + self.puts + self.deletes
+    }
+
+    /// GETs that found nothing.
+    pub fn get_misses(&self) -> u64 {
+        self.gets - self.get_hits
+    }
+}
+
+/// Requests that were not found once, whole and in turn.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct IrregularCounts {
     /// Retransmissions of the last request of a slot.
     pub retransmits: u64,
     /// Words that were no news: older than what had been executed, or ruled out.
     pub ignored: u64,
-    /// Answered `BadRequest`.
-    pub bad_requests: u64,
-    /// Answered `WrongPartition`.
-    pub wrong_partition: u64,
-    /// Answered `StaleEpoch`.
-    pub stale_epoch: u64,
     /// Looks at a slot whose checksum did not fit (yet).
     pub crc_mismatches: u64,
     /// Requests dropped because it never did.
@@ -41,23 +73,44 @@ pub struct Counters {
     pub out_of_turn: u64,
     /// Request datagrams that named no client of ours.
     pub stray_datagrams: u64,
-    /// Replies posted.
-    pub replies: u64,
-    /// Replies that the fabric did not take.
-    pub replies_failed: u64,
-    /// GETs told to ask again because no memory was free to send their long value from.
-    pub replies_deferred: u64,
-    /// Lists of replies posted: doorbells.
-    pub doorbells: u64,
     /// Positions ruled out by `Resync`.
     pub resyncs: u64,
 }
 
-impl Counters {
-    /// Operations executed.
-    pub(super) fn operations(&self) -> u64 {
-        self.gets + self.puts + self.deletes + self.nops
+/// Requests answered with a refusal.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RefusalCounts {
+    /// Answered `BadRequest`.
+    pub bad_requests: u64,
+    /// Answered `WrongPartition`.
+    pub wrong_partition: u64,
+    /// Answered `StaleEpoch`.
+    pub stale_epoch: u64,
+}
+
+impl RefusalCounts {
+    /// Counts a request that cannot be executed, and is answered with `status`.
+    pub(super) fn note(&mut self, status: Status) {
+        match status {
+            Status::WrongPartition => self.wrong_partition += 1,
+            _ => self.bad_requests += 1,
+        }
     }
+}
+
+/// Replies of a worker.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ReplyCounts {
+    /// Replies posted.
+    pub posted: u64,
+    /// Replies that the fabric did not take.
+    pub failed: u64,
+    /// GETs told to ask again because no memory was free to send their long value from.
+    pub deferred: u64,
+    /// Lists of replies posted: doorbells.
+    pub doorbells: u64,
 }
 
 /// What a worker tells.
@@ -144,28 +197,28 @@ impl ServerStats {
                 w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped
             }),
             ("expired", |w| w.partition.expired),
-            ("cmd_get", |w| w.counters.gets),
-            ("get_hits", |w| w.counters.get_hits),
-            ("get_misses", |w| w.counters.gets - w.counters.get_hits),
-            ("cmd_set", |w| w.counters.puts),
-            ("cmd_delete", |w| w.counters.deletes),
-            ("delete_hits", |w| w.counters.delete_hits),
-            ("nops", |w| w.counters.nops),
-            ("bulk_ops", |w| w.counters.bulk_ops),
-            ("retransmits", |w| w.counters.retransmits),
-            ("ignored", |w| w.counters.ignored),
-            ("bad_requests", |w| w.counters.bad_requests),
-            ("wrong_partition", |w| w.counters.wrong_partition),
-            ("stale_epoch", |w| w.counters.stale_epoch),
-            ("crc_mismatches", |w| w.counters.crc_mismatches),
-            ("crc_dropped", |w| w.counters.crc_dropped),
-            ("out_of_turn", |w| w.counters.out_of_turn),
-            ("stray_datagrams", |w| w.counters.stray_datagrams),
-            ("replies", |w| w.counters.replies),
-            ("replies_failed", |w| w.counters.replies_failed),
-            ("replies_deferred", |w| w.counters.replies_deferred),
-            ("doorbells", |w| w.counters.doorbells),
-            ("resyncs", |w| w.counters.resyncs),
+            ("cmd_get", |w| w.counters.operations.gets),
+            ("get_hits", |w| w.counters.operations.get_hits),
+            ("get_misses", |w| w.counters.operations.get_misses()),
+            ("cmd_set", |w| w.counters.operations.puts),
+            ("cmd_delete", |w| w.counters.operations.deletes),
+            ("delete_hits", |w| w.counters.operations.delete_hits),
+            ("nops", |w| w.counters.operations.nops),
+            ("bulk_ops", |w| w.counters.operations.bulk_ops),
+            ("retransmits", |w| w.counters.irregular.retransmits),
+            ("ignored", |w| w.counters.irregular.ignored),
+            ("bad_requests", |w| w.counters.refused.bad_requests),
+            ("wrong_partition", |w| w.counters.refused.wrong_partition),
+            ("stale_epoch", |w| w.counters.refused.stale_epoch),
+            ("crc_mismatches", |w| w.counters.irregular.crc_mismatches),
+            ("crc_dropped", |w| w.counters.irregular.crc_dropped),
+            ("out_of_turn", |w| w.counters.irregular.out_of_turn),
+            ("stray_datagrams", |w| w.counters.irregular.stray_datagrams),
+            ("replies", |w| w.counters.replies.posted),
+            ("replies_failed", |w| w.counters.replies.failed),
+            ("replies_deferred", |w| w.counters.replies.deferred),
+            ("doorbells", |w| w.counters.replies.doorbells),
+            ("resyncs", |w| w.counters.irregular.resyncs),
             ("restarts", |w| w.restarts),
         ];
         for (name, field) in sums {
@@ -173,7 +226,7 @@ impl ServerStats {
         }
         for (i, worker) in self.workers.iter().enumerate() {
             let c = &worker.counters;
-            line(&format!("partition_{i}_ops"), c.gets + c.puts + c.deletes);
+            line(&format!("partition_{i}_ops"), c.operations.of_keys());
             line(&format!("partition_{i}_items"), worker.partition.items);
         }
         out

@@ -2,7 +2,7 @@
 //! items, and outlives a panic, which costs the items.
 
 use drover_base::{HashSeed, Ns, Progress};
-use drover_kv_herd::server::{CoActor, MakeCoActor, Server, ServerOptions};
+use drover_kv_herd::server::{ClockStart, CoActor, IdentityOptions, MakeCoActor, Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_rt::WakeFd;
 use drover_store::{Key, Partition, PartitionOptions};
@@ -79,7 +79,10 @@ impl Cluster {
                 bucket_count: 1 << 8,
                 ..PartitionOptions::default()
             },
-            hash_seed: Some(SEED),
+            identity: IdentityOptions {
+                hash_seed: Some(SEED),
+                ..IdentityOptions::default()
+            },
             ..ServerOptions::default()
         };
         let bell = WakeFd::new().expect("a descriptor");
@@ -172,7 +175,10 @@ fn all_workers_count_from_the_moment_they_are_given_or_from_one_moment() {
         });
         let options = ServerOptions {
             partition_count: 2,
-            started: given,
+            clock: ClockStart {
+                started: given,
+                ..ClockStart::default()
+            },
             ..ServerOptions::default()
         };
         let server = Server::<Shm>::start_with(&ShmDevice::default(), None, &options, |_| {}, Some(make));

@@ -5,7 +5,7 @@ use drover_base::Ns;
 use drover_control::ControlStream;
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::ServerOptions;
+use drover_kv_herd::server::{ClientLimits, RequestRules, ServerOptions};
 use drover_verbs::{Device, Export};
 
 fn refusal(world: &mut World, hello: Hello) -> ErrorCode {
@@ -19,8 +19,14 @@ fn refusal(world: &mut World, hello: Hello) -> ErrorCode {
 #[test]
 fn strangers_are_told_why() {
     let mut world = World::new(&ServerOptions {
-        clients_max: 1,
-        auth: b"secret".to_vec(),
+        clients: ClientLimits {
+            count_max: 1,
+            ..options().clients
+        },
+        requests: RequestRules {
+            auth: b"secret".to_vec(),
+            ..options().requests
+        },
         ..options()
     });
     let known = Hello {
@@ -49,9 +55,12 @@ fn strangers_are_told_why() {
 fn clients_beyond_the_slots_are_asked_for_datagrams() {
     let with = |datagram_recvs| {
         World::new(&ServerOptions {
-            clients_max: 3,
-            slot_clients_max: 1,
-            datagram_recvs,
+            clients: ClientLimits {
+                count_max: 3,
+                with_slots_max: 1,
+                datagram_recvs,
+                ..options().clients
+            },
             ..options()
         })
     };
