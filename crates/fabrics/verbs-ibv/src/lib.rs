@@ -53,6 +53,7 @@ mod core;
 mod cq;
 mod device;
 pub mod ffi;
+mod limits;
 mod memlock;
 mod mr;
 mod park;
