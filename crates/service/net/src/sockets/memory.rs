@@ -115,7 +115,13 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             .connections
             .iter_mut()
             .filter(|(_, c)| !c.rest.data.is_empty() && pool::is_small(c.rest.data.len()))
-            .max_by_key(|(_, c)| (!c.activity.has_been_served(), c.rest.data.len(), Reverse(c.activity.last_s())))
+            .max_by_key(|(_, c)| {
+                (
+                    !c.activity.has_been_served(),
+                    c.rest.data.len(),
+                    Reverse(c.activity.last_s()),
+                )
+            })
             .map(|(token, _)| token);
         let Some(token) = victim else { return false };
         self.shed("memory for the beginnings of requests is used up", token);
