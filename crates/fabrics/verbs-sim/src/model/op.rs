@@ -149,27 +149,16 @@ impl Posted {
 }
 
 impl Op {
-    fn blank() -> Op {
+    /// A request of `qp`, posted by `core`, with one reference.
+    fn new(qp: u32, core: u32, sequence: u64, wr: Posted) -> Op {
         Op {
-            qp: 0,
-            sequence: 0,
-            wr: Posted {
-                verb: Verb::Send,
-                is_ud: false,
-                wr_id: WrId(0),
-                signaled: false,
-                fence: false,
-                inline: false,
-                len: 0,
-                imm: None,
-                remote: RemoteAddr::default(),
-                operands: (0, 0),
-                dest: (0, 0, 0),
-            },
+            qp,
+            sequence,
+            wr,
             data: Vec::new(),
             pieces: Vec::new(),
             handover: Handover {
-                core: 0,
+                core,
                 lines: 0,
                 next: NONE,
                 ingested_at: Ps::ZERO,
@@ -183,7 +172,7 @@ impl Op {
                 retired: false,
                 status: WcStatus::Success,
             },
-            refs: 0,
+            refs: 1,
         }
     }
 }
@@ -196,22 +185,18 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// A blank op with one reference.
-    pub(crate) fn add(&mut self) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Op::blank());
-            self.places.len() as u32 - 1
-        });
-        let place = &mut self.places[id as usize];
-        let (mut data, mut pieces) = (std::mem::take(&mut place.data), std::mem::take(&mut place.pieces));
-        data.clear();
-        pieces.clear();
-        *place = Op {
-            data,
-            pieces,
-            refs: 1,
-            ..Op::blank()
+    /// Adds a request of `qp`, posted by `core`, with one reference and without payload.
+    pub(crate) fn add(&mut self, qp: u32, core: u32, sequence: u64, wr: Posted) -> u32 {
+        let mut op = Op::new(qp, core, sequence, wr);
+        let Some(id) = self.free.pop() else {
+            self.places.push(op);
+            return self.places.len() as u32 - 1;
         };
+        let place = &mut self.places[id as usize];
+        (op.data, op.pieces) = (std::mem::take(&mut place.data), std::mem::take(&mut place.pieces));
+        op.data.clear();
+        op.pieces.clear();
+        *place = op;
         id
     }
 

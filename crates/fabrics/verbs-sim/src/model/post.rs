@@ -116,13 +116,11 @@ impl Net {
 
     /// Creates the op of an accepted request; inline payloads are copied now.
     fn make(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> u32 {
-        let id = self.ops.add();
         let qp = self.qps.at(qpn);
-        let (is_ud, ctx, sequence) = (qp.kind == QpKind::Ud, qp.ctx, qp.sends.take_slot());
+        let (is_ud, core, sequence) = (qp.kind == QpKind::Ud, qp.ctx, qp.sends.take_slot());
         let posted = self.posted(is_ud, list, wr);
+        let id = self.ops.add(qpn, core, sequence, posted);
         let op = &mut self.ops[id];
-        (op.qp, op.handover.core, op.sequence) = (qpn, ctx, sequence);
-        op.wr = posted;
         match wr.payload {
             Payload::Inline { start, len } => op.data.extend_from_slice(list.inline_bytes(start, len)),
             Payload::Region(sge) => op.pieces.push(sge),
