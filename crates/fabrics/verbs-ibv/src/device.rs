@@ -324,10 +324,10 @@ pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -
     let mut caps = Caps::none();
     caps.sge_max = limits.sge.clamp(1, SGE_MAX);
     let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));
-    [caps.rc, caps.uc, caps.ud] = inline.map(|bytes| bytes.is_some());
+    [caps.supports.rc, caps.supports.uc, caps.supports.ud] = inline.map(|bytes| bytes.is_some());
     caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
-    caps.atomics = limits.atomics != Atomics::None;
-    caps.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
+    caps.supports.atomics = limits.atomics != Atomics::None;
+    caps.supports.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
     caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;
     caps.send_bytes_max = caps.message_bytes_max;
@@ -335,7 +335,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -
     caps.recv_depth_max = caps.send_depth_max;
     let reads = limits.qp_rd_atom.min(limits.qp_init_rd_atom);
     caps.reads_outstanding_max = reads.min(READS_MAX);
-    caps.fd_wait = true;
+    caps.wakes.on_fd = true;
     caps.post_batch = POST_BATCH;
     Ok(caps)
 }

@@ -78,7 +78,7 @@ impl IbvQp {
         };
         let bounds = Bounds {
             kind,
-            atomics: core.caps.atomics,
+            atomics: core.caps.supports.atomics,
             inline_bytes: options.inline_bytes.min(message_bytes),
             message_bytes,
             sge_max: cap.max_send_sge as usize,

@@ -3,7 +3,7 @@
 use crate::profile::{Parameters, Profile};
 use drover_base::Ns;
 use drover_sim::{Noise, Phase};
-use drover_verbs::Caps;
+use drover_verbs::{Caps, Support};
 
 /// Costs to switch off in cards, hosts and network, to see their effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,8 +89,7 @@ impl WorldOptions {
     pub(crate) fn caps(&self) -> Caps {
         let p = self.profile.parameters();
         let mut caps = Caps::none();
-        (caps.rc, caps.uc, caps.ud) = (true, true, true);
-        (caps.atomics, caps.srq) = (true, true);
+        caps.supports = Support::ALL;
         caps.inline_bytes_max = p.qp.inline_max as usize;
         caps.mtu_bytes = p.link.mtu as usize;
         caps.message_bytes_max = 1 << 30;
@@ -99,8 +98,8 @@ impl WorldOptions {
         caps.sge_max = 16;
         caps.reads_outstanding_max = p.qp.reads_max as usize;
         // Lines become visible in ascending order, torn or not.
-        (caps.ordered_writes, caps.memory_wait) = (true, true);
-        caps.lossless_writes = self.lossless && self.loss == 0.0 && !self.torn;
+        (caps.writes.ordered, caps.wakes.on_memory) = (true, true);
+        caps.writes.lossless = self.lossless && self.loss == 0.0 && !self.torn;
         caps.post_batch = 16;
         caps
     }

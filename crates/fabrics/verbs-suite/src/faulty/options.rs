@@ -27,7 +27,7 @@ pub struct FaultOptions {
     /// ... and for at most this long (both drawn uniformly).
     pub late_max: Ns,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
-    /// although [`Caps::ordered_writes`] promises that a WRITE arrives completely or not at all.
+    /// although [`WriteCaps::ordered`](drover_verbs::WriteCaps::ordered) promises that a WRITE arrives completely or not at all.
     pub splits_late: bool,
 }
 
@@ -75,10 +75,10 @@ impl FaultOptions {
     pub(super) fn caps(&self, inner: &Caps) -> Caps {
         let mut caps = inner.clone();
         if self.tear > 0.0 {
-            caps.ordered_writes = false;
+            caps.writes.ordered = false;
         }
         if self.any() {
-            caps.lossless_writes = false;
+            caps.writes.lossless = false;
             caps.send_depth_max = caps.send_depth_max.saturating_sub(super::late::LATE_DEPTH).max(1);
         }
         caps

@@ -132,7 +132,7 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn create_srq(&self, depth: usize) -> Result<LoopbackSrq, CreateError> {
-        if !self.options.caps.srq {
+        if !self.options.caps.supports.srq {
             return Err(not_supported("a shared receive queue"));
         }
         check_limit("a shared receive queue", depth, self.options.caps.recv_depth_max)?;

@@ -620,7 +620,7 @@ fn build_session<P: Provider, F: RequestFormat>(
         plain: !(paper || welcome.crc || options.crc)
             && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
-        keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
+        keeps_order: caps.writes.lossless && !paper && matches!(front, RequestPath::Slots { .. }),
     };
     let sends = SendQueueOptions {
         request_count,

@@ -91,7 +91,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         Ok(Acceptor {
             offer: Offer {
                 auth: options.auth.clone(),
-                crc_required: options.crc || !caps.ordered_writes,
+                crc_required: options.crc || !caps.writes.ordered,
                 paper_format: variant.paper_format(),
                 datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.hash_only,

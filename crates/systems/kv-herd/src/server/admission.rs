@@ -110,7 +110,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             range: i * stripe..(i + 1) * stripe,
             bell: worker.bell.clone(),
         };
-        let watches: Vec<Watch> = match self.ctx.caps().memory_wait {
+        let watches: Vec<Watch> = match self.ctx.caps().wakes.on_memory {
             true => self.workers.iter().enumerate().map(watch).collect(),
             false => Vec::new(),
         };

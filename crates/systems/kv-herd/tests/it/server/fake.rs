@@ -55,7 +55,7 @@ impl World {
     /// A fabric that does not keep the order of a WRITE's bytes.
     pub fn unordered(options: &ServerOptions, mistake: Option<Mistake>) -> World {
         let mut fabric = LoopbackOptions::default();
-        fabric.caps.ordered_writes = false;
+        fabric.caps.writes.ordered = false;
         World::on(LoopbackDevice::with_options(fabric), options, mistake)
     }
 
