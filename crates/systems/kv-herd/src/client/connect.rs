@@ -17,7 +17,7 @@ use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
 use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
 use crate::staging::Staging;
-use drover_base::{Cpu, HashSeed, Ns};
+use drover_base::{Cpu, Ns};
 use drover_control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
@@ -633,7 +633,7 @@ fn build_session<P: Provider, F: RequestFormat>(
     Ok(Session {
         params,
         window: Window::new(map, 0),
-        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+        hasher: welcome.hash_seed.hasher(),
         front,
         receive,
         sends: SendQueue::new(sends),
@@ -653,7 +653,7 @@ fn build_slots<P: Provider>(
     cq: &P::Cq,
     send_depth: usize,
 ) -> Result<RequestPath<P>, SetupError> {
-    let remote = imports.region(&welcome.region)?;
+    let remote = imports.region(&welcome.slots.region)?;
     if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
         return Err(SetupError::Unusable {
             what: "region of slots",
@@ -664,7 +664,7 @@ fn build_slots<P: Provider>(
         recv_depth: 1,
         ..QpOptions::new(QpKind::Uc, cq, ctx.caps())
     })?;
-    uc.connect(&welcome.uc)?;
+    uc.connect(&welcome.slots.uc)?;
     Ok(RequestPath::Slots { uc, remote })
 }
 

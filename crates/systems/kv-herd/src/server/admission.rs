@@ -6,7 +6,7 @@ use super::inbox::Command;
 use super::session::{Phase, Port, Session, SessionParams, agree};
 use super::variant::Variant;
 use super::worker::Introduction;
-use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, SlotExports, Welcome};
 use drover_mem::{MaskedRegion, PageWish};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
@@ -63,7 +63,6 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         region: Export,
         uc: Export,
     ) {
-        let (hash_k0, hash_k1) = self.identity.hash_seed.halves();
         let welcome = Welcome {
             epoch: self.identity.epoch,
             client_id,
@@ -74,11 +73,9 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             crc: terms.rule.crc_required && terms.format == Format::D,
             mtu_bytes: self.ctx.caps().mtu_bytes as u32,
             item_bytes_max: self.identity.item_bytes_max as u32,
-            hash_k0,
-            hash_k1,
+            hash_seed: self.identity.hash_seed,
             reply_qpns: self.workers.iter().map(|worker| worker.qpn).collect(),
-            region,
-            uc,
+            slots: SlotExports { region, uc },
         };
         let session = &mut self.sessions[index];
         session.phase = Phase::Attaching;

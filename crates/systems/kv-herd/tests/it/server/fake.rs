@@ -190,9 +190,9 @@ impl Fake {
         ud_options.qkey = 0x1234;
         let ud = ctx.create_qp(&ud_options).expect("ud");
         let remote =
-            (front_end == FrontEnd::Slots).then(|| ctx.import_region(&welcome.region).expect("region"));
+            (front_end == FrontEnd::Slots).then(|| ctx.import_region(&welcome.slots.region).expect("region"));
         if front_end == FrontEnd::Slots {
-            uc.connect(&welcome.uc).expect("connect");
+            uc.connect(&welcome.slots.uc).expect("connect");
             let export = uc.export().expect("export");
             send(&mut stream, &Message::Attach { uc: export });
         }
@@ -204,7 +204,7 @@ impl Fake {
         let inbox = ctx.register(&inbox, Access::LOCAL).expect("mr");
         let outbox = ctx.alloc(4096, PageWish::Small).expect("memory");
         let outbox = ctx.register(&outbox, Access::LOCAL_READ).expect("mr");
-        let seed = HashSeed::new(welcome.hash_k0, welcome.hash_k1);
+        let seed = welcome.hash_seed;
         let next_r = vec![0; map.partition_count];
         let mut fake = Fake {
             ctx,
