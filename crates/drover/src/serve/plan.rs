@@ -149,7 +149,7 @@ pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     }
     match settings.workers.spin_us.value {
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
-        us if !caps.memory_wait => tracing::info!(
+        us if !caps.wakes.on_memory => tracing::info!(
             "idle workers poll for {us} us, then at intervals of up to a millisecond ({}): requests on this fabric \
              raise no event",
             settings.workers.spin_us.origin

@@ -1,7 +1,8 @@
 //! The data path: requests are attempted in order when they are posted, and again at every poll.
 
-use super::fabric::{Fabric, Qp, Recv, Request, fabric, failed};
+use super::fabric::{Fabric, Qp, Recv, fabric, failed};
 use super::memory;
+use super::send_queue::Request;
 use drover_mem::{NativeCpu, timestamp};
 use drover_verbs_ibv::ffi;
 use std::sync::atomic::Ordering;
@@ -91,7 +92,7 @@ fn recv_of(wr: &ffi::RecvWr) -> (Recv, *mut ffi::RecvWr) {
 
 pub extern "C" fn poll_cq(cq: *mut ffi::Cq, count: i32, wcs: *mut ffi::Wc) -> i32 {
     let fabric = &mut *fabric();
-    let waiting = fabric.qps.iter().filter(|(_, qp)| !qp.waiting.is_empty());
+    let waiting = fabric.qps.iter().filter(|(_, qp)| !qp.sends.is_empty());
     let waiting: Vec<u32> = waiting.map(|(qpn, _)| *qpn).collect();
     waiting.into_iter().for_each(|qpn| fabric.run(qpn));
     let mut taken = 0;
@@ -102,7 +103,7 @@ pub extern "C" fn poll_cq(cq: *mut ffi::Cq, count: i32, wcs: *mut ffi::Wc) -> i3
         };
         *at(wcs.wrapping_add(taken as usize)) = wc;
         if let Some(qp) = fabric.qps.get_mut(&wc.qp_num) {
-            qp.occupied -= frees;
+            qp.sends.free(frees);
         }
         taken += 1;
     }
@@ -121,20 +122,8 @@ impl Fabric {
         if !matches!(qp.state, ffi::QPS_RTS | ffi::QPS_ERR) {
             return libc::EINVAL;
         }
-        if qp.occupied == qp.cap.max_send_wr as usize {
-            return libc::ENOMEM;
-        }
         let request = request(qp, wr);
-        if request
-            .inline
-            .as_ref()
-            .is_some_and(|bytes| bytes.len() > qp.cap.max_inline_data as usize)
-        {
-            return libc::EINVAL;
-        }
-        qp.occupied += 1;
-        qp.waiting.push_back(request);
-        0
+        qp.sends.take(request)
     }
 
     /// Executes requests of one queue pair in order until one has to wait.
@@ -143,7 +132,7 @@ impl Fabric {
             if qp.state == ffi::QPS_ERR {
                 return self.break_qp(qpn);
             }
-            let Some(request) = qp.waiting.front().cloned() else {
+            let Some(request) = qp.sends.front().cloned() else {
                 return;
             };
             match self.attempt(qpn, &request) {
@@ -157,22 +146,20 @@ impl Fabric {
 
     fn waited_enough(&mut self, qpn: u32) -> bool {
         let qp = self.qps.get_mut(&qpn).expect("it waits");
-        let since = *qp.waits_since.get_or_insert_with(now_ns);
-        let tries = u64::from(qp.rnr_tries);
-        let dest = qp.dest;
-        let wait = self.qps.get(&dest).map_or(0, |peer| peer.rnr_wait_ns);
+        let since = qp.sends.waits_since(now_ns());
+        let tries = u64::from(qp.attr.local.rnr_retry);
+        let dest = qp.attr.dest_qp_num;
+        let wait = self.qps.get(&dest).map_or(0, Qp::rnr_wait_ns);
         tries != 7 && now_ns() - since > tries * wait
     }
 
     fn done(&mut self, qpn: u32, request: &Request, byte_len: u32) {
         let qp = self.qps.get_mut(&qpn).expect("it was executed");
-        qp.waiting.pop_front();
-        qp.waits_since = None;
-        qp.uncovered += 1;
+        qp.sends.pop();
         if !request.signaled {
-            return;
+            return qp.sends.end_silently();
         }
-        let (frees, cq) = (std::mem::take(&mut qp.uncovered), qp.send_cq);
+        let (frees, cq) = (qp.sends.end(), qp.send_cq);
         let wc = ffi::Wc {
             wr_id: request.wr_id,
             opcode: match request.opcode {
@@ -192,7 +179,7 @@ impl Fabric {
     /// Fails the first waiting request and flushes those after it.
     fn refuse(&mut self, qpn: u32, status: u32) {
         let qp = self.qps.get_mut(&qpn).expect("it failed");
-        let request = qp.waiting.pop_front().expect("a request that failed");
+        let request = qp.sends.pop().expect("a request that failed");
         let cq = qp.send_cq;
         self.fail(qpn, cq, request.wr_id, status);
         self.break_qp(qpn);
@@ -200,7 +187,7 @@ impl Fabric {
 
     fn attempt(&mut self, qpn: u32, request: &Request) -> Attempt {
         let qp = &self.qps[&qpn];
-        let (pd, kind, dest) = (qp.pd, qp.kind, qp.dest);
+        let (pd, kind, dest) = (qp.pd, qp.kind, qp.attr.dest_qp_num);
         let fetches = request.opcode >= ffi::WR_RDMA_READ;
         let bytes = match fetches {
             true => Vec::new(),
@@ -214,7 +201,9 @@ impl Fabric {
             return Attempt::Done(0);
         }
         let connected = self.qps.get(&dest).is_some_and(|peer| {
-            matches!(peer.state, ffi::QPS_RTR | ffi::QPS_RTS) && peer.dest == qpn && peer.kind == kind
+            matches!(peer.state, ffi::QPS_RTR | ffi::QPS_RTS)
+                && peer.attr.dest_qp_num == qpn
+                && peer.kind == kind
         });
         let attempt = match connected {
             true => self.carry_out(pd, dest, request, &bytes),
@@ -325,7 +314,7 @@ impl Fabric {
     fn datagram(&mut self, from: u32, request: &Request, bytes: &[u8]) {
         let to = request.remote_qpn;
         let welcome = self.qps.get(&to).is_some_and(|qp| {
-            qp.kind == ffi::QPT_UD && qp.state == ffi::QPS_RTS && qp.qkey == request.remote_qkey
+            qp.kind == ffi::QPT_UD && qp.state == ffi::QPS_RTS && qp.attr.qkey == request.remote_qkey
         });
         let Some(recv) = welcome.then(|| self.front_recv(to)).flatten() else {
             return;

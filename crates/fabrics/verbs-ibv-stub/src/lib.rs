@@ -15,6 +15,7 @@ mod fabric;
 pub mod idle;
 mod memory;
 mod odd;
+mod send_queue;
 
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Query functions of faulty or unusual machines.
 
-use super::control::{at, query_device, query_port};
+use super::control::{LIMITS, at, query_port};
 use drover_verbs_ibv::ffi;
+use drover_verbs_ibv::survey::Limits;
 
 /// As `query_port`, with packets of 4096 bytes.
 pub extern "C" fn query_wide_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
@@ -18,10 +19,13 @@ pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *m
 }
 
 /// As `query_device`, with 64 KiB as the longest region.
-pub extern "C" fn query_narrow_device(context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
-    let errno = query_device(context, attr);
-    at(attr).max_mr_size = 64 << 10;
-    errno
+pub extern "C" fn query_narrow_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
+    let limits = Limits {
+        mr_bytes: 64 << 10,
+        ..LIMITS
+    };
+    at(attr).describe(1, &limits);
+    0
 }
 
 /// A table with one GID, which is null.

@@ -49,28 +49,28 @@ pub(crate) struct Agreed {
 /// Combines our parameters with a peer's, which were validated when they were decoded.
 pub(crate) fn agree(kind: QpKind, ours: &Opening, peer: &QpName) -> Result<Agreed, MtuMismatch> {
     let harm = match kind {
-        QpKind::Rc if ours.mtu_asked => Some("the packets asked for cannot be sent"),
+        QpKind::Rc if ours.end.mtu_asked => Some("the packets asked for cannot be sent"),
         QpKind::Rc => None,
         QpKind::Uc => Some("longer WRITEs may land in part"),
         QpKind::Ud => Some("longer datagrams vanish"),
     };
-    if let Some(harm) = harm.filter(|_| peer.mtu < ours.mtu_code) {
+    if let Some(harm) = harm.filter(|_| peer.mtu < ours.end.mtu_code) {
         let gid = Ipv6Addr::from(peer.gid);
         return Err(MtuMismatch {
             kind,
             place: ours.place(),
-            ours: mtu_bytes(ours.mtu_code),
+            ours: mtu_bytes(ours.end.mtu_code),
             peer: gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4),
             theirs: mtu_bytes(peer.mtu),
             harm,
         });
     }
-    let mtu_code = ours.mtu_code.min(peer.mtu);
-    let reads_max = ours.reads_max.min(peer.reads_max);
+    let mtu_code = ours.end.mtu_code.min(peer.mtu);
+    let reads_max = ours.end.reads_max.min(peer.reads_max);
     let meaning = Agreement {
         mtu_bytes: mtu_bytes(mtu_code),
         reads_outstanding: reads_max.into(),
-        inline_bytes: ours.inline_bytes_max.min(peer.inline_bytes_max).into(),
+        inline_bytes: ours.end.inline_bytes_max.min(peer.inline_bytes_max).into(),
     };
     Ok(Agreed {
         mtu_code,

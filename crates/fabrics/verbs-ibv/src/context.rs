@@ -90,7 +90,7 @@ impl Context<Ibv> for IbvContext {
 
     fn create_cq(&self, depth: usize) -> Result<IbvCq, CreateError> {
         let depth = depth.max(1);
-        check_limit("a completion queue", depth, self.core.opening.cqe_max)?;
+        check_limit("a completion queue", depth, self.core.opening.limits.cqe)?;
         let raw =
             Completions::new(&self.core.channel, depth as i32).map_err(|source| CreateError::System {
                 what: "ibv_create_cq",
@@ -105,7 +105,7 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn create_srq(&self, depth: usize) -> Result<IbvSrq, CreateError> {
-        check_limit("a shared receive queue", depth, self.core.opening.srq_depth_max)?;
+        check_limit("a shared receive queue", depth, self.core.opening.limits.srq_wr)?;
         let raw =
             SharedRecvs::new(&self.core.pd, depth.max(1) as u32).map_err(|source| CreateError::System {
                 what: "ibv_create_srq",

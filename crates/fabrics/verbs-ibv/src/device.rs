@@ -6,6 +6,7 @@ use crate::chain::SGE_MAX;
 use crate::choose::{Choice, ChooseError, GidFacts, GidKind, PortFacts, PortState, Wish, choose};
 use crate::context::IbvContext;
 use crate::ffi::{self, Library};
+use crate::limits::{Atomics, Limits};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
 use drover_base::Ns;
@@ -66,20 +67,30 @@ pub(crate) struct Opening {
     pub(crate) lib: Arc<Library>,
     pub(crate) choice: Choice,
     pub(crate) seed: u64,
-    pub(crate) timeout_code: u8,
-    pub(crate) retry_count: u8,
     pub(crate) vendor_id: u32,
+    pub(crate) limits: Limits,
+    pub(crate) end: EndParams,
+    pub(crate) retries: Retries,
     pub(crate) stuck_after: Ns,
+}
+
+/// Parameters of this end that it tells its peers, to agree on those of a connection.
+#[derive(Debug)]
+pub(crate) struct EndParams {
     pub(crate) mtu_code: u8,
     /// Whether the user requested the MTU.
     pub(crate) mtu_asked: bool,
     pub(crate) inline_bytes_max: u16,
-    /// Longest registration, bytes.
-    pub(crate) mr_bytes_max: u64,
     pub(crate) lid: u16,
     pub(crate) reads_max: u8,
-    pub(crate) cqe_max: usize,
-    pub(crate) srq_depth_max: usize,
+}
+
+/// Retransmission by RC queue pairs.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    /// Time to wait for an answer, as the code of verbs.
+    pub(crate) timeout_code: u8,
+    pub(crate) count: u8,
 }
 
 impl Opening {
@@ -155,29 +166,30 @@ impl IbvDevice {
         };
         let device = opened.device_attr().map_err(failed)?;
         let port = opened.port_attr(choice.port).map_err(failed)?;
-        let mut caps = caps(opened, &device, &port).map_err(failed)?;
+        let limits = device.limits();
+        let mut caps = caps(opened, &limits, &port).map_err(failed)?;
         let mut opening = Opening {
             lib,
-            seed: options.seed,
-            timeout_code: options.timeout_code.min(31),
-            retry_count: options.retry_count.min(6),
-            vendor_id: device.vendor_id,
-            stuck_after: options.stuck_after,
-            mtu_code: port.active_mtu.clamp(1, 5) as u8,
-            mtu_asked: options.mtu_bytes.is_some(),
-            inline_bytes_max: caps.inline_bytes_max as u16,
-            mr_bytes_max: match device.max_mr_size {
-                0 => u64::MAX, // not reported
-                bytes => bytes,
-            },
-            lid: port.lid,
-            reads_max: caps.reads_outstanding_max as u8,
-            cqe_max: number(device.max_cqe),
-            srq_depth_max: number(device.max_srq_wr),
             choice,
+            seed: options.seed,
+            vendor_id: device.vendor_id(),
+            limits,
+            end: EndParams {
+                mtu_code: port.active_mtu.clamp(1, 5) as u8,
+                mtu_asked: options.mtu_bytes.is_some(),
+                inline_bytes_max: caps.inline_bytes_max as u16,
+                lid: port.lid,
+                reads_max: caps.reads_outstanding_max as u8,
+            },
+            retries: Retries {
+                timeout_code: options.timeout_code.min(31),
+                count: options.retry_count.min(6),
+            },
+            stuck_after: options.stuck_after,
         };
         if let Some(bytes) = options.mtu_bytes {
-            opening.mtu_code = asked_mtu(bytes, opening.mtu_code, &opening.place()).map_err(unavailable)?;
+            let most = opening.end.mtu_code;
+            opening.end.mtu_code = asked_mtu(bytes, most, &opening.place()).map_err(unavailable)?;
             caps.mtu_bytes = bytes;
         }
         let opening = Arc::new(opening);
@@ -251,12 +263,12 @@ pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, Str
 }
 
 pub(crate) fn ports(name: &str, opened: &Opened) -> io::Result<Vec<PortFacts>> {
-    let count = opened.device_attr()?.phys_port_cnt;
+    let count = opened.device_attr()?.port_count();
     let mut ports = Vec::new();
     let mut gids = 0;
     for port in 1..=count {
         let attr = opened.port_attr(port)?;
-        gids += number(attr.gid_tbl_len);
+        gids += usize::try_from(attr.gid_tbl_len).unwrap_or(0);
         ports.push(PortFacts {
             device: name.to_string(),
             port,
@@ -298,10 +310,6 @@ fn kind(gid_type: u32) -> GidKind {
     }
 }
 
-pub(crate) fn number(limit: i32) -> usize {
-    usize::try_from(limit).unwrap_or(0)
-}
-
 /// Most READs and atomics in flight per queue pair, whatever a device offers. *(our choice)*
 const READS_MAX: usize = 16;
 /// Number of requests worth one doorbell: with software RoCE each doorbell is a system call. *(our choice)*
@@ -310,24 +318,24 @@ const POST_BATCH: usize = 16;
 const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 
 /// Capabilities of a device, as it reports them and as trial creation of queue pairs shows.
-pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::PortAttr) -> io::Result<Caps> {
+pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
     let cq = Completions::new(&Channel::new(opened)?, 1)?;
     let mut caps = Caps::none();
-    caps.sge_max = number(device.max_sge).clamp(1, SGE_MAX);
+    caps.sge_max = limits.sge.clamp(1, SGE_MAX);
     let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));
-    [caps.rc, caps.uc, caps.ud] = inline.map(|bytes| bytes.is_some());
+    [caps.supports.rc, caps.supports.uc, caps.supports.ud] = inline.map(|bytes| bytes.is_some());
     caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
-    caps.atomics = device.atomic_cap != ffi::ATOMIC_NONE;
-    caps.srq = device.max_srq > 0 && opened.path.post_srq_recv.is_some();
+    caps.supports.atomics = limits.atomics != Atomics::None;
+    caps.supports.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
     caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;
     caps.send_bytes_max = caps.message_bytes_max;
-    caps.send_depth_max = number(device.max_qp_wr);
+    caps.send_depth_max = limits.qp_wr;
     caps.recv_depth_max = caps.send_depth_max;
-    let reads = number(device.max_qp_rd_atom).min(number(device.max_qp_init_rd_atom));
+    let reads = limits.qp_rd_atom.min(limits.qp_init_rd_atom);
     caps.reads_outstanding_max = reads.min(READS_MAX);
-    caps.fd_wait = true;
+    caps.wakes.on_fd = true;
     caps.post_batch = POST_BATCH;
     Ok(caps)
 }

@@ -34,8 +34,8 @@
 //! ```
 //!
 //! # Properties of this fabric
-//! - The bytes of a WRITE become visible in any order ([`Caps::ordered_writes`](drover_verbs::Caps) is not offered) and
-//!   without notification ([`Caps::memory_wait`](drover_verbs::Caps) is not offered): pollers of memory spin.
+//! - The bytes of a WRITE become visible in any order ([`WriteCaps::ordered`](drover_verbs::WriteCaps) is not offered) and
+//!   without notification ([`WakeCaps::on_memory`](drover_verbs::WakeCaps) is not offered): pollers of memory spin.
 //! - The time that a SEND waits for a RECV is counted in steps that the receiver sets: see `rnr.rs`.
 //! - **Waiting**: polling never sleeps; a parked context sleeps until a completion arrives (`park.rs`). The program's
 //!   run loop decides when to poll, to park and to yield the core.
@@ -53,6 +53,7 @@ mod core;
 mod cq;
 mod device;
 pub mod ffi;
+mod limits;
 mod memlock;
 mod mr;
 mod park;

@@ -24,8 +24,8 @@ impl IbvMr {
         check_registration(region, access)?;
         let bytes = region.len();
         let failed = |source| RegisterError::System { bytes, source };
-        if bytes as u64 > core.opening.mr_bytes_max {
-            let most = core.opening.mr_bytes_max;
+        if bytes as u64 > core.opening.limits.registration_bytes() {
+            let most = core.opening.limits.registration_bytes();
             let why = io::Error::other(format!("the device registers at most {most} bytes at once"));
             return Err(failed(core.explain(&why, "use smaller regions")));
         }

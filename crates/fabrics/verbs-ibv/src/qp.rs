@@ -78,7 +78,7 @@ impl IbvQp {
         };
         let bounds = Bounds {
             kind,
-            atomics: core.caps.atomics,
+            atomics: core.caps.supports.atomics,
             inline_bytes: options.inline_bytes.min(message_bytes),
             message_bytes,
             sge_max: cap.max_send_sge as usize,
@@ -110,18 +110,15 @@ impl IbvQp {
 
     /// Moves from RESET to INIT, where RECVs may be posted; a UD queue pair goes on to RTS.
     fn initialize(&self) -> io::Result<()> {
-        let mut attr = ffi::QpAttr {
-            qp_state: ffi::QPS_INIT,
-            port_num: self.core.opening.choice.port,
-            qkey: self.qkey,
-            qp_access_flags: match self.bounds.kind {
-                QpKind::Rc => ffi::ACCESS_REMOTE_WRITE | ffi::ACCESS_REMOTE_READ | ffi::ACCESS_REMOTE_ATOMIC,
-                QpKind::Uc => ffi::ACCESS_REMOTE_WRITE,
-                QpKind::Ud => 0,
-            } as u32,
-            sq_psn: self.psn,
-            ..ffi::QpAttr::default()
-        };
+        let mut attr = ffi::QpAttr::to(ffi::QPS_INIT);
+        attr.local.port_num = self.core.opening.choice.port;
+        attr.qkey = self.qkey;
+        attr.qp_access_flags = match self.bounds.kind {
+            QpKind::Rc => ffi::ACCESS_REMOTE_WRITE | ffi::ACCESS_REMOTE_READ | ffi::ACCESS_REMOTE_ATOMIC,
+            QpKind::Uc => ffi::ACCESS_REMOTE_WRITE,
+            QpKind::Ud => 0,
+        } as u32;
+        attr.sq_psn = self.psn;
         let last = match self.bounds.kind {
             QpKind::Rc | QpKind::Uc => ffi::QP_ACCESS_FLAGS,
             QpKind::Ud => ffi::QP_QKEY,
@@ -144,16 +141,13 @@ impl IbvQp {
     fn join(&self, peer: &QpName, agreed: &Agreed) -> io::Result<()> {
         let reliable = self.bounds.kind == QpKind::Rc;
         let opening = &self.core.opening;
-        let mut attr = ffi::QpAttr {
-            qp_state: ffi::QPS_RTR,
-            ah_attr: opening.route(&peer.gid, peer.lid),
-            path_mtu: agreed.mtu_code.into(),
-            dest_qp_num: peer.qpn,
-            rq_psn: peer.psn,
-            max_dest_rd_atomic: opening.reads_max,
-            min_rnr_timer: rnr::timer_for(self.rnr_timeout),
-            ..ffi::QpAttr::default()
-        };
+        let mut attr = ffi::QpAttr::to(ffi::QPS_RTR);
+        attr.ah_attr = opening.route(&peer.gid, peer.lid);
+        attr.path_mtu = agreed.mtu_code.into();
+        attr.dest_qp_num = peer.qpn;
+        attr.rq_psn = peer.psn;
+        attr.local.max_dest_rd_atomic = opening.end.reads_max;
+        attr.local.min_rnr_timer = rnr::timer_for(self.rnr_timeout);
         let mut mask = ffi::QP_STATE | ffi::QP_AV | ffi::QP_PATH_MTU | ffi::QP_DEST_QPN | ffi::QP_RQ_PSN;
         if reliable {
             mask |= ffi::QP_MAX_DEST_RD_ATOMIC | ffi::QP_MIN_RNR_TIMER;
@@ -161,10 +155,10 @@ impl IbvQp {
         self.link.raw.modify(&mut attr, mask)?;
         attr.qp_state = ffi::QPS_RTS;
         attr.sq_psn = self.psn;
-        attr.timeout = opening.timeout_code;
-        attr.retry_cnt = opening.retry_count;
-        attr.rnr_retry = rnr::tries_for(self.rnr_timeout, peer.rnr_timer);
-        attr.max_rd_atomic = agreed.reads_max;
+        attr.local.timeout = opening.retries.timeout_code;
+        attr.local.retry_cnt = opening.retries.count;
+        attr.local.rnr_retry = rnr::tries_for(self.rnr_timeout, peer.rnr_timer);
+        attr.local.max_rd_atomic = agreed.reads_max;
         mask = ffi::QP_STATE | ffi::QP_SQ_PSN;
         if reliable {
             mask |= ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC;
@@ -248,10 +242,7 @@ impl IbvQp {
 
     /// Moves to the error state from any state.
     fn fail(&self) {
-        let mut attr = ffi::QpAttr {
-            qp_state: ffi::QPS_ERR,
-            ..ffi::QpAttr::default()
-        };
+        let mut attr = ffi::QpAttr::to(ffi::QPS_ERR);
         // Every state allows this transition; if a device refuses, nothing more can be done, so the error is ignored.
         let _ = self.link.raw.modify(&mut attr, ffi::QP_STATE);
         self.link.raw.open_sends(); // they complete as flushed
@@ -294,15 +285,15 @@ impl QueuePair<Ibv> for IbvQp {
         let opening = &self.core.opening;
         Ok(wire::encode_qp(&QpName {
             kind: self.bounds.kind,
-            mtu: opening.mtu_code,
+            mtu: opening.end.mtu_code,
             rnr_timer: rnr::timer_for(self.rnr_timeout),
             qpn: self.link.raw.qpn(),
             psn: self.psn,
             qkey: self.qkey,
-            lid: opening.lid,
-            reads_max: opening.reads_max,
+            lid: opening.end.lid,
+            reads_max: opening.end.reads_max,
             gid: opening.choice.gid.gid,
-            inline_bytes_max: opening.inline_bytes_max,
+            inline_bytes_max: opening.end.inline_bytes_max,
         }))
     }
 

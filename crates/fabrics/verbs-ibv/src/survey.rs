@@ -1,8 +1,9 @@
 //! [`Survey`]: all devices, usable or not, with their ports, addresses and limits, for people.
 
 use crate::choose::{Choice, ChooseError, PortFacts, Wish, choose};
-use crate::device::{caps, device_names, load, number, open_one, ports};
+use crate::device::{caps, device_names, load, open_one, ports};
 use crate::ffi::{self, Library};
+pub use crate::limits::{Atomics, Limits};
 use drover_verbs::{Caps, OpenError};
 use std::fmt;
 use std::io;
@@ -33,46 +34,6 @@ pub struct Details {
     pub limits: Limits,
     /// Ports of the device.
     pub ports: Vec<PortDetails>,
-}
-
-/// Limits of a device as it reports them; 0 if it does not report one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum number of queue pairs.
-    pub qp: usize,
-    /// Maximum number of outstanding requests per queue.
-    pub qp_wr: usize,
-    /// Maximum number of scatter/gather elements per request.
-    pub sge: usize,
-    /// Maximum number of completion queues.
-    pub cq: usize,
-    /// Maximum number of completions per queue.
-    pub cqe: usize,
-    /// Maximum number of registered regions.
-    pub mr: usize,
-    /// Longest registered region, bytes.
-    pub mr_bytes: u64,
-    /// Maximum number of READs and atomics that a queue pair answers at a time.
-    pub qp_rd_atom: usize,
-    /// Maximum number of READs and atomics that a queue pair requests at a time.
-    pub qp_init_rd_atom: usize,
-    /// Maximum number of shared receive queues.
-    pub srq: usize,
-    /// Maximum number of RECVs per shared receive queue.
-    pub srq_wr: usize,
-    /// Scope of CAS and FAA.
-    pub atomics: Atomics,
-}
-
-/// Scope in which CAS and FAA are atomic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Atomics {
-    /// The device has no atomics.
-    None,
-    /// Atomic with respect to the same device.
-    Device,
-    /// Atomic with respect to all accesses, including those of the machine's cores.
-    Machine,
 }
 
 /// One port.
@@ -139,6 +100,7 @@ fn details(lib: &Arc<Library>, name: &str) -> Result<Details, String> {
     let opened = open_one(lib, name)?;
     let silent = |error: io::Error| format!("{name} does not tell what it can do: {error}");
     let device = opened.device_attr().map_err(silent)?;
+    let limits = device.limits();
     let mut found = Vec::new();
     for facts in ports(name, &opened).map_err(silent)? {
         let port = opened.port_attr(facts.port).map_err(silent)?;
@@ -151,46 +113,14 @@ fn details(lib: &Arc<Library>, name: &str) -> Result<Details, String> {
             mtu_bytes: 128 << port.active_mtu.clamp(1, 5),
             mtu_bytes_max: 128 << port.max_mtu.clamp(1, 5),
             message_bytes_max: u64::from(port.max_msg_sz),
-            caps: caps(&opened, &device, &port).map_err(silent)?,
+            caps: caps(&opened, &limits, &port).map_err(silent)?,
         });
     }
-    let end = device.fw_ver.iter().position(|&byte| byte == 0).unwrap_or(64);
     Ok(Details {
-        firmware: String::from_utf8_lossy(&device.fw_ver[..end]).into_owned(),
-        limits: limits(&device),
+        firmware: device.firmware(),
+        limits,
         ports: found,
     })
-}
-
-fn limits(device: &ffi::DeviceAttr) -> Limits {
-    Limits {
-        qp: number(device.max_qp),
-        qp_wr: number(device.max_qp_wr),
-        sge: number(device.max_sge),
-        cq: number(device.max_cq),
-        cqe: number(device.max_cqe),
-        mr: number(device.max_mr),
-        mr_bytes: device.max_mr_size,
-        qp_rd_atom: number(device.max_qp_rd_atom),
-        qp_init_rd_atom: number(device.max_qp_init_rd_atom),
-        srq: number(device.max_srq),
-        srq_wr: number(device.max_srq_wr),
-        atomics: match device.atomic_cap {
-            ffi::ATOMIC_NONE => Atomics::None,
-            ffi::ATOMIC_GLOB => Atomics::Machine,
-            _ => Atomics::Device,
-        },
-    }
-}
-
-impl fmt::Display for Atomics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Atomics::None => "none",
-            Atomics::Device => "towards this device",
-            Atomics::Machine => "towards everything",
-        })
-    }
 }
 
 impl fmt::Display for LinkLayer {

@@ -186,11 +186,11 @@ fn described(attr: &ffi::QpAttr) -> String {
         attr.sq_psn,
         attr.rq_psn,
         mtu_bytes(attr.path_mtu.min(5) as u8),
-        attr.timeout,
-        attr.retry_cnt,
-        attr.rnr_retry,
-        attr.min_rnr_timer,
-        attr.max_rd_atomic,
-        attr.max_dest_rd_atomic,
+        attr.local.timeout,
+        attr.local.retry_cnt,
+        attr.local.rnr_retry,
+        attr.local.min_rnr_timer,
+        attr.local.max_rd_atomic,
+        attr.local.max_dest_rd_atomic,
     )
 }

@@ -6,7 +6,7 @@ use crate::lane::Geometry;
 use crate::ring::{FIRST_BYTES, LENGTH_MAX, MORE_BYTES};
 use drover_base::Ns;
 use drover_mem::entropy;
-use drover_verbs::{Caps, Device, OpenError};
+use drover_verbs::{Caps, Device, OpenError, Support};
 use std::sync::Arc;
 
 /// Options of a [`ShmDevice`]; the defaults are right for services.
@@ -97,11 +97,7 @@ pub(crate) const DEPTH_MAX: usize = 16384;
 
 fn caps() -> Caps {
     let mut caps = Caps::none();
-    caps.rc = true;
-    caps.uc = true;
-    caps.ud = true;
-    caps.atomics = true;
-    caps.srq = true;
+    caps.supports = Support::ALL;
     caps.inline_bytes_max = 1024;
     caps.mtu_bytes = MTU_BYTES;
     caps.message_bytes_max = LENGTH_MAX;
@@ -110,10 +106,10 @@ fn caps() -> Caps {
     caps.recv_depth_max = DEPTH_MAX;
     caps.sge_max = SGE_MAX;
     caps.reads_outstanding_max = DEPTH_MAX;
-    caps.ordered_writes = true;
-    caps.lossless_writes = true;
-    caps.memory_wait = true;
-    caps.fd_wait = true;
+    caps.writes.ordered = true;
+    caps.writes.lossless = true;
+    caps.wakes.on_memory = true;
+    caps.wakes.on_fd = true;
     caps.post_batch = 1;
     caps
 }

@@ -81,7 +81,7 @@ fn target(
     }
 }
 
-/// Stores the last word last, with Release: `Caps::ordered_writes`.
+/// Stores the last word last, with Release: `WriteCaps::ordered`.
 #[inline(always)]
 fn write<'t>(
     remote: RemoteAddr,

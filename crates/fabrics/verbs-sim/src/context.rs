@@ -2,7 +2,9 @@
 
 use crate::device::NEVER;
 use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
-use crate::model::objects::{Ah, Cq, Qp, RecvQueue, Reliable};
+use crate::model::objects::{Cq, Qp, QpInCard, QpQueues, RecvQueue, Reliable};
+use crate::model::order::Order;
+use crate::model::send_queue::SendQueue;
 use crate::world::SimNet;
 use crate::{Sim, SimDevice};
 use drover_base::{Cpu, Ns};
@@ -99,7 +101,7 @@ impl Context<Sim> for SimContext {
             let (out, served) = (contexts.weight_out, contexts.weight_in);
             let low = net.prices.p.lock.low_registers;
             let register = net.registers.at(self.device.registers).assign(low);
-            let places = net.nic(machine).add_contexts(options.kind, out, served);
+            let places = net.nic(machine).caches.add(options.kind, out, served);
             net.qps.add(Qp {
                 ctx: self.id,
                 machine,
@@ -109,26 +111,17 @@ impl Context<Sim> for SimContext {
                     QpKind::Rc | QpKind::Uc => QpState::Init,
                 },
                 peer: None,
-                send_cq: options.send_cq.id,
-                recv_cq: options.recv_cq.id,
-                srq: options.srq.map(|srq| srq.id),
-                recvs: RecvQueue::new(self.id, options.recv_depth),
-                send_depth: options.send_depth,
-                inline_bytes: options.inline_bytes,
                 qkey: options.qkey,
-                register,
-                places,
-                send_used: 0,
-                uncovered: 0,
-                pending: VecDeque::new(),
-                flight: VecDeque::new(),
-                posted: 0,
-                reads_out: 0,
-                departed_at: Ps::ZERO,
-                ingested_at: Ps::ZERO,
-                fetches: 0,
-                fetch_at: Ps::ZERO,
-                landed_at: Ps::ZERO,
+                inline_bytes: options.inline_bytes,
+                queues: QpQueues {
+                    send_cq: options.send_cq.id,
+                    recv_cq: options.recv_cq.id,
+                    srq: options.srq.map(|srq| srq.id),
+                    recvs: RecvQueue::new(self.id, options.recv_depth),
+                },
+                sends: SendQueue::new(options.send_depth),
+                order: Order::default(),
+                card: QpInCard { register, places },
                 rc: Reliable {
                     rnr_timeout: Ps::from(options.rnr_timeout),
                     ..Reliable::default()
@@ -143,23 +136,15 @@ impl Context<Sim> for SimContext {
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.sim.with(|net, _| {
-            if net
-                .imports
-                .get(region.rkey)
-                .is_some_and(|import| import.ctx == self.id)
-            {
-                net.imports.remove(region.rkey);
-            }
-        });
+        self.sim.with(|net, _| net.keys.forget(self.id, region.rkey));
     }
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
         self.sim.with(|net, _| {
-            let qpn = net.names.datagram_queue_pair(export)?;
+            let qpn = net.fabric.names.datagram_queue_pair(export)?;
             let target = net.qps.get(qpn).ok_or(ImportError::PeerGone)?;
             let (to, qkey) = ((target.ctx, target.machine), target.qkey);
-            let ah = net.ahs.add(Ah { ctx: self.id, to });
+            let ah = net.keys.add_ah(self.id, to);
             Ok(UdDest {
                 ah,
                 qpn: Qpn(qpn),
@@ -169,11 +154,7 @@ impl Context<Sim> for SimContext {
     }
 
     fn destroy_ah(&self, dest: &UdDest) {
-        self.sim.with(|net, _| {
-            if net.ahs.get(dest.ah).is_some_and(|ah| ah.ctx == self.id) {
-                net.ahs.remove(dest.ah);
-            }
-        });
+        self.sim.with(|net, _| net.keys.remove_ah(self.id, dest.ah));
     }
 
     fn waker(&self) -> Waker {
@@ -186,7 +167,7 @@ impl Context<Sim> for SimContext {
     }
 
     fn bell(&self) -> Bell {
-        self.sim.with(|net, _| net.names).bell(self.id)
+        self.sim.with(|net, _| net.fabric.names).bell(self.id)
     }
 
     fn arm(&self) {

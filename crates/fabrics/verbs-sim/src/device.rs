@@ -56,7 +56,6 @@ impl SimDevice {
         let (options, siblings) = sim.with(|net, _| {
             let machine = &net.prices.p.machine;
             let siblings = (machine.cores, machine.sibling_factor);
-            net.nic(self.machine).cores += 1;
             (core_options(net, self.machine), siblings)
         });
         let cpu = sim.add_core(self.machine, options);
@@ -115,7 +114,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
         costs: Rc::new(costs),
         lines,
         last_level: net.nics[usize::from(machine)].last_level.clone(),
-        address_space: net.address_space.clone(),
+        address_space: net.fabric.address_space.clone(),
         detect: Ps::from_ns(p.cpu.detect_ns),
         phase: options.phase,
         slowdown: 1.0,
@@ -149,7 +148,7 @@ impl SimDevice {
             let shared = net.prices.p.lock.shared_registers;
             (
                 net.registers.add(Registers::new(doorbells, shared)),
-                net.caps.clone(),
+                net.fabric.caps.clone(),
             )
         });
         SimDevice {

@@ -1,7 +1,8 @@
 //! Handles of queue pairs, queues and registrations; dropping a handle destroys its object.
 
 use crate::Sim;
-use crate::model::objects::{Frees, Mr};
+use crate::model::keys::Mr;
+use crate::model::objects::Frees;
 use crate::model::post::{POST_RECV, POST_RECV_LIST};
 use crate::world::SimNet;
 use drover_base::{Cost, Cpu};
@@ -39,7 +40,7 @@ impl QueuePair<Sim> for SimQp {
     fn export(&self) -> Result<Export, AllocError> {
         self.sim.with(|net, _| {
             let kind = net.qps.at(self.qpn).kind;
-            Ok(net.names.encode(&Name::Qp { qpn: self.qpn, kind }))
+            Ok(net.fabric.names.encode(&Name::Qp { qpn: self.qpn, kind }))
         })
     }
 
@@ -50,7 +51,7 @@ impl QueuePair<Sim> for SimQp {
             if ours == QpKind::Ud || state != QpState::Init {
                 return Err(ConnectError::WrongState { kind: ours, state });
             }
-            let (qpn, theirs) = net.names.queue_pair(peer)?;
+            let (qpn, theirs) = net.fabric.names.queue_pair(peer)?;
             if ours != theirs {
                 return Err(ConnectError::KindMismatch { ours, theirs });
             }
@@ -191,7 +192,10 @@ impl MemoryRegion for SimMr {
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        Ok(self.sim.with(|net, _| net.names).region(self.lkey, watches))
+        Ok(self
+            .sim
+            .with(|net, _| net.fabric.names)
+            .region(self.lkey, watches))
     }
 }
 

@@ -67,8 +67,8 @@ pub use counters::Counters;
 pub use device::SimDevice;
 pub use handles::{SimCq, SimMr, SimQp, SimSrq};
 pub use model::doorbell::Doorbells;
-pub use options::{Ablations, WorldOptions};
-pub use report::{Binding, MachineReport, Report};
+pub use options::{Ablations, RcOptions, WorldOptions};
+pub use report::{Binding, MachineReport, PartUsages, Report};
 pub use world::World;
 
 use drover_verbs::Provider;

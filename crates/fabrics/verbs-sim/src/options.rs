@@ -3,7 +3,7 @@
 use crate::profile::{Parameters, Profile};
 use drover_base::Ns;
 use drover_sim::{Noise, Phase};
-use drover_verbs::Caps;
+use drover_verbs::{Caps, Support};
 
 /// Costs to switch off in cards, hosts and network, to see their effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +16,28 @@ pub struct Ablations {
     pub links: bool,
     /// The work of cores costs nothing.
     pub cpu: bool,
+}
+
+/// Retries of RC requesters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RcOptions {
+    /// Time without any answer after which a request is retransmitted.
+    pub timeout: Ns,
+    /// Consecutive timeouts after which the peer counts as dead.
+    pub retries: u32,
+    /// Delay of a retry after "no RECV".
+    pub rnr_delay: Ns,
+}
+
+impl Default for RcOptions {
+    /// The usual 4.096 us x 2^14, seven times.
+    fn default() -> RcOptions {
+        RcOptions {
+            timeout: Ns(4_096 << 14),
+            retries: 7,
+            rnr_delay: Ns::from_us(10),
+        }
+    }
 }
 
 /// Settings of a cluster. Start from [`WorldOptions::new`].
@@ -37,12 +59,8 @@ pub struct WorldOptions {
     pub lossless: bool,
     /// Torn mode: longest time from line to line.
     pub tear_max: Ns,
-    /// Time without any answer after which an RC request is retransmitted.
-    pub rc_timeout: Ns,
-    /// Consecutive timeouts after which the peer counts as dead.
-    pub rc_retries: u32,
-    /// Delay of an RC requester's retry after "no RECV".
-    pub rnr_delay: Ns,
+    /// Retries of RC requesters.
+    pub rc: RcOptions,
     /// Highest charge of one step of an actor.
     pub step_cap: Ns,
     /// Prices of costs that actors charge, in nanoseconds per unit, in addition to those of verbs.
@@ -50,7 +68,7 @@ pub struct WorldOptions {
 }
 
 impl WorldOptions {
-    /// A quiet, lossless cluster of `profile`. Timeouts are the usual 4.096 us x 2^14, seven retries.
+    /// A quiet, lossless cluster of `profile`.
     pub fn new(profile: Profile) -> WorldOptions {
         WorldOptions {
             profile,
@@ -61,9 +79,7 @@ impl WorldOptions {
             torn: false,
             lossless: false,
             tear_max: Ns(50),
-            rc_timeout: Ns(4_096 << 14),
-            rc_retries: 7,
-            rnr_delay: Ns::from_us(10),
+            rc: RcOptions::default(),
             step_cap: Ns::from_us(50),
             costs: Vec::new(),
         }
@@ -73,8 +89,7 @@ impl WorldOptions {
     pub(crate) fn caps(&self) -> Caps {
         let p = self.profile.parameters();
         let mut caps = Caps::none();
-        (caps.rc, caps.uc, caps.ud) = (true, true, true);
-        (caps.atomics, caps.srq) = (true, true);
+        caps.supports = Support::ALL;
         caps.inline_bytes_max = p.qp.inline_max as usize;
         caps.mtu_bytes = p.link.mtu as usize;
         caps.message_bytes_max = 1 << 30;
@@ -83,8 +98,8 @@ impl WorldOptions {
         caps.sge_max = 16;
         caps.reads_outstanding_max = p.qp.reads_max as usize;
         // Lines become visible in ascending order, torn or not.
-        (caps.ordered_writes, caps.memory_wait) = (true, true);
-        caps.lossless_writes = self.lossless && self.loss == 0.0 && !self.torn;
+        (caps.writes.ordered, caps.wakes.on_memory) = (true, true);
+        caps.writes.lossless = self.lossless && self.loss == 0.0 && !self.torn;
         caps.post_batch = 16;
         caps
     }

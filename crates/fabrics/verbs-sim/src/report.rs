@@ -9,6 +9,24 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MachineReport {
+    /// The parts of the card and its connections.
+    pub parts: PartUsages,
+    /// Bytes over the bus: card to host, host to card.
+    pub bus_bytes: (u64, u64),
+    /// Bytes over the link: outgoing, incoming.
+    pub link_bytes: (u64, u64),
+    /// Context cache: hits and misses.
+    pub contexts: (u64, u64),
+    /// The card's counters.
+    pub counters: Counters,
+    /// Cores in the order of their creation.
+    pub cores: Vec<CoreReport>,
+}
+
+/// Usage of the parts of a card and of its connections.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct PartUsages {
     /// The card's MMIO ingest.
     pub pio: Usage,
     /// The card's transmit engine.
@@ -25,16 +43,6 @@ pub struct MachineReport {
     pub link_out: Usage,
     /// The incoming link.
     pub link_in: Usage,
-    /// Bytes over the bus: card to host, host to card.
-    pub bus_bytes: (u64, u64),
-    /// Bytes over the link: outgoing, incoming.
-    pub link_bytes: (u64, u64),
-    /// Context cache: hits and misses.
-    pub contexts: (u64, u64),
-    /// The card's counters.
-    pub counters: Counters,
-    /// Cores in the order of their creation.
-    pub cores: Vec<CoreReport>,
 }
 
 /// All counters up to a time, or between two times.
@@ -71,17 +79,19 @@ impl Report {
                 .nics
                 .iter()
                 .map(|nic| MachineReport {
-                    pio: nic.pio.usage(queue.now()),
-                    tx: nic.tx.usage(),
-                    rx: nic.rx.usage(),
-                    atomics: nic.atomics.usage(),
-                    bus_out: nic.bus_out.usage(queue.now()),
-                    bus_in: nic.bus_in.usage(queue.now()),
-                    link_out: nic.link_out.usage(queue.now()),
-                    link_in: nic.link_in.usage(queue.now()),
-                    bus_bytes: (nic.bus_out.bytes(), nic.bus_in.bytes()),
-                    link_bytes: (nic.link_out.bytes(), nic.link_in.bytes()),
-                    contexts: (nic.contexts.hits, nic.contexts.misses),
+                    parts: PartUsages {
+                        pio: nic.pio.pipe.usage(queue.now()),
+                        tx: nic.tx.station.usage(),
+                        rx: nic.rx.station.usage(),
+                        atomics: nic.atomics.usage(),
+                        bus_out: nic.bus.outbound.usage(queue.now()),
+                        bus_in: nic.bus.inbound.usage(queue.now()),
+                        link_out: nic.link.outbound.usage(queue.now()),
+                        link_in: nic.link.inbound.usage(queue.now()),
+                    },
+                    bus_bytes: (nic.bus.outbound.bytes(), nic.bus.inbound.bytes()),
+                    link_bytes: (nic.link.outbound.bytes(), nic.link.inbound.bytes()),
+                    contexts: nic.caches.hits_and_misses(),
                     counters: nic.counters,
                     cores: Vec::new(),
                 })
@@ -108,9 +118,7 @@ impl Report {
         report.time = self.time - earlier.time;
         report.doorbell = self.doorbell - earlier.doorbell;
         for (now, before) in report.machines.iter_mut().zip(&earlier.machines) {
-            for (usage, before) in now.usages_mut().into_iter().zip(before.usages()) {
-                *usage = usage.since(&before.1);
-            }
+            now.parts = now.parts.since(&before.parts);
             now.counters = now.counters.since(&before.counters);
             let pairs = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
             now.bus_bytes = pairs(now.bus_bytes, before.bus_bytes);
@@ -151,7 +159,8 @@ impl Report {
     fn busiest_of(&self, machine: usize) -> Binding {
         let report = &self.machines[machine];
         let usages = report
-            .usages()
+            .parts
+            .by_name()
             .into_iter()
             .map(|(name, usage)| (name, usage.busy));
         let (resource, busy) = usages
@@ -175,8 +184,16 @@ fn named(mut binding: Binding) -> Binding {
 }
 
 impl MachineReport {
-    /// All parts of the card by name.
-    pub fn usages(&self) -> [(&'static str, Usage); 8] {
+    /// Work found by the busiest core, without waiting.
+    pub fn busiest_core(&self) -> Ps {
+        let work = self.cores.iter().map(|core| core.busy - core.waited);
+        work.max().unwrap_or_default()
+    }
+}
+
+impl PartUsages {
+    /// All parts by name.
+    pub fn by_name(&self) -> [(&'static str, Usage); 8] {
         [
             ("pio", self.pio),
             ("tx", self.tx),
@@ -189,23 +206,18 @@ impl MachineReport {
         ]
     }
 
-    /// Work found by the busiest core, without waiting.
-    pub fn busiest_core(&self) -> Ps {
-        let work = self.cores.iter().map(|core| core.busy - core.waited);
-        work.max().unwrap_or_default()
-    }
-
-    fn usages_mut(&mut self) -> [&mut Usage; 8] {
-        [
-            &mut self.pio,
-            &mut self.tx,
-            &mut self.rx,
-            &mut self.atomics,
-            &mut self.bus_out,
-            &mut self.bus_in,
-            &mut self.link_out,
-            &mut self.link_in,
-        ]
+    /// Usage since `earlier`.
+    pub fn since(&self, earlier: &PartUsages) -> PartUsages {
+        PartUsages {
+            pio: self.pio.since(&earlier.pio),
+            tx: self.tx.since(&earlier.tx),
+            rx: self.rx.since(&earlier.rx),
+            atomics: self.atomics.since(&earlier.atomics),
+            bus_out: self.bus_out.since(&earlier.bus_out),
+            bus_in: self.bus_in.since(&earlier.bus_in),
+            link_out: self.link_out.since(&earlier.link_out),
+            link_in: self.link_in.since(&earlier.link_in),
+        }
     }
 }
 
@@ -214,7 +226,7 @@ impl fmt::Display for Report {
         let total = self.time.0.max(1) as f64;
         for (machine, report) in self.machines.iter().enumerate() {
             write!(f, "machine {machine}:")?;
-            for (name, usage) in report.usages() {
+            for (name, usage) in report.parts.by_name() {
                 write!(f, " {name} {:.0} %", 100.0 * usage.busy.0 as f64 / total)?;
             }
             let cpu = report

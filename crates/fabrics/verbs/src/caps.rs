@@ -61,20 +61,65 @@ impl Access {
     }
 }
 
+/// Kinds of queue pairs, and verbs that not every fabric has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Support {
+    /// RC queue pairs.
+    pub rc: bool,
+    /// UC queue pairs.
+    pub uc: bool,
+    /// UD queue pairs.
+    pub ud: bool,
+    /// CAS and FAA on 8-byte words.
+    pub atomics: bool,
+    /// Shared receive queues.
+    pub srq: bool,
+}
+
+impl Support {
+    /// Nothing.
+    pub const NONE: Support = Support {
+        rc: false,
+        uc: false,
+        ud: false,
+        atomics: false,
+        srq: false,
+    };
+    /// Everything.
+    pub const ALL: Support = Support {
+        rc: true,
+        uc: true,
+        ud: true,
+        atomics: true,
+        srq: true,
+    };
+}
+
+/// What is certain about WRITEs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriteCaps {
+    /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
+    pub ordered: bool,
+    /// Whether all WRITEs over UC arrive, in posting order, as long as both ends live. If not, they may be lost.
+    pub lossless: bool,
+}
+
+/// What wakes a parked context beside completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WakeCaps {
+    /// Whether a WRITE into a [`Watch`](crate::Watch)ed region does. If not, pollers of memory spin.
+    pub on_memory: bool,
+    /// Whether a readable file descriptor ends [`park_beside`](crate::Context::park_beside). If not, a core that also
+    /// waits for sockets polls them between short parks.
+    pub on_fd: bool,
+}
+
 /// Capabilities of an opened fabric. Protocols check these, never which fabric they run on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
-    /// RC queue pairs are supported.
-    pub rc: bool,
-    /// UC queue pairs are supported.
-    pub uc: bool,
-    /// UD queue pairs are supported.
-    pub ud: bool,
-    /// CAS and FAA on 8-byte words are supported.
-    pub atomics: bool,
-    /// Shared receive queues are supported.
-    pub srq: bool,
+    /// Kinds of queue pairs, and verbs that not every fabric has.
+    pub supports: Support,
     /// Longest inline payload that every supported kind of queue pair accepts, in bytes.
     pub inline_bytes_max: usize,
     /// Largest UD payload, in bytes; also the largest UC WRITE that arrives either whole or not at all.
@@ -92,15 +137,10 @@ pub struct Caps {
     pub sge_max: usize,
     /// Maximum number of READs and atomics that a queue pair executes at the same time. More may be posted; they wait.
     pub reads_outstanding_max: usize,
-    /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
-    pub ordered_writes: bool,
-    /// Whether all WRITEs over UC arrive, in posting order, as long as both ends live. If not, they may be lost.
-    pub lossless_writes: bool,
-    /// Whether a WRITE into a [`Watch`](crate::Watch)ed region wakes a parked context. If not, pollers of memory spin.
-    pub memory_wait: bool,
-    /// Whether a readable file descriptor ends [`park_beside`](crate::Context::park_beside). If not, a core that also
-    /// waits for sockets polls them between short parks.
-    pub fd_wait: bool,
+    /// What is certain about WRITEs.
+    pub writes: WriteCaps,
+    /// What wakes a parked context beside completions.
+    pub wakes: WakeCaps,
     /// Number of requests that are worth collecting for one doorbell (1 where posting is only a copy); not a limit.
     pub post_batch: usize,
 }
@@ -110,11 +150,7 @@ impl Caps {
     /// they offer (the struct is `non_exhaustive`).
     pub const fn none() -> Caps {
         Caps {
-            rc: false,
-            uc: false,
-            ud: false,
-            atomics: false,
-            srq: false,
+            supports: Support::NONE,
             inline_bytes_max: 0,
             mtu_bytes: 0,
             message_bytes_max: 0,
@@ -123,10 +159,14 @@ impl Caps {
             recv_depth_max: 0,
             sge_max: 1,
             reads_outstanding_max: 0,
-            ordered_writes: false,
-            lossless_writes: false,
-            memory_wait: false,
-            fd_wait: false,
+            writes: WriteCaps {
+                ordered: false,
+                lossless: false,
+            },
+            wakes: WakeCaps {
+                on_memory: false,
+                on_fd: false,
+            },
             post_batch: 1,
         }
     }
@@ -134,9 +174,9 @@ impl Caps {
     /// Whether queue pairs of `kind` are supported.
     pub fn has(&self, kind: QpKind) -> bool {
         match kind {
-            QpKind::Rc => self.rc,
-            QpKind::Uc => self.uc,
-            QpKind::Ud => self.ud,
+            QpKind::Rc => self.supports.rc,
+            QpKind::Uc => self.supports.uc,
+            QpKind::Ud => self.supports.ud,
         }
     }
 }

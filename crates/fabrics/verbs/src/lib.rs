@@ -13,7 +13,7 @@
 //! Posting takes lists: one call is one doorbell.
 //!
 //! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes become visible in unspecified order
-//! unless [`Caps::ordered_writes`]; then the last word becomes visible last. Completions of one queue pair come in
+//! unless [`WriteCaps::ordered`]; then the last word becomes visible last. Completions of one queue pair come in
 //! order; a completion implies that all unsignaled requests before it are done too.
 //!
 //! Source: `[IBTA]` chapters 9-11 for semantics, `[rdma-core]` for names and limits.
@@ -29,7 +29,7 @@ mod provider;
 mod request;
 mod wc;
 
-pub use caps::{Access, Caps, QpKind};
+pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};

@@ -124,7 +124,7 @@ pub trait Context<P: Provider>: 'static {
     fn park(&self, deadline: Ns);
 
     /// As [`park`](Context::park), but also ends when `fd` is readable: for a core that also waits for sockets. Only
-    /// fabrics that offer [`Caps::fd_wait`] implement it.
+    /// fabrics that offer [`WakeCaps::on_fd`](crate::WakeCaps::on_fd) implement it.
     ///
     /// # Panics
     /// In debug builds, if the capability is not offered. In release builds `fd` is ignored.

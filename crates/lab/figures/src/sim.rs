@@ -112,7 +112,8 @@ fn busy_times(report: &Report, machine: usize) -> BusyTimes {
         return BusyTimes::new();
     };
     let card = found
-        .usages()
+        .parts
+        .by_name()
         .into_iter()
         .map(|(name, usage)| (name.to_string(), usage.busy.as_ns()));
     let cores = found.cores.iter().map(|core| core.busy.as_ns());

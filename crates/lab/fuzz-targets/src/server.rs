@@ -62,8 +62,8 @@ impl Bed {
         let Message::Welcome(welcome) = bed.receive() else {
             panic!("no welcome")
         };
-        uc.connect(&welcome.uc).expect("connected");
-        bed.region = bed.client.import_region(&welcome.region).expect("a region");
+        uc.connect(&welcome.slots.uc).expect("connected");
+        bed.region = bed.client.import_region(&welcome.slots.region).expect("a region");
         bed.send(&Message::Attach {
             uc: uc.export().expect("an export"),
         });

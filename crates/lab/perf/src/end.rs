@@ -85,7 +85,7 @@ impl<P: Provider> End<P> {
             range: self.half - 8..self.half,
             bell: ctx.bell(),
         };
-        let watches = match ctx.caps().memory_wait && self.plan.op.metric == Metric::Latency {
+        let watches = match ctx.caps().wakes.on_memory && self.plan.op.metric == Metric::Latency {
             true => vec![watch],
             false => Vec::new(),
         };

@@ -22,7 +22,7 @@
 //! # What is measured exactly
 //! A latency test reads the clock once per iteration, between an arrival and the next post, as perftest does; a rate
 //! test, once per poll that brought completions. Nothing is allocated while the clock runs. WRITE latency polls the
-//! last byte of memory. Without [`ordered_writes`](drover_verbs::Caps::ordered_writes) the earlier bytes may arrive
+//! last byte of memory. Without [`ordered_writes`](drover_verbs::WriteCaps::ordered) the earlier bytes may arrive
 //! later: the result is then the time until the last byte is visible, which does not imply that the message is
 //! complete. perftest measures the same.
 //!

@@ -241,7 +241,7 @@ impl Plan {
         if !caps.has(*kind) {
             return Err(format!("this fabric has no {name} queue pairs (-c)"));
         }
-        if op.verb == Verb::Atomic && !caps.atomics {
+        if op.verb == Verb::Atomic && !caps.supports.atomics {
             return Err("this fabric has no atomics".to_string());
         }
         Ok(())
@@ -364,7 +364,12 @@ mod tests {
 
     fn caps() -> Caps {
         let mut caps = Caps::none();
-        (caps.rc, caps.uc, caps.ud, caps.atomics) = (true, true, true, true);
+        (
+            caps.supports.rc,
+            caps.supports.uc,
+            caps.supports.ud,
+            caps.supports.atomics,
+        ) = (true, true, true, true);
         (caps.inline_bytes_max, caps.mtu_bytes) = (512, 1024);
         (caps.message_bytes_max, caps.send_bytes_max) = (8 << 20, 1 << 20);
         (caps.send_depth_max, caps.recv_depth_max) = (4096, 4096);

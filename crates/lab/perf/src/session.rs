@@ -181,7 +181,7 @@ fn serve<P: Provider>(
 /// Refuses events where the fabric cannot wake a sleeper: on some fabrics WRITEs raise no event.
 fn check_events(plan: &Plan, caps: &Caps, options: Options) -> Result<(), PerfError> {
     let polls_memory = (plan.op.verb, plan.op.metric) == (Verb::Write, crate::Metric::Latency);
-    match options.events && polls_memory && !caps.memory_wait {
+    match options.events && polls_memory && !caps.wakes.on_memory {
         true => Err(PerfError::Plan(
             "WRITEs raise no event on this fabric: write-lat must poll (no --events)".to_string(),
         )),

@@ -15,7 +15,7 @@ use drover_kv_herd::server::{Acceptor, ClientLimits, IdentityOptions, Server, Se
 use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_sim::{RcOptions, Sim, World, WorldOptions};
 use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, FaultyDevice};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -399,7 +399,10 @@ fn world_options(options: &Options) -> WorldOptions {
         lossless: options.network.lossless,
         // Values of a hundred kilobytes are copied in one step.
         step_cap: Ns::from_ms(1),
-        rc_timeout: Ns::from_us(500),
+        rc: RcOptions {
+            timeout: Ns::from_us(500),
+            ..RcOptions::default()
+        },
         ..WorldOptions::new(profile)
     }
 }

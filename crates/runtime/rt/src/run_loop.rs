@@ -40,7 +40,7 @@ enum Rest {
 /// Quiet time before sleeping where events cannot end the sleep, and longest such sleep.
 const DOZE_AFTER: Ns = Ns::from_ms(1);
 const DOZE_MAX: Ns = Ns::from_ms(1);
-/// Longest sleep of a core that waits for a descriptor on a fabric without [`Caps::fd_wait`]. *(our choice)*
+/// Longest sleep of a core that waits for a descriptor on a fabric without [`WakeCaps::on_fd`](drover_verbs::WakeCaps::on_fd). *(our choice)*
 const FD_DOZE: Ns = Ns::from_ms(1);
 
 impl Idle {
@@ -53,7 +53,7 @@ impl Idle {
     /// (without [`Caps::memory_wait`]) [`Idle::Doze`] in place of [`Idle::Adaptive`] and [`Idle::Sleep`].
     pub fn for_memory_pollers(self, caps: &Caps) -> Idle {
         match self {
-            _ if caps.memory_wait => self,
+            _ if caps.wakes.on_memory => self,
             Idle::Adaptive { spin } => Idle::Doze { spin },
             Idle::Sleep => Idle::Doze { spin: Ns::ZERO },
             Idle::Spin | Idle::Doze { .. } => self,
@@ -178,7 +178,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                 let deadline = wake_at.min(until);
                 match self.beside {
                     None => self.ctx.park(deadline),
-                    Some(fd) if self.ctx.caps().fd_wait => self.ctx.park_beside(deadline, fd),
+                    Some(fd) if self.ctx.caps().wakes.on_fd => self.ctx.park_beside(deadline, fd),
                     // Only the next round polls the descriptor, so that round must come soon.
                     Some(_) => self.ctx.park(deadline.min(cpu.refresh() + FD_DOZE)),
                 }

@@ -4,11 +4,15 @@
 //! over (the beginning of a request) is kept, in a block of about its size. Long requests are read into their own
 //! block.
 
+mod activity;
+mod readiness;
+
 use crate::conn_table::Known;
 use crate::counters::Counters;
 use crate::pool::Block;
 use crate::{Layer, Need, Output, Pool, Protocol};
-use drover_base::Ns;
+use activity::{Activity, Unanswered};
+use readiness::Readiness;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice};
@@ -35,29 +39,21 @@ pub(crate) struct Connection<T> {
     pub(crate) rest: Block,
     pub(crate) output: Output,
     pub(crate) need: Need,
-    /// The socket may have input.
-    pub(crate) readable: bool,
-    /// The peer has hung up: a short read does not mean that all was read.
-    pub(crate) hung_up: bool,
-    /// The socket takes no more output for now.
-    pub(crate) blocked: bool,
-    /// The poller reports when the socket takes more.
-    pub(crate) told_of_space: bool,
-    /// The connection is queued for a turn in the next step.
+    pub(crate) readiness: Readiness,
+    pub(crate) lists: Lists,
+    pub(crate) activity: Activity,
+    pub(crate) unanswered: Unanswered,
+}
+
+/// Lists of its core that a connection is in; it is in each at most once.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    /// Connections that have a turn in the next step.
     pub(crate) queued: bool,
-    /// The connection is in the list of those that may have output.
+    /// Connections that may have output.
     pub(crate) dirty: bool,
-    /// The connection waits for memory before it reads on.
+    /// Connections that wait for memory before they read on.
     pub(crate) hungry: bool,
-    /// The connection has had a whole request.
-    pub(crate) has_been_served: bool,
-    /// Time of the last input or output, in seconds since the start.
-    pub(crate) last_s: u32,
-    /// Time when a long request began to take memory, in seconds since the start.
-    pub(crate) long_since_s: u32,
-    /// Requests whose replies have not all been written, and the start of the round that read the first of them.
-    pub(crate) unanswered: u64,
-    pub(crate) unanswered_since: Ns,
 }
 
 /// Resources that a core lends to a connection during its turn.
@@ -108,18 +104,10 @@ impl<T: Protocol> Connection<T> {
             rest: Block::default(),
             output,
             need: Need::Input { at_least: 1 },
-            readable: false,
-            hung_up: false,
-            blocked: false,
-            told_of_space: false,
-            queued: false,
-            dirty: false,
-            hungry: false,
-            has_been_served: false,
-            last_s: now_s,
-            long_since_s: now_s,
-            unanswered: 0,
-            unanswered_since: Ns::ZERO,
+            readiness: Readiness::default(),
+            lists: Lists::default(),
+            activity: Activity::new(now_s),
+            unanswered: Unanswered::default(),
         }
     }
 
@@ -127,9 +115,9 @@ impl<T: Protocol> Connection<T> {
     pub(crate) fn turn(&mut self, executor: &mut T::Executor<'_>, bench: &mut Bench<'_>) -> Turn {
         match self.need {
             Need::Close => Turn::Done,
-            Need::Input { .. } if !self.readable || self.output.is_full() => Turn::Done,
+            Need::Input { .. } if !self.readiness.is_readable() || self.output.is_full() => Turn::Done,
             Need::Input { at_least } => self.receive(executor, bench, at_least),
-            Need::Notification if self.readable => self.receive(executor, bench, 1),
+            Need::Notification if self.readiness.is_readable() => self.receive(executor, bench, 1),
             Need::OutputSpace if self.output.is_full() => Turn::Done,
             Need::OutputSpace | Need::Others | Need::Turn | Need::Notification => {
                 let rest = std::mem::take(&mut self.rest);
@@ -187,7 +175,9 @@ impl<T: Protocol> Connection<T> {
             } else {
                 0
             };
-            self.has_been_served |= used > 0;
+            if used > 0 {
+                self.activity.served();
+            }
             self.keep(&all[used..], bench.pool);
         }
         bench.buffer = buffer;
@@ -216,8 +206,8 @@ impl<T: Protocol> Connection<T> {
     /// Whether there is more to do at once.
     fn after(&mut self, bench: &mut Bench<'_>) -> Turn {
         match self.need {
-            Need::Input { .. } if self.readable && !self.output.is_full() => Turn::Again,
-            Need::Notification if self.readable => Turn::Again,
+            Need::Input { .. } if self.readiness.is_readable() && !self.output.is_full() => Turn::Again,
+            Need::Notification if self.readiness.is_readable() => Turn::Again,
             Need::Turn => {
                 bench.counters.yields += 1;
                 Turn::Again
@@ -244,8 +234,8 @@ impl<T: Protocol> Connection<T> {
     fn used(&mut self, count: usize, bench: &mut Bench<'_>) {
         self.rest.start += count;
         if count > 0 {
-            self.has_been_served = true;
-            self.long_since_s = bench.now_s;
+            self.activity.served();
+            self.activity.begin_long(bench.now_s);
         }
         if self.rest.is_empty() {
             self.rest.release(bench.pool);
@@ -270,7 +260,7 @@ impl<T: Protocol> Connection<T> {
             self.rest.release(bench.pool);
             self.rest.data = data;
             if !is_long {
-                self.long_since_s = bench.now_s;
+                self.activity.begin_long(bench.now_s);
             }
         }
         (self.rest.start, self.rest.end) = (0, len);
@@ -291,17 +281,16 @@ impl<T: Protocol> Connection<T> {
             Ok(0) => Read::End,
             Ok(count) => {
                 bench.counters.bytes_read += count as u64;
-                if self.last_s != bench.now_s {
-                    self.last_s = bench.now_s;
+                if self.activity.last_s() != bench.now_s {
+                    self.activity.moved(bench.now_s);
                     self.known.spoke(bench.now_s);
                 }
-                // A short read has emptied the socket, except at the end (which is reported once) or if a layer may
-                // have kept bytes.
-                self.readable = count == asked || self.hung_up || self.layer.is_some();
+                // After a short read of a layer's bytes, the layer may have more of them.
+                self.readiness.note_read(count < asked && self.layer.is_none());
                 Read::Some(count)
             }
             Err(Errno::AGAIN) => {
-                self.readable = false;
+                self.readiness.note_drained();
                 Read::Nothing
             }
             Err(Errno::INTR) => Read::Nothing,
@@ -314,20 +303,20 @@ impl<T: Protocol> Connection<T> {
     /// # Errors
     /// The connection broke.
     pub(crate) fn write(&mut self, counters: &mut Counters, now_s: u32) -> Result<(), Errno> {
-        while !self.blocked && (self.output.ready_bytes() > 0 || self.layer_wants_write()) {
+        while !self.readiness.is_blocked() && (self.output.ready_bytes() > 0 || self.layer_wants_write()) {
             counters.writes += 1;
             match self.write_once() {
                 Ok(count) => {
                     counters.bytes_written += count as u64;
-                    self.last_s = now_s;
+                    self.activity.moved(now_s);
                     self.output.wrote(count);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => self.blocked = true,
+                Err(Errno::AGAIN) => self.readiness.note_write(true),
                 Err(error) => return Err(error),
             }
         }
-        if self.blocked {
+        if self.readiness.is_blocked() {
             self.output.settle();
         }
         Ok(())
@@ -341,7 +330,7 @@ impl<T: Protocol> Connection<T> {
     fn write_once(&mut self) -> Result<usize, Errno> {
         if let (None, Some(only)) = (&self.layer, self.output.only_piece()) {
             let sent = rustix::net::send(&self.socket, only, SendFlags::NOSIGNAL)?;
-            self.blocked = sent < only.len();
+            self.readiness.note_write(sent < only.len());
             return Ok(sent);
         }
         let mut slices = [IoSlice::new(&[]); SLICES];
@@ -361,7 +350,7 @@ impl<T: Protocol> Connection<T> {
             Need::Input { .. } | Need::Notification => leaving,
             Need::OutputSpace | Need::Others | Need::Turn => false,
         };
-        asks_no_more && self.output.is_empty() && !self.blocked
+        asks_no_more && self.output.is_empty() && !self.readiness.is_blocked()
     }
 
     /// Ends the connection cleanly. Unread input is discarded first: otherwise the system would reset the connection,

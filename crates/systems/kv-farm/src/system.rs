@@ -30,7 +30,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "GETs are READs of a neighbourhood of a hopscotch table; PUT and DELETE are WRITEs into rings",
     needs: "RC queue pairs with READ",
-    fits: |caps| caps.rc,
+    fits: |caps| caps.supports.rc,
     table: Some(TableKind::Hopscotch),
     channels: Channels::PerShard,
     offers: Offers::native_only("its items do not outlive the process"),

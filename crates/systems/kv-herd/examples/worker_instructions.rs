@@ -144,8 +144,8 @@ fn run_as<V: Variant>(
     let mut recv_cq = ctx.create_cq(256)?;
     let mut uc = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Uc, &cq, ctx.caps()))?;
     let mut ud = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Ud, &recv_cq, ctx.caps()))?;
-    uc.connect(&welcome.uc)?;
-    let remote = ctx.import_region(&welcome.region)?;
+    uc.connect(&welcome.slots.uc)?;
+    let remote = ctx.import_region(&welcome.slots.region)?;
     let memory = ctx.alloc(2 * WINDOW as usize * RECV_BYTES, PageWish::Small)?;
     let memory = ctx.register(&memory, Access::LOCAL)?;
     let mut recvs = RecvList::default();

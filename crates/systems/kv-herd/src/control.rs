@@ -20,6 +20,7 @@
 //! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
 //! its channel.
 
+use drover_base::HashSeed;
 use drover_control::{ControlError, ControlStream, DecodeError, Reader, Writer};
 use drover_kv::SetupError;
 use drover_verbs::Export;
@@ -107,15 +108,20 @@ pub struct Welcome {
     pub mtu_bytes: u32,
     /// Longest value, bytes.
     pub item_bytes_max: u32,
-    /// First half of the key hash's secret.
-    pub hash_k0: u64,
-    /// Second half.
-    pub hash_k1: u64,
+    /// The key hash's secret.
+    pub hash_seed: HashSeed,
     /// The worker's UD queue pair of each partition, `Wc::src_qpn` of its replies. `partition_count` u32s.
     pub reply_qpns: Vec<u32>,
-    /// The client's slots, watched by the workers' bells. Empty with [`FrontEnd::Datagrams`].
+    /// Where requests are written. Empty with [`FrontEnd::Datagrams`].
+    pub slots: SlotExports,
+}
+
+/// Exports of a client's slots.
+#[derive(Clone, Debug, Default)]
+pub struct SlotExports {
+    /// The slots, watched by the workers' bells.
     pub region: Export,
-    /// The server's end of the UC queue pair for WRITEs to `region`. Empty with [`FrontEnd::Datagrams`].
+    /// The server's end of the UC queue pair for WRITEs to `region`.
     pub uc: Export,
 }
 
@@ -493,15 +499,16 @@ impl Welcome {
             .u16(self.window)
             .u16(self.slot_bytes)
             .bool(self.crc);
+        let (hash_k0, hash_k1) = self.hash_seed.halves();
         w.u32(self.mtu_bytes)
             .u32(self.item_bytes_max)
-            .u64(self.hash_k0)
-            .u64(self.hash_k1);
+            .u64(hash_k0)
+            .u64(hash_k1);
         debug_assert_eq!(self.reply_qpns.len(), usize::from(self.partition_count));
         for &qpn in &self.reply_qpns {
             w.u32(qpn);
         }
-        w.export(&self.region).export(&self.uc);
+        w.export(&self.slots.region).export(&self.slots.uc);
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
@@ -523,11 +530,12 @@ impl Welcome {
             crc: r.bool("crc")?,
             mtu_bytes: r.u32()?,
             item_bytes_max: r.u32()?,
-            hash_k0: r.u64()?,
-            hash_k1: r.u64()?,
+            hash_seed: HashSeed::new(r.u64()?, r.u64()?),
             reply_qpns: (0..partition_count).map(|_| r.u32()).collect::<Result<_, _>>()?,
-            region: r.export()?,
-            uc: r.export()?,
+            slots: SlotExports {
+                region: r.export()?,
+                uc: r.export()?,
+            },
         })
     }
 }

@@ -22,7 +22,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "requests are WRITEs into slots that workers poll, replies are datagrams; serves memcached's clients, too",
     needs: "UC and UD queue pairs",
-    fits: |caps| caps.uc && caps.ud,
+    fits: |caps| caps.supports.uc && caps.supports.ud,
     table: None,
     channels: Channels::One,
     offers: Offers {

@@ -22,7 +22,7 @@ const FACTS: Facts = Facts {
     name: crate::control::SYSTEM,
     about: "GETs are READs of a cuckoo table and of records; PUT and DELETE are messages",
     needs: "RC queue pairs with READ",
-    fits: |caps| caps.rc,
+    fits: |caps| caps.supports.rc,
     table: Some(TableKind::Cuckoo),
     channels: Channels::PerShard,
     offers: Offers::native_only("its items do not outlive the process"),

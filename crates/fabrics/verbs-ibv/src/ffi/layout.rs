@@ -1,4 +1,4 @@
-//! Types that cross the ABI by value: attributes, requests, completions, and their constants.
+//! Types that cross the ABI by value: requests, completions, and what objects are made of; and their constants.
 //!
 //! Offsets are those of `[rdma-core]` on 64-bit machines, read by a C program from its header; they are the same in all
 //! versions since 25.
@@ -15,84 +15,6 @@ macro_rules! assert_layout {
     };
 }
 pub(super) use assert_layout;
-
-/// `ibv_device_attr`, in host byte order except for the GUIDs.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct DeviceAttr {
-    pub fw_ver: [u8; 64],
-    pub node_guid: u64,
-    pub sys_image_guid: u64,
-    pub max_mr_size: u64,
-    pub page_size_cap: u64,
-    pub vendor_id: u32,
-    pub vendor_part_id: u32,
-    pub hw_ver: u32,
-    pub max_qp: c_int,
-    pub max_qp_wr: c_int,
-    pub device_cap_flags: c_uint,
-    pub max_sge: c_int,
-    pub max_sge_rd: c_int,
-    pub max_cq: c_int,
-    pub max_cqe: c_int,
-    pub max_mr: c_int,
-    pub max_pd: c_int,
-    pub max_qp_rd_atom: c_int,
-    pub max_ee_rd_atom: c_int,
-    pub max_res_rd_atom: c_int,
-    pub max_qp_init_rd_atom: c_int,
-    pub max_ee_init_rd_atom: c_int,
-    pub atomic_cap: c_uint,
-    pub max_ee: c_int,
-    pub max_rdd: c_int,
-    pub max_mw: c_int,
-    pub max_raw_ipv6_qp: c_int,
-    pub max_raw_ethy_qp: c_int,
-    pub max_mcast_grp: c_int,
-    pub max_mcast_qp_attach: c_int,
-    pub max_total_mcast_qp_attach: c_int,
-    pub max_ah: c_int,
-    pub max_fmr: c_int,
-    pub max_map_per_fmr: c_int,
-    pub max_srq: c_int,
-    pub max_srq_wr: c_int,
-    pub max_srq_sge: c_int,
-    pub max_pkeys: u16,
-    pub local_ca_ack_delay: u8,
-    pub phys_port_cnt: u8,
-}
-assert_layout!(DeviceAttr: 232, max_mr_size @ 80, vendor_id @ 96, max_qp_wr @ 112, max_sge @ 120, max_cqe @ 132, max_mr @ 136,
-    max_qp_rd_atom @ 144, max_qp_init_rd_atom @ 156, atomic_cap @ 164, max_ah @ 200, max_srq @ 212,
-    max_srq_wr @ 216, max_pkeys @ 224, phys_port_cnt @ 227);
-
-/// `ibv_port_attr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PortAttr {
-    pub state: c_uint,
-    pub max_mtu: c_uint,
-    pub active_mtu: c_uint,
-    pub gid_tbl_len: c_int,
-    pub port_cap_flags: u32,
-    pub max_msg_sz: u32,
-    pub bad_pkey_cntr: u32,
-    pub qkey_viol_cntr: u32,
-    pub pkey_tbl_len: u16,
-    pub lid: u16,
-    pub sm_lid: u16,
-    pub lmc: u8,
-    pub max_vl_num: u8,
-    pub sm_sl: u8,
-    pub subnet_timeout: u8,
-    pub init_type_reply: u8,
-    pub active_width: u8,
-    pub active_speed: u8,
-    pub phys_state: u8,
-    pub link_layer: u8,
-    pub flags: u8,
-    pub port_cap_flags2: u16,
-}
-assert_layout!(PortAttr: 52, active_mtu @ 8, gid_tbl_len @ 12, max_msg_sz @ 20, lid @ 34, link_layer @ 46);
 
 /// `ibv_gid_entry`.
 #[repr(C)]
@@ -219,13 +141,11 @@ pub struct Wc {
     pub qp_num: u32,
     pub src_qp: u32,
     pub wc_flags: c_uint,
-    pub pkey_index: u16,
-    pub slid: u16,
-    pub sl: u8,
-    pub dlid_path_bits: u8,
+    /// Addresses of InfiniBand: not used.
+    pub unused: [u16; 4],
 }
 assert_layout!(Wc: 48, status @ 8, opcode @ 12, vendor_err @ 16, byte_len @ 20, imm_data @ 24, qp_num @ 28,
-    src_qp @ 32, wc_flags @ 36, pkey_index @ 40);
+    src_qp @ 32, wc_flags @ 36, unused @ 40);
 
 /// `ibv_global_route`.
 #[repr(C)]
@@ -278,41 +198,6 @@ pub struct QpInitAttr {
 }
 assert_layout!(QpInitAttr: 64, srq @ 24, cap @ 32, qp_type @ 52, sq_sig_all @ 56);
 
-/// `ibv_qp_attr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct QpAttr {
-    pub qp_state: c_uint,
-    pub cur_qp_state: c_uint,
-    pub path_mtu: c_uint,
-    pub path_mig_state: c_uint,
-    pub qkey: u32,
-    pub rq_psn: u32,
-    pub sq_psn: u32,
-    pub dest_qp_num: u32,
-    pub qp_access_flags: c_uint,
-    pub cap: QpCap,
-    pub ah_attr: AhAttr,
-    pub alt_ah_attr: AhAttr,
-    pub pkey_index: u16,
-    pub alt_pkey_index: u16,
-    pub en_sqd_async_notify: u8,
-    pub sq_draining: u8,
-    pub max_rd_atomic: u8,
-    pub max_dest_rd_atomic: u8,
-    pub min_rnr_timer: u8,
-    pub port_num: u8,
-    pub timeout: u8,
-    pub retry_cnt: u8,
-    pub rnr_retry: u8,
-    pub alt_port_num: u8,
-    pub alt_timeout: u8,
-    pub rate_limit: u32,
-}
-assert_layout!(QpAttr: 144, path_mtu @ 8, qkey @ 16, dest_qp_num @ 28, qp_access_flags @ 32, cap @ 36, ah_attr @ 56,
-    alt_ah_attr @ 88, pkey_index @ 120, max_rd_atomic @ 126, min_rnr_timer @ 128, port_num @ 129, timeout @ 130,
-    rnr_retry @ 132, rate_limit @ 136);
-
 /// `ibv_srq_init_attr`, with its `ibv_srq_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -334,6 +219,7 @@ pub const PORT_ARMED: c_uint = 3;
 pub const PORT_ACTIVE: c_uint = 4;
 pub const LINK_LAYER_ETHERNET: u8 = 2;
 pub const ATOMIC_NONE: c_uint = 0;
+pub const ATOMIC_HCA: c_uint = 1;
 pub const ATOMIC_GLOB: c_uint = 2;
 
 pub const ACCESS_LOCAL_WRITE: c_int = 1;

@@ -103,7 +103,7 @@ impl Pair {
 
     /// Attributes that the device reports.
     pub(crate) fn query(&self) -> io::Result<ffi::QpAttr> {
-        let mut attr = ffi::QpAttr::default();
+        let mut attr = ffi::QpAttr::to(ffi::QPS_RESET);
         // SAFETY: numbers and pointers, for which zero is valid.
         let mut init = unsafe { std::mem::zeroed::<ffi::QpInitAttr>() };
         let mask = ffi::QP_STATE | ffi::QP_SQ_PSN | ffi::QP_RQ_PSN | ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT;

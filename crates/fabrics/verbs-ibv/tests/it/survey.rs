@@ -26,7 +26,7 @@ fn ports_addresses_and_limits() {
     };
     assert_eq!((port.facts.port, port.facts.state), (1, PortState::Active));
     assert_eq!((port.link_layer, port.mtu_bytes), (LinkLayer::Ethernet, 1024));
-    assert_eq!((port.caps.inline_bytes_max, port.caps.srq), (512, true));
+    assert_eq!((port.caps.inline_bytes_max, port.caps.supports.srq), (512, true));
     let gids: Vec<String> = port.facts.gids.iter().map(|gid| gid.to_string()).collect();
     assert_eq!(gids, ["GID 0 (RoCE v2, fe80::1)", "GID 1 (RoCE v2, 10.9.0.1)"]);
     assert!(port.facts.gids.iter().all(|gid| gid.kind == GidKind::RoceV2));

@@ -40,8 +40,14 @@ fn the_choice_says_what_and_why() {
 fn limits_are_read_from_the_device() {
     let device = open(stub::library(), Wish::default()).expect("a device");
     let caps = device.caps();
-    assert!(caps.rc && caps.uc && caps.ud && caps.atomics && caps.srq);
-    assert!(!caps.ordered_writes && !caps.memory_wait);
+    assert!(
+        caps.supports.rc
+            && caps.supports.uc
+            && caps.supports.ud
+            && caps.supports.atomics
+            && caps.supports.srq
+    );
+    assert!(!caps.writes.ordered && !caps.wakes.on_memory);
     assert_eq!((caps.inline_bytes_max, caps.mtu_bytes), (512, 1024));
     assert_eq!((caps.message_bytes_max, caps.send_depth_max), (8 << 20, 4096));
     assert_eq!((caps.sge_max, caps.reads_outstanding_max), (8, 16));

@@ -26,13 +26,13 @@ impl Net {
     /// writes; in torn mode each line at a seeded time.
     pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let op = item.op();
-        let is_read = item.role() == Role::Response && self.ops[op].verb == Verb::Read;
-        if is_read && !self.ops[op].retired {
+        let is_read = item.role() == Role::Response && self.ops[op].wr.verb == Verb::Read;
+        if is_read && !self.ops[op].ending.retired {
             match self.sample(op) {
                 Sampled::Nothing => return self.ops.release(op), // one end is gone: no answer
                 Sampled::Part => {
                     let tear_max = self.options.tear_max.0 * 1_000;
-                    let at = queue.now() + Ps(1 + self.nic(machine).tear.below(tear_max));
+                    let at = queue.now() + Ps(1 + self.nic(machine).chance.tear.below(tear_max));
                     return queue.schedule(at, Event::new(kind::ANSWER, machine, item.0));
                 }
                 Sampled::All => {}
@@ -44,27 +44,27 @@ impl Net {
     /// Lets the card read the host's memory for a READ, then answer.
     pub(crate) fn answer_later(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let pushed = self.pushed(machine, now);
-        let bus = self.prices.bus_read(u64::from(self.ops[op].len));
-        let (_, end) = self.nic(machine).bus_in.carry(now, bus);
-        let mut ready = (end + self.prices.dma_read).max(pushed);
+        let bus = self.prices.bus_read(u64::from(self.ops[op].wr.len));
+        let (_, end) = self.nic(machine).bus.inbound.carry(now, bus);
+        let mut ready = (end + self.prices.delay.dma_read).max(pushed);
         if let Some(peer) = self.qps.get(self.ops[op].qp).and_then(|qp| qp.peer)
             && let Some(qp) = self.qps.get(peer.0)
         {
-            ready = ready.max(qp.landed_at);
+            ready = ready.max(qp.order.landed_at());
         }
         let item = Item::new(op, Role::Response);
-        self.ops[op].landed = 0;
+        self.ops[op].responder.landed = 0;
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
     /// Copies the data of a READ: all of it, or in torn mode the next line of memory.
     fn sample(&mut self, op: u32) -> Sampled {
         let o = &self.ops[op];
-        let len = o.len as usize;
+        let len = o.wr.len as usize;
         let (from, until) = match self.options.torn {
             false => (0, len),
             true => {
-                let (start, from) = (o.remote.offset, u64::from(o.landed));
+                let (start, from) = (o.wr.remote.offset, u64::from(o.responder.landed));
                 let line_end = (start.saturating_add(from) / LINE + 1).saturating_mul(LINE);
                 (from as usize, len.min((line_end - start) as usize))
             }
@@ -76,15 +76,15 @@ impl Net {
         let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
             return Sampled::Nothing;
         };
-        let remote = o.remote;
+        let remote = o.wr.remote;
         let mut data = std::mem::take(&mut self.ops[op].data);
         data.resize(len, 0);
         let part = &mut data[from..until];
-        match self.remote(ctx, peer_ctx, remote, len, Want::Read) {
+        match self.keys.remote(ctx, peer_ctx, remote, len, Want::Read) {
             Some((region, offset)) => region.copy_out(offset + from, part),
             None => part.fill(0),
         }
-        (self.ops[op].data, self.ops[op].landed) = (data, until as u32);
+        (self.ops[op].data, self.ops[op].responder.landed) = (data, until as u32);
         match until == len {
             true => Sampled::All,
             false => Sampled::Part,
@@ -94,7 +94,7 @@ impl Net {
     /// The unit executes an atomic.
     pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let o = &self.ops[op];
-        let (remote, verb, (first, second)) = (o.remote, o.verb, o.operands);
+        let (remote, verb, (first, second)) = (o.wr.remote, o.wr.verb, o.wr.operands);
         let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
         let peer_ctx = match ends {
             Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.ctx),
@@ -103,7 +103,7 @@ impl Net {
         let (Some((ctx, _)), Some(peer_ctx)) = (ends, peer_ctx) else {
             return self.ops.release(op); // one end is gone
         };
-        let found = self.remote(ctx, peer_ctx, remote, 8, Want::Atomic);
+        let found = self.keys.remote(ctx, peer_ctx, remote, 8, Want::Atomic);
         let old = found.map(|(region, offset)| match verb {
             Verb::CompareSwap => region.compare_swap_u64(offset, first, second),
             _ => region.fetch_add_u64(offset, first),
@@ -111,13 +111,13 @@ impl Net {
         let o = &mut self.ops[op];
         o.data.clear();
         o.data.extend(old.unwrap_or_default().to_ne_bytes());
-        o.executed = true;
+        o.responder.executed = true;
         self.tell_watchers(remote, 8, queue);
         // The old value crosses the bus like a READ of 8 bytes.
         let bus = self.prices.bus_read(8);
-        let (_, end) = self.nic(machine).bus_in.carry(queue.now(), bus);
+        let (_, end) = self.nic(machine).bus.inbound.carry(queue.now(), bus);
         let item = Item::new(op, Role::Response);
-        let ready = end + self.prices.dma_read;
+        let ready = end + self.prices.delay.dma_read;
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
@@ -125,14 +125,14 @@ impl Net {
     pub(crate) fn request_departed(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let o = &self.ops[op];
         let is_rc = self.qps.get(o.qp).is_none_or(|qp| qp.kind == QpKind::Rc);
-        if is_rc || o.retired {
+        if is_rc || o.ending.retired {
             return;
         }
-        if o.signaled {
+        if o.wr.signaled {
             self.ops.hold(op);
             return self.rx_arrive(machine, Item::new(op, Role::SelfCqe), now, queue);
         }
-        self.ops[op].done = true;
+        self.ops[op].ending.done = true;
         let qpn = self.ops[op].qp;
         self.retire_done(qpn, queue);
     }
@@ -140,7 +140,7 @@ impl Net {
     /// The requester's receive engine has served an answer at `now`.
     pub(crate) fn answered(&mut self, machine: u16, op: u32, role: Role, now: Ps, queue: &mut Queue) {
         let qpn = self.ops[op].qp;
-        if self.ops[op].retired || self.qps.get(qpn).is_none() {
+        if self.ops[op].ending.retired || self.qps.get(qpn).is_none() {
             return self.ops.release(op);
         }
         match role {
@@ -156,11 +156,11 @@ impl Net {
             Role::Nak => {
                 // Earlier answers were served before, because the engine serves in order.
                 self.progress(qpn, op, now, queue);
-                self.qps.at(qpn).rc.refused = Some((op, self.ops[op].status));
+                self.qps.at(qpn).rc.refused = Some((op, self.ops[op].ending.status));
                 self.ops.release(op);
                 self.retire_done(qpn, queue);
             }
-            Role::Response | Role::Ack if self.ops[op].acked => self.ops.release(op), // answered twice
+            Role::Response | Role::Ack if self.ops[op].ending.acked => self.ops.release(op), // answered twice
             Role::Response => {
                 self.progress(qpn, op, now, queue);
                 self.write_result(machine, op, now, queue);
@@ -176,38 +176,38 @@ impl Net {
 
     /// Writes fetched data and, if requested, a completion to the host. Takes over the item's reference.
     fn write_result(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
-        self.ops[op].acked = true;
+        self.ops[op].ending.acked = true;
         let o = &self.ops[op];
-        let cqe = if o.signaled { self.prices.bus_cqe() } else { 0 };
-        let bus = self.prices.bus_write(u64::from(o.len)) + cqe;
-        let (_, end) = self.nic(machine).bus_out.carry(now, bus);
-        let at = end + self.prices.dma_write;
+        let cqe = if o.wr.signaled { self.prices.bus_cqe() } else { 0 };
+        let bus = self.prices.bus_write(u64::from(o.wr.len)) + cqe;
+        let (_, end) = self.nic(machine).bus.outbound.carry(now, bus);
+        let at = end + self.prices.delay.dma_write;
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }
 
     /// Writes a completion to the host if requested. Takes over the item's reference.
     pub(crate) fn write_completion(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
-        self.ops[op].acked = true;
-        if !self.ops[op].signaled {
+        self.ops[op].ending.acked = true;
+        if !self.ops[op].wr.signaled {
             return self.finished(op, queue);
         }
         let bus = self.prices.bus_cqe();
-        let (_, end) = self.nic(machine).bus_out.carry(now, bus);
-        let at = end + self.prices.dma_write;
+        let (_, end) = self.nic(machine).bus.outbound.carry(now, bus);
+        let at = end + self.prices.delay.dma_write;
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }
 
     /// An op is done at the requester: its result is in memory, and its completion may become visible.
     pub(crate) fn finished(&mut self, op: u32, queue: &mut Queue) {
-        let (qpn, verb) = (self.ops[op].qp, self.ops[op].verb);
-        if self.ops[op].retired || self.qps.get(qpn).is_none() {
+        let (qpn, verb) = (self.ops[op].qp, self.ops[op].wr.verb);
+        if self.ops[op].ending.retired || self.qps.get(qpn).is_none() {
             return self.ops.release(op);
         }
         if verb.fetches() && !self.scatter(op) {
             self.ops.release(op);
             return self.fail(qpn, op, WcStatus::LocalProtection, queue);
         }
-        self.ops[op].done = true;
+        self.ops[op].ending.done = true;
         self.ops.release(op);
         self.retire_done(qpn, queue);
     }

@@ -1,8 +1,9 @@
 //! From the link into the responder: the port, the receive engine, and the checks of a request.
 
+use super::nic::Arrival;
 use super::op::{Item, Role};
 use super::prices::Verb;
-use super::{Arrival, Net, kind};
+use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, QpKind, QpState, RecvWr, WcStatus};
@@ -25,78 +26,81 @@ impl Net {
     /// Lets the receive engine take the next item, if it is free and there is one.
     pub(crate) fn rx(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
-        if !self.nic(machine).rx_alarm.rings(now) {
+        if !self.nic(machine).rx.alarm.rings(now) {
             return;
         }
         self.take_in(machine, now);
-        if let Some(item) = self.nic(machine).rx.take(now) {
+        if let Some(item) = self.nic(machine).rx.station.take(now) {
             let time = self.rx_time(machine, Item(item), now);
-            let end = self.nic(machine).rx.serve(now, time);
+            let end = self.nic(machine).rx.station.serve(now, time);
             self.received(machine, Item(item), end, queue);
         }
-        self.nic(machine).rx_alarm.silence();
+        self.nic(machine).rx.alarm.silence();
         self.wake_rx(machine, queue);
     }
 
     /// Schedules the receive engine for the time when it, or the port before it, has work.
     #[inline]
     pub(crate) fn wake_rx(&mut self, machine: u16, queue: &mut Queue) {
-        let delay = self.prices.rx_delay;
+        let delay = self.prices.delay.rx;
         let nic = self.nic(machine);
-        let mut at = nic.rx.next_at().unwrap_or(Ps::MAX);
-        if let Some((first_byte_at, arrival)) = nic.incoming.first() {
+        let mut at = nic.rx.station.next_at().unwrap_or(Ps::MAX);
+        if let Some((first_byte_at, arrival)) = nic.rx.incoming.first() {
             // Unless the first byte of another item is earlier.
-            let there_at = nic.link_in.through_at(first_byte_at, u64::from(arrival.bytes)) + delay;
-            at = at.min(there_at.max(nic.rx.free_at()));
+            let there_at = nic
+                .link
+                .inbound
+                .through_at(first_byte_at, u64::from(arrival.bytes))
+                + delay;
+            at = at.min(there_at.max(nic.rx.station.free_at()));
         }
-        nic.rx_alarm.set(at, Event::new(kind::RX, machine, 0), queue);
+        nic.rx.alarm.set(at, Event::new(kind::RX, machine, 0), queue);
     }
 
     /// Takes in the items that have reached the port.
     fn take_in(&mut self, machine: u16, now: Ps) {
-        let delay = self.prices.rx_delay;
+        let delay = self.prices.delay.rx;
         let nic = &mut self.nics[usize::from(machine)];
-        while let Some((first_byte_at, Arrival { item, bytes })) = nic.incoming.take(now) {
+        while let Some((first_byte_at, Arrival { item, bytes })) = nic.rx.incoming.take(now) {
             if nic.down {
                 nic.counters.lost += 1;
                 self.ops.release(item.op());
                 continue;
             }
             nic.counters.rx_bytes += u64::from(bytes);
-            let (_, end) = nic.link_in.carry(first_byte_at, u64::from(bytes));
-            nic.rx.expect(end + delay, item.0);
+            let (_, end) = nic.link.inbound.carry(first_byte_at, u64::from(bytes));
+            nic.rx.station.expect(end + delay, item.0);
         }
     }
 
     /// Adds an item of this machine that arrives at the receive engine at `at`.
     pub(crate) fn rx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
-        self.nic(machine).rx.expect(at, item.0);
+        self.nic(machine).rx.station.expect(at, item.0);
         self.wake_rx(machine, queue);
     }
 
     fn rx_time(&mut self, machine: u16, item: Item, now: Ps) -> Ps {
         let (o, prices) = (&self.ops[item.op()], &self.prices);
-        let cqe = if o.signaled { prices.rx_cqe } else { Ps::ZERO };
         match item.role() {
             Role::Request => self.rx_request_time(machine, item.op()),
             Role::Response => {
-                let mut time = prices.rx_response.of(o.len) + cqe;
-                let miss = prices.wqe_miss_read_rx;
+                let mut time = prices.rx.response(o.wr.len, o.wr.signaled);
+                let miss = prices.miss.wqe_read_rx;
                 let refetch = prices.bus_read(64);
                 self.note_ingested(machine, now);
                 let (hash, mut cached) = (self.wqe_hash(item.op()), self.ops[item.op()].cached);
                 let nic = &mut self.nics[usize::from(machine)];
-                if !nic.wqes.check(hash, &mut cached) {
+                if !nic.caches.wqes.check(hash, &mut cached) {
                     time += miss;
-                    nic.bus_in.carry(now, refetch);
+                    nic.bus.inbound.carry(now, refetch);
                     nic.counters.wqe_cache_misses += 1;
                 }
                 self.ops[item.op()].cached = cached;
                 time
             }
-            Role::SelfCqe => prices.rx_self_cqe,
-            Role::Ack => prices.rx_ack + cqe,
-            Role::Nak | Role::SequenceNak | Role::RnrNak => prices.rx_ack,
+            Role::SelfCqe => prices.rx.self_cqe(),
+            Role::Ack => prices.rx.ack(o.wr.signaled),
+            Role::Nak | Role::SequenceNak | Role::RnrNak => prices.rx.ack(false),
         }
     }
 
@@ -105,24 +109,13 @@ impl Net {
         let to = self.receiver(op);
         let place = to
             .and_then(|to| self.qps.get(to))
-            .map(|qp| (qp.places.1, qp.kind));
-        let takes_recv = o.verb == Verb::Send || o.imm.is_some();
+            .map(|qp| (qp.card.places, qp.kind));
+        let takes_recv = o.wr.takes_recv();
         let is_rc = place.is_some_and(|(_, kind)| kind == QpKind::Rc);
-        let mut time = match o.verb {
-            Verb::Read => prices.rx_read,
-            Verb::CompareSwap | Verb::FetchAdd => prices.rx_atomic,
-            _ if takes_recv && o.len == 0 => prices.rx_recv_header,
-            _ if takes_recv => prices.rx_recv,
-            _ if is_rc => prices.rx_write_rc.of(o.len),
-            _ => prices.rx_write_uc.of(o.len),
-        };
-        let miss = if is_rc {
-            prices.ctx_miss_rx_rc
-        } else {
-            prices.ctx_miss_rx_uc
-        };
+        let mut time = prices.rx.request(o.wr.verb, is_rc, takes_recv, o.wr.len);
+        let miss = prices.miss.context_rx(is_rc);
         let nic = &mut self.nics[usize::from(machine)];
-        if place.is_some_and(|(place, _)| !nic.contexts.touch(place)) {
+        if place.is_some_and(|(places, _)| !nic.caches.touch_responder(places)) {
             time += miss;
         }
         time
@@ -131,8 +124,8 @@ impl Net {
     /// The receiving queue pair of a request.
     fn receiver(&self, op: u32) -> Option<u32> {
         let o = &self.ops[op];
-        match o.is_ud {
-            true => Some(o.dest.0),
+        match o.wr.is_ud {
+            true => Some(o.wr.dest.0),
             false => Some(self.qps.get(o.qp)?.peer?.0),
         }
     }
@@ -170,7 +163,7 @@ impl Net {
                 self.ops.release(op);
             }
             Verdict::Refuse(status) if kind == QpKind::Rc => {
-                self.ops[op].status = status;
+                self.ops[op].ending.status = status;
                 self.nic(machine).counters.resp_remote_access_errors += 1;
                 self.send_back(machine, op, Role::Nak, now, queue);
             }
@@ -179,7 +172,7 @@ impl Net {
                 self.nic(machine).counters.resp_local_length_error += 1;
                 self.complete_recv(to, recv, WcStatus::LocalLength, op, 0, queue);
                 self.break_qp(to, queue);
-                self.ops[op].status = WcStatus::RemoteInvalidRequest;
+                self.ops[op].ending.status = WcStatus::RemoteInvalidRequest;
                 self.send_back(machine, op, Role::Nak, now, queue);
             }
             Verdict::Refuse(_) | Verdict::Drop => self.ops.release(op),
@@ -192,8 +185,8 @@ impl Net {
         let Some(qp) = self.qps.get(to).filter(|qp| qp.state == QpState::ReadyToSend) else {
             return false;
         };
-        match o.is_ud {
-            true => qp.kind == QpKind::Ud && qp.ctx == o.dest.2 && qp.qkey == o.dest.1,
+        match o.wr.is_ud {
+            true => qp.kind == QpKind::Ud && qp.ctx == o.wr.dest.2 && qp.qkey == o.wr.dest.1,
             false => qp.peer.is_some_and(|peer| peer.0 == o.qp),
         }
     }
@@ -204,14 +197,14 @@ impl Net {
             return Verdict::Drop;
         };
         let from = self.qps.get(o.qp).map(|qp| qp.ctx).unwrap_or_default();
-        let len = o.len as usize;
-        let allowed = |want| match self.remote(from, qp.ctx, o.remote, len, want) {
+        let len = o.wr.len as usize;
+        let allowed = |want| match self.keys.remote(from, qp.ctx, o.wr.remote, len, want) {
             Some(found) => Ok(found.1),
             None => Err(Verdict::Refuse(WcStatus::RemoteAccess)),
         };
-        match o.verb {
+        match o.wr.verb {
             Verb::Send => self.judge_send(op, to),
-            Verb::Write if o.imm.is_some() && self.front_recv(to).is_none() => Verdict::NotReady,
+            Verb::Write if o.wr.imm.is_some() && self.front_recv(to).is_none() => Verdict::NotReady,
             Verb::Write if len == 0 => Verdict::Accept,
             Verb::Write => allowed(Want::Write).err().unwrap_or(Verdict::Accept),
             Verb::Read => allowed(Want::Read).err().unwrap_or(Verdict::Accept),
@@ -232,9 +225,9 @@ impl Net {
             Some(qp) => (qp.kind, qp.ctx),
             None => return Verdict::Drop,
         };
-        let gap = if o.is_ud { GRH_BYTES } else { 0 };
-        match (self.local(ctx, &recv.sge, true), kind) {
-            (Some((_, _, space)), _) if gap + o.len as usize <= space => Verdict::Accept,
+        let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };
+        match (self.keys.local(ctx, &recv.sge, true), kind) {
+            (Some((_, _, space)), _) if gap + o.wr.len as usize <= space => Verdict::Accept,
             (Some(_), QpKind::Rc) => Verdict::TooLong(recv),
             (None, QpKind::Rc) => Verdict::Refuse(WcStatus::RemoteOperation),
             _ => Verdict::Drop,
@@ -243,8 +236,8 @@ impl Net {
 
     /// Executes a request: data for the host crosses the bus, an answer (RC) is sent back.
     fn accept(&mut self, machine: u16, op: u32, to: u32, now: Ps, queue: &mut Queue) {
-        let (verb, len) = (self.ops[op].verb, self.ops[op].len);
-        let takes_recv = verb == Verb::Send || self.ops[op].imm.is_some();
+        let (verb, len) = (self.ops[op].wr.verb, self.ops[op].wr.len);
+        let takes_recv = self.ops[op].wr.takes_recv();
         let is_rc = self.qps.at(to).kind == QpKind::Rc;
         if is_rc {
             let rc = &mut self.qps.at(to).rc;
@@ -255,12 +248,12 @@ impl Net {
         if takes_recv {
             let recv = self.front_recv(to).expect("it was judged so");
             self.take_recv(to);
-            self.ops[op].recv = Some((to, recv));
+            self.ops[op].responder.recv = Some((to, recv));
         }
         match verb {
             Verb::Read => self.answer_later(machine, op, now, queue),
             Verb::CompareSwap | Verb::FetchAdd => {
-                let address = self.ops[op].remote.offset ^ u64::from(self.ops[op].remote.rkey) << 40;
+                let address = self.ops[op].wr.remote.offset ^ u64::from(self.ops[op].wr.remote.rkey) << 40;
                 let from = self.pushed(machine, now);
                 let end = self.nic(machine).atomics.serve(from, address);
                 queue.schedule(end, Event::new(kind::ATOMIC, machine, op));
@@ -271,15 +264,15 @@ impl Net {
                 }
                 let bus = self.prices.bus_write(u64::from(len))
                     + if takes_recv { self.prices.bus_cqe() } else { 0 };
-                let (_, end) = self.nic(machine).bus_out.carry(now, bus);
-                let visible = end + self.prices.dma_write;
+                let (_, end) = self.nic(machine).bus.outbound.carry(now, bus);
+                let visible = end + self.prices.delay.dma_write;
                 let landed = self.land(machine, op, to, visible, queue);
                 if is_rc {
-                    let at = (now + self.prices.ack_delay).max(match self.options.torn {
+                    let at = (now + self.prices.delay.ack).max(match self.options.torn {
                         true => landed,
                         false => Ps::ZERO,
                     });
-                    self.ops[op].executed = true;
+                    self.ops[op].responder.executed = true;
                     self.tx_arrive(machine, Item::new(op, Role::Ack), at, queue);
                 }
             }
@@ -289,8 +282,8 @@ impl Net {
     /// Time when all data written to the host before `now` is visible: reads push earlier writes.
     pub(crate) fn pushed(&mut self, machine: u16, now: Ps) -> Ps {
         let bytes = self.prices.p.pcie.request_tlp as u64;
-        let delay = self.prices.dma_write;
-        let (_, end) = self.nic(machine).bus_out.carry(now, bytes);
+        let delay = self.prices.delay.dma_write;
+        let (_, end) = self.nic(machine).bus.outbound.carry(now, bytes);
         end + delay
     }
 }

@@ -1,17 +1,108 @@
 //! The card's caches: of queue pair contexts and of work requests.
 
+use crate::profile;
+use drover_verbs::QpKind;
+
+/// The caches of a card.
+#[derive(Debug)]
+pub(crate) struct Caches {
+    contexts: ContextCache,
+    /// A smaller first-level cache for requesters' contexts, if the profile has one.
+    near: Option<ContextCache>,
+    pub(crate) wqes: WqeCache,
+}
+
+/// The entries of a queue pair in the caches of contexts, as requester and as responder. A UD queue pair has one context
+/// for both directions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    requester: u32,
+    responder: u32,
+}
+
+/// Where a requester's context was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// In the first-level cache, if there is one.
+    Near,
+    /// In the larger cache.
+    Cached,
+    /// In the host's memory.
+    Missed,
+}
+
+impl Caches {
+    pub(super) fn new(contexts: &profile::Contexts, wqes: &profile::WqeCache) -> Caches {
+        Caches {
+            contexts: ContextCache::new(contexts.capacity),
+            near: match contexts.near_entries {
+                0 => None,
+                entries => Some(ContextCache::new(entries as f64)),
+            },
+            wqes: WqeCache::new(wqes.sets, wqes.ways),
+        }
+    }
+
+    /// Entries for the contexts of a new queue pair, with their weights.
+    pub(crate) fn add(&mut self, kind: QpKind, out: f64, served: f64) -> Places {
+        let mut add = |weight| {
+            if let Some(near) = &mut self.near {
+                near.add(1.0);
+            }
+            self.contexts.add(weight)
+        };
+        let requester = add(out);
+        let responder = match kind {
+            QpKind::Ud => requester,
+            QpKind::Rc | QpKind::Uc => add(served),
+        };
+        Places { requester, responder }
+    }
+
+    /// Evicts the contexts of a queue pair that is destroyed.
+    pub(crate) fn forget(&mut self, places: Places) {
+        self.contexts.forget(places.requester);
+        if places.responder != places.requester {
+            self.contexts.forget(places.responder);
+        }
+    }
+
+    /// Uses a requester's context.
+    #[inline]
+    pub(crate) fn touch_requester(&mut self, places: Places) -> Found {
+        let near = self.near.as_mut();
+        let is_near = near.is_none_or(|near| near.touch(places.requester));
+        match (self.contexts.touch(places.requester), is_near) {
+            (false, _) => Found::Missed,
+            (true, false) => Found::Cached,
+            (true, true) => Found::Near,
+        }
+    }
+
+    /// Uses a responder's context; false if it had to be fetched.
+    #[inline]
+    pub(crate) fn touch_responder(&mut self, places: Places) -> bool {
+        self.contexts.touch(places.responder)
+    }
+
+    /// Hits and misses of contexts.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        (self.contexts.hits, self.contexts.misses)
+    }
+}
+
 /// A cache of contexts with weights and least-recently-used replacement.
 ///
 /// Entries are elements of a vector that their queue pairs refer to; a linked list through them keeps the order of use.
 #[derive(Debug)]
-pub(crate) struct ContextCache {
+struct ContextCache {
     entries: Vec<Entry>,
     newest: u32,
     oldest: u32,
     capacity: u64,
     used: u64,
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
+    hits: u64,
+    misses: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +118,7 @@ const NOBODY: u32 = u32::MAX;
 const UNIT: f64 = 1000.0;
 
 impl ContextCache {
-    pub(crate) fn new(capacity: f64) -> ContextCache {
+    fn new(capacity: f64) -> ContextCache {
         ContextCache {
             entries: Vec::new(),
             newest: NOBODY,
@@ -40,7 +131,7 @@ impl ContextCache {
     }
 
     /// An entry for a context that is not cached yet.
-    pub(crate) fn add(&mut self, weight: f64) -> u32 {
+    fn add(&mut self, weight: f64) -> u32 {
         self.entries.push(Entry {
             newer: NOBODY,
             older: NOBODY,
@@ -52,7 +143,7 @@ impl ContextCache {
 
     /// Uses a context; false if it had to be fetched.
     #[inline]
-    pub(crate) fn touch(&mut self, at: u32) -> bool {
+    fn touch(&mut self, at: u32) -> bool {
         if self.newest == at {
             self.hits += 1;
             return true;
@@ -74,7 +165,7 @@ impl ContextCache {
     }
 
     /// Evicts a context that is no longer used.
-    pub(crate) fn forget(&mut self, at: u32) {
+    fn forget(&mut self, at: u32) {
         if self.entries[at as usize].resident {
             self.unlink(at);
             self.used -= self.entries[at as usize].weight;

@@ -4,25 +4,24 @@ use super::Net;
 use super::objects::{Cq, Entry, Frees};
 use super::prices::Verb;
 use drover_sim::Queue;
-use drover_verbs::{Opcode, QpKind, QpState, Qpn, RecvWr, Wc, WcStatus};
+use drover_verbs::{Opcode, QpState, Qpn, RecvWr, Wc, WcStatus};
 
 impl Net {
     /// Retires the finished requests at the front of the queue pair.
     pub(crate) fn retire_done(&mut self, qpn: u32, queue: &mut Queue) {
         let mut freed_reads = false;
         while let Some(qp) = self.qps.get_mut(qpn) {
-            match qp.flight.front() {
-                Some(&op) if self.ops[op].done => {
-                    qp.flight.pop_front();
-                    qp.uncovered += 1;
-                    if self.ops[op].verb.fetches() {
-                        qp.reads_out -= 1;
+            match qp.sends.first() {
+                Some(op) if self.ops[op].ending.done => {
+                    qp.sends.pop_first();
+                    if self.ops[op].wr.verb.fetches() {
+                        qp.sends.read_done();
                         freed_reads = true;
                     }
                     self.retire(qpn, op, WcStatus::Success, queue);
                 }
                 first => match qp.rc.refused {
-                    Some((op, status)) if first == Some(&op) => return self.fail(qpn, op, status, queue),
+                    Some((op, status)) if first == Some(op) => return self.fail(qpn, op, status, queue),
                     _ => break,
                 },
             }
@@ -35,19 +34,19 @@ impl Net {
     /// Removes a request from its queue pair, with a completion if it asked for one or failed.
     fn retire(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
         let o = &mut self.ops[op];
-        o.retired = true;
-        if o.signaled || status != WcStatus::Success {
+        o.ending.retired = true;
+        if o.wr.signaled || status != WcStatus::Success {
             let wc = Wc {
-                wr_id: o.wr_id,
+                wr_id: o.wr.wr_id,
                 status,
-                opcode: opcode(o.verb),
-                byte_len: if o.verb.fetches() { o.len } else { 0 },
+                opcode: opcode(o.wr.verb),
+                byte_len: if o.wr.verb.fetches() { o.wr.len } else { 0 },
                 qpn: Qpn(qpn),
                 ..Wc::default()
             };
             let qp = self.qps.at(qpn);
-            let frees = Frees::Send(std::mem::take(&mut qp.uncovered));
-            let cq = qp.send_cq;
+            let frees = Frees::Send(qp.sends.take_covered());
+            let cq = qp.queues.send_cq;
             self.complete(cq, wc, frees, queue);
         }
         self.ops.release(op);
@@ -85,10 +84,10 @@ impl Net {
         queue: &mut Queue,
     ) {
         let (opcode, imm) = self.recv_opcode(op);
-        let is_ud = self.ops[op].is_ud;
+        let is_ud = self.ops[op].wr.is_ud;
         let src_qpn = if is_ud { Qpn(self.ops[op].qp) } else { Qpn(0) };
         let Some(qp) = self.qps.get(to) else { return };
-        let frees = match qp.srq {
+        let frees = match qp.queues.srq {
             Some(srq) => Frees::Srq(srq),
             None => Frees::Recv,
         };
@@ -101,26 +100,26 @@ impl Net {
             qpn: Qpn(to),
             src_qpn,
         };
-        let cq = qp.recv_cq;
+        let cq = qp.queues.recv_cq;
         self.complete(cq, wc, frees, queue);
     }
 
     /// The RECV for the next message.
     pub(crate) fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
         let qp = self.qps.get(qpn)?;
-        let recvs = match qp.srq {
+        let recvs = match qp.queues.srq {
             Some(srq) => self.srqs.get(srq)?,
-            None => &qp.recvs,
+            None => &qp.queues.recvs,
         };
         recvs.wrs.front().copied()
     }
 
     /// Takes the RECV for the next message.
     pub(crate) fn take_recv(&mut self, qpn: u32) {
-        let srq = self.qps.at(qpn).srq;
+        let srq = self.qps.at(qpn).queues.srq;
         let recvs = match srq {
             Some(srq) => self.srqs.at(srq),
-            None => &mut self.qps.at(qpn).recvs,
+            None => &mut self.qps.at(qpn).queues.recvs,
         };
         recvs.wrs.pop_front();
     }
@@ -128,11 +127,10 @@ impl Net {
     /// Fails `op`: earlier requests that were answered succeed, `op` completes with `status`, later ones are flushed.
     pub(crate) fn fail(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
         while let Some(qp) = self.qps.get_mut(qpn) {
-            let Some(first) = qp.flight.pop_front() else { break };
-            qp.uncovered += 1;
+            let Some(first) = qp.sends.pop_first() else { break };
             let outcome = match first == op {
                 true => status,
-                false if self.ops[first].acked => WcStatus::Success,
+                false if self.ops[first].ending.acked => WcStatus::Success,
                 false => WcStatus::Flushed,
             };
             self.retire(qpn, first, outcome, queue);
@@ -150,10 +148,8 @@ impl Net {
     pub(crate) fn break_qp(&mut self, qpn: u32, queue: &mut Queue) {
         let Some(qp) = self.qps.get_mut(qpn) else { return };
         qp.state = QpState::Error;
-        qp.reads_out = 0;
         qp.rc.refused = None;
-        let sends: Vec<u32> = qp.flight.drain(..).chain(qp.pending.drain(..)).collect();
-        for op in sends {
+        for op in qp.sends.clear() {
             self.flush(qpn, op, queue);
         }
         self.flush_recvs(qpn, queue);
@@ -162,7 +158,7 @@ impl Net {
     /// Completes one request as flushed.
     pub(crate) fn flush(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
         let qp = self.qps.at(qpn);
-        qp.uncovered += 1;
+        qp.sends.flushed();
         let machine = qp.machine;
         self.nic(machine).counters.req_cqe_flush_error += 1;
         self.retire(qpn, op, WcStatus::Flushed, queue);
@@ -171,7 +167,11 @@ impl Net {
     /// Completes every RECV of its own queue as flushed.
     pub(crate) fn flush_recvs(&mut self, qpn: u32, queue: &mut Queue) {
         let qp = self.qps.at(qpn);
-        let (recvs, cq, machine) = (std::mem::take(&mut qp.recvs.wrs), qp.recv_cq, qp.machine);
+        let (recvs, cq, machine) = (
+            std::mem::take(&mut qp.queues.recvs.wrs),
+            qp.queues.recv_cq,
+            qp.machine,
+        );
         for recv in recvs {
             let wc = Wc {
                 wr_id: recv.wr_id,
@@ -212,8 +212,8 @@ impl Net {
                     srq.used -= 1;
                 }
             }
-            Frees::Send(count) => self.qps.at(qpn).send_used -= count,
-            Frees::Recv => self.qps.at(qpn).recvs.used -= 1,
+            Frees::Send(count) => self.qps.at(qpn).sends.free(count),
+            Frees::Recv => self.qps.at(qpn).queues.recvs.used -= 1,
         }
     }
 
@@ -222,20 +222,16 @@ impl Net {
         let Some(mut qp) = self.qps.remove(qpn) else {
             return;
         };
-        for op in qp.flight.drain(..).chain(qp.pending.drain(..)) {
-            self.ops[op].retired = true;
+        for op in qp.sends.clear() {
+            self.ops[op].ending.retired = true;
             self.ops.release(op);
         }
-        for cq in [qp.send_cq, qp.recv_cq] {
+        for cq in [qp.queues.send_cq, qp.queues.recv_cq] {
             if let Some(cq) = self.cqs.get_mut(cq) {
                 cq.entries.retain(|entry| entry.wc.qpn.0 != qpn);
             }
         }
-        let contexts = &mut self.nic(qp.machine).contexts;
-        contexts.forget(qp.places.0);
-        if qp.kind != QpKind::Ud {
-            contexts.forget(qp.places.1);
-        }
+        self.nic(qp.machine).caches.forget(qp.card.places);
     }
 }
 

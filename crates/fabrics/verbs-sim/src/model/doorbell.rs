@@ -66,7 +66,7 @@ impl Net {
     /// state it equals the number before us, whose cache lines bounce in the same way.
     pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, qpn: u32, fetches: bool) {
         let Some(qp) = self.qps.get(qpn) else { return };
-        let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.register) else {
+        let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.card.register) else {
             return;
         };
         let far = self.ctxs.at(ctx).far_socket;
@@ -74,17 +74,17 @@ impl Net {
         let prices = &self.prices;
         let lock = &mut self.registers.at(of).locks[register as usize];
         // The lock is held while the post is written, so the end of the post's own cost overlaps with it.
-        let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock_hold);
+        let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock.hold);
         let now = Ps(cpu.local().0.saturating_sub(post.0));
         // In units of the last hold time, so that a holder that is nearly done counts little.
         let waiting = lock.free_at.since(now).0;
         let bounces = |each: Ps| Ps((each.0 * waiting).checked_div(lock.held.0).unwrap_or(0));
-        let mut hold = prices.lock_hold + bounces(prices.lock_per_waiter);
+        let mut hold = prices.lock.hold + bounces(prices.lock.per_waiter);
         if fetches {
-            hold += prices.lock_read_extra;
+            hold += prices.lock.read_extra;
         }
         if far {
-            hold += bounces(prices.lock_per_far_waiter);
+            hold += bounces(prices.lock.per_far_waiter);
         }
         let start = now.max(lock.free_at);
         let waited = start - now;

@@ -12,30 +12,23 @@ impl Net {
     /// Ingests the requests and doorbells that cores have written so far.
     pub(crate) fn ingest(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
-        while let Some((at, first)) = self.nic(machine).written.take(now) {
-            let lines = self.ops[first].lines;
+        while let Some((at, first)) = self.nic(machine).pio.written.take(now) {
+            let lines = self.ops[first].handover.lines;
             let written = u64::from(lines.max(1));
             let bus = self.prices.bus_mmio(lines.max(1));
             let nic = self.nic(machine);
-            let (_, end) = nic.pio.carry(at, written);
-            nic.bus_in.carry(at, bus);
+            let (_, end) = nic.pio.pipe.carry(at, written);
+            nic.bus.inbound.carry(at, bus);
             nic.counters.mmio_lines += written;
             if lines == 0 {
                 self.fetch_list(machine, first, end, queue);
                 continue;
             }
-            // Not before an earlier list of its queue pair, which takes longer to fetch, nor before a request that
-            // waits for such a list.
             let (ingested_at, waits) = match self.qps.get_mut(self.ops[first].qp) {
-                Some(qp) => {
-                    qp.ingested_at = end.max(qp.ingested_at);
-                    let waits = qp.ingested_at > end || qp.fetches > 0;
-                    qp.fetches += u32::from(waits);
-                    (qp.ingested_at, waits)
-                }
+                Some(qp) => qp.order.ingest(end),
                 None => (end, false),
             };
-            self.ops[first].ingested_at = ingested_at;
+            self.ops[first].handover.ingested_at = ingested_at;
             match waits {
                 false => self.ingested(machine, first, queue),
                 true => queue.schedule(ingested_at, Event::new(kind::FETCHED, machine, first)),
@@ -46,14 +39,14 @@ impl Net {
     /// Requests ingested by `now` enter the cache of work requests, and their lines are no longer ahead of the card.
     #[inline]
     pub(crate) fn note_ingested(&mut self, machine: u16, now: Ps) {
-        while let Some((_, op)) = self.nic(machine).ingesting.take(now) {
+        while let Some((_, op)) = self.nic(machine).pio.ingesting.take(now) {
             let hash = self.wqe_hash(op);
             let nic = &mut self.nics[usize::from(machine)];
             let o = &mut self.ops[op];
-            o.cached = nic.wqes.insert(hash);
-            nic.lines_ahead -= o.lines;
-            if let Some(ctx) = self.ctxs.get_mut(o.core) {
-                ctx.lines_ahead -= o.lines;
+            o.cached = nic.caches.wqes.insert(hash);
+            nic.pio.lines_ahead -= o.handover.lines;
+            if let Some(ctx) = self.ctxs.get_mut(o.handover.core) {
+                ctx.lines_ahead -= o.handover.lines;
             }
             self.ops.release(op);
         }
@@ -65,41 +58,36 @@ impl Net {
         let mut op = first;
         while op != NONE {
             let o = &self.ops[op];
-            bytes += 64 * u64::from(self.prices.lines(o.verb, o.is_ud, o.inline, o.len));
-            op = o.next;
+            bytes += 64 * u64::from(self.prices.lines(o.wr.verb, o.wr.is_ud, o.wr.inline, o.wr.len));
+            op = o.handover.next;
         }
         let bus = self.prices.bus_read(bytes);
-        let (_, end) = self.nic(machine).bus_in.carry(now, bus);
-        let arrived = end + self.prices.dma_read;
+        let (_, end) = self.nic(machine).bus.inbound.carry(now, bus);
+        let arrived = end + self.prices.delay.dma_read;
         let mut op = first;
         while op != NONE {
             let o = &mut self.ops[op];
-            o.ingested_at = match self.qps.get_mut(o.qp) {
-                Some(qp) => {
-                    let at = arrived.max(qp.fetch_at).max(qp.ingested_at);
-                    qp.fetch_at = at + self.prices.fetch_spacing;
-                    qp.ingested_at = at;
-                    at
-                }
+            o.handover.ingested_at = match self.qps.get_mut(o.qp) {
+                Some(qp) => qp.order.fetch(arrived, self.prices.fetch_spacing),
                 None => arrived,
             };
-            op = o.next;
+            op = o.handover.next;
         }
         if let Some(qp) = self.qps.get_mut(self.ops[first].qp) {
-            qp.fetches += 1;
+            qp.order.begin_fetch();
         }
-        let at = self.ops[first].ingested_at;
+        let at = self.ops[first].handover.ingested_at;
         queue.schedule(at, Event::new(kind::FETCHED, machine, first));
     }
 
     /// A list of requests is in the card.
     pub(crate) fn fetched(&mut self, machine: u16, first: u32, queue: &mut Queue) {
         if let Some(qp) = self.qps.get_mut(self.ops[first].qp) {
-            qp.fetches -= 1;
+            qp.order.end_fetch();
         }
         let mut op = first;
         while op != NONE {
-            let next = self.ops[op].next;
+            let next = self.ops[op].handover.next;
             self.ingested(machine, op, queue);
             op = next;
         }
@@ -107,17 +95,17 @@ impl Net {
 
     /// A request is in the card, or will be soon.
     fn ingested(&mut self, machine: u16, op: u32, queue: &mut Queue) {
-        let (qpn, at) = (self.ops[op].qp, self.ops[op].ingested_at);
+        let (qpn, at) = (self.ops[op].qp, self.ops[op].handover.ingested_at);
         self.ops.hold(op);
-        self.nic(machine).ingesting.push(at, op);
+        self.nic(machine).pio.ingesting.push(at, op);
         match self.qps.get_mut(qpn) {
             Some(qp) if qp.state == QpState::Error => self.flush(qpn, op, queue),
             Some(qp) => {
-                qp.pending.push_back(op);
+                qp.sends.enter(op);
                 self.start_pending(qpn, at, queue);
             }
             None => {
-                self.ops[op].retired = true;
+                self.ops[op].ending.retired = true;
                 self.ops.release(op);
             }
         }

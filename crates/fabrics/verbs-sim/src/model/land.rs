@@ -14,15 +14,15 @@ const LINE: u64 = 64;
 impl Net {
     /// Plans the landing of an accepted message; returns the time when its last line is visible.
     pub(crate) fn land(&mut self, machine: u16, op: u32, to: u32, first: Ps, queue: &mut Queue) -> Ps {
-        let landed_at = self.qps.at(to).landed_at;
+        let landed_at = self.qps.at(to).order.landed_at();
         let first = first.max(landed_at);
         let mut last = first;
         if self.options.torn {
-            let (start, len) = (self.destination(op), u64::from(self.ops[op].len));
+            let (start, len) = (self.destination(op), u64::from(self.ops[op].wr.len));
             let lines = ((start + len).div_ceil(LINE) - start / LINE).max(1);
             let nic = &self.nics[usize::from(machine)];
             for _ in 1..lines {
-                last += Ps(1 + nic.tear.below(self.options.tear_max.0 * 1_000));
+                last += Ps(1 + nic.chance.tear.below(self.options.tear_max.0 * 1_000));
             }
             // Each line is an event; all but the last at equal distances within the time drawn.
             let step = Ps((last - first).0 / (lines.max(2) - 1));
@@ -31,14 +31,14 @@ impl Net {
                 queue.schedule(first + step * (line - 1), Event::new(kind::VISIBLE, machine, op));
             }
         }
-        self.qps.at(to).landed_at = last;
+        self.qps.at(to).order.land(last);
         queue.schedule(last, Event::new(kind::VISIBLE, machine, op));
         last
     }
 
     /// The next bytes of a message are visible; after the last ones also its completion.
     pub(crate) fn visible(&mut self, machine: u16, op: u32, queue: &mut Queue) {
-        let (len, landed) = (self.ops[op].len, self.ops[op].landed);
+        let (len, landed) = (self.ops[op].wr.len, self.ops[op].responder.landed);
         let until = match self.options.torn {
             // To the end of the line, a line of memory, not of the message.
             true => {
@@ -51,24 +51,24 @@ impl Net {
         if self.nic(machine).down {
             return self.ops.release(op);
         }
-        match self.ops[op].recv {
-            Some((to, _)) if self.ops[op].verb == Verb::Send => {
+        match self.ops[op].responder.recv {
+            Some((to, _)) if self.ops[op].wr.verb == Verb::Send => {
                 self.land_message(op, to, landed, until, queue);
             }
             _ => self.land_write(op, landed, until, queue),
         }
-        self.ops[op].landed = until;
+        self.ops[op].responder.landed = until;
         self.ops.release(op);
     }
 
     /// Offset of the message's first byte in its region.
     fn destination(&self, op: u32) -> u64 {
         let o = &self.ops[op];
-        match o.recv {
-            Some((_, recv)) if o.verb == Verb::Send => {
-                recv.sge.offset + if o.is_ud { GRH_BYTES as u64 } else { 0 }
+        match o.responder.recv {
+            Some((_, recv)) if o.wr.verb == Verb::Send => {
+                recv.sge.offset + if o.wr.is_ud { GRH_BYTES as u64 } else { 0 }
             }
-            _ => o.remote.offset,
+            _ => o.wr.remote.offset,
         }
     }
 
@@ -81,36 +81,36 @@ impl Net {
         let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
             return; // destroyed: the message is dropped
         };
-        let (remote, len) = (o.remote, o.len as usize);
+        let (remote, len) = (o.wr.remote, o.wr.len as usize);
         if len > 0 {
-            let found = self.remote(ctx, peer_ctx, remote, len, Want::Write);
+            let found = self.keys.remote(ctx, peer_ctx, remote, len, Want::Write);
             let Some((region, offset)) = found else { return };
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + from, &self.ops[op].data[from..until]);
             self.tell_watchers(remote, len, queue);
         }
         if until as usize == len
-            && let Some((to, recv)) = self.ops[op].recv
+            && let Some((to, recv)) = self.ops[op].responder.recv
         {
             self.complete_recv(to, recv, WcStatus::Success, op, len as u32, queue);
         }
     }
 
     fn land_message(&mut self, op: u32, to: u32, from: u32, until: u32, queue: &mut Queue) {
-        let Some((_, recv)) = self.ops[op].recv else {
+        let Some((_, recv)) = self.ops[op].responder.recv else {
             return;
         };
         let Some(ctx) = self.qps.get(to).map(|qp| qp.ctx) else {
             return;
         };
         let o = &self.ops[op];
-        let gap = if o.is_ud { GRH_BYTES } else { 0 };
-        if let Some((region, offset, _)) = self.local(ctx, &recv.sge, true) {
+        let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };
+        if let Some((region, offset, _)) = self.keys.local(ctx, &recv.sge, true) {
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + gap + from, &o.data[from..until]);
         }
-        if until == o.len {
-            let bytes = gap as u32 + o.len;
+        if until == o.wr.len {
+            let bytes = gap as u32 + o.wr.len;
             self.complete_recv(to, recv, WcStatus::Success, op, bytes, queue);
         }
     }
@@ -118,9 +118,9 @@ impl Net {
     /// Opcode and immediate data of the receiver's completion for `op`.
     pub(crate) fn recv_opcode(&self, op: u32) -> (Opcode, Option<Imm>) {
         let o = &self.ops[op];
-        match o.verb {
-            Verb::Send => (Opcode::Recv, o.imm),
-            _ => (Opcode::RecvWriteImm, o.imm),
+        match o.wr.verb {
+            Verb::Send => (Opcode::Recv, o.wr.imm),
+            _ => (Opcode::RecvWriteImm, o.wr.imm),
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Registered memory: checks, gathering, scattering, and notification of watchers.
+//! Registered memory: registration, gathering, scattering, and notification of watchers.
 
 use super::Net;
-use super::objects::{Import, Mr};
-use drover_mem::Region;
+use super::keys::Mr;
 use drover_sim::Queue;
-use drover_verbs::provide::{Name, Want};
-use drover_verbs::{Export, ImportError, RemoteAddr, RemoteRegion, Sge};
+use drover_verbs::provide::Name;
+use drover_verbs::{Export, ImportError, RemoteAddr, RemoteRegion};
 use std::ops::Range;
 
 /// The addresses of a region that peers may write.
@@ -20,62 +19,32 @@ impl Net {
         if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
             self.nics[usize::from(ctx.machine)].last_level.hold(bytes);
         }
-        self.mrs.add(mr)
+        self.keys.add_mr(mr)
     }
 
     /// Removes a registration.
     pub(crate) fn remove_mr(&mut self, lkey: u32) {
-        let Some(mr) = self.mrs.remove(lkey) else { return };
+        let Some(mr) = self.keys.remove_mr(lkey) else {
+            return;
+        };
         if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
             self.nics[usize::from(ctx.machine)].last_level.release(&bytes);
         }
     }
 
-    /// The region and range of `sge`, if `ctx` registered it and has the right.
-    pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
-        let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;
-        let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
-        (mr.region.contains(offset, len) && (mr.access.local_write || !write))
-            .then_some((&mr.region, offset, len))
-    }
-
-    /// The region behind a remote key, if `ctx` may access it so through a queue pair to `peer_ctx`.
-    pub(crate) fn remote(
-        &self,
-        ctx: u32,
-        peer_ctx: u32,
-        addr: RemoteAddr,
-        len: usize,
-        want: Want,
-    ) -> Option<(&Region, usize)> {
-        let import = self.imports.get(addr.rkey).filter(|import| import.ctx == ctx)?;
-        let mr = self.mrs.get(import.mr).filter(|mr| mr.ctx == peer_ctx)?;
-        let offset = usize::try_from(addr.offset).ok()?;
-        (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
-    }
-
     /// Makes the region in `export` usable by `ctx`.
     pub(crate) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let Name::Region { mr, watches } = self.names.decode(export)? else {
+        let Name::Region { mr, watches } = self.fabric.names.decode(export)? else {
             let reason = "not a region";
             return Err(ImportError::Malformed { reason });
         };
-        let found = self.mrs.get(mr).ok_or(ImportError::PeerGone)?;
-        let (len, access) = (found.region.len() as u64, found.access);
-        let rkey = self.imports.add(Import { ctx, mr, watches });
-        Ok(RemoteRegion { rkey, len, access })
+        self.keys.import(ctx, mr, watches).ok_or(ImportError::PeerGone)
     }
 
     /// Notifies the watchers of a range whose bytes have become visible.
     pub(crate) fn tell_watchers(&mut self, remote: RemoteAddr, len: usize, queue: &mut Queue) {
-        let Some(import) = self.imports.get(remote.rkey) else {
-            return;
-        };
-        let end = remote.offset + len as u64;
-        for (range, ctx) in &import.watches {
-            if range.start < end && remote.offset < range.end {
-                ring(&mut self.ctxs, *ctx, queue);
-            }
+        for ctx in self.keys.watchers(remote, len) {
+            ring(&mut self.ctxs, ctx, queue);
         }
     }
 
@@ -95,7 +64,7 @@ impl Net {
         data.clear();
         let mut whole = true;
         for sge in &self.ops[op].pieces {
-            let Some((region, offset, len)) = self.local(ctx, sge, false) else {
+            let Some((region, offset, len)) = self.keys.local(ctx, sge, false) else {
                 whole = false;
                 break;
             };
@@ -114,7 +83,7 @@ impl Net {
         };
         let mut at = 0;
         for sge in &self.ops[op].pieces {
-            let Some((region, offset, len)) = self.local(ctx, sge, true) else {
+            let Some((region, offset, len)) = self.keys.local(ctx, sge, true) else {
                 return false;
             };
             region.copy_in(offset, &self.ops[op].data[at..at + len]);

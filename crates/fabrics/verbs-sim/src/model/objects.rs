@@ -1,10 +1,11 @@
-//! Objects that verbs create: contexts, queue pairs, completion and receive queues, regions, keys.
+//! Objects that verbs create: contexts, queue pairs, completion and receive queues.
 
-use drover_mem::Region;
+use super::caches::Places;
+use super::order::Order;
+use super::send_queue::SendQueue;
 use drover_sim::{Ps, VirtualCpu};
-use drover_verbs::{Access, QpKind, QpState, RecvWr, Wc, WcStatus};
+use drover_verbs::{QpKind, QpState, RecvWr, Wc, WcStatus};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 /// A thread's view of its card, and its core.
 #[derive(Debug)]
@@ -31,38 +32,31 @@ pub(crate) struct Qp {
     pub(crate) state: QpState,
     /// The other end and its machine.
     pub(crate) peer: Option<(u32, u16)>,
+    pub(crate) qkey: u32,
+    pub(crate) inline_bytes: usize,
+    pub(crate) queues: QpQueues,
+    pub(crate) sends: SendQueue,
+    pub(crate) order: Order,
+    pub(crate) card: QpInCard,
+    pub(crate) rc: Reliable,
+}
+
+/// Where a queue pair takes RECVs from and completes requests.
+#[derive(Debug)]
+pub(crate) struct QpQueues {
     pub(crate) send_cq: u32,
     pub(crate) recv_cq: u32,
     pub(crate) srq: Option<u32>,
     pub(crate) recvs: RecvQueue,
-    pub(crate) send_depth: usize,
-    pub(crate) inline_bytes: usize,
-    pub(crate) qkey: u32,
+}
+
+/// What the card has of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QpInCard {
     /// Index of its shared doorbell register; `None` if it has its own.
     pub(crate) register: Option<u32>,
-    /// Its entries in the context cache, as requester and as responder.
-    pub(crate) places: (u32, u32),
-    /// Posted slots that no polled completion covers.
-    pub(crate) send_used: usize,
-    /// Requests done without a completion since the last completion.
-    pub(crate) uncovered: usize,
-    /// Requests in the card, not yet passed to the transmit engine.
-    pub(crate) pending: VecDeque<u32>,
-    /// Requests passed to the engine, not yet retired; in order.
-    pub(crate) flight: VecDeque<u32>,
-    pub(crate) posted: u64,
-    pub(crate) reads_out: u64,
-    /// Time when the last request was ready for the link: the next one is not earlier.
-    pub(crate) departed_at: Ps,
-    /// Time when its last request is in the card: requests enter in the order of posting.
-    pub(crate) ingested_at: Ps,
-    /// Number of lists that the card is fetching, and of requests that wait for them.
-    pub(crate) fetches: u32,
-    /// Time from which the card may fetch the next request of a list.
-    pub(crate) fetch_at: Ps,
-    /// Time when the last message to it is completely visible.
-    pub(crate) landed_at: Ps,
-    pub(crate) rc: Reliable,
+    /// Its entries in the context cache.
+    pub(crate) places: Places,
 }
 
 /// RC state at both ends.
@@ -135,29 +129,4 @@ pub(crate) struct Cq {
     pub(crate) depth: usize,
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) overrun: bool,
-}
-
-/// A registration, by local key.
-#[derive(Debug)]
-pub(crate) struct Mr {
-    pub(crate) ctx: u32,
-    pub(crate) region: Region,
-    pub(crate) access: Access,
-}
-
-/// A peer's region as one context imported it, by remote key.
-#[derive(Debug)]
-pub(crate) struct Import {
-    pub(crate) ctx: u32,
-    pub(crate) mr: u32,
-    /// Watched offsets, each with the context to notify of writes.
-    pub(crate) watches: Vec<(Range<u64>, u32)>,
-}
-
-/// An address handle.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ah {
-    pub(crate) ctx: u32,
-    /// Context and machine of the receiver.
-    pub(crate) to: (u32, u16),
 }

@@ -15,7 +15,7 @@ pub(crate) enum Role {
     Response,
     /// No packet: the requester's card writes a completion.
     SelfCqe,
-    /// Refusal with the status in [`Op::status`].
+    /// Refusal with the status in [`Ending::status`].
     Nak,
     /// An earlier request is missing.
     SequenceNak,
@@ -60,93 +60,119 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) qp: u32,
+    /// Sequence number in its queue pair.
+    pub(crate) sequence: u64,
+    pub(crate) wr: Posted,
+    /// The payload in flight.
+    pub(crate) data: Vec<u8>,
+    /// Local memory to gather from or scatter to.
+    pub(crate) pieces: Vec<Sge>,
+    pub(crate) handover: Handover,
+    /// Position in the cache of work requests, counted in entries.
+    pub(crate) cached: u64,
+    pub(crate) responder: AtResponder,
+    pub(crate) ending: Ending,
+    /// Number of references: its queue pair, and every item in flight.
+    refs: u32,
+}
+
+/// What was posted; it does not change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
     pub(crate) verb: Verb,
     pub(crate) is_ud: bool,
     pub(crate) wr_id: WrId,
     pub(crate) signaled: bool,
     pub(crate) fence: bool,
+    pub(crate) inline: bool,
+    /// Payload bytes.
+    pub(crate) len: u32,
     pub(crate) imm: Option<Imm>,
     pub(crate) remote: RemoteAddr,
     /// Atomics: expected and new value, or the addend.
     pub(crate) operands: (u64, u64),
     /// Datagrams: the receiver's queue pair and key, and the context that it must belong to.
     pub(crate) dest: (u32, u32, u32),
-    pub(crate) inline: bool,
-    /// Payload bytes.
-    pub(crate) len: u32,
-    /// The payload in flight.
-    pub(crate) data: Vec<u8>,
-    /// Local memory to gather from or scatter to.
-    pub(crate) pieces: Vec<Sge>,
-    /// Time when it is in the card.
-    pub(crate) ingested_at: Ps,
-    /// Lines that its core wrote; 0 if the card fetched it.
-    pub(crate) lines: u32,
+}
+
+/// How a request gets from its core into the card.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handover {
     /// The core that posted it.
     pub(crate) core: u32,
-    /// Additional time at the transmit engine.
-    pub(crate) tx_extra: Ps,
+    /// Lines that its core wrote; 0 if the card fetched it.
+    pub(crate) lines: u32,
     /// The next op of the same doorbell.
     pub(crate) next: u32,
-    /// Sequence number in its queue pair.
-    pub(crate) sequence: u64,
-    /// Position in the cache of work requests, counted in entries.
-    pub(crate) cached: u64,
-    /// Number of its bytes that are visible.
-    pub(crate) landed: u32,
+    /// Time when it is in the card.
+    pub(crate) ingested_at: Ps,
+    /// Additional time at the transmit engine.
+    pub(crate) tx_extra: Ps,
+}
+
+/// What the responder has done with a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AtResponder {
     /// The RECV it took, and the receiving queue pair.
     pub(crate) recv: Option<(u32, RecvWr)>,
+    /// Number of its bytes that are visible, or of those that were read.
+    pub(crate) landed: u32,
     /// Whether the responder has executed it (a repeated atomic is answered from memory).
     pub(crate) executed: bool,
+}
+
+/// How far a request is from its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
     /// Whether the responder is done with it: only the requester's completion is missing.
     pub(crate) acked: bool,
     /// Whether it can complete as soon as all earlier ones have.
     pub(crate) done: bool,
     /// Whether it has left its queue pair.
     pub(crate) retired: bool,
+    /// The status of its refusal.
     pub(crate) status: WcStatus,
-    /// Number of references: its queue pair, and every item in flight.
-    refs: u32,
 }
 
-impl Op {
+impl Posted {
     /// Whether the card fetches its payload from the host.
     #[inline]
     pub(crate) fn gathers(&self) -> bool {
         !self.inline && !self.verb.fetches() && self.len > 0
     }
 
-    fn blank() -> Op {
+    /// Whether it takes a RECV at the responder.
+    #[inline]
+    pub(crate) fn takes_recv(&self) -> bool {
+        self.verb == Verb::Send || self.imm.is_some()
+    }
+}
+
+impl Op {
+    /// A request of `qp`, posted by `core`, with one reference.
+    fn new(qp: u32, core: u32, sequence: u64, wr: Posted) -> Op {
         Op {
-            qp: 0,
-            verb: Verb::Send,
-            is_ud: false,
-            wr_id: WrId(0),
-            signaled: false,
-            fence: false,
-            imm: None,
-            remote: RemoteAddr::default(),
-            operands: (0, 0),
-            dest: (0, 0, 0),
-            inline: false,
-            len: 0,
+            qp,
+            sequence,
+            wr,
             data: Vec::new(),
             pieces: Vec::new(),
-            ingested_at: Ps::ZERO,
-            lines: 0,
-            core: 0,
-            tx_extra: Ps::ZERO,
-            next: NONE,
-            sequence: 0,
+            handover: Handover {
+                core,
+                lines: 0,
+                next: NONE,
+                ingested_at: Ps::ZERO,
+                tx_extra: Ps::ZERO,
+            },
             cached: 0,
-            landed: 0,
-            recv: None,
-            executed: false,
-            acked: false,
-            done: false,
-            retired: false,
-            status: WcStatus::Success,
-            refs: 0,
+            responder: AtResponder::default(),
+            ending: Ending {
+                acked: false,
+                done: false,
+                retired: false,
+                status: WcStatus::Success,
+            },
+            refs: 1,
         }
     }
 }
@@ -159,22 +185,18 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// A blank op with one reference.
-    pub(crate) fn add(&mut self) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Op::blank());
-            self.places.len() as u32 - 1
-        });
-        let place = &mut self.places[id as usize];
-        let (mut data, mut pieces) = (std::mem::take(&mut place.data), std::mem::take(&mut place.pieces));
-        data.clear();
-        pieces.clear();
-        *place = Op {
-            data,
-            pieces,
-            refs: 1,
-            ..Op::blank()
+    /// Adds a request of `qp`, posted by `core`, with one reference and without payload.
+    pub(crate) fn add(&mut self, qp: u32, core: u32, sequence: u64, wr: Posted) -> u32 {
+        let mut op = Op::new(qp, core, sequence, wr);
+        let Some(id) = self.free.pop() else {
+            self.places.push(op);
+            return self.places.len() as u32 - 1;
         };
+        let place = &mut self.places[id as usize];
+        (op.data, op.pieces) = (std::mem::take(&mut place.data), std::mem::take(&mut place.pieces));
+        op.data.clear();
+        op.pieces.clear();
+        *place = op;
         id
     }
 

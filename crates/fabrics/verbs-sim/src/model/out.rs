@@ -1,8 +1,9 @@
 //! From the card to the link: the order within a queue pair, the transmit engine, the payload.
 
+use super::caches::Found;
+use super::nic::Arrival;
 use super::op::{Item, Role};
-use super::prices::Verb;
-use super::{Arrival, Net, kind};
+use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::{QpKind, QpState, WcStatus};
 
@@ -10,43 +11,45 @@ impl Net {
     /// Lets the transmit engine take the next item, if it is free and there is one.
     pub(crate) fn tx(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
-        if !self.nic(machine).tx_alarm.rings(now) {
+        if !self.nic(machine).tx.alarm.rings(now) {
             return;
         }
         self.ingest(machine, queue);
         self.note_ingested(machine, now);
-        if let Some(item) = self.nic(machine).tx.take(now) {
+        if let Some(item) = self.nic(machine).tx.station.take(now) {
             self.transmit(machine, Item(item), queue);
         }
-        self.nic(machine).tx_alarm.silence();
+        self.nic(machine).tx.alarm.silence();
         self.wake_tx(machine, queue);
     }
 
     /// Schedules the transmit engine for the time when it, or the ingest before it, has work.
     pub(crate) fn wake_tx(&mut self, machine: u16, queue: &mut Queue) {
         let nic = &mut self.nics[usize::from(machine)];
-        let mut at = nic.tx.next_at().unwrap_or(Ps::MAX);
-        if let Some((written_at, op)) = nic.written.first() {
-            let lines = self.ops[op].lines;
-            let ingested_at = nic.pio.through_at(written_at, u64::from(lines.max(1)));
+        let mut at = nic.tx.station.next_at().unwrap_or(Ps::MAX);
+        if let Some((written_at, op)) = nic.pio.written.first() {
+            let lines = self.ops[op].handover.lines;
+            let ingested_at = nic.pio.pipe.through_at(written_at, u64::from(lines.max(1)));
             at = at.min(match lines {
                 0 => ingested_at,
-                _ => ingested_at.max(nic.tx.free_at()),
+                _ => ingested_at.max(nic.tx.station.free_at()),
             });
         }
-        nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
+        nic.tx.alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
     /// Passes all requests that may start at `at` to the transmit engine, in order.
     pub(crate) fn start_pending(&mut self, qpn: u32, at: Ps, queue: &mut Queue) {
         while let Some(qp) = self.qps.get_mut(qpn) {
-            let Some(&op) = qp.pending.front() else { return };
+            let Some(op) = qp.sends.next_pending() else {
+                return;
+            };
             let o = &self.ops[op];
-            let fetches = o.verb.fetches();
+            let fetches = o.wr.verb.fetches();
             let waits = qp.state != QpState::ReadyToSend
                 || qp.rc.rnr_wait
-                || (o.fence && qp.reads_out > 0)
-                || (fetches && qp.reads_out >= self.prices.p.qp.reads_max);
+                || (o.wr.fence && qp.sends.reads_out() > 0)
+                || (fetches && qp.sends.reads_out() >= self.prices.p.qp.reads_max);
             let machine = qp.machine;
             if waits {
                 if fetches {
@@ -54,9 +57,7 @@ impl Net {
                 }
                 return;
             }
-            qp.pending.pop_front();
-            qp.flight.push_back(op);
-            qp.reads_out += u64::from(fetches);
+            qp.sends.start(fetches);
             self.transmit_request(qpn, op, at, queue);
         }
     }
@@ -68,7 +69,7 @@ impl Net {
         if qp.kind == QpKind::Rc {
             qp.rc.progress_at = queue.now();
             if !std::mem::replace(&mut qp.rc.timer_set, true) {
-                let at = queue.now() + Ps::from(self.options.rc_timeout);
+                let at = queue.now() + Ps::from(self.options.rc.timeout);
                 queue.schedule(at, Event::new(kind::TIMEOUT, machine, qpn));
             }
         }
@@ -80,9 +81,9 @@ impl Net {
     #[inline]
     pub(crate) fn tx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         let nic = self.nic(machine);
-        nic.tx.expect(at, item.0);
-        let at = nic.tx.next_at().unwrap_or(Ps::MAX);
-        nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
+        nic.tx.station.expect(at, item.0);
+        let at = nic.tx.station.next_at().unwrap_or(Ps::MAX);
+        nic.tx.alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
     /// Begins a service; only now are the caches consulted. An item that fetches nothing, and does not follow one that
@@ -90,14 +91,14 @@ impl Net {
     fn transmit(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let time = match item.role() {
             Role::Request => self.request_time(machine, item.op(), queue),
-            Role::Response => self.prices.tx_response.of(self.ops[item.op()].len),
-            _ => self.prices.tx_ack,
+            Role::Response => self.prices.tx.response(self.ops[item.op()].wr.len),
+            _ => self.prices.tx.ack(),
         };
-        let gathers = item.role() == Role::Request && self.ops[item.op()].gathers();
+        let gathers = item.role() == Role::Request && self.ops[item.op()].wr.gathers();
         let nic = self.nic(machine);
-        let end = nic.tx.serve(queue.now(), time);
-        if gathers || nic.unsent > 0 {
-            nic.unsent += 1;
+        let end = nic.tx.station.serve(queue.now(), time);
+        if gathers || nic.tx.unsent > 0 {
+            nic.tx.unsent += 1;
             queue.schedule(end, Event::new(kind::SENT, machine, item.0));
         } else {
             self.served(machine, item, end, queue);
@@ -106,35 +107,25 @@ impl Net {
 
     fn request_time(&mut self, machine: u16, op: u32, queue: &Queue) -> Ps {
         let (o, prices) = (&self.ops[op], &self.prices);
-        let mut time = o.tx_extra
-            + match o.verb {
-                Verb::Read => prices.tx_read,
-                Verb::CompareSwap | Verb::FetchAdd => prices.tx_atomic,
-                Verb::Send | Verb::Write if !o.inline && o.len > 0 => prices.tx_gather.of(o.len),
-                Verb::Send if o.is_ud => prices.tx_send_ud,
-                Verb::Send | Verb::Write => prices.tx_write_inline,
-            };
-        let fetches = o.verb.fetches();
-        let place = self.qps.get(o.qp).map(|qp| qp.places.0);
-        let (miss, hash, mut cached) = (prices.ctx_miss_tx, self.wqe_hash(op), o.cached);
-        let wqe_miss = match fetches {
-            true => prices.wqe_miss_read_tx,
-            false => prices.wqe_miss_write_tx,
-        };
-        let (near_miss, refetch) = (prices.ctx_near_miss, prices.bus_read(64));
+        let mut time =
+            o.handover.tx_extra + prices.tx.request(o.wr.verb, o.wr.is_ud, o.wr.gathers(), o.wr.len);
+        let places = self.qps.get(o.qp).map(|qp| qp.card.places);
+        let inline = o.wr.inline;
+        let (miss, hash, mut cached) = (prices.miss.context_tx, self.wqe_hash(op), o.cached);
+        let wqe_miss = prices.miss.wqe_tx(o.wr.verb);
+        let (near_miss, refetch) = (prices.miss.context_near, prices.bus_read(64));
         let nic = &mut self.nics[usize::from(machine)];
-        if let Some(place) = place {
-            let is_near = nic.near_contexts.as_mut().is_none_or(|near| near.touch(place));
-            if !nic.contexts.touch(place) {
-                time += miss;
-            } else if !is_near && o.inline {
+        if let Some(places) = places {
+            match nic.caches.touch_requester(places) {
+                Found::Missed => time += miss,
                 // READs and gathered requests wait for the host anyway, which hides it.
-                time += near_miss;
+                Found::Cached if inline => time += near_miss,
+                Found::Cached | Found::Near => {}
             }
         }
-        if !nic.wqes.check(hash, &mut cached) {
+        if !nic.caches.wqes.check(hash, &mut cached) {
             time += wqe_miss;
-            nic.bus_in.carry(queue.now(), refetch);
+            nic.bus.inbound.carry(queue.now(), refetch);
             nic.counters.wqe_cache_misses += 1;
         }
         self.ops[op].cached = cached;
@@ -143,13 +134,13 @@ impl Net {
 
     /// The transmit engine has served an item that fetches, or waits for one that does.
     pub(crate) fn sent(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        self.nic(machine).unsent -= 1;
+        self.nic(machine).tx.unsent -= 1;
         self.served(machine, item, queue.now(), queue);
     }
 
     /// Lets an item that had to wait depart.
     pub(crate) fn delayed(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        self.nic(machine).unsent -= 1;
+        self.nic(machine).tx.unsent -= 1;
         self.depart(machine, item, queue.now(), queue);
     }
 
@@ -165,28 +156,27 @@ impl Net {
     fn request_sent(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         let op = item.op();
         let o = &self.ops[op];
-        if o.retired {
+        if o.ending.retired {
             return self.ops.release(op);
         }
-        let (qpn, len) = (o.qp, o.len);
+        let (qpn, len) = (o.qp, o.wr.len);
         let mut ready = end;
-        if o.gathers() {
+        if o.wr.gathers() {
             if !self.gather(op) {
                 self.ops.release(op);
                 return self.fail(qpn, op, WcStatus::LocalProtection, queue);
             }
             let bus = self.prices.bus_read(u64::from(len));
-            let (_, fetched) = self.nic(machine).bus_in.carry(end, bus);
-            ready = fetched + self.prices.dma_gather;
+            let (_, fetched) = self.nic(machine).bus.inbound.carry(end, bus);
+            ready = fetched + self.prices.delay.dma_gather;
         }
         if let Some(qp) = self.qps.get_mut(qpn) {
-            ready = ready.max(qp.departed_at);
-            qp.departed_at = ready;
+            ready = qp.order.depart(ready);
         }
         if ready == end {
             return self.depart(machine, item, end, queue);
         }
-        self.nic(machine).unsent += 1;
+        self.nic(machine).tx.unsent += 1;
         queue.schedule(ready, Event::new(kind::DEPART, machine, item.0));
     }
 
@@ -194,7 +184,7 @@ impl Net {
     /// machine come in the order of `at`.
     fn depart(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         let op = item.op();
-        let (verb, is_ud, len) = (self.ops[op].verb, self.ops[op].is_ud, self.ops[op].len);
+        let (verb, is_ud, len) = (self.ops[op].wr.verb, self.ops[op].wr.is_ud, self.ops[op].wr.len);
         let is_request = item.role() == Role::Request;
         let bytes = match item.role() {
             Role::Request => self.prices.request_bytes(verb, is_ud, len),
@@ -206,19 +196,21 @@ impl Net {
             Role::Request | Role::Response => self.prices.packets(len),
             _ => 1,
         };
-        let delay = self.prices.tx_delay;
-        let wire = self.prices.wire;
+        let delay = self.prices.delay.tx;
+        let wire = self.prices.delay.wire;
         let loss = self.options.loss;
         let nic = &mut self.nics[usize::from(machine)];
         nic.counters.tx_packets += packets;
         nic.counters.tx_bytes += bytes;
-        let (start, _) = nic.link_out.carry(at + delay, bytes);
-        let lost = nic.down || (loss > 0.0 && nic.loss.chance(1.0 - (1.0 - loss).powi(packets as i32)));
+        let (start, _) = nic.link.outbound.carry(at + delay, bytes);
+        let lost =
+            nic.down || (loss > 0.0 && nic.chance.loss.chance(1.0 - (1.0 - loss).powi(packets as i32)));
         nic.counters.lost += u64::from(lost);
         match self.target(item) {
             Some(target) if !lost => {
                 let bytes = bytes as u32;
                 self.nic(target)
+                    .rx
                     .incoming
                     .push(start + wire, Arrival { item, bytes });
                 self.wake_rx(target, queue);
@@ -235,7 +227,7 @@ impl Net {
         let o = &self.ops[item.op()];
         let qp = self.qps.get(o.qp)?;
         match item.role() {
-            Role::Request if o.is_ud => self.ctxs.get(o.dest.2).map(|ctx| ctx.machine),
+            Role::Request if o.wr.is_ud => self.ctxs.get(o.wr.dest.2).map(|ctx| ctx.machine),
             Role::Request => qp.peer.map(|peer| peer.1),
             _ => Some(qp.machine),
         }

@@ -2,12 +2,13 @@
 
 use super::Net;
 use super::objects::{Qp, RecvQueue};
-use super::op::NONE;
+use super::op::{NONE, Posted};
 use super::prices::Verb;
 use drover_base::{Cost, Cpu};
 use drover_sim::{Ps, Queue, VirtualCpu};
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, SendList, SendOp, SendWr, Sge,
+    Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, RemoteAddr, SendList, SendOp,
+    SendWr, Sge,
 };
 
 /// Post of a request of one line.
@@ -42,7 +43,7 @@ impl Net {
                     let op = self.make(qpn, list, wr);
                     match last {
                         NONE => first = op,
-                        last => self.ops[last].next = op,
+                        last => self.ops[last].handover.next = op,
                     }
                     last = op;
                     accepted += 1;
@@ -66,20 +67,19 @@ impl Net {
         }
         check_verb(qp, wr)?;
         if let SendOp::Send { dest: Some(dest), .. } = wr.op {
-            let known = self.ahs.get(dest.ah).is_some_and(|ah| ah.ctx == qp.ctx);
-            if !known {
+            if !self.keys.has_ah(qp.ctx, dest.ah) {
                 return Err(PostErrorKind::BadAddress);
             }
         }
         self.check_payload(qp, list, wr)?;
-        match qp.send_used < qp.send_depth {
-            true => Ok(()),
-            false => Err(PostErrorKind::QueueFull),
+        match qp.sends.is_full() {
+            false => Ok(()),
+            true => Err(PostErrorKind::QueueFull),
         }
     }
 
     fn check_payload(&self, qp: &Qp, list: &SendList, wr: &SendWr) -> Result<(), PostErrorKind> {
-        let caps = &self.caps;
+        let caps = &self.fabric.caps;
         let fetches = verb_of(&wr.op).fetches();
         let (sges, one);
         match wr.payload {
@@ -105,7 +105,10 @@ impl Net {
         if verb_of(&wr.op).is_atomic() && len != 8 {
             return Err(PostErrorKind::LocalProtection);
         }
-        match sges.iter().all(|sge| self.local(qp.ctx, sge, fetches).is_some()) {
+        match sges
+            .iter()
+            .all(|sge| self.keys.local(qp.ctx, sge, fetches).is_some())
+        {
             true => Ok(()),
             false => Err(PostErrorKind::LocalProtection),
         }
@@ -113,42 +116,51 @@ impl Net {
 
     /// Creates the op of an accepted request; inline payloads are copied now.
     fn make(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> u32 {
-        let id = self.ops.add();
         let qp = self.qps.at(qpn);
-        qp.send_used += 1;
+        let (is_ud, core, sequence) = (qp.kind == QpKind::Ud, qp.ctx, qp.sends.take_slot());
+        let posted = self.posted(is_ud, list, wr);
+        let id = self.ops.add(qpn, core, sequence, posted);
         let op = &mut self.ops[id];
-        (op.qp, op.core, op.sequence) = (qpn, qp.ctx, qp.posted);
-        qp.posted += 1;
-        op.verb = verb_of(&wr.op);
-        op.is_ud = qp.kind == QpKind::Ud;
-        (op.wr_id, op.signaled, op.fence) = (wr.wr_id, wr.signaled, wr.fence);
-        op.len = payload_len(list, wr) as u32;
         match wr.payload {
-            Payload::Inline { start, len } => {
-                op.inline = true;
-                op.data.extend_from_slice(list.inline_bytes(start, len));
-            }
+            Payload::Inline { start, len } => op.data.extend_from_slice(list.inline_bytes(start, len)),
             Payload::Region(sge) => op.pieces.push(sge),
             Payload::Gather { start, count } => op.pieces.extend_from_slice(list.sges(start, count)),
         }
+        id
+    }
+
+    fn posted(&self, is_ud: bool, list: &SendList, wr: &SendWr) -> Posted {
+        let mut posted = Posted {
+            verb: verb_of(&wr.op),
+            is_ud,
+            wr_id: wr.wr_id,
+            signaled: wr.signaled,
+            fence: wr.fence,
+            inline: matches!(wr.payload, Payload::Inline { .. }),
+            len: payload_len(list, wr) as u32,
+            imm: None,
+            remote: RemoteAddr::default(),
+            operands: (0, 0),
+            dest: (0, 0, 0),
+        };
         match wr.op {
             SendOp::Send { dest, imm } => {
-                op.imm = imm;
+                posted.imm = imm;
                 if let Some(dest) = dest {
-                    let to = self.ahs.get(dest.ah).map(|ah| ah.to.0).unwrap_or_default();
-                    op.dest = (dest.qpn.0, dest.qkey, to);
+                    let (to, _) = self.keys.receiver(dest.ah).unwrap_or_default();
+                    posted.dest = (dest.qpn.0, dest.qkey, to);
                 }
             }
-            SendOp::Write { remote, imm } => (op.remote, op.imm) = (remote, imm),
-            SendOp::Read { remote } => op.remote = remote,
+            SendOp::Write { remote, imm } => (posted.remote, posted.imm) = (remote, imm),
+            SendOp::Read { remote } => posted.remote = remote,
             SendOp::CompareSwap {
                 remote,
                 compare,
                 swap,
-            } => (op.remote, op.operands) = (remote, (compare, swap)),
-            SendOp::FetchAdd { remote, add } => (op.remote, op.operands) = (remote, (add, 0)),
+            } => (posted.remote, posted.operands) = (remote, (compare, swap)),
+            SendOp::FetchAdd { remote, add } => (posted.remote, posted.operands) = (remote, (add, 0)),
         }
-        id
+        posted
     }
 
     /// Charges the core and sends a request, or a doorbell, to the card.
@@ -162,22 +174,22 @@ impl Net {
         cpu.charge(POST, 1);
         cpu.charge(POST_LINE, lines.saturating_sub(1));
         cpu.charge(POST_LIST, count - 1);
-        let fetches = self.ops[first].verb.fetches();
+        let fetches = self.ops[first].wr.verb.fetches();
         self.take_register(cpu, qpn, fetches);
         self.ingest(machine, queue);
         self.note_ingested(machine, queue.now());
         self.stall(cpu, ctx, lines, queue.now());
-        self.ops[first].lines = lines;
-        let far = self.prices.far_socket;
-        let delay = self.prices.mmio + self.prices.extra_line * u64::from(lines.saturating_sub(1));
+        self.ops[first].handover.lines = lines;
+        let far = self.prices.delay.far_socket;
+        let delay = self.prices.delay.mmio + self.prices.pio.extra_line * u64::from(lines.saturating_sub(1));
         let c = self.ctxs.at(ctx);
         let delay = if c.far_socket { delay + far } else { delay };
         let at = (cpu.local() + delay).max(c.posted_at);
         c.posted_at = at;
         c.lines_ahead += lines;
         let nic = self.nic(machine);
-        nic.lines_ahead += lines;
-        nic.written.push(at, first);
+        nic.pio.lines_ahead += lines;
+        nic.pio.written.push(at, first);
         self.wake_tx(machine, queue);
     }
 
@@ -186,12 +198,12 @@ impl Net {
     fn written_lines(&mut self, op: u32) -> u32 {
         let pio = &self.prices.p.pio;
         let o = &self.ops[op];
-        let lines = self.prices.lines(o.verb, o.is_ud, o.inline, o.len);
+        let lines = self.prices.lines(o.wr.verb, o.wr.is_ud, o.wr.inline, o.wr.len);
         if u64::from(lines) > pio.bf_lines_max {
-            self.ops[op].tx_extra = self.prices.bf_over;
+            self.ops[op].handover.tx_extra = self.prices.pio.bf_over;
             return 0;
         }
-        match pio.bf_every == 1 || o.inline || o.verb.fetches() {
+        match pio.bf_every == 1 || o.wr.inline || o.wr.verb.fetches() {
             true => lines,
             false => 0,
         }
@@ -207,9 +219,9 @@ impl Net {
         if ahead + lines <= space || ahead == 0 {
             return;
         }
-        let line = self.prices.pio_line;
+        let line = self.prices.pio.line;
         let nic = &mut self.nics[usize::from(machine)];
-        let sharers = u64::from(nic.lines_ahead.max(ahead)) / u64::from(ahead);
+        let sharers = u64::from(nic.pio.lines_ahead.max(ahead)) / u64::from(ahead);
         let until = now + line * (u64::from(ahead + lines - space) * sharers);
         nic.counters.pio_stall += until.since(cpu.local());
         cpu.wait_until(until, PIO_STALL);
@@ -225,13 +237,13 @@ impl Net {
         for (accepted, wr) in list.wrs().iter().enumerate() {
             let refused = |kind| PostError { accepted, kind };
             let qp = self.qps.get(qpn).expect("its handle keeps it alive");
-            if qp.srq.is_some() {
+            if qp.queues.srq.is_some() {
                 return Err(refused(PostErrorKind::NotSupported));
             }
-            self.admit_recv(&qp.recvs, wr).map_err(refused)?;
+            self.admit_recv(&qp.queues.recvs, wr).map_err(refused)?;
             let qp = self.qps.at(qpn);
-            qp.recvs.used += 1;
-            qp.recvs.wrs.push_back(*wr);
+            qp.queues.recvs.used += 1;
+            qp.queues.recvs.wrs.push_back(*wr);
             if qp.state == QpState::Error {
                 self.flush_recvs(qpn, queue);
             }
@@ -256,7 +268,7 @@ impl Net {
         if recvs.used >= recvs.depth {
             return Err(PostErrorKind::QueueFull);
         }
-        match self.local(recvs.ctx, &wr.sge, true) {
+        match self.keys.local(recvs.ctx, &wr.sge, true) {
             Some(_) => Ok(()),
             None => Err(PostErrorKind::LocalProtection),
         }

@@ -25,10 +25,10 @@ impl Net {
         }
         self.nic(machine).counters.duplicate_request += 1;
         let o = &self.ops[op];
-        match (o.verb.fetches(), o.verb.is_atomic()) {
-            _ if o.retired => self.ops.release(op),
+        match (o.wr.verb.fetches(), o.wr.verb.is_atomic()) {
+            _ if o.ending.retired => self.ops.release(op),
             // An atomic is not executed twice: its first result is still in the op.
-            (true, true) if o.executed => self.send_back(machine, op, Role::Response, now, queue),
+            (true, true) if o.responder.executed => self.send_back(machine, op, Role::Response, now, queue),
             (true, true) => self.ops.release(op), // its first answer is in flight
             (true, false) => self.answer_later(machine, op, now, queue),
             (false, _) => self.send_back(machine, op, Role::Ack, now, queue),
@@ -51,11 +51,10 @@ impl Net {
             return;
         }
         let implied: Vec<u32> = qp
-            .flight
-            .iter()
-            .copied()
+            .sends
+            .in_flight()
             .take_while(|&before| before != op)
-            .filter(|&before| !self.ops[before].acked && !self.ops[before].verb.fetches())
+            .filter(|&before| !self.ops[before].ending.acked && !self.ops[before].wr.verb.fetches())
             .collect();
         for before in implied {
             self.ops.hold(before);
@@ -67,10 +66,9 @@ impl Net {
     pub(crate) fn go_back(&mut self, qpn: u32, queue: &mut Queue) {
         let Some(qp) = self.qps.get(qpn) else { return };
         let again: Vec<u32> = qp
-            .flight
-            .iter()
-            .copied()
-            .filter(|&op| !self.ops[op].acked)
+            .sends
+            .in_flight()
+            .filter(|&op| !self.ops[op].ending.acked)
             .collect();
         let machine = qp.machine;
         self.nic(machine).counters.retransmitted += again.len() as u64;
@@ -82,12 +80,12 @@ impl Net {
     /// Handles a timeout: if the peer has not answered since the timer was set, goes back; after too many times, gives
     /// up.
     pub(crate) fn timeout(&mut self, qpn: u32, queue: &mut Queue) {
-        let patience = Ps::from(self.options.rc_timeout);
-        let retries_max = self.options.rc_retries;
+        let patience = Ps::from(self.options.rc.timeout);
+        let retries_max = self.options.rc.retries;
         let now = queue.now();
         let Some(qp) = self.qps.get_mut(qpn) else { return };
         let machine = qp.machine;
-        let Some(&first) = qp.flight.iter().find(|&&op| !self.ops[op].acked) else {
+        let Some(first) = qp.sends.in_flight().find(|&op| !self.ops[op].ending.acked) else {
             qp.rc.timer_set = false;
             return;
         };
@@ -112,7 +110,7 @@ impl Net {
     /// The peer had no RECV for `op`: retries soon, or gives up if this has lasted too long.
     pub(crate) fn peer_not_ready(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
         let now = queue.now();
-        let delay = Ps::from(self.options.rnr_delay);
+        let delay = Ps::from(self.options.rc.rnr_delay);
         let qp = self.qps.at(qpn);
         let machine = qp.machine;
         let rc = &mut qp.rc;

@@ -5,7 +5,7 @@
 use drover_base::Ns;
 use drover_verbs::OpenError;
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
+use drover_verbs_sim::{RcOptions, Sim, SimDevice, World, WorldOptions};
 use drover_verbs_suite::conformance::{TestBed, assert_rule, rules};
 use std::cell::RefCell;
 
@@ -38,8 +38,11 @@ impl TestBed for Bed {
         let options = WorldOptions {
             torn: self.torn,
             loss: self.loss,
-            rc_timeout: Ns::from_us(200),
-            rc_retries: 20,
+            rc: RcOptions {
+                timeout: Ns::from_us(200),
+                retries: 20,
+                ..RcOptions::default()
+            },
             ..WorldOptions::new(profile)
         };
         let world = World::with_options(options, self.machines, 1);

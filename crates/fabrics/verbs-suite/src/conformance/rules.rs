@@ -28,13 +28,13 @@ pub enum Need {
     Atomics,
     /// [`Caps::srq`].
     Srq,
-    /// [`Caps::ordered_writes`].
+    /// [`WriteCaps::ordered`](drover_verbs::WriteCaps::ordered).
     OrderedWrites,
-    /// [`Caps::lossless_writes`].
+    /// [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless).
     LosslessWrites,
-    /// [`Caps::memory_wait`].
+    /// [`WakeCaps::on_memory`](drover_verbs::WakeCaps::on_memory).
     MemoryWait,
-    /// [`Caps::fd_wait`].
+    /// [`WakeCaps::on_fd`](drover_verbs::WakeCaps::on_fd).
     FdWait,
     /// [`Caps::inline_bytes_max`] of at least 16.
     Inline,
@@ -46,12 +46,12 @@ impl Need {
     /// Whether `caps` offer the capability.
     pub fn met(self, caps: &Caps) -> bool {
         match self {
-            Need::Atomics => caps.atomics,
-            Need::Srq => caps.srq,
-            Need::OrderedWrites => caps.ordered_writes,
-            Need::LosslessWrites => caps.lossless_writes,
-            Need::MemoryWait => caps.memory_wait,
-            Need::FdWait => caps.fd_wait,
+            Need::Atomics => caps.supports.atomics,
+            Need::Srq => caps.supports.srq,
+            Need::OrderedWrites => caps.writes.ordered,
+            Need::LosslessWrites => caps.writes.lossless,
+            Need::MemoryWait => caps.wakes.on_memory,
+            Need::FdWait => caps.wakes.on_fd,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
         }

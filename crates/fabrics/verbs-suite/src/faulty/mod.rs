@@ -26,7 +26,7 @@
 //! use drover_verbs_suite::{faulty::*, loopback::{Loopback, LoopbackDevice}};
 //! let options = FaultOptions { drop: 0.01, tear: 0.1, ..FaultOptions::quiet(42) };
 //! let device = FaultyDevice::<Loopback>::new(LoopbackDevice::new(), options);
-//! assert!(!device.caps().ordered_writes, "torn writes are not ordered");
+//! assert!(!device.caps().writes.ordered, "torn writes are not ordered");
 //! let context = device.context()?;
 //! # drop(context);
 //! # assert_eq!(device.counts().total(), 0);

@@ -78,10 +78,10 @@ impl FaultOptions {
     pub(super) fn caps(&self, inner: &Caps) -> Caps {
         let mut caps = inner.clone();
         if self.tear > 0.0 {
-            caps.ordered_writes = false;
+            caps.writes.ordered = false;
         }
         if self.any() {
-            caps.lossless_writes = false;
+            caps.writes.lossless = false;
             caps.send_depth_max = caps.send_depth_max.saturating_sub(super::late::LATE_DEPTH).max(1);
         }
         caps

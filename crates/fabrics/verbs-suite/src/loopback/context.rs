@@ -3,6 +3,7 @@
 use super::device::Shared;
 use super::fabric::Qp;
 use super::queues::{Cq, RecvQueue};
+use super::send_queue::SendQueue;
 use super::{
     Flaw, Loopback, LoopbackCpu, LoopbackCq, LoopbackMr, LoopbackOptions, LoopbackQp, LoopbackSrq, ParkMode,
 };
@@ -131,7 +132,7 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn create_srq(&self, depth: usize) -> Result<LoopbackSrq, CreateError> {
-        if !self.options.caps.srq {
+        if !self.options.caps.supports.srq {
             return Err(not_supported("a shared receive queue"));
         }
         check_limit("a shared receive queue", depth, self.options.caps.recv_depth_max)?;
@@ -162,14 +163,9 @@ impl Context<Loopback> for LoopbackContext {
             recv_cq: options.recv_cq.id,
             srq: options.srq.map(|srq| srq.id),
             recvs: RecvQueue::new(self.id, options.recv_depth),
-            send_depth: options.send_depth,
+            sends: SendQueue::new(options.send_depth, options.rnr_timeout),
             inline_bytes: options.inline_bytes,
             qkey: options.qkey,
-            rnr_timeout: options.rnr_timeout,
-            waiting: VecDeque::new(),
-            rnr_since: None,
-            send_used: 0,
-            uncovered: 0,
         };
         fabric.qps.insert(qpn, qp);
         Ok(LoopbackQp {

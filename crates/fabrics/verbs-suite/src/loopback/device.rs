@@ -4,7 +4,7 @@ use super::cpu::{Clock, LoopbackCpu};
 use super::fabric::Fabric;
 use super::{Flaw, Loopback, LoopbackContext};
 use drover_base::{Ns, Rng};
-use drover_verbs::{Caps, Device, OpenError};
+use drover_verbs::{Caps, Device, OpenError, Support};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// What [`park`](drover_verbs::Context::park) does when nothing has arrived.
@@ -47,11 +47,7 @@ impl Default for LoopbackOptions {
 /// All capabilities that exist.
 fn caps() -> Caps {
     let mut caps = Caps::none();
-    caps.rc = true;
-    caps.uc = true;
-    caps.ud = true;
-    caps.atomics = true;
-    caps.srq = true;
+    caps.supports = Support::ALL;
     caps.inline_bytes_max = 256;
     caps.mtu_bytes = 4096;
     caps.message_bytes_max = 1 << 30;
@@ -60,10 +56,10 @@ fn caps() -> Caps {
     caps.recv_depth_max = 1 << 14;
     caps.sge_max = 16;
     caps.reads_outstanding_max = 16;
-    caps.ordered_writes = true;
-    caps.lossless_writes = true;
-    caps.memory_wait = true;
-    caps.fd_wait = true;
+    caps.writes.ordered = true;
+    caps.writes.lossless = true;
+    caps.wakes.on_memory = true;
+    caps.wakes.on_fd = true;
     caps
 }
 

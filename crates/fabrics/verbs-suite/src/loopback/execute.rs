@@ -25,7 +25,7 @@ impl Fabric {
         let busy: Vec<u32> = self
             .qps
             .iter()
-            .filter(|(_, qp)| !qp.waiting.is_empty())
+            .filter(|(_, qp)| !qp.sends.waiting.is_empty())
             .map(|(id, _)| *id)
             .collect();
         for qpn in busy {
@@ -35,16 +35,17 @@ impl Fabric {
 
     /// Executes requests of one queue pair in order until one has to wait.
     pub(super) fn execute(&mut self, qpn: u32) {
-        while let Some(request) = self.qps.get(&qpn).and_then(|qp| qp.waiting.front().cloned()) {
+        while let Some(request) = self
+            .qps
+            .get(&qpn)
+            .and_then(|qp| qp.sends.waiting.front().cloned())
+        {
             match self.attempt(qpn, &request) {
                 Attempt::Done(byte_len) => self.done(qpn, &request, byte_len),
                 Attempt::NoPeerYet => return,
                 Attempt::NoRecv => {
                     let now = self.clock.now();
-                    let qp = self.qp(qpn);
-                    let since = *qp.rnr_since.get_or_insert(now);
-                    let patience = qp.rnr_timeout;
-                    if now.since(since) < patience || self.has(Flaw::WaitsForEver) {
+                    if !self.qp(qpn).sends.has_waited(now) || self.has(Flaw::WaitsForEver) {
                         return;
                     }
                     self.fail(qpn, WcStatus::RnrRetryExceeded);
@@ -57,13 +58,11 @@ impl Fabric {
     /// The first waiting request is done.
     fn done(&mut self, qpn: u32, request: &Request, byte_len: u32) {
         let qp = self.qp(qpn);
-        qp.waiting.pop_front();
-        qp.rnr_since = None;
-        qp.uncovered += 1;
+        qp.sends.pop_first();
         if !request.signaled {
-            return;
+            return qp.sends.end_silently();
         }
-        let covered = std::mem::take(&mut qp.uncovered);
+        let covered = qp.sends.end();
         let cq = qp.send_cq;
         let frees = Frees::Send(if self.has(Flaw::CoversOnlyItself) {
             1
@@ -94,10 +93,10 @@ impl Fabric {
         let qp = self.qp(qpn);
         qp.state = QpState::Error;
         if reverse {
-            qp.waiting.make_contiguous().reverse();
+            qp.sends.waiting.make_contiguous().reverse();
             qp.recvs.wrs.make_contiguous().reverse();
         }
-        while !self.qp(qpn).waiting.is_empty() {
+        while !self.qp(qpn).sends.waiting.is_empty() {
             self.complete_failed(qpn, WcStatus::Flushed);
         }
         self.flush_recvs(qpn);
@@ -120,8 +119,8 @@ impl Fabric {
 
     fn complete_failed(&mut self, qpn: u32, status: WcStatus) {
         let qp = self.qp(qpn);
-        let request = qp.waiting.pop_front().expect("a request that failed");
-        let frees = Frees::Send(1 + std::mem::take(&mut qp.uncovered));
+        let request = qp.sends.pop_first().expect("a request that failed");
+        let frees = Frees::Send(qp.sends.end());
         let cq = qp.send_cq;
         let silent = match self.flaw {
             Some(Flaw::FlushesSilently) => status == WcStatus::Flushed,

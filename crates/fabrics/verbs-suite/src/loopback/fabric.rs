@@ -2,14 +2,13 @@
 
 use super::Flaw;
 use super::cpu::Clock;
-use super::flawed::{Kept, Late};
+use super::flawed::FlawState;
 use super::memory::{Import, Mr};
 use super::queues::{Cq, RecvQueue};
-use super::request::Request;
-use drover_base::Ns;
+use super::send_queue::SendQueue;
 use drover_verbs::provide::Names;
 use drover_verbs::{Caps, QpKind, QpState};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar};
 
@@ -29,12 +28,7 @@ pub(super) struct Fabric {
     pub(super) qps: BTreeMap<u32, Qp>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, RecvQueue>,
-    /// Number of WRITEs so far, for a flaw.
-    pub(super) writes: u64,
-    /// Empty without a flaw.
-    pub(super) late: Vec<Late>,
-    /// Empty without a flaw.
-    pub(super) kept: Vec<Kept>,
+    pub(super) flawed: FlawState,
     rung: Arc<Condvar>,
     last_id: u32,
 }
@@ -57,18 +51,9 @@ pub(super) struct Qp {
     pub(super) recv_cq: u32,
     pub(super) srq: Option<u32>,
     pub(super) recvs: RecvQueue,
-    pub(super) send_depth: usize,
+    pub(super) sends: SendQueue,
     pub(super) inline_bytes: usize,
     pub(super) qkey: u32,
-    pub(super) rnr_timeout: Ns,
-    /// Requests posted and not executed yet.
-    pub(super) waiting: VecDeque<Request>,
-    /// Time since which the first waiting request has had no RECV.
-    pub(super) rnr_since: Option<Ns>,
-    /// Send queue slots in use: no completion that covers them is polled yet.
-    pub(super) send_used: usize,
-    /// Requests executed without a completion since the last completion.
-    pub(super) uncovered: usize,
 }
 
 impl Fabric {
@@ -89,9 +74,7 @@ impl Fabric {
             qps: BTreeMap::new(),
             cqs: BTreeMap::new(),
             srqs: BTreeMap::new(),
-            writes: 0,
-            late: Vec::new(),
-            kept: Vec::new(),
+            flawed: FlawState::default(),
             rung,
             last_id: 0,
         }

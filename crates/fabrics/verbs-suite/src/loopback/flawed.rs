@@ -11,9 +11,18 @@ use drover_verbs::{Imm, SendOp, UdDest};
 /// Number of polls, of any context, that the late part of a torn WRITE waits.
 const TORN_POLLS: usize = 5;
 
+/// What flaws remember.
+#[derive(Debug, Default)]
+pub(super) struct FlawState {
+    /// Number of WRITEs so far.
+    writes: u64,
+    late: Vec<Late>,
+    kept: Vec<Kept>,
+}
+
 /// Bytes in flight.
 #[derive(Debug)]
-pub(super) struct Late {
+struct Late {
     polls: usize,
     region: Region,
     offset: usize,
@@ -25,9 +34,9 @@ impl Fabric {
     pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
         let whole_words = (bytes.len() + 7) & !7;
         let last_word = bytes.len().saturating_sub(1) & !7;
-        self.writes += 1;
+        self.flawed.writes += 1;
         match self.flaw {
-            Some(Flaw::LosesSomeUcWrites) if self.writes.is_multiple_of(97) => {}
+            Some(Flaw::LosesSomeUcWrites) if self.flawed.writes.is_multiple_of(97) => {}
             Some(Flaw::LosesLongWrites) if bytes.len() >= 257 => {}
             Some(Flaw::CutsAtMtu) => land(region, offset, &bytes[..bytes.len().min(self.caps.mtu_bytes)]),
             Some(Flaw::WritesWholeWords) if region.contains(offset, whole_words) => {
@@ -45,7 +54,7 @@ impl Fabric {
     }
 
     fn delay(&mut self, polls: usize, region: &Region, offset: usize, bytes: &[u8]) {
-        self.late.push(Late {
+        self.flawed.late.push(Late {
             polls,
             region: region.clone(),
             offset,
@@ -55,14 +64,14 @@ impl Fabric {
 
     /// Called after a poll (or, with `all`, a post): makes late bytes visible.
     pub(super) fn land_late(&mut self, all: bool) {
-        for late in &mut self.late {
+        for late in &mut self.flawed.late {
             late.polls = if all {
                 0
             } else {
                 late.polls.saturating_sub(usize::from(late.polls != usize::MAX))
             };
         }
-        for late in self.late.extract_if(.., |late| late.polls == 0) {
+        for late in self.flawed.late.extract_if(.., |late| late.polls == 0) {
             land(&late.region, late.offset, &late.bytes);
         }
     }
@@ -112,7 +121,7 @@ impl Fabric {
     pub(super) fn keep(&mut self, from: u32, ctx: u32, dest: UdDest, imm: Option<Imm>, bytes: &[u8]) {
         if self.has(Flaw::KeepsDatagrams) {
             let bytes = bytes.to_vec();
-            self.kept.push(Kept {
+            self.flawed.kept.push(Kept {
                 from,
                 ctx,
                 dest,
@@ -124,7 +133,7 @@ impl Fabric {
 
     /// Retries the datagrams that were kept.
     pub(super) fn deliver_kept(&mut self) {
-        for kept in std::mem::take(&mut self.kept) {
+        for kept in std::mem::take(&mut self.flawed.kept) {
             self.datagram(kept.from, kept.ctx, kept.dest, kept.imm, &kept.bytes);
         }
     }
@@ -132,7 +141,7 @@ impl Fabric {
 
 /// A datagram that should have been dropped.
 #[derive(Debug)]
-pub(super) struct Kept {
+struct Kept {
     from: u32,
     ctx: u32,
     dest: UdDest,

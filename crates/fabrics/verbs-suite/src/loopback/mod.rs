@@ -56,6 +56,7 @@ mod memory;
 mod qp;
 mod queues;
 mod request;
+mod send_queue;
 
 pub use context::LoopbackContext;
 pub use cpu::LoopbackCpu;

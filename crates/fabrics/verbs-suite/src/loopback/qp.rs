@@ -102,6 +102,7 @@ impl Fabric {
         self.land_late(true);
         if self.has(Flaw::InlineByReference) {
             self.qp(qpn)
+                .sends
                 .waiting
                 .iter_mut()
                 .for_each(|request| request.bytes.overwrite());
@@ -148,13 +149,13 @@ impl Fabric {
             [Flaw::SinglesOvertakeLists, Flaw::SinglesReplaceLists].map(|flaw| self.has(flaw));
         let (single, leaves) = (list.len() == 1, self.leaves(list));
         let qp = self.qp(qpn);
-        qp.send_used += 1;
+        qp.sends.take_slot();
         if single && replaces {
-            qp.waiting.pop_back();
+            qp.sends.waiting.pop_back();
         }
         match single && overtakes {
-            true => qp.waiting.push_front(request),
-            false => qp.waiting.push_back(request),
+            true => qp.sends.waiting.push_front(request),
+            false => qp.sends.waiting.push_back(request),
         }
         match qp.state {
             QpState::Error if !works => self.break_qp(qpn),

@@ -113,7 +113,7 @@ impl Fabric {
 
     fn free(&mut self, qpn: Qpn, frees: Frees) {
         match frees {
-            Frees::Send(count) => self.qp(qpn.0).send_used -= count,
+            Frees::Send(count) => self.qp(qpn.0).sends.free(count),
             Frees::Recv => self.qp(qpn.0).recvs.used -= 1,
             Frees::Srq(srq) => {
                 if let Some(srq) = self.srqs.get_mut(&srq) {

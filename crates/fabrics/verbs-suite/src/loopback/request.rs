@@ -65,12 +65,7 @@ impl Fabric {
         self.check_verb(qp, wr)?;
         self.check_length(qp, wr, &bytes)?;
         self.check_local(qp, wr, &bytes)?;
-        let depth = match self.flaw {
-            Some(Flaw::EndlessSendQueue) => usize::MAX,
-            Some(Flaw::HalfSendQueue) => qp.send_depth / 2,
-            _ => qp.send_depth,
-        };
-        if qp.send_used >= depth {
+        if qp.sends.is_full(self.flaw) {
             return Err(PostErrorKind::QueueFull);
         }
         Ok(Request {
@@ -87,7 +82,7 @@ impl Fabric {
             SendOp::Write { .. } => qp.kind != QpKind::Ud,
             SendOp::Read { .. } => qp.kind == QpKind::Rc,
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
-                qp.kind == QpKind::Rc && self.caps.atomics
+                qp.kind == QpKind::Rc && self.caps.supports.atomics
             }
         };
         if self.has(Flaw::AnyVerb) {

@@ -52,8 +52,13 @@ impl TestBed for PoorBed {
             ..LoopbackOptions::default()
         };
         let caps = &mut options.caps;
-        (caps.uc, caps.ud, caps.atomics, caps.srq) = (false, false, false, false);
-        (caps.ordered_writes, caps.memory_wait, caps.fd_wait) = (false, false, false);
+        (
+            caps.supports.uc,
+            caps.supports.ud,
+            caps.supports.atomics,
+            caps.supports.srq,
+        ) = (false, false, false, false);
+        (caps.writes.ordered, caps.wakes.on_memory, caps.wakes.on_fd) = (false, false, false);
         (caps.inline_bytes_max, caps.sge_max) = (0, 1);
         let device = LoopbackDevice::with_options(options);
         Ok([device.clone(), device])

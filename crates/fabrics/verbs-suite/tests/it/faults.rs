@@ -265,7 +265,7 @@ fn a_torn_write_shows_its_last_word_before_its_first_sometimes() {
             ..FaultOptions::quiet(seed)
         };
         let mut pair = Pair::new(QpKind::Uc, options);
-        assert!(!pair.here.caps().ordered_writes);
+        assert!(!pair.here.caps().writes.ordered);
         pair.write(1, 0, &[0xff; 192]);
         for _ in 0..12 {
             pair.poll();

@@ -50,7 +50,7 @@ impl TestBed for ReliableBed {
 
     fn ends(&self) -> Result<[FaultyDevice<Loopback>; 2], OpenError> {
         let mut options = options();
-        (options.caps.uc, options.caps.ud) = (false, false);
+        (options.caps.supports.uc, options.caps.supports.ud) = (false, false);
         let device = FaultyDevice::new(LoopbackDevice::with_options(options), FaultOptions::all(1, 1.0));
         Ok([device.clone(), device])
     }

@@ -2,7 +2,7 @@
 
 use super::parts::{alone, outbound};
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs, Wiring};
+use crate::micro::{Bench, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
 /// By payload, with all cores.
@@ -32,14 +32,21 @@ pub const ONE_CORE: Figure = Figure {
 /// Requests per list.
 const LIST: usize = 16;
 
+/// Lists whose last request is signaled.
+fn in_lists(window: usize) -> Posting {
+    Posting {
+        signal_every: LIST,
+        list: LIST,
+        ..Posting::paced(Pacing::Window(window))
+    }
+}
+
 fn points() -> Vec<Point> {
     let mut points = Vec::new();
     for bytes in [8, 60, 61, 124, 125, 188, 189, 252, 253, 256] {
         let single = outbound(Verb::Send, QpKind::Ud, bytes, true, 14);
         let lists = Verbs {
-            pacing: Pacing::Window(2 * LIST),
-            signal_every: LIST,
-            list: LIST,
+            posting: in_lists(2 * LIST),
             ..single.clone()
         };
         for (series, bench) in [("cib single", single), ("cib batch 16", lists)] {
@@ -56,17 +63,20 @@ fn points() -> Vec<Point> {
 
 fn one_core() -> Vec<Point> {
     let single = Verbs {
-        target_machines: 4,
+        targets: Targets {
+            machines: 4,
+            processes: 1,
+        },
         wiring: Wiring::AllToAll,
-        pacing: Pacing::Window(16),
-        signal_every: 8,
+        posting: Posting {
+            signal_every: 8,
+            ..Posting::paced(Pacing::Window(16))
+        },
         ..alone(Verb::Send, QpKind::Ud, 60, true)
     };
     let lists = |queue_pairs: usize| Verbs {
         queue_pairs,
-        pacing: Pacing::Window(3 * queue_pairs * LIST),
-        signal_every: LIST,
-        list: LIST,
+        posting: in_lists(3 * queue_pairs * LIST),
         ..single.clone()
     };
     let mut points = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::parts::inbound;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -24,14 +24,9 @@ fn points() -> Vec<Point> {
         ("cib", 4, 430, &[8, 32, 64, 128, 250]),
     ] {
         for &bytes in sizes {
-            let write = Verbs {
-                gap_ns,
-                ..inbound(Verb::Write, QpKind::Uc, bytes, 16, processes)
-            };
-            let read = Verbs {
-                pacing: Pacing::Window(8),
-                ..inbound(Verb::Read, QpKind::Rc, bytes, 16, processes)
-            };
+            let mut write = inbound(Verb::Write, QpKind::Uc, bytes, 16, processes);
+            write.posting.gap_ns = gap_ns;
+            let read = inbound(Verb::Read, QpKind::Rc, bytes, 16, processes);
             for (verb, bench) in [("WRITE", write), ("READ", read)] {
                 let series = format!("{card} {verb}");
                 points.push(Point::throughput(card, series, bytes as f64, Bench::Verbs(bench)));

@@ -2,7 +2,7 @@
 
 use super::parts::outbound;
 use crate::figure::{Figure, Metric, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
 /// The figure. Sixteen threads on `apt`: with fourteen, a READ would return before HERD's Fig. 2 says it can.
@@ -25,8 +25,10 @@ fn points() -> Vec<Point> {
         for (name, verb, inline) in [("READ", Verb::Read, false), ("WRITE", Verb::Write, true)] {
             for &window in windows {
                 let bench = Bench::Verbs(Verbs {
-                    pacing: Pacing::Batch(window),
-                    signal_every: 0,
+                    posting: Posting {
+                        signal_every: 0,
+                        ..Posting::paced(Pacing::Batch(window))
+                    },
                     ..outbound(verb, QpKind::Rc, 8, inline, threads)
                 });
                 let mut point = Point::throughput(card, format!("{card} {name}"), window as f64, bench);

@@ -2,7 +2,7 @@
 
 use super::parts::inbound;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -24,7 +24,7 @@ fn points() -> Vec<Point> {
         for &words in counters {
             let bench = Bench::Verbs(Verbs {
                 words,
-                pacing: Pacing::Window(4),
+                posting: Posting::paced(Pacing::Window(4)),
                 ..inbound(Verb::FetchAdd, QpKind::Rc, 8, 10, 7)
             });
             points.push(Point::throughput(

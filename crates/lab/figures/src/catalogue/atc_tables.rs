@@ -2,7 +2,7 @@
 
 use super::parts::{inbound, lean_loop, outbound};
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
 /// Out-bound limits of the newer card.
@@ -30,10 +30,8 @@ pub const TABLE_5: Figure = Figure {
 };
 
 fn table_4() -> Vec<Point> {
-    let read = Verbs {
-        pacing: Pacing::Window(16),
-        ..outbound(Verb::Read, QpKind::Rc, 8, false, 14)
-    };
+    let mut read = outbound(Verb::Read, QpKind::Rc, 8, false, 14);
+    read.posting.pacing = Pacing::Window(16);
     let write = outbound(Verb::Write, QpKind::Uc, 32, true, 14);
     vec![
         Point::throughput("cib", "cib outbound READ", 8.0, Bench::Verbs(read)),
@@ -46,15 +44,15 @@ fn table_5() -> Vec<Point> {
     for (card, threads, gap_ns, list) in [("apt", 16, 600, 1), ("cib", 14, 220, 16)] {
         for bytes in [0, 16] {
             let x = if bytes == 0 { 0.0 } else { 1.0 };
-            let recv = Verbs {
-                gap_ns,
-                target_processes: threads,
-                ..inbound(Verb::Send, QpKind::Ud, bytes, 16, 2)
-            };
+            let mut recv = inbound(Verb::Send, QpKind::Ud, bytes, 16, 2);
+            recv.posting.gap_ns = gap_ns;
+            recv.targets.processes = threads;
             let send = Verbs {
-                pacing: Pacing::Window(if list == 1 { 8 } else { 2 * list }),
-                signal_every: if list == 1 { 4 } else { list },
-                list,
+                posting: Posting {
+                    signal_every: if list == 1 { 4 } else { list },
+                    list,
+                    ..Posting::paced(Pacing::Window(if list == 1 { 8 } else { 2 * list }))
+                },
                 ..outbound(Verb::Send, QpKind::Ud, bytes, true, threads)
             };
             points.push(Point::throughput(

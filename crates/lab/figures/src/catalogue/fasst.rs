@@ -2,7 +2,7 @@
 
 use super::parts::{alone, lean_loop};
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs, Wiring};
+use crate::micro::{Bench, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
 /// By payload. Seven machines, because the published six also had queue pairs with themselves.
@@ -33,15 +33,21 @@ const CARDS: [(&str, usize); 2] = [("apt", 8), ("cib", 14)];
 
 fn among(machines: usize, threads: usize, bytes: usize, queue_pairs: usize) -> Bench {
     Bench::Verbs(Verbs {
-        issuing_machines: machines,
-        threads: 1,
-        processes: threads,
-        target_machines: 0,
-        target_processes: threads,
+        issuers: Issuers {
+            machines,
+            processes: threads,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: 0,
+            processes: threads,
+        },
         wiring: Wiring::AllToAll,
         queue_pairs,
-        pacing: Pacing::Window(16),
-        random: true,
+        posting: Posting {
+            random: true,
+            ..Posting::paced(Pacing::Window(16))
+        },
         ..alone(Verb::Read, QpKind::Rc, bytes, false)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::parts::{SIZES, inbound};
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Verb, Verbs};
+use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -21,10 +21,8 @@ fn points() -> Vec<Point> {
     let mut points = Vec::new();
     for bytes in SIZES {
         let x = bytes as f64;
-        let unacknowledged = Verbs {
-            gap_ns: 650,
-            ..inbound(Verb::Write, QpKind::Uc, bytes, 16, 2)
-        };
+        let mut unacknowledged = inbound(Verb::Write, QpKind::Uc, bytes, 16, 2);
+        unacknowledged.posting.gap_ns = 650;
         points.push(Point::throughput(
             "apt",
             "WRITE UC",

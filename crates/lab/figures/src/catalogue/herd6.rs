@@ -2,7 +2,7 @@
 
 use super::parts::alone;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Count, Pacing, Verb, Verbs, Wiring};
+use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -33,11 +33,17 @@ fn points() -> Vec<Point> {
 
 fn inbound(n: usize) -> Verbs {
     Verbs {
-        issuing_machines: n,
-        target_processes: n,
+        issuers: Issuers {
+            machines: n,
+            processes: 1,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: 1,
+            processes: n,
+        },
         wiring: Wiring::AllToAll,
-        pacing: Pacing::Window(16),
-        random: true,
+        posting: at_random(16),
         count: Count::Served,
         ..alone(Verb::Write, QpKind::Uc, 32, true)
     }
@@ -45,11 +51,24 @@ fn inbound(n: usize) -> Verbs {
 
 fn outbound(verb: Verb, kind: QpKind, n: usize) -> Verbs {
     Verbs {
-        processes: n,
-        target_machines: n,
+        issuers: Issuers {
+            machines: 1,
+            processes: n,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: n,
+            processes: 1,
+        },
         wiring: Wiring::AllToAll,
-        pacing: Pacing::Window(8),
-        random: true,
+        posting: at_random(8),
         ..alone(verb, kind, 32, true)
+    }
+}
+
+fn at_random(window: usize) -> Posting {
+    Posting {
+        random: true,
+        ..Posting::paced(Pacing::Window(window))
     }
 }

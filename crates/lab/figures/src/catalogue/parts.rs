@@ -2,7 +2,7 @@
 
 use crate::cluster::Doorbells;
 use crate::figure::Point;
-use crate::micro::{Count, Pacing, Verb, Verbs, Wiring};
+use crate::micro::{Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
 /// Payload sizes of HERD's in-bound figures.
@@ -17,20 +17,19 @@ pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
         kind,
         bytes,
         inline,
-        issuing_machines: 1,
-        processes: 1,
-        threads: 1,
-        target_machines: 1,
-        target_processes: 1,
+        words: 1,
+        issuers: Issuers {
+            machines: 1,
+            processes: 1,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: 1,
+            processes: 1,
+        },
         wiring: Wiring::OneToOne,
         queue_pairs: 1,
-        pacing: Pacing::Window(1),
-        signal_every: 1,
-        list: 1,
-        random: false,
-        words: 1,
-        gap_ns: 0,
-        batch_tail: false,
+        posting: Posting::paced(Pacing::Window(1)),
         doorbells: Doorbells::Driver,
         count: Count::Issued,
     }
@@ -39,9 +38,12 @@ pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
 /// `machines` machines with `processes` processes each, all into one.
 pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processes: usize) -> Verbs {
     Verbs {
-        issuing_machines: machines,
-        processes,
-        pacing: Pacing::Window(8),
+        issuers: Issuers {
+            machines,
+            processes,
+            threads: 1,
+        },
+        posting: Posting::paced(Pacing::Window(8)),
         count: Count::Served,
         ..alone(verb, kind, bytes, inlined(verb, bytes))
     }
@@ -50,10 +52,19 @@ pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processe
 /// `processes` processes of one machine, each to a different machine.
 pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes: usize) -> Verbs {
     Verbs {
-        processes,
-        target_machines: processes,
-        pacing: Pacing::Window(8),
-        signal_every: 4,
+        issuers: Issuers {
+            machines: 1,
+            processes,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: processes,
+            processes: 1,
+        },
+        posting: Posting {
+            signal_every: 4,
+            ..Posting::paced(Pacing::Window(8))
+        },
         ..alone(verb, kind, bytes, inline)
     }
 }

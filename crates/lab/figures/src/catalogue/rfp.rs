@@ -2,7 +2,7 @@
 
 use super::parts::alone;
 use crate::figure::{Figure, Metric, Point};
-use crate::micro::{Bench, Count, Verb, Verbs, Wiring};
+use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
 /// Rates by number of server threads.
@@ -55,18 +55,31 @@ pub const FIGURE_6: Figure = Figure {
 
 fn out(threads: usize, bytes: usize) -> Bench {
     Bench::Verbs(Verbs {
-        threads,
-        target_machines: 7,
+        issuers: Issuers {
+            machines: 1,
+            processes: 1,
+            threads,
+        },
+        targets: Targets {
+            machines: 7,
+            processes: 1,
+        },
         wiring: Wiring::AllToAll,
-        random: true,
+        posting: Posting {
+            random: true,
+            ..Posting::paced(Pacing::Window(1))
+        },
         ..alone(Verb::Write, QpKind::Rc, bytes, bytes <= 256)
     })
 }
 
 fn into(threads: usize, bytes: usize) -> Bench {
     Bench::Verbs(Verbs {
-        issuing_machines: 7,
-        threads,
+        issuers: Issuers {
+            machines: 7,
+            processes: 1,
+            threads,
+        },
         count: Count::Served,
         ..alone(Verb::Read, QpKind::Rc, bytes, false)
     })

@@ -3,7 +3,7 @@
 use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::micro::{Bench, Issuers, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
 /// The figure. Queue pairs shared by threads are omitted: our verbs API has none.
@@ -24,10 +24,16 @@ pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 
 /// Threads that post a batch, one request per post, and wait until all of it has completed.
 pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
     Bench::Verbs(Verbs {
-        threads,
-        pacing,
         words: 4096,
-        batch_tail: true,
+        issuers: Issuers {
+            machines: 1,
+            processes: 1,
+            threads,
+        },
+        posting: Posting {
+            batch_tail: true,
+            ..Posting::paced(pacing)
+        },
         doorbells,
         ..alone(verb, QpKind::Rc, 8, false)
     })

@@ -64,7 +64,8 @@ impl<P: Provider> Issuer<P> {
             plan.bytes
         };
         assert!(
-            plan.signal_every * qps.len() <= plan.pacing.outstanding() || plan.signal_every <= 1,
+            plan.posting.signal_every * qps.len() <= plan.posting.pacing.outstanding()
+                || plan.posting.signal_every <= 1,
             "unsignaled requests could fill the window"
         );
         let lanes = qps.into_iter().map(|qp| Lane { qp, unsignaled: 0 });
@@ -76,11 +77,11 @@ impl<P: Provider> Issuer<P> {
             _mr: mr,
             plan: plan.clone(),
             bytes: vec![7; plan.bytes],
-            list: SendList::with_capacity(plan.list, plan.list * plan.bytes),
+            list: SendList::with_capacity(plan.posting.list, plan.posting.list * plan.bytes),
             tally: tally.clone(),
             next: 0,
             outstanding: 0,
-            left: batch(plan.pacing),
+            left: batch(plan.posting.pacing),
             not_before: Ns::ZERO,
         }
     }
@@ -92,28 +93,28 @@ impl<P: Provider> Issuer<P> {
         self.outstanding -= covered as usize;
         self.tally.add_done(covered);
         if count > 0 && self.outstanding == 0 && self.left == 0 {
-            if self.plan.batch_tail {
+            if self.plan.posting.batch_tail {
                 cpu.charge(BATCH_TAIL, 1);
             }
-            self.left = batch(self.plan.pacing);
+            self.left = batch(self.plan.posting.pacing);
         }
         count
     }
 
     /// Number of requests to post now, at most one list.
     fn allowance(&self, cpu: &P::Cpu) -> usize {
-        if self.plan.gap_ns > 0 && cpu.now() < self.not_before {
+        if self.plan.posting.gap_ns > 0 && cpu.now() < self.not_before {
             return 0;
         }
-        let allowed = match self.plan.pacing {
+        let allowed = match self.plan.posting.pacing {
             Pacing::Window(window) => window - self.outstanding,
             Pacing::Batch(_) => self.left,
             Pacing::Throttled { credits, .. } => self.left.min(credits - self.outstanding),
         };
-        if allowed < self.plan.list && matches!(self.plan.pacing, Pacing::Window(_)) {
+        if allowed < self.plan.posting.list && matches!(self.plan.posting.pacing, Pacing::Window(_)) {
             return 0;
         }
-        allowed.min(self.plan.list)
+        allowed.min(self.plan.posting.list)
     }
 
     fn post(&mut self, cpu: &P::Cpu, count: usize) {
@@ -129,11 +130,11 @@ impl<P: Provider> Issuer<P> {
         posted.expect("a window fits the queue");
         self.outstanding += count;
         self.left = self.left.saturating_sub(count);
-        self.not_before = cpu.now() + Ns(self.plan.gap_ns);
+        self.not_before = cpu.now() + Ns(self.plan.posting.gap_ns);
     }
 
     fn pick(&mut self, cpu: &P::Cpu) -> usize {
-        if self.plan.random {
+        if self.plan.posting.random {
             return (cpu.random() % self.targets.len() as u64) as usize;
         }
         self.next = (self.next + 1) % self.targets.len();
@@ -144,7 +145,7 @@ impl<P: Provider> Issuer<P> {
         let target = &self.targets[target];
         let lane = &mut self.lanes[target.qp];
         lane.unsignaled += 1;
-        let every = self.plan.signal_every;
+        let every = self.plan.posting.signal_every;
         let signaled = if every == 0 {
             last_of_batch
         } else {
@@ -195,7 +196,7 @@ fn operation<C: Cpu>(plan: &Verbs, target: &Target, cpu: &C) -> SendOp {
 
 impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        if self.plan.gap_ns > 0 {
+        if self.plan.posting.gap_ns > 0 {
             cpu.refresh();
         }
         let collected = if self.outstanding > 0 {
@@ -210,7 +211,7 @@ impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
         if collected > 0 || count > 0 {
             return Progress::Busy;
         }
-        let paced = self.plan.gap_ns > 0 && cpu.now() < self.not_before;
+        let paced = self.plan.posting.gap_ns > 0 && cpu.now() < self.not_before;
         let wake_at = if paced { self.not_before } else { Ns::MAX };
         Progress::Idle { wake_at }
     }

@@ -15,119 +15,20 @@ mod sink;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod verbs;
 mod wiring;
 
 pub use accesses::Accesses;
 pub use costs::{ACCESS, BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
 pub use trial::{SUPPORTED, Trial};
+pub use verbs::{Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 
-use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Doorbells, Thread};
+use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Doorbells};
 use drover_base::Ns;
 use drover_verbs::QpKind;
 use std::cell::Cell;
 use std::rc::Rc;
-
-/// Verb to post.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verb {
-    /// WRITE.
-    Write,
-    /// READ.
-    Read,
-    /// SEND, into RECVs that the target keeps posting.
-    Send,
-    /// FAA of one of [`Verbs::words`] words.
-    FetchAdd,
-}
-
-/// Connections between issuers and targets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wiring {
-    /// Issuing thread `i` with target process `i`, counted over all machines.
-    OneToOne,
-    /// Every issuing thread with every target process of another machine.
-    AllToAll,
-}
-
-/// Condition for a thread's next post.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pacing {
-    /// Fewer than this many requests are outstanding.
-    Window(usize),
-    /// All requests of the last batch of this size have completed.
-    Batch(usize),
-    /// As `Batch`, with a limit on outstanding requests.
-    Throttled {
-        /// Requests per batch.
-        batch: usize,
-        /// Maximum outstanding requests.
-        credits: usize,
-    },
-}
-
-impl Pacing {
-    fn outstanding(self) -> usize {
-        match self {
-            Pacing::Window(n) | Pacing::Batch(n) => n,
-            Pacing::Throttled { credits, .. } => credits,
-        }
-    }
-}
-
-/// Requests to count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Count {
-    /// Requests completed at the issuers, per issuing machine.
-    Issued,
-    /// Requests served by the first target machine.
-    Served,
-}
-
-/// A microbenchmark of one verb.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verbs {
-    /// Verb to post.
-    pub verb: Verb,
-    /// Kind of queue pair.
-    pub kind: QpKind,
-    /// Payload, bytes.
-    pub bytes: usize,
-    /// Whether the payload is inline.
-    pub inline: bool,
-    /// Number of issuing machines. They are machines 0, 1, ...
-    pub issuing_machines: usize,
-    /// Processes on each issuing machine.
-    pub processes: usize,
-    /// Threads of each process.
-    pub threads: usize,
-    /// Number of target machines, after the issuing ones; 0: the issuing machines are targets of each other.
-    pub target_machines: usize,
-    /// Processes on each target machine.
-    pub target_processes: usize,
-    /// Connections between issuers and targets.
-    pub wiring: Wiring,
-    /// Queue pairs per connection, used in turn.
-    pub queue_pairs: usize,
-    /// Condition for a thread's next post.
-    pub pacing: Pacing,
-    /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
-    pub signal_every: usize,
-    /// Requests per post.
-    pub list: usize,
-    /// Whether connections are chosen at random instead of in turn.
-    pub random: bool,
-    /// Number of different 8-byte words addressed; for READ and WRITE, places of `bytes` each.
-    pub words: usize,
-    /// Minimum time between two posts of a thread, nanoseconds; 0: none.
-    pub gap_ns: u64,
-    /// Whether waiting for a batch costs CPU time, as in the published loop.
-    pub batch_tail: bool,
-    /// Assignment of doorbells to threads.
-    pub doorbells: Doorbells,
-    /// Requests to count.
-    pub count: Count,
-}
 
 /// Transport of a request or reply of an [`Echo`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -283,9 +184,14 @@ pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> O
         Bench::Verbs(verbs) => {
             let mut cluster = clusters.cluster(&verbs.options(seed));
             setup::verbs(&mut cluster, verbs, &tally);
-            let threads = verbs.issuing_machines * verbs.processes * verbs.threads;
-            let in_batches = verbs.signal_every != 1 || verbs.verb == Verb::FetchAdd;
-            let span = span.fitting(threads * verbs.pacing.outstanding(), in_batches);
+            let Issuers {
+                machines,
+                processes,
+                threads,
+            } = verbs.issuers;
+            let threads = machines * processes * threads;
+            let in_batches = verbs.posting.signal_every != 1 || verbs.verb == Verb::FetchAdd;
+            let span = span.fitting(threads * verbs.posting.pacing.outstanding(), in_batches);
             measure(&mut cluster, span, &Probe::of_verbs(verbs, &tally))
         }
         Bench::Echo(echo) => {
@@ -344,9 +250,9 @@ impl Probe {
             per: if served {
                 1.0
             } else {
-                verbs.issuing_machines as f64
+                verbs.issuers.machines as f64
             },
-            threads: (verbs.processes * verbs.threads) as f64,
+            threads: (verbs.issuers.processes * verbs.issuers.threads) as f64,
         }
     }
 
@@ -417,52 +323,6 @@ fn binding(before: Option<&BusyTimes>, after: Option<&BusyTimes>, ns: f64) -> Op
         name
     };
     Some((name, share))
-}
-
-impl Verbs {
-    fn options(&self, seed: u64) -> ClusterOptions {
-        ClusterOptions {
-            machines: self.issuing_machines + self.target_machines,
-            doorbells: self.doorbells,
-            seed,
-        }
-    }
-
-    fn first_target(&self) -> usize {
-        if self.target_machines == 0 {
-            0
-        } else {
-            self.issuing_machines
-        }
-    }
-
-    /// Threads that post requests.
-    fn issuers(&self) -> impl Iterator<Item = Thread> {
-        let (processes, threads) = (self.processes, self.threads);
-        (0..self.issuing_machines).flat_map(move |machine| {
-            (0..processes * threads).map(move |n| Thread {
-                machine,
-                process: n / threads,
-                thread: n % threads,
-            })
-        })
-    }
-
-    /// Threads that own the target memory or RECVs: one per process.
-    fn targets(&self) -> impl Iterator<Item = Thread> {
-        let (first, machines) = match self.target_machines {
-            0 => (0, self.issuing_machines),
-            n => (self.issuing_machines, n),
-        };
-        let processes = self.target_processes;
-        (first..first + machines).flat_map(move |machine| {
-            (0..processes).map(move |process| Thread {
-                machine,
-                process,
-                thread: 0,
-            })
-        })
-    }
 }
 
 impl Echo {

@@ -22,14 +22,14 @@ struct Party<R: Cluster> {
 
 /// Sets everything up; actors start with the clock.
 pub fn verbs<R: Cluster>(cluster: &mut R, plan: &Verbs, tally: &Tally) {
-    let issuers: Vec<Thread> = plan.issuers().collect();
-    let targets: Vec<Thread> = plan.targets().collect();
+    let issuers: Vec<Thread> = plan.issuing_threads().collect();
+    let targets: Vec<Thread> = plan.target_threads().collect();
     let mut parties: BTreeMap<Thread, Party<R>> = BTreeMap::new();
     for &thread in issuers.iter().chain(&targets) {
         let party = parties.entry(thread);
         party.or_insert_with(|| party_of(cluster, thread, plan));
     }
-    if plan.target_machines == 0 {
+    if plan.targets.machines == 0 {
         among_each_other(cluster, plan, &issuers, &mut parties);
     } else if plan.kind == QpKind::Ud {
         datagrams(cluster, plan, &issuers, &targets, &mut parties);

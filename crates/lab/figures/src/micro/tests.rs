@@ -1,6 +1,7 @@
 //! The loops on the reference provider: every message arrives, every completion is counted, windows are kept.
 
 use super::*;
+use crate::cluster::{Doorbells, Thread};
 use drover_base::Actor;
 use drover_verbs::{Device, Provider};
 use drover_verbs_suite::loopback::{
@@ -83,20 +84,22 @@ fn plan(verb: Verb, kind: QpKind) -> Verbs {
         kind,
         bytes: 32,
         inline: matches!(verb, Verb::Write | Verb::Send),
-        issuing_machines: 2,
-        processes: 2,
-        threads: 1,
-        target_machines: 1,
-        target_processes: 2,
+        words: 16,
+        issuers: Issuers {
+            machines: 2,
+            processes: 2,
+            threads: 1,
+        },
+        targets: Targets {
+            machines: 1,
+            processes: 2,
+        },
         wiring: Wiring::AllToAll,
         queue_pairs: 1,
-        pacing: Pacing::Window(8),
-        signal_every: 1,
-        list: 1,
-        random: true,
-        words: 16,
-        gap_ns: 0,
-        batch_tail: false,
+        posting: Posting {
+            random: true,
+            ..Posting::paced(Pacing::Window(8))
+        },
         doorbells: Doorbells::Driver,
         count: Count::Issued,
     }
@@ -117,14 +120,20 @@ fn every_verb_runs_in_every_pacing() {
     ] {
         let usual = plan(verb, kind);
         let batches = Verbs {
-            pacing: Pacing::Batch(4),
-            signal_every: 0,
+            posting: Posting {
+                pacing: Pacing::Batch(4),
+                signal_every: 0,
+                ..usual.posting
+            },
             wiring: Wiring::OneToOne,
             ..usual.clone()
         };
         let lists = Verbs {
-            list: 4,
-            signal_every: 4,
+            posting: Posting {
+                list: 4,
+                signal_every: 4,
+                ..usual.posting
+            },
             wiring: Wiring::OneToOne,
             ..usual.clone()
         };
@@ -137,12 +146,9 @@ fn every_verb_runs_in_every_pacing() {
 
 #[test]
 fn a_synchronous_thread_completes_at_most_one_request_per_turn() {
-    let bench = Verbs {
-        pacing: Pacing::Window(1),
-        issuing_machines: 1,
-        processes: 1,
-        ..plan(Verb::Read, QpKind::Rc)
-    };
+    let mut bench = plan(Verb::Read, QpKind::Rc);
+    bench.posting.pacing = Pacing::Window(1);
+    (bench.issuers.machines, bench.issuers.processes) = (1, 1);
     // A round of 100 ns and some ticks of the clock: at most ten million per second.
     let found = run(&Machines, &Bench::Verbs(bench), SPAN, 1);
     assert!(found.mops <= 10.0 && found.latency_us >= 0.1, "{found:?}");
@@ -150,12 +156,9 @@ fn a_synchronous_thread_completes_at_most_one_request_per_turn() {
 
 #[test]
 fn symmetric_machines_count_per_machine() {
-    let bench = Verbs {
-        issuing_machines: 3,
-        target_machines: 0,
-        target_processes: 2,
-        ..plan(Verb::Read, QpKind::Rc)
-    };
+    let mut bench = plan(Verb::Read, QpKind::Rc);
+    bench.issuers.machines = 3;
+    bench.targets.machines = 0;
     let double = Verbs {
         queue_pairs: 2,
         ..bench.clone()
@@ -165,10 +168,8 @@ fn symmetric_machines_count_per_machine() {
 
 #[test]
 fn a_gap_paces_a_thread() {
-    let bench = Verbs {
-        gap_ns: 1_000,
-        ..plan(Verb::Write, QpKind::Uc)
-    };
+    let mut bench = plan(Verb::Write, QpKind::Uc);
+    bench.posting.gap_ns = 1_000;
     // Two threads per machine, one request per microsecond each.
     let found = mops(bench);
     assert!((1.0..=2.2).contains(&found), "{found} Mops");
@@ -237,10 +238,9 @@ fn a_trial_looks_at_effects_and_not_at_names() {
 #[test]
 fn a_mean_is_that_of_its_rates() {
     let paced = |gap_ns| {
-        Bench::Verbs(Verbs {
-            gap_ns,
-            ..plan(Verb::Write, QpKind::Uc)
-        })
+        let mut bench = plan(Verb::Write, QpKind::Uc);
+        bench.posting.gap_ns = gap_ns;
+        Bench::Verbs(bench)
     };
     let rate = |bench: &Bench| run(&Machines, bench, SPAN, 1).mops;
     let (slow, fast) = (paced(2_000), paced(1_000));

@@ -14,7 +14,7 @@ use drover_kv::{CounterKind, ServiceClient, Shard, ShardedSystem};
 use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::Device;
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_sim::{RcOptions, Sim, World, WorldOptions};
 use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, FaultyDevice};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -368,7 +368,10 @@ fn world_options(options: &Options) -> WorldOptions {
         tear_max: options.tear_max.unwrap_or(usual.tear_max),
         // Values of a hundred kilobytes are copied in one step.
         step_cap: Ns::from_ms(1),
-        rc_timeout: Ns::from_us(500),
+        rc: RcOptions {
+            timeout: Ns::from_us(500),
+            ..RcOptions::default()
+        },
         ..usual
     }
 }

@@ -91,7 +91,7 @@ fn sleep_beside(fd_wait: bool, readable: bool) -> Ns {
         tick: Ns::from_us(1),
         ..LoopbackOptions::default()
     };
-    options.caps.fd_wait = fd_wait;
+    options.caps.wakes.on_fd = fd_wait;
     let device = LoopbackDevice::with_options(options);
     let ctx = device.context().expect("context");
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
@@ -145,7 +145,7 @@ fn spinning_never_parks_and_a_passed_timer_is_no_sleep() {
 fn a_fabric_that_cannot_wake_memory_pollers_makes_them_doze() {
     let mut caps = LoopbackOptions::default().caps;
     assert_eq!(Idle::Sleep.for_memory_pollers(&caps), Idle::Sleep);
-    caps.memory_wait = false;
+    caps.wakes.on_memory = false;
     let doze = |spin| Idle::Doze { spin };
     assert_eq!(Idle::Sleep.for_memory_pollers(&caps), doze(Ns::ZERO));
     assert_eq!(Idle::ADAPTIVE.for_memory_pollers(&caps), doze(Ns::from_us(50)));

@@ -15,11 +15,6 @@ use crate::{Poller, Protocol, Token, pool};
 use drover_base::Ns;
 use std::cmp::Reverse;
 
-/// A long request without input for this time may lose its memory to others that wait, seconds.
-const STALL_S: u32 = 2;
-/// A long request that takes this time in total may lose its memory to others that wait, seconds.
-const SLOW_S: u32 = 10;
-
 impl<T: Protocol, P: Poller> Sockets<T, P> {
     /// Called once a second.
     pub(super) fn tick(&mut self) {
@@ -38,7 +33,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         let victims: Vec<Token> = self
             .connections
             .iter_mut()
-            .filter(|(_, connection)| silent(connection.last_s))
+            .filter(|(_, connection)| silent(connection.activity.last_s()))
             .map(|(token, _)| token)
             .collect();
         for token in victims {
@@ -60,7 +55,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             let wanted = connection.wanted_bytes();
             requests
                 .has_space(wanted)
-                .then_some((!connection.has_been_served, wanted, nth))
+                .then_some((!connection.activity.has_been_served(), wanted, nth))
         });
         let Some((_, _, nth)) = first.min() else {
             self.starved_at = self.requests.given();
@@ -69,7 +64,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         // One at a time: it takes its memory in the next step.
         let token = self.hungry.remove(nth).expect("it is among them");
         if let Some(connection) = self.connections.get_mut(token) {
-            connection.hungry = false;
+            connection.lists.hungry = false;
             enqueue(&mut self.queue, token, connection);
         }
     }
@@ -95,12 +90,12 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     fn shed_standing(&mut self, small: bool, bytes: usize) {
         let now_s = self.now_s;
         let held = |c: &Connection<T>| c.rest.data.len();
-        let stands = |c: &Connection<T>| now_s - c.last_s >= STALL_S || now_s - c.long_since_s >= SLOW_S;
+        let stands = |c: &Connection<T>| c.activity.stands(now_s);
         let mut victims: Vec<(u32, usize, Token)> = self
             .connections
             .iter_mut()
-            .filter(|(_, c)| !c.hungry && held(c) > 0 && pool::is_small(held(c)) == small && stands(c))
-            .map(|(token, c)| (c.long_since_s, held(c), token))
+            .filter(|(_, c)| !c.lists.hungry && held(c) > 0 && pool::is_small(held(c)) == small && stands(c))
+            .map(|(token, c)| (c.activity.long_since_s(), held(c), token))
             .collect();
         victims.sort_unstable_by_key(|&(since_s, held, _)| (since_s, Reverse(held)));
         let mut freed = 0;
@@ -120,7 +115,13 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             .connections
             .iter_mut()
             .filter(|(_, c)| !c.rest.data.is_empty() && pool::is_small(c.rest.data.len()))
-            .max_by_key(|(_, c)| (!c.has_been_served, c.rest.data.len(), Reverse(c.last_s)))
+            .max_by_key(|(_, c)| {
+                (
+                    !c.activity.has_been_served(),
+                    c.rest.data.len(),
+                    Reverse(c.activity.last_s()),
+                )
+            })
             .map(|(token, _)| token);
         let Some(token) = victim else { return false };
         self.shed("memory for the beginnings of requests is used up", token);
@@ -141,8 +142,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         let victim = self
             .connections
             .iter_mut()
-            .filter(|(_, c)| c.blocked)
-            .min_by_key(|(_, c)| (c.last_s, Reverse(c.output.len())))
+            .filter(|(_, c)| c.readiness.is_blocked())
+            .min_by_key(|(_, c)| (c.activity.last_s(), Reverse(c.output.len())))
             .map(|(token, _)| token);
         let Some(token) = victim else { return false };
         self.shed(

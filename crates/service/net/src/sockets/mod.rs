@@ -207,7 +207,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
                 break;
             };
             if let Some(connection) = self.connections.get_mut(token) {
-                connection.queued = false;
+                connection.lists.queued = false;
                 self.turn(token, executor);
             }
         }
@@ -342,10 +342,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
                 let Some(connection) = self.connections.get_mut(token) else {
                     return;
                 };
-                connection.readable |= event.readable;
-                connection.hung_up |= event.hung_up;
-                if event.writable && connection.blocked {
-                    connection.blocked = false;
+                if connection.readiness.notice(&event) {
                     mark(&mut self.dirty, token, connection);
                 }
                 self.turn(token, executor);
@@ -371,10 +368,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         };
         let turn = connection.turn(executor, &mut bench);
         self.serving = None;
-        if connection.unanswered == 0 {
-            connection.unanswered_since = self.round;
-        }
-        connection.unanswered += connection.output.take_begun();
+        let begun = connection.output.take_begun();
+        connection.unanswered.add(begun, self.round);
         if connection.output.is_empty() {
             answer(&mut self.answered, connection);
         }
@@ -386,8 +381,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             Turn::Done => {}
             Turn::Again => enqueue(&mut self.queue, token, connection),
             Turn::Hungry => {
-                if !connection.hungry {
-                    connection.hungry = true;
+                if !connection.lists.hungry {
+                    connection.lists.hungry = true;
                     self.counters.memory_waits += 1;
                     self.hungry.push_back(token);
                 }
@@ -400,36 +395,30 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         let Some(connection) = self.connections.get_mut(token) else {
             return;
         };
-        connection.dirty = false;
+        connection.lists.dirty = false;
         let broken = connection.write(&mut self.counters, self.now_s).is_err();
         if broken {
             return self.close(token);
         }
-        if connection.output.is_empty() && !connection.blocked {
+        if connection.output.is_empty() && !connection.readiness.is_blocked() {
             answer(&mut self.answered, connection);
         }
         if connection.is_over(self.leaving) {
             connection.say_goodbye(&mut self.buffer);
             return self.close(token);
         }
-        if connection.blocked != connection.told_of_space {
-            connection.told_of_space = connection.blocked;
-            let interest = match connection.blocked {
-                true => Interest::ArrivalsAndSpace,
-                false => Interest::Arrivals,
-            };
-            if self
+        if let Some(interest) = connection.readiness.take_new_interest()
+            && self
                 .poller
                 .change(connection.socket.as_fd(), token.0, interest)
                 .is_err()
-            {
-                return self.close(token);
-            }
+        {
+            return self.close(token);
         }
         let goes_on = match connection.need {
-            Need::Input { .. } => connection.readable && !connection.hungry,
+            Need::Input { .. } => connection.readiness.is_readable() && !connection.lists.hungry,
             Need::OutputSpace => true,
-            Need::Notification => connection.readable,
+            Need::Notification => connection.readiness.is_readable(),
             Need::Others | Need::Turn | Need::Close => false,
         };
         if goes_on && !connection.output.is_full() {
@@ -452,10 +441,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
 /// Whether all requests are answered.
 #[inline]
 fn answer<T>(answered: &mut Vec<(Ns, u64)>, connection: &mut Connection<T>) {
-    let (since, count) = (
-        connection.unanswered_since,
-        std::mem::take(&mut connection.unanswered),
-    );
+    let (since, count) = connection.unanswered.take();
     match answered.last_mut() {
         _ if count == 0 => {}
         Some(last) if last.0 == since => last.1 += count,
@@ -466,8 +452,8 @@ fn answer<T>(answered: &mut Vec<(Ns, u64)>, connection: &mut Connection<T>) {
 /// Adds it to the list of connections that may have output.
 #[inline]
 fn mark<T>(dirty: &mut Vec<Token>, token: Token, connection: &mut Connection<T>) {
-    if !connection.dirty {
-        connection.dirty = true;
+    if !connection.lists.dirty {
+        connection.lists.dirty = true;
         dirty.push(token);
     }
 }
@@ -475,8 +461,8 @@ fn mark<T>(dirty: &mut Vec<Token>, token: Token, connection: &mut Connection<T>)
 /// Queues it for a turn in the next step.
 #[inline]
 fn enqueue<T>(queue: &mut VecDeque<Token>, token: Token, connection: &mut Connection<T>) {
-    if !connection.queued {
-        connection.queued = true;
+    if !connection.lists.queued {
+        connection.lists.queued = true;
         queue.push_back(token);
     }
 }

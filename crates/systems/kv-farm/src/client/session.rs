@@ -98,7 +98,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     const VERSION: u16 = PROTOCOL_VERSION;
 
     fn wishes(ctx: &P::Context) -> FarmParams {
-        let sums = !ctx.caps().ordered_writes;
+        let sums = !ctx.caps().writes.ordered;
         FarmParams { sums }
     }
 
@@ -157,7 +157,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             range: 0..self.mailbox.region().len(),
             bell: self.ctx.bell(),
         };
-        let watches = match self.ctx.caps().memory_wait {
+        let watches = match self.ctx.caps().wakes.on_memory {
             true => vec![watch],
             false => Vec::new(),
         };

@@ -116,7 +116,7 @@ impl<P: Provider> Connection<P> {
             range: 0..self.options.ring_bytes,
             bell: ctx.bell(),
         };
-        let watches = match ctx.caps().memory_wait {
+        let watches = match ctx.caps().wakes.on_memory {
             true => vec![watch],
             false => Vec::new(),
         };

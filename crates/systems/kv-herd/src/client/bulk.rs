@@ -241,7 +241,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     fn open_bulk(&mut self) {
-        if !self.ctx.caps().rc {
+        if !self.ctx.caps().supports.rc {
             tracing::warn!(
                 fabric = P::NAME,
                 "this fabric has no reliable connections: long values cannot move"

@@ -5,7 +5,6 @@ use super::session::{RequestPath, ServerParams, Session};
 use super::{RequestFormat, paper};
 use crate::control::{FrontEnd, Welcome};
 use crate::layout::SlotMap;
-use drover_base::HashSeed;
 use drover_kv::SetupError;
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
@@ -97,7 +96,7 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
         plain: !(paper || welcome.crc || options.crc)
             && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
-        keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
+        keeps_order: caps.writes.lossless && !paper && matches!(front, RequestPath::Slots { .. }),
     };
     let sends = SendQueueOptions {
         request_count,
@@ -110,7 +109,7 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
     Ok(Session {
         params,
         window: Window::new(map, 0),
-        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+        hasher: welcome.hash_seed.hasher(),
         front,
         receive,
         sends: SendQueue::new(sends),
@@ -130,7 +129,7 @@ fn build_slots<P: Provider>(
     cq: &P::Cq,
     send_depth: usize,
 ) -> Result<RequestPath<P>, SetupError> {
-    let remote = imports.region(&welcome.region)?;
+    let remote = imports.region(&welcome.slots.region)?;
     if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
         return Err(SetupError::Unusable {
             what: "region of slots",
@@ -141,6 +140,6 @@ fn build_slots<P: Provider>(
         recv_depth: 1,
         ..QpOptions::new(QpKind::Uc, cq, ctx.caps())
     })?;
-    uc.connect(&welcome.uc)?;
+    uc.connect(&welcome.slots.uc)?;
     Ok(RequestPath::Slots { uc, remote })
 }

@@ -6,7 +6,7 @@ use super::session::{Phase, Port, Session, SessionParams, agree};
 use super::sessions::Sessions;
 use super::variant::Variant;
 use super::worker::WorkerHandle;
-use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, SlotExports, Welcome};
 use drover_control::acceptor::Peers;
 use drover_kv::SetupError;
 use drover_mem::{MaskedRegion, PageWish};
@@ -75,7 +75,6 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             return;
         };
         session.phase = Phase::Attaching;
-        let (hash_k0, hash_k1) = self.identity.hash_seed.halves();
         let welcome = Welcome {
             epoch: self.identity.epoch,
             client_id,
@@ -86,11 +85,9 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             crc: terms.rule.crc_required && terms.format == Format::D,
             mtu_bytes: self.ctx.caps().mtu_bytes as u32,
             item_bytes_max: self.identity.item_bytes_max as u32,
-            hash_k0,
-            hash_k1,
+            hash_seed: self.identity.hash_seed,
             reply_qpns: self.workers.iter().map(|worker| worker.qpn).collect(),
-            region,
-            uc,
+            slots: SlotExports { region, uc },
         };
         session.send(peers, &Message::Welcome(Box::new(welcome)));
     }
@@ -111,7 +108,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             range: i * stripe..(i + 1) * stripe,
             bell: worker.bell.clone(),
         };
-        let watches: Vec<Watch> = match self.ctx.caps().memory_wait {
+        let watches: Vec<Watch> = match self.ctx.caps().wakes.on_memory {
             true => self.workers.iter().enumerate().map(watch).collect(),
             false => Vec::new(),
         };

@@ -72,7 +72,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         Sessions {
             offer: Offer {
                 auth: options.requests.auth.clone(),
-                crc_required: options.requests.crc || !caps.ordered_writes,
+                crc_required: options.requests.crc || !caps.writes.ordered,
                 paper_format: variant.paper_format(),
                 datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.requests.hash_only,

@@ -83,7 +83,7 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
             fabric: P::NAME,
         })
     };
-    if !caps.uc || !caps.ud {
+    if !caps.supports.uc || !caps.supports.ud {
         return lacks("UC and UD queue pairs");
     }
     if caps.mtu_bytes < 128 {

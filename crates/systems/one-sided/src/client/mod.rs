@@ -5,6 +5,7 @@
 //! their states; the system's [`Reader`] decides what to READ next. Operations on the same key run one after the
 //! other.
 
+mod execution;
 mod fair_buffers;
 mod handshake;
 mod key_order;
@@ -25,7 +26,7 @@ use drover_control::Dial;
 use drover_kv::SetupError;
 use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
 use drover_verbs::{Provider, Wc, WcStatus};
-use operation::State;
+use execution::State;
 use std::fmt::Debug;
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! [`OperationView`]: a system's access to one operation: its key, its state, its READs.
 
 use super::Reader;
-use super::operation::State;
+use super::execution::{Execution, State};
 use drover_base::KeyHash;
 use drover_verbs::Provider;
 
@@ -17,15 +17,14 @@ pub struct OperationView<'a, P: Provider, R: Reader<P>> {
     pub key: &'a [u8],
     /// Hash of the operation's key.
     pub hash: KeyHash,
-    pub(super) large: &'a mut Option<u8>,
-    pub(super) state: &'a mut State<R::Wait>,
+    pub(super) execution: &'a mut Execution<R::Wait>,
 }
 
 impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
     /// Number of the buffer for a long value that the operation has borrowed, if any.
     #[inline]
     pub fn large(&self) -> Option<u8> {
-        *self.large
+        self.execution.large()
     }
 
     /// Records that a READ for the operation is staged, into buffer `large` if the record is long.
@@ -35,18 +34,7 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
     /// server.
     #[inline]
     pub fn reading(self, wait: R::Wait, large: Option<u8>) {
-        let was = *self.state;
-        let may_read = matches!(
-            was,
-            State::Waiting | State::Reading(_) | State::WaitBuffer(_) | State::Backoff { .. } | State::Reply
-        );
-        assert!(
-            may_read && self.large.is_none(),
-            "operation {} READs {wait:?} while it is {was:?} with buffer {:?}",
-            self.at,
-            self.large
-        );
-        (*self.state, *self.large) = (State::Reading(wait), large);
+        self.execution.read(self.at, wait, large);
     }
 
     /// Returns which READ the operation waits for, when that READ has completed. Changes nothing: the caller then sets
@@ -57,7 +45,7 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
     /// not polled.
     #[inline]
     pub fn read_ended(&self) -> R::Wait {
-        match *self.state {
+        match self.execution.state() {
             State::Reading(wait) => wait,
             state => panic!(
                 "a READ has completed for operation {}, which is {state:?}",

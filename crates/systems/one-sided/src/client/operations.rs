@@ -5,8 +5,9 @@
 //! concern any of them: space, a buffer or a session became available, or a timer expired. Operations that can begin
 //! at once are in `ready`. All operations have the same timeout, so deadlines are in the order of submission.
 
+use super::execution::State;
 use super::key_order::KeyOrder;
-use super::operation::{Operation, State};
+use super::operation::Operation;
 use super::shard_link::ShardLink;
 use super::{OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
@@ -103,22 +104,25 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// The session of the operation in place `at`, if it works.
     #[inline]
     pub fn session(&mut self, at: usize) -> Option<&mut R::Session> {
-        self.links[self.list[at].shard].session()
+        self.links[self.list[at].submitted.shard].session()
     }
 
     /// The operation in place `at`; `None` if its session does not work. It then begins again with the next session.
     #[inline]
     pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
-        let place = &mut self.list[at];
-        let session = self.links[place.shard].session()?;
+        let Operation {
+            submitted,
+            execution,
+            own,
+        } = &mut self.list[at];
+        let session = self.links[submitted.shard].session()?;
         Some(OperationView {
             at,
             session,
-            own: &mut place.own,
-            key: &place.key,
-            hash: place.hash,
-            large: &mut place.large,
-            state: &mut place.state,
+            own,
+            key: &submitted.key,
+            hash: submitted.hash,
+            execution,
         })
     }
 
@@ -131,22 +135,21 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// Kind of the operation in place `at`.
     #[inline]
     pub fn kind(&self, at: usize) -> OpKind {
-        self.list[at].kind
+        self.list[at].submitted.kind
     }
 
     /// Sequence number of the request whose reply the operation in place `at` waits for, and its buffer for a long
     /// value; `None` if it waits for no reply.
     #[inline]
     pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
-        let place = &self.list[at];
-        (place.state == State::Reply).then_some((place.sequence, place.large))
+        self.list[at].execution.awaited_reply()
     }
 
     /// Whether a reply of `shard` to request `sequence` of slot `at` is expected. `at` may be out of range.
     pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
-        let place = self.list.get(at);
-        place.is_some_and(|place| {
-            place.state == State::Reply && place.sequence == sequence && place.shard == shard
+        self.list.get(at).is_some_and(|place| {
+            let awaited = place.execution.awaited_reply();
+            awaited.is_some_and(|(number, _)| number == sequence) && place.submitted.shard == shard
         })
     }
 
@@ -165,7 +168,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let session = self.session(at).expect("a session that works");
         let large = session.basis_mut().values.lend(at);
         if large.is_none() {
-            self.list[at].state = State::WaitBuffer(wait);
+            self.list[at].execution.wait_for_buffer(wait);
         }
         large
     }
@@ -182,31 +185,28 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
-        let (value, ttl_s): (&[u8], u32) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            _ => (&[], 0),
+        let value_bytes = match *op {
+            Op::Put { value, .. } => value.len(),
+            _ => 0,
         };
         let item_bytes_max = self
             .any_session()
             .map(|session| session.basis().agreed.item_bytes_max);
-        if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), value.len()) > max) {
+        if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), value_bytes) > max) {
             return Err(SubmitError::TooLarge);
         }
         let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
         self.sequences += 1;
         let list = &self.list;
-        if self.order.enter(at, key, |other| list[other].key == key) {
+        if self
+            .order
+            .enter(at, key, |other| list[other].submitted.key == key)
+        {
             self.ready.push_back(at as u32);
         }
         let place = &mut self.list[at];
-        place.key.clear();
-        place.key.extend_from_slice(key);
-        place.value.clear();
-        place.value.extend_from_slice(value);
-        (place.kind, place.token, place.ttl_s) = (op.kind(), token, ttl_s);
-        place.sequence = self.sequences;
-        place.deadline = cpu.now() + self.patience;
-        place.state = State::Waiting;
+        place.submitted.replace(op, token, cpu.now() + self.patience);
+        place.execution.submit(self.sequences);
         self.in_flight += 1;
         Ok(())
     }
@@ -218,20 +218,22 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     #[inline(always)]
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
-        let place = &mut self.list[at];
+        let Operation {
+            submitted, execution, ..
+        } = &mut self.list[at];
         assert!(
-            place.is_open(),
+            execution.is_open(),
             "a second outcome, {outcome:?}, of operation {at}, which is {:?}",
-            place.state
+            execution.state()
         );
-        let token = place.token;
-        place.state = State::Sending;
+        let token = submitted.token;
+        execution.finish();
         self.in_flight -= 1;
-        if !place.sending {
+        if !execution.is_sending() {
             self.vacate(at);
         }
-        let (list, key) = (&self.list, &self.list[at].key);
-        if let Some(next) = self.order.leave(at, |other| list[other].key == *key) {
+        let (list, key) = (&self.list, &self.list[at].submitted.key);
+        if let Some(next) = self.order.leave(at, |other| list[other].submitted.key == *key) {
             self.ready.push_back(next as u32);
         }
         sink(Completion { token, outcome });
@@ -239,14 +241,14 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
 
     #[inline]
     pub(super) fn vacate(&mut self, at: usize) {
-        self.list[at].state = State::Free;
+        self.list[at].execution.vacate();
         self.free.push(at as u32);
     }
 
     /// Returns the place's buffer for a long value, if it holds one.
     #[inline]
     pub fn release_large(&mut self, at: usize) {
-        let Some(large) = self.list[at].large.take() else {
+        let Some(large) = self.list[at].execution.take_large() else {
             return;
         };
         if let Some(session) = self.session(at) {
@@ -264,13 +266,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let cpu = self.ctx.cpu();
         let span = REST_MAX.0 - REST_MIN.0;
         let until = cpu.now() + REST_MIN + Ns(cpu.random() % span);
-        let place = &mut self.list[at];
-        assert!(
-            matches!(place.state, State::Reading(_)),
-            "operation {at} rests after {:?}",
-            place.state
-        );
-        place.state = State::Backoff { until };
+        self.list[at].execution.back_off(at, until);
         self.rest_until = self.rest_until.min(until);
     }
 
@@ -278,16 +274,18 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// become indeterminate.
     pub(super) fn lost(&mut self, shard: usize, sink: Sink<'_>) {
         for at in 0..self.list.len() {
-            let place = &mut self.list[at];
-            if place.shard != shard {
+            let Operation {
+                submitted, execution, ..
+            } = &mut self.list[at];
+            if submitted.shard != shard {
                 continue;
             }
-            (place.sending, place.large) = (false, None);
-            match place.state {
+            execution.lose_session();
+            match execution.state() {
                 State::Free | State::Waiting => {}
                 State::Sending => self.vacate(at),
-                State::Reply if place.is_update() => self.finish(at, Outcome::Indeterminate, sink),
-                _ => place.state = State::Waiting,
+                State::Reply if submitted.is_update() => self.finish(at, Outcome::Indeterminate, sink),
+                _ => execution.restart(),
             }
         }
         self.stirred = true;
@@ -295,12 +293,12 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
 
     /// Ends an operation whose deadline has passed.
     pub(super) fn give_up(&mut self, at: usize, sink: Sink<'_>) {
-        let is_idle = self.list[at].is_idle();
+        let is_idle = self.list[at].execution.is_idle();
         // Its reply or READ may still arrive, unless the session ends.
         if !is_idle && let Some(session) = self.session(at) {
             session.basis_mut().agreed.broken = true;
         }
-        if is_idle || !self.list[at].is_update() {
+        if is_idle || !self.list[at].submitted.is_update() {
             if let Some(session) = self.session(at) {
                 session.basis_mut().values.leave(at);
             }
@@ -321,17 +319,17 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let Some(session) = sessions.next() else {
             return false;
         };
-        let place = &mut self.list[at];
-        place.hash = session.basis().agreed.hasher.hash(&place.key);
-        place.shard = place.hash.partition_index(shard_count);
+        let submitted = &mut self.list[at].submitted;
+        submitted.hash = session.basis().agreed.hasher.hash(&submitted.key);
+        submitted.shard = submitted.hash.partition_index(shard_count);
         self.session(at).is_some()
     }
 
     /// Whether the PUT in place `at` exceeds its shard's item limit. `submit` cannot check this before the first
     /// session.
     pub(super) fn is_too_large(&mut self, at: usize) -> bool {
-        let place = &self.list[at];
-        let item_bytes = R::item_bytes(place.key.len(), place.value.len());
+        let submitted = &self.list[at].submitted;
+        let item_bytes = R::item_bytes(submitted.key.len(), submitted.value.len());
         self.session(at)
             .is_some_and(|session| item_bytes > session.basis().agreed.item_bytes_max)
     }
@@ -345,7 +343,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// Whether the operation in place `at` has not begun.
     #[inline]
     pub(super) fn is_waiting(&self, at: usize) -> bool {
-        self.list[at].state == State::Waiting
+        self.list[at].execution.state() == State::Waiting
     }
 
     /// Whether a sweep is due.
@@ -367,22 +365,22 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     }
 
     pub(super) fn state(&self, at: usize) -> State<R::Wait> {
-        self.list[at].state
+        self.list[at].execution.state()
     }
 
     pub(super) fn is_update(&self, at: usize) -> bool {
-        self.list[at].is_update()
+        self.list[at].submitted.is_update()
     }
 
     pub(super) fn is_over(&self, at: usize, now: Ns) -> bool {
-        now >= self.list[at].deadline
+        now >= self.list[at].submitted.deadline
     }
 
     /// Earliest end of a backoff or deadline.
     #[inline]
     fn next_time(&self) -> Ns {
         match self.order.oldest() {
-            Some(oldest) => self.list[oldest].deadline.min(self.rest_until),
+            Some(oldest) => self.list[oldest].submitted.deadline.min(self.rest_until),
             None => Ns::MAX,
         }
     }

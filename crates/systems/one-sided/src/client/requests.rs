@@ -1,6 +1,7 @@
 //! Requests to the server: updates, and GETs that READs cannot answer.
 
-use super::operation::State;
+use super::execution::State;
+use super::operation::Operation;
 use super::{Operations, Reader, Session};
 use crate::request::{Request, RequestKind};
 use drover_kv::OpKind;
@@ -12,14 +13,9 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// # Panics
     /// If the place has no request in flight.
     pub fn carried(&mut self, at: usize) {
-        let place = &mut self.list[at];
-        assert!(
-            place.sending,
-            "operation {at} sent nothing, and is {:?}",
-            place.state
-        );
-        place.sending = false;
-        match place.state {
+        let execution = &mut self.list[at].execution;
+        execution.carried(at);
+        match execution.state() {
             State::Sending => self.vacate(at),
             State::Asking { .. } => self.stirred = true,
             _ => {}
@@ -29,21 +25,27 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// Sends an update; it is sent at most once. Returns the result of [`Session::send`]; without space, the update
     /// keeps waiting.
     pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
-        let place = &mut self.list[at];
-        let session = self.links[place.shard].session()?;
+        let Operation {
+            submitted, execution, ..
+        } = &self.list[at];
+        let session = self.links[submitted.shard].session()?;
         let mut request = Request {
             kind: RequestKind::Delete,
             slot: at as u16,
-            key_bytes: place.key.len(),
-            value_bytes: place.value.len(),
-            ttl_s: place.ttl_s,
-            sequence: place.sequence,
+            key_bytes: submitted.key.len(),
+            value_bytes: submitted.value.len(),
+            ttl_s: submitted.ttl_s,
+            sequence: execution.sequence(),
             value_offset: 0,
         };
-        let (mut large, mut value) = (None, &place.value[..]);
-        if place.kind == OpKind::Put {
+        let (mut large, mut value) = (None, &submitted.value[..]);
+        if submitted.kind == OpKind::Put {
             request.kind = RequestKind::Put;
-            if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
+            if !session
+                .basis()
+                .agreed
+                .fits_message(submitted.key.len(), value.len())
+            {
                 let values = &mut session.basis_mut().values;
                 let buffer = values.lend(at)?;
                 values.copy_in(buffer, value);
@@ -51,7 +53,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
                 (large, value) = (Some(buffer), &[]);
             }
         }
-        let sent = session.send(at, &request, &place.key, value);
+        let sent = session.send(at, &request, &submitted.key, value);
         self.sent(at, sent, large)
     }
 
@@ -60,45 +62,38 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// [`State::Asking`].
     pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
         self.release_large(at);
-        let place = &mut self.list[at];
-        assert!(
-            place.is_open() && !place.is_update(),
-            "operation {at} asks while it is {:?}",
-            place.state
-        );
-        place.state = State::Asking { is_long };
-        if place.sending {
+        let Operation {
+            submitted, execution, ..
+        } = &mut self.list[at];
+        assert!(!submitted.is_update(), "operation {at} asks, but is an update");
+        execution.ask(at, is_long);
+        if execution.is_sending() {
             return None;
         }
-        let session = self.links[place.shard].session()?;
+        let session = self.links[submitted.shard].session()?;
         let large = match is_long {
             false => None,
             true => Some(session.basis_mut().values.lend(at)?),
         };
         self.sequences += 1;
-        // An earlier request of this place may have been answered with the old number.
-        place.sequence = self.sequences;
+        execution.renumber(self.sequences);
         let values = &mut session.basis_mut().values;
         let request = Request {
             kind: RequestKind::Get,
             slot: at as u16,
-            key_bytes: place.key.len(),
+            key_bytes: submitted.key.len(),
             value_bytes: large.map_or(0, |_| values.bytes()),
             ttl_s: 0,
-            sequence: place.sequence,
+            sequence: execution.sequence(),
             value_offset: large.map_or(0, |large| values.offset(large) as u64),
         };
-        let sent = session.send(at, &request, &place.key, &[]);
+        let sent = session.send(at, &request, &submitted.key, &[]);
         self.sent(at, sent, large)
     }
 
     fn sent(&mut self, at: usize, sent: Option<u64>, large: Option<u8>) -> Option<u64> {
-        let place = &mut self.list[at];
         match sent {
-            Some(_) => {
-                (place.sending, place.large) = (true, large);
-                place.state = State::Reply;
-            }
+            Some(_) => self.list[at].execution.sent(large),
             None => {
                 if let (Some(large), Some(session)) = (large, self.session(at)) {
                     session.basis_mut().values.take_back(large);

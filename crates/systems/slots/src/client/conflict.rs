@@ -7,7 +7,7 @@
 //! writes about one operation in a hundred waits)*
 //!
 //! That costs a round trip and an empty place in the window. Where WRITEs are never lost
-//! (`Caps::lossless_writes`) whatever conflicts is posted behind, in the same lane, which the
+//! (`WriteCaps::lossless`) whatever conflicts is posted behind, in the same lane, which the
 //! server takes in turn; only behind what was sent once, and not when either is a bulk transfer. A GET whose value does
 //! not fit a reply fetches it afterwards, and would find what was written meanwhile: so what is posted behind a GET, or
 //! behind that in turn, says so in its commit word, and the server refuses it if it must

@@ -4,7 +4,7 @@ use drover_base::Ns;
 use drover_verbs::OpenError;
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
+use drover_verbs_sim::{RcOptions, Sim, SimDevice, World, WorldOptions};
 use drover_verbs_suite::conformance::TestBed;
 use drover_verbs_suite::loopback::{Flaw, Loopback, LoopbackDevice, LoopbackOptions};
 use std::cell::RefCell;
@@ -15,7 +15,10 @@ impl TestBed for SimBed {
     type Provider = Sim;
     fn ends(&self) -> Result<[SimDevice; 2], OpenError> {
         let options = WorldOptions {
-            rc_timeout: Ns::from_us(200),
+            rc: RcOptions {
+                timeout: Ns::from_us(200),
+                ..RcOptions::default()
+            },
             ..WorldOptions::new(Profile::named("apt").expect("a profile"))
         };
         let world = World::with_options(options, 2, 1);

@@ -342,7 +342,7 @@ pub fn run(plan: &Plan) -> Outcome {
     let tally = tally.borrow();
     let report = total.since(&before);
     Outcome {
-        served_mops: report.machines[0].rx.served as f64 / plan.measured.0 as f64 * 1e3,
+        served_mops: report.machines[0].parts.rx.served as f64 / plan.measured.0 as f64 * 1e3,
         outstanding: (tally.area_ns - area_ns) / plan.measured.0 as f64,
         mops: (tally.completed - completed) as f64 / plan.measured.0 as f64 * 1e3,
         latency_us: tally.latency_ns / tally.timed.max(1) as f64 / 1e3,

@@ -4,13 +4,16 @@ use crate::model::pair::{Pair, send, write, write_at};
 use drover_base::Ns;
 use drover_verbs::{CompletionQueue, Context, MemoryRegion, QpKind, QpState, QueuePair, Wc, WcStatus};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{World, WorldOptions};
+use drover_verbs_sim::{RcOptions, World, WorldOptions};
 
 fn world(loss: f64) -> World {
     let options = WorldOptions {
         loss,
-        rc_timeout: Ns::from_us(100),
-        rc_retries: 50,
+        rc: RcOptions {
+            timeout: Ns::from_us(100),
+            retries: 50,
+            ..RcOptions::default()
+        },
         ..WorldOptions::new(Profile::named("apt").expect("a profile"))
     };
     World::with_options(options, 2, 1)

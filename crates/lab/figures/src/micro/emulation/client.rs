@@ -11,27 +11,16 @@ use std::collections::VecDeque;
 /// Bytes of the memory that READs read.
 pub const TABLE_BYTES: usize = 1 << 20;
 
-/// An operation of the window.
-#[derive(Clone, Copy, Default)]
-pub struct Lane {
-    started: Ns,
-    chain: Chain,
-    /// Number of posted READs of the chain.
-    posted: usize,
-}
-
-/// A client.
-pub struct Client<P: Provider> {
-    pub plan: Emulation,
-    /// Queue pair for READs.
+/// The connection for READs.
+pub struct Reads<P: Provider> {
     pub qp: P::Qp,
-    pub read_cq: P::Cq,
-    /// Memory for READ results and datagrams.
-    pub mr: P::Mr,
-    /// Offset of the first lane's READ results.
-    pub landing: usize,
+    pub cq: P::Cq,
     /// Memory that READs read.
     pub table: RemoteRegion,
+}
+
+/// The way of PUTs and of their answers.
+pub struct Puts<P: Provider> {
     pub port: Port,
     pub queues: Queues<P>,
     /// Memory for answers, unless they are datagrams.
@@ -40,27 +29,87 @@ pub struct Client<P: Provider> {
     pub recvs: Option<Slots>,
     /// Queue pairs and memory of the answers, kept alive.
     pub _passive: (Vec<P::Qp>, Vec<P::Mr>),
-    pub lanes: Vec<Lane>,
-    /// Lanes without an operation.
-    pub free: Vec<usize>,
-    /// Lanes with a PUT, oldest first: answers come in this order.
-    pub puts: VecDeque<usize>,
-    pub list: SendList,
+}
+
+/// Where clients record what they have done.
+#[derive(Clone)]
+pub struct Recorder {
     pub tally: Tally,
-    /// Time from which on latencies are recorded, and their list.
-    pub noted: (Ns, Latencies),
+    /// Time from which on latencies are recorded.
+    pub from: Ns,
+    pub latencies: Latencies,
+}
+
+/// The operations under way.
+struct Window {
+    lanes: Vec<Lane>,
+    /// Lanes without an operation.
+    free: Vec<usize>,
+    /// Lanes with a PUT, oldest first: answers come in this order.
+    puts: VecDeque<usize>,
+}
+
+/// An operation of the window.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    started: Ns,
+    chain: Chain,
+    /// Number of posted READs of the chain.
+    posted: usize,
+}
+
+impl Window {
+    fn has_gets(&self) -> bool {
+        self.lanes.len() > self.free.len() + self.puts.len()
+    }
+}
+
+/// A client.
+pub struct Client<P: Provider> {
+    plan: Emulation,
+    /// Memory for READ results, at its start, and for datagrams.
+    mr: P::Mr,
+    reads: Reads<P>,
+    puts: Puts<P>,
+    window: Window,
+    list: SendList,
+    recorder: Recorder,
 }
 
 impl<P: Provider> Client<P> {
+    /// A client that keeps `window` operations under way.
+    pub fn new(
+        plan: &Emulation,
+        mr: P::Mr,
+        reads: Reads<P>,
+        puts: Puts<P>,
+        window: usize,
+        recorder: &Recorder,
+    ) -> Client<P> {
+        Client {
+            plan: plan.clone(),
+            mr,
+            reads,
+            puts,
+            window: Window {
+                lanes: vec![Lane::default(); window],
+                free: (0..window).collect(),
+                puts: VecDeque::new(),
+            },
+            list: SendList::with_capacity(1, 0),
+            recorder: recorder.clone(),
+        }
+    }
+
     fn take_reads(&mut self, cpu: &P::Cpu) -> bool {
-        if self.lanes.len() == self.free.len() + self.puts.len() {
+        if !self.window.has_gets() {
             return false;
         }
         let mut wcs = [Wc::default(); 4];
-        let count = wiring::poll::<P>(&mut self.read_cq, cpu, &mut wcs);
+        let count = wiring::poll::<P>(&mut self.reads.cq, cpu, &mut wcs);
         for wc in &wcs[..count] {
             let lane = wc.wr_id.0 as usize;
-            match self.lanes[lane].chain.get(self.lanes[lane].posted) {
+            match self.window.lanes[lane].chain.get(self.window.lanes[lane].posted) {
                 Some(&bytes) if bytes > 0 => self.read(cpu, lane, bytes),
                 _ => self.end(cpu, lane),
             }
@@ -69,46 +118,47 @@ impl<P: Provider> Client<P> {
     }
 
     fn take_answers(&mut self, cpu: &P::Cpu) -> bool {
-        if self.puts.is_empty() || !self.answered(cpu) {
+        if self.window.puts.is_empty() || !self.answered(cpu) {
             return false;
         }
-        let lane = self.puts.pop_front().expect("not empty");
+        let lane = self.window.puts.pop_front().expect("not empty");
         self.end(cpu, lane);
         true
     }
 
     fn answered(&mut self, cpu: &P::Cpu) -> bool {
-        match &self.recvs {
-            Some(slots) => self.queues.take_datagram(cpu, &self.mr, slots).is_some(),
+        let puts = &mut self.puts;
+        match &puts.recvs {
+            Some(slots) => puts.queues.take_datagram(cpu, &self.mr, slots).is_some(),
             None => {
                 charge_looks(cpu, 1);
-                self.port.take(&self.answers)
+                puts.port.take(&puts.answers)
             }
         }
     }
 
     fn end(&mut self, cpu: &P::Cpu, lane: usize) {
-        self.free.push(lane);
-        self.tally.add_done(1);
+        self.window.free.push(lane);
+        self.recorder.tally.add_done(1);
         let now = cpu.refresh();
-        if now >= self.noted.0 {
-            let took = now.since(self.lanes[lane].started);
-            self.noted.1.borrow_mut().push(took.0);
+        if now >= self.recorder.from {
+            let took = now.since(self.window.lanes[lane].started);
+            self.recorder.latencies.borrow_mut().push(took.0);
         }
     }
 
     fn begin(&mut self, cpu: &P::Cpu, lane: usize) {
-        self.lanes[lane] = Lane {
+        self.window.lanes[lane] = Lane {
             started: cpu.refresh(),
             ..Lane::default()
         };
         if cpu.random() % 100 < self.plan.put_percent {
-            self.queues.send(cpu, &mut self.port);
-            self.puts.push_back(lane);
+            self.puts.queues.send(cpu, &mut self.puts.port);
+            self.window.puts.push_back(lane);
             return;
         }
         let chain = self.plan.chain(cpu.random());
-        self.lanes[lane].chain = chain;
+        self.window.lanes[lane].chain = chain;
         self.read(cpu, lane, chain[0]);
     }
 
@@ -116,23 +166,24 @@ impl<P: Provider> Client<P> {
     fn read(&mut self, cpu: &P::Cpu, lane: usize, bytes: usize) {
         let stride = bytes.next_multiple_of(8);
         let place = cpu.random() as usize % (TABLE_BYTES / stride);
-        let into = self.landing + lane * self.plan.longest().next_multiple_of(64);
+        let into = lane * self.plan.longest().next_multiple_of(64);
         self.list.clear();
         self.list.push(
-            SendWr::read(self.table.at(place * stride), self.mr.sge(into, bytes)).signaled(WrId(lane as u64)),
+            SendWr::read(self.reads.table.at(place * stride), self.mr.sge(into, bytes))
+                .signaled(WrId(lane as u64)),
         );
-        let posted = self.qp.post_send(cpu, &self.list);
+        let posted = self.reads.qp.post_send(cpu, &self.list);
         posted.expect("a window fits the queue");
-        self.lanes[lane].posted += 1;
+        self.window.lanes[lane].posted += 1;
     }
 }
 
 impl<P: Provider> Actor<P::Cpu> for Client<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        self.queues.reap(cpu);
+        self.puts.queues.reap(cpu);
         let mut busy = self.take_reads(cpu);
         busy |= self.take_answers(cpu);
-        while let Some(lane) = self.free.pop() {
+        while let Some(lane) = self.window.free.pop() {
             self.begin(cpu, lane);
             busy = true;
         }

@@ -24,6 +24,7 @@ mod tests;
 
 use super::{Count, Outcome, Probe, Span, Tally, measure};
 use crate::cluster::{ClusterOptions, Clusters, Doorbells};
+use client::Recorder;
 use drover_verbs::GRH_BYTES;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -151,19 +152,23 @@ type Latencies = Rc<RefCell<Vec<u64>>>;
 
 /// Runs an emulation.
 pub fn run<R: Clusters>(clusters: &R, plan: &Emulation, span: Span, seed: u64) -> Outcome {
-    let (tally, latencies) = (Tally::default(), Latencies::default());
     let span = span.fitting(plan.outstanding, false);
+    let recorder = Recorder {
+        tally: Tally::default(),
+        from: span.warm_up,
+        latencies: Latencies::default(),
+    };
     let mut cluster = clusters.cluster(&plan.options(seed));
-    setup::set_up(&mut cluster, plan, &tally, (span.warm_up, &latencies));
+    setup::set_up(&mut cluster, plan, &recorder);
     let probe = Probe {
-        tally,
+        tally: recorder.tally.clone(),
         count: Count::Issued,
         machine: 0,
         per: 1.0,
         threads: plan.outstanding as f64,
     };
     let mut outcome = measure(&mut cluster, span, &probe);
-    outcome.named = summary(&mut latencies.borrow_mut());
+    outcome.named = summary(&mut recorder.latencies.borrow_mut());
     outcome
 }
 

@@ -8,25 +8,22 @@
 //!
 //! The clients of a machine are threads of one process, so that answers to all of them can share one connection.
 
-use super::super::Tally;
 use super::super::wiring::{self, Cq, P};
-use super::client::{Client, Lane, TABLE_BYTES};
+use super::client::{Client, Puts, Reads, Recorder, TABLE_BYTES};
 use super::port::{Port, Queues, Slots, To};
 use super::server::Server;
-use super::{Emulation, Latencies, REPLY_BYTES};
+use super::{Emulation, REPLY_BYTES};
 use crate::cluster::{Cluster, Thread};
-use drover_base::Ns;
 use drover_mem::Region;
 use drover_verbs::{
-    Context, Export, GRH_BYTES, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion, SendList, Watch,
+    Context, Export, GRH_BYTES, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion, Watch,
 };
-use std::collections::VecDeque;
 
 /// Depth of completion queues.
 const CQ_DEPTH: usize = 4096;
 
 /// Sets everything up; actors start with the clock.
-pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, tally: &Tally, noted: (Ns, &Latencies)) {
+pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, recorder: &Recorder) {
     let threads = 0..plan.server_threads;
     let mut servers: Vec<Server<P<R>>> = threads.map(|n| server(cluster, n, plan)).collect();
     let machines = plan.client_machines.min(plan.clients());
@@ -37,11 +34,8 @@ pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, tally: &Tally, note
         let mut home = (!plan.sends()).then(|| home(cluster, machine, plan, numbers.len(), there, server));
         for (thread, number) in numbers.into_iter().enumerate() {
             let here = client_thread(machine, thread);
-            let mut client = client(cluster, here, there, plan, server, home.as_mut());
-            client.lanes = vec![Lane::default(); plan.window_of(number)];
-            client.free = (0..client.lanes.len()).collect();
-            client.tally = tally.clone();
-            client.noted = (noted.0, noted.1.clone());
+            let (mr, reads, puts) = connections(cluster, here, there, plan, server, home.as_mut());
+            let client = Client::new(plan, mr, reads, puts, plan.window_of(number), recorder);
             cluster.spawn(here, Box::new(client));
         }
     }
@@ -166,18 +160,18 @@ fn home<R: Cluster>(
     }
 }
 
-/// A client at `here`, connected with `server` at `there`, without operations yet.
-fn client<R: Cluster>(
+/// Memory and connections of a client at `here` of `server` at `there`.
+fn connections<R: Cluster>(
     cluster: &mut R,
     here: Thread,
     there: Thread,
     plan: &Emulation,
     server: &mut Server<P<R>>,
     home: Option<&mut Home<P<R>>>,
-) -> Client<P<R>> {
-    let reads = plan.window * plan.longest().next_multiple_of(64);
-    let datagrams = slots(reads, plan.window, REPLY_BYTES + GRH_BYTES);
-    let staged = reads + datagrams.total();
+) -> (<P<R> as Provider>::Mr, Reads<P<R>>, Puts<P<R>>) {
+    let read_bytes = plan.window * plan.longest().next_multiple_of(64);
+    let datagrams = slots(read_bytes, plan.window, REPLY_BYTES + GRH_BYTES);
+    let staged = read_bytes + datagrams.total();
     let mr = wiring::memory(cluster, here, staged + plan.put_bytes());
     let mut queues = queues(cluster, here, &mr, staged, plan.put_bytes());
     let read_cq: Cq<R> = wiring::completion_queue(cluster, here, CQ_DEPTH);
@@ -203,25 +197,19 @@ fn client<R: Cluster>(
             (port, home.region.clone(), None, kept)
         }
     };
-    Client {
-        plan: plan.clone(),
+    let reads = Reads {
         qp,
-        read_cq,
-        mr,
-        landing: 0,
+        cq: read_cq,
         table,
+    };
+    let puts = Puts {
         port,
         queues,
         answers,
         recvs,
         _passive: passive,
-        lanes: Vec::new(),
-        free: Vec::new(),
-        puts: VecDeque::new(),
-        list: SendList::with_capacity(1, 0),
-        tally: Tally::default(),
-        noted: (Ns::MAX, Latencies::default()),
-    }
+    };
+    (mr, reads, puts)
 }
 
 /// Exchanges the two ends' datagram addresses.

@@ -83,12 +83,16 @@ fn play_until(
         client_machines: 2,
         ..Emulation::published(system)
     };
-    let (tally, latencies) = (Tally::default(), Latencies::default());
+    let recorder = Recorder {
+        tally: Tally::default(),
+        from: Ns::ZERO,
+        latencies: Latencies::default(),
+    };
     let mut cluster = Watched::new();
-    setup::set_up(&mut cluster, &plan, &tally, (Ns::ZERO, &latencies));
+    setup::set_up(&mut cluster, &plan, &recorder);
     cluster.run_until(end);
-    let done = tally.done.get();
-    assert_eq!(latencies.borrow().len() as u64, done);
+    let done = recorder.tally.done.get();
+    assert_eq!(recorder.latencies.borrow().len() as u64, done);
     let trace = cluster.device.trace();
     let seen = trace.events.iter().filter_map(|event| match &event.what {
         What::Posted { wr, bytes, .. } => Some(match wr.op {

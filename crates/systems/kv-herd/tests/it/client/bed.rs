@@ -44,7 +44,7 @@ pub fn delete(key: &[u8]) -> Op<'_> {
 /// A fabric that promises no more than a network does: the server may act as if requests were lost or reordered.
 pub fn lossy() -> LoopbackOptions {
     let mut fabric = LoopbackOptions::default();
-    fabric.caps.lossless_writes = false;
+    fabric.caps.writes.lossless = false;
     fabric
 }
 

@@ -8,7 +8,7 @@ use drover_verbs_suite::loopback::LoopbackOptions;
 
 fn lossless() -> Bed {
     let fabric = LoopbackOptions::default();
-    assert!(fabric.caps.lossless_writes);
+    assert!(fabric.caps.writes.lossless);
     let mut bed = Bed::raw(8, 1, ClientOptions::default(), fabric, |server| {
         server.in_turn = true
     });

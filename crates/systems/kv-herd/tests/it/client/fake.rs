@@ -4,15 +4,15 @@
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
 use drover_control::{ControlStream, DialError, LocalListener};
 use drover_kv_herd::client::Dial;
-use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message, Resync, Resynced, Welcome};
+use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message, Resync, Resynced, SlotExports, Welcome};
 use drover_kv_herd::layout::{
     BULK_BYTES, Bulk, Commit, DATAGRAM_HEADER_BYTES, ReplyImm, SlotMap, SlotOp, Status, TRAILER_BYTES,
     request_crc,
 };
 use drover_mem::PageWish;
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, QpKind, QpOptions,
-    QueuePair, RecvList, RecvWr, SendList, SendWr, UdDest, Wc, WrId,
+    Access, CompletionQueue, Context, Device, GRH_BYTES, Imm, MemoryRegion, QpKind, QpOptions, QueuePair,
+    RecvList, RecvWr, SendList, SendWr, UdDest, Wc, WrId,
 };
 use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use std::collections::BTreeMap;
@@ -297,14 +297,15 @@ impl FakeServer {
                     crc: self.crc_wanted,
                     mtu_bytes: 4096,
                     item_bytes_max: ITEM_BYTES_MAX as u32,
-                    hash_k0: SEED.halves().0 + self.epoch,
-                    hash_k1: SEED.halves().1,
+                    hash_seed: HashSeed::new(SEED.halves().0 + self.epoch, SEED.halves().1),
                     reply_qpns: peer.workers.iter().map(|(ud, _)| ud.qpn().0).collect(),
-                    region: peer.slots.export(&[]).expect("export"),
-                    uc: peer.uc.export().expect("export"),
+                    slots: SlotExports {
+                        region: peer.slots.export(&[]).expect("export"),
+                        uc: peer.uc.export().expect("export"),
+                    },
                 };
                 if self.datagrams {
-                    (welcome.region, welcome.uc) = (Export::default(), Export::default());
+                    welcome.slots = SlotExports::default();
                 }
                 (self.bend)(&mut welcome);
                 send(&mut peer.control, &Message::Welcome(Box::new(welcome)));

@@ -56,8 +56,8 @@ fn bent_welcomes_are_refused() {
             w.partition_count = 2;
             w.reply_qpns = vec![5, 5];
         }),
-        ("no region", |w| w.region = Export::default()),
-        ("no queue pair", |w| w.uc.bytes.truncate(3)),
+        ("no region", |w| w.slots.region = Export::default()),
+        ("no queue pair", |w| w.slots.uc.bytes.truncate(3)),
     ];
     for (what, bend) in bends {
         let mut bed = Bed::raw(4, 1, ClientOptions::default(), lossy(), |server| {

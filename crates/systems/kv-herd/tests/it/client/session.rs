@@ -159,7 +159,7 @@ fn what_a_session_imported_goes_with_it() {
 #[test]
 fn what_half_a_handshake_imported_goes_with_it() {
     let unconnectable = |server: &mut FakeServer| {
-        server.bend = Box::new(|welcome| welcome.uc = Export::default());
+        server.bend = Box::new(|welcome| welcome.slots.uc = Export::default());
     };
     let options = ClientOptions::default();
     let mut bed = Bed::raw(4, 1, options, lossy(), unconnectable);

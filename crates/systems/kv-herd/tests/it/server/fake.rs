@@ -57,7 +57,7 @@ impl World {
     /// A fabric that does not keep the order of a WRITE's bytes.
     pub fn unordered(options: &ServerOptions, mistake: Option<Mistake>) -> World {
         let mut fabric = LoopbackOptions::default();
-        fabric.caps.ordered_writes = false;
+        fabric.caps.writes.ordered = false;
         World::on(LoopbackDevice::with_options(fabric), options, mistake)
     }
 
@@ -192,9 +192,9 @@ impl Fake {
         ud_options.qkey = 0x1234;
         let ud = ctx.create_qp(&ud_options).expect("ud");
         let remote =
-            (front_end == FrontEnd::Slots).then(|| ctx.import_region(&welcome.region).expect("region"));
+            (front_end == FrontEnd::Slots).then(|| ctx.import_region(&welcome.slots.region).expect("region"));
         if front_end == FrontEnd::Slots {
-            uc.connect(&welcome.uc).expect("connect");
+            uc.connect(&welcome.slots.uc).expect("connect");
             let export = uc.export().expect("export");
             send(&mut stream, &Message::Attach { uc: export });
         }
@@ -206,7 +206,7 @@ impl Fake {
         let inbox = ctx.register(&inbox, Access::LOCAL).expect("mr");
         let outbox = ctx.alloc(4096, PageWish::Small).expect("memory");
         let outbox = ctx.register(&outbox, Access::LOCAL_READ).expect("mr");
-        let seed = HashSeed::new(welcome.hash_k0, welcome.hash_k1);
+        let seed = welcome.hash_seed;
         let next_r = vec![0; map.partition_count];
         let mut fake = Fake {
             ctx,

@@ -190,7 +190,7 @@ fn a_useless_reply_address_is_refused() {
     send(
         &mut stream,
         &Message::Attach {
-            uc: other.welcome.uc.clone(),
+            uc: other.welcome.slots.uc.clone(),
         },
     );
     send(

@@ -120,7 +120,7 @@ fn options_that_cannot_be_are_refused() {
         assert!(matches!(start(options), Some(StartError::Options { .. })));
     }
     let mut fabric = LoopbackOptions::default();
-    fabric.caps.uc = false;
+    fabric.caps.supports.uc = false;
     let device = LoopbackDevice::with_options(fabric);
     let refused = Server::<Loopback>::start(&device, None, &options(), |_| {}).err();
     assert!(matches!(refused, Some(StartError::Fabric { .. })));

@@ -1,5 +1,6 @@
 //! Messages of the control channel: every one comes back, every other byte is refused.
 
+use drover_base::HashSeed;
 use drover_control::DecodeError;
 use drover_kv_herd::control::*;
 use drover_verbs::Export;
@@ -36,11 +37,12 @@ fn samples() -> Vec<Message> {
             crc: false,
             mtu_bytes: 4096,
             item_bytes_max: 1 << 20,
-            hash_k0: 5,
-            hash_k1: 6,
+            hash_seed: HashSeed::new(5, 6),
             reply_qpns: vec![10, 11, 12, 13],
-            region: export(20),
-            uc: export(30),
+            slots: SlotExports {
+                region: export(20),
+                uc: export(30),
+            },
         })),
         Message::Partition {
             index: 3,

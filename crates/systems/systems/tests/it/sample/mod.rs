@@ -32,7 +32,7 @@ const FACTS: Facts = Facts {
     name: "sample",
     about: "GETs are READs of self-verifying slots of 64 bytes; PUT and DELETE are messages",
     needs: "RC queue pairs with READ",
-    fits: |caps| caps.rc,
+    fits: |caps| caps.supports.rc,
     table: None,
     channels: Channels::PerShard,
     offers: Offers::native_only("its items do not outlive the process"),

@@ -1,7 +1,12 @@
 //! [`Prices`]: a profile's numbers in the units of the simulation, looked up without arithmetic on floats.
 
-use crate::profile::{Curve, Parameters};
+mod engines;
+mod waits;
+
+use crate::profile::Parameters;
 use drover_sim::Ps;
+use engines::{RxPrices, TxPrices};
+use waits::{Delays, LockPrices, MissPrices, PioPrices};
 
 /// Kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,128 +29,31 @@ impl Verb {
     }
 }
 
-/// A curve, tabulated for short messages.
-#[derive(Clone, Debug)]
-pub(crate) struct SizePrice {
-    table: Vec<Ps>,
-    curve: Curve,
-}
-
-const TABLE_BYTES: usize = 1024;
-
-impl SizePrice {
-    fn new(curve: &Curve) -> SizePrice {
-        SizePrice {
-            table: (0..=TABLE_BYTES)
-                .map(|bytes| Ps::from_ns(curve.at(bytes as f64)))
-                .collect(),
-            curve: curve.clone(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn of(&self, bytes: u32) -> Ps {
-        match self.table.get(bytes as usize) {
-            Some(price) => *price,
-            None => Ps::from_ns(self.curve.at(f64::from(bytes))),
-        }
-    }
-}
-
-/// A profile's prices. Fields are those of [`Parameters`], prefixed with their groups.
+/// A profile's prices.
 #[derive(Clone, Debug)]
 pub(crate) struct Prices {
-    pub(crate) pio_line: Ps,
-    pub(crate) extra_line: Ps,
-    pub(crate) bf_over: Ps,
-    pub(crate) tx_write_inline: Ps,
-    pub(crate) tx_send_ud: Ps,
-    pub(crate) tx_read: Ps,
-    pub(crate) tx_atomic: Ps,
-    pub(crate) tx_gather: SizePrice,
-    pub(crate) tx_response: SizePrice,
-    pub(crate) tx_ack: Ps,
-    pub(crate) rx_write_uc: SizePrice,
-    pub(crate) rx_write_rc: SizePrice,
-    pub(crate) rx_read: Ps,
-    pub(crate) rx_atomic: Ps,
-    pub(crate) rx_recv: Ps,
-    pub(crate) rx_recv_header: Ps,
-    pub(crate) rx_response: SizePrice,
-    pub(crate) rx_ack: Ps,
-    pub(crate) rx_cqe: Ps,
-    pub(crate) rx_self_cqe: Ps,
-    pub(crate) mmio: Ps,
-    pub(crate) far_socket: Ps,
-    pub(crate) tx_delay: Ps,
-    pub(crate) rx_delay: Ps,
-    pub(crate) wire: Ps,
-    pub(crate) dma_write: Ps,
-    pub(crate) dma_read: Ps,
-    /// The payload fetch of a gathered request.
-    pub(crate) dma_gather: Ps,
-    pub(crate) ack_delay: Ps,
-    pub(crate) ctx_miss_tx: Ps,
-    pub(crate) ctx_miss_rx_rc: Ps,
-    pub(crate) ctx_miss_rx_uc: Ps,
-    pub(crate) ctx_near_miss: Ps,
-    pub(crate) wqe_miss_read_tx: Ps,
-    pub(crate) wqe_miss_read_rx: Ps,
-    pub(crate) wqe_miss_write_tx: Ps,
+    pub(crate) pio: PioPrices,
+    pub(crate) tx: TxPrices,
+    pub(crate) rx: RxPrices,
+    pub(crate) delay: Delays,
+    pub(crate) miss: MissPrices,
+    pub(crate) lock: LockPrices,
+    /// Time between the fetches of two requests of a list.
     pub(crate) fetch_spacing: Ps,
-    pub(crate) lock_hold: Ps,
-    pub(crate) lock_read_extra: Ps,
-    pub(crate) lock_per_waiter: Ps,
-    pub(crate) lock_per_far_waiter: Ps,
     headers: Headers,
     pub(crate) p: Parameters,
 }
 
 impl Prices {
     pub(crate) fn new(p: &Parameters) -> Prices {
-        let ns = Ps::from_ns;
         Prices {
-            pio_line: ns(p.pio.line_ns),
-            extra_line: ns(p.pio.extra_line_ns),
-            bf_over: ns(p.pio.bf_over_ns),
-            tx_write_inline: ns(p.tx.write_inline_ns),
-            tx_send_ud: ns(p.tx.send_ud_ns),
-            tx_read: ns(p.tx.read_ns),
-            tx_atomic: ns(p.tx.atomic_ns),
-            tx_gather: SizePrice::new(&p.tx.gather_ns),
-            tx_response: SizePrice::new(&p.tx.response_ns),
-            tx_ack: ns(p.tx.ack_ns),
-            rx_write_uc: SizePrice::new(&p.rx.write_uc_ns),
-            rx_write_rc: SizePrice::new(&p.rx.write_rc_ns),
-            rx_read: ns(p.rx.read_ns),
-            rx_atomic: ns(p.rx.atomic_ns),
-            rx_recv: ns(p.rx.recv_ns),
-            rx_recv_header: ns(p.rx.recv_header_ns),
-            rx_response: SizePrice::new(&p.rx.response_ns),
-            rx_ack: ns(p.rx.ack_ns),
-            rx_cqe: ns(p.rx.cqe_ns),
-            rx_self_cqe: ns(p.rx.self_cqe_ns),
-            mmio: ns(p.latency.mmio_ns),
-            far_socket: ns(p.latency.far_socket_ns),
-            tx_delay: ns(p.latency.tx_ns),
-            rx_delay: ns(p.latency.rx_ns),
-            wire: ns(p.latency.wire_ns),
-            dma_write: ns(p.latency.dma_write_ns),
-            dma_read: ns(p.latency.dma_read_ns),
-            dma_gather: ns(p.latency.dma_read_ns + p.latency.gather_ns),
-            ack_delay: ns(p.latency.ack_ns),
-            ctx_miss_tx: ns(p.context.miss_tx_ns),
-            ctx_miss_rx_rc: ns(p.context.miss_rx_rc_ns),
-            ctx_miss_rx_uc: ns(p.context.miss_rx_uc_ns),
-            ctx_near_miss: ns(p.context.near_miss_ns),
-            wqe_miss_read_tx: ns(p.wqe_cache.miss_read_tx_ns),
-            wqe_miss_read_rx: ns(p.wqe_cache.miss_read_rx_ns),
-            wqe_miss_write_tx: ns(p.wqe_cache.miss_write_tx_ns),
-            fetch_spacing: ns(p.qp.fetch_spacing_ns),
-            lock_hold: ns(p.lock.hold_ns),
-            lock_read_extra: ns(p.lock.read_extra_ns),
-            lock_per_waiter: ns(p.lock.per_waiter_ns),
-            lock_per_far_waiter: ns(p.lock.per_far_waiter_ns),
+            pio: PioPrices::new(&p.pio),
+            tx: TxPrices::new(&p.tx),
+            rx: RxPrices::new(&p.rx),
+            delay: Delays::new(&p.latency),
+            miss: MissPrices::new(&p.context, &p.wqe_cache),
+            lock: LockPrices::new(&p.lock),
+            fetch_spacing: Ps::from_ns(p.qp.fetch_spacing_ns),
             headers: Headers::new(p),
             p: p.clone(),
         }

@@ -1,0 +1,134 @@
+//! [`Keys`]: what the keys in requests stand for: registrations, imports of them, address handles.
+
+use super::table::Table;
+use drover_mem::Region;
+use drover_verbs::provide::Want;
+use drover_verbs::{Access, RemoteAddr, RemoteRegion, Sge};
+use std::ops::Range;
+
+/// What the keys in requests stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    mrs: Table<Mr>,
+    imports: Table<Import>,
+    ahs: Table<Ah>,
+}
+
+/// A registration, by local key.
+#[derive(Debug)]
+pub(crate) struct Mr {
+    pub(crate) ctx: u32,
+    pub(crate) region: Region,
+    pub(crate) access: Access,
+}
+
+/// A peer's region as one context imported it, by remote key.
+#[derive(Debug)]
+struct Import {
+    ctx: u32,
+    mr: u32,
+    /// Watched offsets, each with the context to notify of writes.
+    watches: Vec<(Range<u64>, u32)>,
+}
+
+/// An address handle.
+#[derive(Clone, Copy, Debug)]
+struct Ah {
+    ctx: u32,
+    /// Context and machine of the receiver.
+    to: (u32, u16),
+}
+
+impl Keys {
+    /// Adds a registration; returns its local key.
+    pub(crate) fn add_mr(&mut self, mr: Mr) -> u32 {
+        self.mrs.add(mr)
+    }
+
+    /// Removes a registration.
+    pub(crate) fn remove_mr(&mut self, lkey: u32) -> Option<Mr> {
+        self.mrs.remove(lkey)
+    }
+
+    /// Makes the registration `mr` usable by `ctx`; `None` if there is none.
+    pub(crate) fn import(
+        &mut self,
+        ctx: u32,
+        mr: u32,
+        watches: Vec<(Range<u64>, u32)>,
+    ) -> Option<RemoteRegion> {
+        let found = self.mrs.get(mr)?;
+        let (len, access) = (found.region.len() as u64, found.access);
+        let rkey = self.imports.add(Import { ctx, mr, watches });
+        Some(RemoteRegion { rkey, len, access })
+    }
+
+    /// Removes an import of `ctx`.
+    pub(crate) fn forget(&mut self, ctx: u32, rkey: u32) {
+        if self.imports.get(rkey).is_some_and(|import| import.ctx == ctx) {
+            self.imports.remove(rkey);
+        }
+    }
+
+    /// Adds an address handle of `ctx` for a receiver, given by context and machine.
+    pub(crate) fn add_ah(&mut self, ctx: u32, to: (u32, u16)) -> u32 {
+        self.ahs.add(Ah { ctx, to })
+    }
+
+    /// Whether `ctx` made the address handle.
+    #[inline]
+    pub(crate) fn has_ah(&self, ctx: u32, ah: u32) -> bool {
+        self.ahs.get(ah).is_some_and(|ah| ah.ctx == ctx)
+    }
+
+    /// Context and machine of an address handle's receiver.
+    #[inline]
+    pub(crate) fn receiver(&self, ah: u32) -> Option<(u32, u16)> {
+        self.ahs.get(ah).map(|ah| ah.to)
+    }
+
+    /// Removes an address handle of `ctx`.
+    pub(crate) fn remove_ah(&mut self, ctx: u32, ah: u32) {
+        if self.has_ah(ctx, ah) {
+            self.ahs.remove(ah);
+        }
+    }
+
+    /// The region and range of `sge`, if `ctx` registered it and has the right.
+    #[inline]
+    pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
+        let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;
+        let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
+        (mr.region.contains(offset, len) && (mr.access.local_write || !write))
+            .then_some((&mr.region, offset, len))
+    }
+
+    /// The region behind a remote key, if `ctx` may access it so through a queue pair to `peer_ctx`.
+    #[inline]
+    pub(crate) fn remote(
+        &self,
+        ctx: u32,
+        peer_ctx: u32,
+        addr: RemoteAddr,
+        len: usize,
+        want: Want,
+    ) -> Option<(&Region, usize)> {
+        let import = self.imports.get(addr.rkey).filter(|import| import.ctx == ctx)?;
+        let mr = self.mrs.get(import.mr).filter(|mr| mr.ctx == peer_ctx)?;
+        let offset = usize::try_from(addr.offset).ok()?;
+        (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
+    }
+
+    /// Contexts to notify of a write to this range.
+    #[inline]
+    pub(crate) fn watchers(&self, remote: RemoteAddr, len: usize) -> impl Iterator<Item = u32> {
+        let import = self.imports.get(remote.rkey);
+        let watches = import.map_or(&[][..], |import| &import.watches);
+        let end = remote.offset + len as u64;
+        let hit = move |range: &Range<u64>| range.start < end && remote.offset < range.end;
+        watches
+            .iter()
+            .filter(move |(range, _)| hit(range))
+            .map(|(_, ctx)| *ctx)
+    }
+}
