@@ -1,4 +1,4 @@
-//! What clients write into slots and send over the control channel of HERD.
+//! Arbitrary bytes in the slots and on the control channel of a HERD server.
 
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Commit, ReplyImm};
@@ -6,7 +6,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-/// Any commit word and any immediate can be looked at, and lengths stay what their fields can hold.
+/// Checks that the fields of any commit word and any reply immediate can be read and are in range, and that setting the
+/// attempt changes no other field. Input: 8-byte words; the rest is ignored.
 pub fn commit_word(input: &[u8]) {
     for word in input.chunks_exact(8) {
         let word = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
@@ -25,15 +26,16 @@ pub fn commit_word(input: &[u8]) {
     }
 }
 
-/// Any bytes in the slots of a client are taken or refused as a server would. Input: images of 128-byte slots, in
-/// turn; the two lowest bits of the first byte choose what the server insists on.
+/// Checks that a server executes or refuses any bytes in a client's slots. Input: images of 128 bytes for the slots in
+/// the order in which the server visits them. Bits 0 and 1 of the first byte also choose the server's rules: keys as
+/// hashes only, checksums required.
 pub fn slots(input: &[u8]) {
     let executed = drover_kv_herd::logic::fuzz_slots(input);
     assert!(executed <= input.len() / 128);
 }
 
-/// Any frame is decoded or refused; what was decoded, encodes and decodes again to the same bytes.
-/// Input: kind (2 bytes), descriptor count (1 byte), body.
+/// Checks that any frame is decoded or refused, and that a decoded message encodes to bytes which survive another
+/// decoding. Input: kind (2 bytes, little-endian), descriptor count (1 byte, modulo 20), body.
 pub fn control_message(input: &[u8]) {
     let Some(message) = decode_control_message(input) else {
         return;
@@ -44,7 +46,7 @@ pub fn control_message(input: &[u8]) {
     assert_eq!(again.encode().bytes, once.bytes);
 }
 
-/// The message that an input of [`control_message`] is.
+/// Decodes an input of [`control_message`]; `None` if it is shorter than 3 bytes or no valid message.
 pub fn decode_control_message(input: &[u8]) -> Option<Message> {
     let [low, high, fd_count, body @ ..] = input else {
         return None;
@@ -53,7 +55,7 @@ pub fn decode_control_message(input: &[u8]) -> Option<Message> {
     Message::decode(u16::from_le_bytes([*low, *high]), body, fds).ok()
 }
 
-/// Something to be sent along.
+/// Returns a descriptor of `/dev/null` to attach to messages.
 pub(crate) fn descriptor() -> Arc<OwnedFd> {
     static NULL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
     let open = || {

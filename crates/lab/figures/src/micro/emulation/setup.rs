@@ -25,7 +25,8 @@ use std::collections::VecDeque;
 /// Depth of completion queues.
 const CQ_DEPTH: usize = 4096;
 
-/// Sets everything up; actors start with the clock.
+/// Builds and starts the threads of `plan` in `cluster`; they run when the clock does. Clients count operations in
+/// `tally` and, from the time `noted.0` on, add their latencies to `noted.1`.
 pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, tally: &Tally, noted: (Ns, &Latencies)) {
     let threads = 0..plan.server_threads;
     let mut servers: Vec<Server<P<R>>> = threads.map(|n| server(cluster, n, plan)).collect();
