@@ -1,7 +1,7 @@
-//! [`Cluster`]: a cluster of machines for microbenchmarks, from any provider.
+//! [`Cluster`]: a cluster of machines for microbenchmarks, over any provider.
 //!
 //! A microbenchmark requests processes and threads, gets the ordinary verbs API for each, starts actors and lets time
-//! pass. Methods about what only simulated machines know (how busy each part was) return nothing on other clusters.
+//! pass. Methods that only simulated machines can answer (how busy each part was) return `None` on other clusters.
 
 use drover_base::{Actor, Ns};
 use drover_verbs::Provider;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// Assignment of doorbell registers to the threads of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doorbells {
-    /// As the driver assigns them: some are shared, under locks.
+    /// The driver's default: some threads share a register, under a lock.
     #[default]
     Driver,
-    /// One for every thread.
+    /// Every thread has a register of its own.
     PerThread,
 }
 
-/// A thread of a process: its context is made there and its actor runs there.
+/// A thread of a process, which has one context and runs one actor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Thread {
     /// Machine, counted from 0.
@@ -28,7 +28,7 @@ pub struct Thread {
     pub thread: usize,
 }
 
-/// Busy time of each part of machine 0, nanoseconds.
+/// Busy times in nanoseconds of the parts of a machine, by name.
 pub type BusyTimes = BTreeMap<String, f64>;
 
 /// A cluster of machines.
@@ -36,27 +36,27 @@ pub trait Cluster: 'static {
     /// Provider of the fabric between the machines.
     type Provider: Provider;
 
-    /// Context of a thread, made at the first call.
+    /// Returns the context of `thread`; the first call creates it.
     fn context(&mut self, thread: Thread) -> &<Self::Provider as Provider>::Context;
 
     /// Starts `actor` on the core of `thread`.
     fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<<Self::Provider as Provider>::Cpu>>);
 
-    /// Runs until `time`, counted from the construction of the cluster.
+    /// Runs the cluster until `time`, counted from its creation.
     fn run_until(&mut self, time: Ns);
 
-    /// Busy time of each part of `machine` so far, nanoseconds, multiplied by its number of servers if it has several;
-    /// `None` if unknown.
+    /// Busy time of each part of `machine` since the creation of the cluster; `None` if unknown. `cpu` is the busiest
+    /// core, `doorbell` the register held longest in the whole cluster.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 
-    /// The counter `name` of `machine`'s card; `None` if it does not exist.
+    /// Present value of the counter `name` of `machine`'s card; `None` if it does not exist.
     fn counter(&self, machine: usize, name: &str) -> Option<u64>;
 }
 
 /// Options of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOptions {
-    /// Number of machines.
+    /// Number of machines, clients and servers together.
     pub machines: usize,
     /// Assignment of doorbells to threads.
     pub doorbells: Doorbells,
@@ -64,11 +64,11 @@ pub struct ClusterOptions {
     pub seed: u64,
 }
 
-/// Makes clusters. Shared by the threads that run points.
+/// Creates clusters, all with the same hardware. Shared by the threads that run points.
 pub trait Clusters: Sync {
     /// Type of the clusters.
     type Cluster: Cluster;
 
-    /// A new cluster, at time 0.
+    /// Creates a cluster at time 0.
     fn cluster(&self, options: &ClusterOptions) -> Self::Cluster;
 }

@@ -17,33 +17,33 @@ pub struct Figure {
     pub x_axis: &'static str,
     /// Label of the y axis, with its unit.
     pub y_axis: &'static str,
-    /// Whether x doubles from tick to tick.
+    /// Whether the x axis is logarithmic.
     pub x_doubles: bool,
-    /// Expected shape, in a sentence.
+    /// Expected shape of the curves, as a phrase that reports print.
     pub shape: &'static str,
-    /// Makes the points. That is cheap; running them is not.
+    /// Builds the points of all curves. This is cheap; running them is not.
     pub points: fn() -> Vec<Point>,
 }
 
 /// Quantity of an [`Outcome`] that a point shows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Metric {
-    /// Million operations per second.
+    /// Throughput in million operations per second.
     Throughput,
-    /// Million requests per second: throughput divided by the operations per request.
+    /// Throughput in million requests per second; the number is the operations per request.
     Requests(f64),
-    /// Mean latency in microseconds, times a factor.
+    /// Mean latency in microseconds, multiplied by the number.
     Latency(f64),
-    /// Million cache lines of work requests per second that the card fetched again.
+    /// Cache lines of work requests that the card had to fetch again, in millions per second.
     Refetched,
-    /// Bytes read from the host per operation.
+    /// Bytes that the card read from host memory, per operation.
     HostBytes,
-    /// A named number in the outcome of other work, with its unit.
+    /// The number of this name in [`Outcome::named`], and its unit.
     Named(&'static str, &'static str),
 }
 
 impl Metric {
-    /// Name in tables and files.
+    /// Name of the metric in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Throughput | Metric::Requests(_) => "throughput",
@@ -65,12 +65,13 @@ impl Metric {
         }
     }
 
-    /// Maximum deviation of the ratio simulated / published from one.
+    /// Maximum deviation from 1 of the ratio simulated / published that counts as agreement: 0.2 for times, 0.15
+    /// otherwise.
     pub fn band(self) -> f64 {
         if self.unit() == "us" { 0.20 } else { 0.15 }
     }
 
-    /// Value in `outcome`; `None` if the cluster does not know it.
+    /// Value of the metric in `outcome`; `None` if the run did not measure it.
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Metric::Throughput => Some(outcome.mops),
@@ -92,14 +93,14 @@ impl Metric {
 pub enum Work {
     /// A microbenchmark.
     Bench(Bench),
-    /// Other work, such as a key-value system. It gets a profile, a seed, and whether to be quick.
+    /// A function that runs anything else, such as a key-value system.
     Other(Other),
 }
 
-/// Work as a function.
+/// Function of a [`Work::Other`].
 pub type Other = Arc<dyn Fn(&Job<'_>) -> Outcome + Send + Sync>;
 
-/// Input of other work.
+/// Input of a [`Work::Other`] function.
 pub struct Job<'a> {
     /// Profile of the machines.
     pub profile: &'a drover_verbs_sim::profile::Profile,
@@ -107,7 +108,7 @@ pub struct Job<'a> {
     pub ablations: drover_verbs_sim::Ablations,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Prefer a short run to an exact one.
+    /// Whether a short run is preferred to an exact one.
     pub quick: bool,
 }
 
@@ -125,22 +126,22 @@ impl fmt::Debug for Work {
 pub struct Point {
     /// Name of the curve.
     pub series: String,
-    /// Published curve to compare with, if it has another name.
+    /// Name of the published curve to compare with; `None`: the same as `series`.
     pub against: Option<&'static str>,
     /// Position on the x axis.
     pub x: f64,
-    /// Metrics of the point; several, if one run yields several.
+    /// Metrics to show, all from the same run.
     pub metrics: Vec<Metric>,
-    /// Name of the profile.
+    /// Name of the profile of the machines.
     pub profile: &'static str,
-    /// Parameters in which the set-up differed from the profile's machines.
+    /// Parameters of the profile that this point changes: paths and new values.
     pub changed: Vec<(&'static str, f64)>,
-    /// Work to run.
+    /// What to run.
     pub work: Work,
 }
 
 impl Point {
-    /// A point with the throughput of a microbenchmark.
+    /// A point that shows the throughput of a microbenchmark.
     pub fn throughput(profile: &'static str, series: impl Into<String>, x: f64, bench: Bench) -> Point {
         Point {
             series: series.into(),
@@ -153,7 +154,7 @@ impl Point {
         }
     }
 
-    /// This point with `metric` instead.
+    /// Shows only `metric` instead of the metrics so far.
     pub fn showing(self, metric: Metric) -> Point {
         Point {
             metrics: vec![metric],
@@ -161,7 +162,7 @@ impl Point {
         }
     }
 
-    /// This point on machines with another value of `path`.
+    /// Changes the profile parameter `path` to `value` for this point.
     pub fn with(mut self, path: &'static str, value: f64) -> Point {
         self.changed.push((path, value));
         self

@@ -1,6 +1,6 @@
 //! [`Herd`]: the real key-value system in a simulated cluster, as a point of a figure.
 //!
-//! Nothing is emulated: servers and clients are those of `drover-kv-herd`, their tables hold items, every GET finds its
+//! Nothing is emulated: servers and clients are those of `drover-kv-herd`, tables hold items, and every GET finds its
 //! value or counts as a miss. Cores have the jitter of an ordinary system.
 
 use crate::figure::{Job, Point};
@@ -20,7 +20,7 @@ pub enum Style {
     Batches,
 }
 
-/// A set-up without profile and seed.
+/// Set-up of a HERD run; profile and seed come from the [`Job`].
 #[derive(Clone, Debug)]
 pub struct Herd {
     /// Variant of server and clients.
@@ -37,15 +37,15 @@ pub struct Herd {
     pub window: usize,
     /// Operations of the clients.
     pub load: Load,
-    /// Maximum size of values that are inline in replies, bytes.
+    /// Maximum size in bytes of a value that the server sends inline in its reply.
     pub inline_bytes_max: usize,
 }
 
 /// Keys in all partitions together: the tables are twenty times the size of a core's caches.
 const KEYS: u64 = 120_000;
 
-/// Parts of the model and the set-ups chosen after a held-out value had been seen, in addition to the parameters that
-/// are marked so.
+/// Descriptions of the parts of the model and of the set-ups that were chosen after a held-out value had been seen, so
+/// that reports can name them. Parameters chosen so are marked in the profiles instead.
 pub const SEEN: [&str; 3] = [
     "herd-12: the curves `window 4 to each core`",
     "first-level cache of a core, last-level cache for what cards write (docs/herd-costs.md)",
@@ -53,8 +53,8 @@ pub const SEEN: [&str; 3] = [
 ];
 
 impl Herd {
-    /// Six cores, 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes; replies inline up to 144
-    /// bytes `[HERD §5.1, §5.3]`.
+    /// The published set-up in [`Style::Paper`]: six cores, 51 clients on 17 machines, 4 operations each, 5 % PUTs,
+    /// items of 48 bytes; values up to 144 bytes inline `[HERD §5.1, §5.3]`.
     pub fn published() -> Herd {
         Herd {
             style: Style::Paper,
@@ -71,7 +71,8 @@ impl Herd {
         }
     }
 
-    /// Both styles as curves that are compared with the same published one.
+    /// Two points that are compared with the published curve `series`: this set-up, and the same in [`Style::Batches`]
+    /// as the curve "`series` in batches".
     pub fn both_styles(self, profile: &'static str, series: &'static str, x: f64) -> [Point; 2] {
         let batches = Herd {
             style: Style::Batches,
@@ -82,7 +83,7 @@ impl Herd {
         [self.point(profile, series, x), Point { against, ..batches }]
     }
 
-    /// The service in the simulated cluster.
+    /// Server and clients of this set-up, for [`drover_simcluster::run`].
     pub fn service(&self) -> drover_simcluster::Herd {
         drover_simcluster::Herd {
             server: ServerOptions {
@@ -101,7 +102,7 @@ impl Herd {
         }
     }
 
-    /// The set-up of the simulated cluster.
+    /// Machines, load and times of this set-up under `job`, for [`drover_simcluster::run`].
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let asked = Asked {
             clients: self.clients,

@@ -7,10 +7,10 @@ use drover_sim::Noise;
 use drover_simcluster::{Load, Setup};
 use std::sync::Arc;
 
-/// Fraction of the highest rate that counts as reaching it: the knee, not the last percent.
+/// Fraction of the highest rate that counts as reaching it: latencies are taken at the knee, not at the last percent.
 const KNEE: f64 = 0.98;
 
-/// Latency metrics that figures show.
+/// Mean, 5th and 95th percentile of the latency, as figures show them.
 pub const LATENCIES: [Metric; 3] = [
     Metric::Named("latency mean", "us"),
     Metric::Named("latency p5", "us"),
@@ -20,7 +20,7 @@ pub const LATENCIES: [Metric; 3] = [
 /// Minimum rate of the slowest large set-up, Mops, for the length of its warm-up.
 const SLOWEST_MOPS: u64 = 15;
 
-/// Clients and their operations.
+/// The clients of a run and their operations.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Number of client processes.
@@ -34,7 +34,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The set-up of the cluster, with cores that have the jitter of an ordinary system.
+    /// Set-up of a cluster under `job` with these clients, whose cores have the jitter of an ordinary system. Warm-up
+    /// and measured span are equal: 1 ms (0.3 ms if quick), longer if many operations are outstanding.
     pub fn setup(self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
@@ -53,18 +54,18 @@ impl Asked {
     }
 }
 
-/// A real system with its set-up, without profile and seed.
+/// A real system with the set-up of a run; profile and seed come from the [`Job`].
 pub trait InCluster: Clone + Send + Sync + 'static {
     /// Number of client processes.
     fn clients(&self) -> usize;
 
-    /// The same set-up with `clients` clients.
+    /// A copy of this set-up with `clients` client processes.
     fn with_clients(&self, clients: usize) -> Self;
 
-    /// Runs it in a simulated cluster.
+    /// Runs the system in a simulated cluster.
     fn run(&self, job: &Job<'_>) -> Outcome;
 
-    /// A point with the throughput of this system.
+    /// A point that shows the throughput of this system.
     fn point(self, profile: &'static str, series: impl Into<String>, x: f64) -> Point {
         Point {
             series: series.into(),
@@ -77,8 +78,9 @@ pub trait InCluster: Clone + Send + Sync + 'static {
         }
     }
 
-    /// A point with the latencies of this system, with the fewest clients that bring it to `mops`, or to its knee if it
-    /// does not get there.
+    /// A point at x = `mops` that shows [`LATENCIES`] and throughput with the fewest clients (at most
+    /// [`clients`](InCluster::clients)) that reach `mops`, or 98 % of the highest rate if `mops` is out of reach. Costs
+    /// a run per step of a binary search.
     fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
         let plan = self.clone();
         Point {
@@ -104,7 +106,7 @@ fn run_at(plan: &impl InCluster, job: &Job<'_>, mops: f64) -> Outcome {
     enough.1
 }
 
-/// The outcome of a run in the form that figures use.
+/// Converts the results `found` of a run of `setup` to the form that figures use. The bottleneck is that of the server.
 pub fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
     let binding = found.report.binding_of(0);
     let (least, most) = found

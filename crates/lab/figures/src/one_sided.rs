@@ -12,7 +12,7 @@ use drover_kv::{ShardedJob, ShardedSystem, SystemTable, TableShape};
 use drover_simcluster::{Load, Setup, Shards, run};
 use drover_systems::System;
 
-/// A system of shards with one of its tables: a curve of a figure.
+/// A system of shards with one of its tables, which is a curve of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Form {
     /// Name of the curve.
@@ -43,12 +43,12 @@ impl ShardedJob for Tables {
     }
 }
 
-/// A set-up without profile and seed.
+/// Set-up of a run of a system of shards; profile and seed come from the [`Job`].
 #[derive(Clone, Debug)]
 pub struct OneSided {
-    /// The system.
+    /// The system and its table.
     pub form: Form,
-    /// Cores of the server, one shard each; GETs need none.
+    /// Cores of the server, one shard each; only PUTs use them.
     pub cores: usize,
     /// Number of client processes.
     pub clients: usize,

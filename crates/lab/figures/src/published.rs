@@ -1,4 +1,5 @@
-//! Published values: rows of small tables, joined with simulated ones by figure, series, x and metric.
+//! [`Expected`]: published values, rows of small tables that are joined with simulated values by figure, series, x and
+//! metric.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,13 @@ const CALIBRATION: &str = include_str!("../data/calibration.csv");
 /// One published value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Name of the figure.
+    /// Name of the figure, such as `herd-3`.
     pub figure: String,
     /// Name of the curve or bar.
     pub series: String,
     /// Position on the x axis.
     pub x: f64,
-    /// Measured quantity.
+    /// Name of the quantity, as [`Metric::name`](crate::figure::Metric::name) returns it.
     pub metric: String,
     /// Unit of the value.
     pub unit: String,
@@ -38,7 +39,7 @@ pub enum KnownFrom {
 }
 
 impl KnownFrom {
-    /// Possible relative error of the value itself.
+    /// Possible relative error, as a fraction, of a published value of this source.
     pub fn error(self) -> f64 {
         match self {
             KnownFrom::Text | KnownFrom::Data => 0.02,
@@ -52,9 +53,9 @@ impl KnownFrom {
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("line {line} of the published values: {reason}")]
 pub struct TableError {
-    /// Line, counted from 1.
+    /// Number of the malformed line, counted from 1; the header is line 1.
     pub line: usize,
-    /// The problem.
+    /// What is wrong with the line.
     pub reason: &'static str,
 }
 
@@ -68,17 +69,17 @@ pub struct Expected {
 type Key = (String, String, u64, String);
 
 impl Expected {
-    /// The rows to which profiles may be fitted.
+    /// The calibration rows: the only values that profiles may be fitted to.
     pub fn calibration() -> Expected {
         let mut expected = Expected::default();
         expected.add(CALIBRATION).expect("our own table is well-formed");
         expected
     }
 
-    /// Adds the rows of a table with header.
+    /// Adds the rows of a CSV table, whose first line, a header, is skipped.
     ///
     /// # Errors
-    /// The first malformed row.
+    /// The first row that is malformed or repeats a point already added; the rows before it stay added.
     pub fn add(&mut self, table: &str) -> Result<(), TableError> {
         for (index, line) in table.lines().enumerate().skip(1) {
             let row = parse(line).map_err(|reason| TableError {
@@ -101,7 +102,7 @@ impl Expected {
         Ok(())
     }
 
-    /// The published value of a point, if there is one.
+    /// The published value of exactly this point, if there is one.
     pub fn of(&self, figure: &str, series: &str, x: f64, metric: &str) -> Option<&Published> {
         let key = (
             figure.to_string(),
@@ -112,7 +113,7 @@ impl Expected {
         self.rows.get(&key)
     }
 
-    /// All rows of a figure, in the order of series and x.
+    /// All rows of a figure, by series and then ascending x.
     pub fn rows<'a>(&'a self, figure: &'a str) -> impl Iterator<Item = &'a Published> {
         self.rows.values().filter(move |row| row.figure == figure)
     }

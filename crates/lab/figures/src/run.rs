@@ -1,6 +1,6 @@
-//! Runs figures: every point of every figure is a task, run by the requested number of threads.
+//! Runs figures: every point with every seed is a task, and the requested number of threads runs the tasks.
 //!
-//! A cluster stays on one thread, so points run in parallel, not clusters; the thread does not affect a point's result.
+//! A cluster stays on one thread: points run in parallel, clusters do not. Threads do not affect results.
 
 use crate::cluster::Clusters;
 use crate::figure::{Figure, Job, Metric, Point, Work};
@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Options of runs.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Seeds per point; the mean is shown, with minimum and maximum.
+    /// Number of seeds with which each point runs; results show mean, minimum and maximum. 0 counts as 1.
     pub seeds: u64,
-    /// The first seed.
+    /// The first seed; the others follow it.
     pub first_seed: u64,
-    /// Use shorter spans.
+    /// Whether to use shorter warm-ups and measured spans.
     pub quick: bool,
-    /// Number of threads.
+    /// Number of threads that run points. 0 counts as 1.
     pub jobs: usize,
 }
 
-/// A simulated value with the published one.
+/// One metric of one point: the simulated value with the published one.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Name of the curve.
@@ -36,16 +36,16 @@ pub struct Row {
     pub metric: Metric,
     /// The published value, if there is one.
     pub expected: Option<Published>,
-    /// Mean over seeds; `None` if the cluster does not know the value.
+    /// Mean of the simulated values over all seeds; `None` if the runs did not measure it.
     pub simulated: Option<f64>,
-    /// Minimum and maximum over seeds.
+    /// Minimum and maximum of the simulated values over all seeds; meaningless if `simulated` is `None`.
     pub range: (f64, f64),
-    /// The busiest part.
+    /// Name and busy percentage of the bottleneck in the first seed's run, or `unknown`.
     pub binding: String,
 }
 
 impl Row {
-    /// Simulated over published; one if both are zero.
+    /// Simulated value divided by the published one (1 if both are 0); `None` if either is missing.
     pub fn ratio(&self) -> Option<f64> {
         let (expected, simulated) = (self.expected.as_ref()?.value, self.simulated?);
         Some(if simulated == expected {
@@ -55,7 +55,7 @@ impl Row {
         })
     }
 
-    /// Whether the ratio is within the band of its metric.
+    /// Whether the ratio is within the [band](Metric::band) of its metric; `None` if there is no ratio.
     pub fn in_band(&self) -> Option<bool> {
         let band = self.metric.band();
         self.ratio().map(|ratio| (ratio - 1.0).abs() <= band)
@@ -67,16 +67,16 @@ impl Row {
 pub struct FigureRun {
     /// The figure.
     pub figure: Figure,
-    /// Its values, in the order of its points.
+    /// Values of the figure in the order of its points, one per metric of a point.
     pub rows: Vec<Row>,
 }
 
-/// The profiles named by points.
+/// The profiles that points refer to by name.
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<String, Profile>);
 
 impl Profiles {
-    /// The built-in profiles.
+    /// All built-in profiles.
     pub fn builtin() -> Profiles {
         let load = |name: &&str| {
             (
@@ -87,17 +87,23 @@ impl Profiles {
         Profiles(Profile::names().iter().map(load).collect())
     }
 
-    /// Replaces the profile of the same name.
+    /// Adds `profile`, in place of the one with the same name if there is one.
     pub fn replace(&mut self, profile: Profile) {
         self.0.insert(profile.name().to_string(), profile);
     }
 
-    /// The profile `name`.
+    /// The profile called `name`.
+    ///
+    /// # Panics
+    /// If there is none.
     pub fn named(&self, name: &str) -> &Profile {
         self.0.get(name).expect("points name profiles that exist")
     }
 
-    /// The profile of `point`, with its changes.
+    /// A copy of the profile of `point` with the parameters that the point changes.
+    ///
+    /// # Panics
+    /// If the profile, or a parameter that the point changes, does not exist.
     pub fn of(&self, point: &Point) -> Profile {
         let mut profile = self.named(point.profile).clone();
         for (path, value) in &point.changed {
@@ -109,19 +115,19 @@ impl Profiles {
     }
 }
 
-/// Makes clusters under a profile.
+/// Creates clusters for any profile.
 pub trait MakeClusters: Sync {
-    /// Type that makes the clusters.
+    /// Type that creates the clusters of one profile.
     type Clusters: Clusters;
-    /// Makes clusters whose machines have `profile`.
+    /// Returns a creator of clusters whose machines have `profile`.
     fn under(&self, profile: &Profile) -> Self::Clusters;
-    /// Limits removed from the machines, for work that makes its own clusters.
+    /// Limits removed from the machines, for work that creates its own clusters.
     fn ablations(&self) -> Ablations {
         Ablations::default()
     }
 }
 
-/// Runs one point.
+/// Runs one point once, on machines of `profile`, which must include the changes of the point.
 pub fn run_point<M: MakeClusters>(
     make: &M,
     point: &Point,
@@ -143,7 +149,11 @@ pub fn run_point<M: MakeClusters>(
     }
 }
 
-/// Runs `points`, counting finished runs in `progress`. Returns the outcomes in the order of points, one per seed.
+/// Runs `points` with all seeds of `options`, in parallel; adds finished runs to `progress`. Returns for each point, in
+/// order, its outcomes, one per seed.
+///
+/// # Panics
+/// If a point names an unknown profile or parameter, or a run panics.
 pub fn run_points<M: MakeClusters>(
     make: &M,
     points: &[Point],
@@ -178,7 +188,11 @@ pub fn run_points<M: MakeClusters>(
         .collect()
 }
 
-/// Runs figures, with all points in parallel.
+/// Runs all points of `figures` in parallel and joins the results with the published values in `expected`. Adds
+/// finished runs to `progress`.
+///
+/// # Panics
+/// As [`run_points`].
 pub fn run_figures<M: MakeClusters>(
     make: &M,
     figures: &[Figure],
@@ -207,7 +221,7 @@ pub fn run_figures<M: MakeClusters>(
     figures.iter().zip(points).map(rows).collect()
 }
 
-/// Number of runs of the figures, for a progress bar.
+/// Number of runs that [`run_figures`] makes with these arguments, for a progress bar.
 pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
     figures
         .iter()
@@ -215,7 +229,8 @@ pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
         .sum()
 }
 
-/// The row of one metric of one point over its seeds.
+/// Builds the row of `metric` of `point` from its outcomes, one per seed, and the published value of `figure` in
+/// `expected`.
 pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], expected: &Expected) -> Row {
     let values: Vec<f64> = outcomes.iter().filter_map(|outcome| metric.of(outcome)).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;

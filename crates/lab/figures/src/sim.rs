@@ -10,7 +10,7 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
 use std::collections::BTreeMap;
 
-/// Makes clusters of simulated machines, optionally without some limits.
+/// Creates clusters of simulated machines, optionally without some of their limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulated {
     /// Limits removed from the machines.
@@ -36,7 +36,7 @@ impl MakeClusters for Simulated {
     }
 }
 
-/// Clusters under one profile.
+/// Creates clusters of simulated machines that have one profile.
 pub struct SimClusters {
     options: WorldOptions,
 }
@@ -57,7 +57,7 @@ impl Clusters for SimClusters {
     }
 }
 
-/// One simulated cluster.
+/// A simulated cluster.
 pub struct SimCluster {
     world: World,
     doorbells: Doorbells,

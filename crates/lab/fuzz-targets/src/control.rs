@@ -1,9 +1,10 @@
-//! What anybody may type as an address, or send to a listening control channel.
+//! Arbitrary control addresses, and arbitrary bytes on a control channel.
 
 use crate::herd::descriptor;
 use drover_control::{ControlAddr, Frame, Message, Writer, fuzz_frames};
 
-/// Any text is an address or a clear error; an address prints as it was written.
+/// Checks that any text is a [`ControlAddr`] or an error with a message, and that an address prints as it was written.
+/// Input that is not UTF-8 is ignored.
 pub fn address(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -14,8 +15,11 @@ pub fn address(input: &[u8]) {
     }
 }
 
-/// A frame with `body` and so many descriptors is a message, or refused; what was decoded, encodes to the same bytes, or with
-/// several descriptors to as many. Whether it was understood.
+/// Decodes a frame of kind `M::KIND` with `body` and `fd_count % 20` descriptors, and returns whether it is a valid
+/// `M`.
+///
+/// # Panics
+/// If the decoded message does not encode to `body` again (with two or more descriptors: to bytes of the same length).
 pub fn again<M: Message>(body: &[u8], fd_count: u8) -> bool {
     let frame = Frame {
         kind: M::KIND,
@@ -36,7 +40,8 @@ pub fn again<M: Message>(body: &[u8], fd_count: u8) -> bool {
     true
 }
 
-/// Any byte stream is cut into frames or refused, however it is chopped.
+/// Checks that any byte stream is cut into valid frames or refused. Input: the size of the pieces that arrive, minus 1
+/// (1 byte), then the stream.
 pub fn frame(input: &[u8]) {
     fuzz_frames(input);
 }

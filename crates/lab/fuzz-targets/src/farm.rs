@@ -1,4 +1,4 @@
-//! What clients WRITE into FaRM-KV's rings, servers into its clients' memory, and what clients READ.
+//! Arbitrary bytes in FaRM-KV's rings and mailboxes, on its control channel, and in the memory that its clients READ.
 
 use crate::control;
 use crate::input::Input;
@@ -8,7 +8,8 @@ use drover_index::hopscotch::{Geometry, Object, SlotKind, TableOptions};
 use drover_kv_farm::control::{Attach, Hello, Ready, Welcome};
 use drover_kv_farm::logic::{Lookup, Miss, Step, TRIES_MAX, TableShape};
 
-/// Any frame is a message or refused; what was decoded, encodes to the same bytes. Input: which message, descriptor count, body.
+/// Checks that any frame decodes as a control message or is refused, and that a decoded message encodes to the same
+/// bytes. Input: type of the message (1 byte), descriptor count (1 byte), body.
 pub fn control_message(input: &[u8]) {
     let [which, fd_count, body @ ..] = input else {
         return;
@@ -21,13 +22,13 @@ pub fn control_message(input: &[u8]) {
     };
 }
 
-/// Whatever lies in a ring is taken or refused as a server would, and what was taken is a request or
-/// refused.
+/// Checks that a server takes or refuses any bytes in its ring of requests, and that any record taken parses as a
+/// request or is refused.
 pub fn ring(input: &[u8]) {
     drover_kv_farm::server::fuzz_ring(input, request::any);
 }
 
-/// Whatever lies in a client's memory is a reply to it or none.
+/// Checks that a client accepts or refuses any bytes in its mailbox as replies, and that accepted ones fit their place.
 pub fn mailbox(input: &[u8]) {
     drover_kv_farm::client::fuzz_mailbox(input);
 }
@@ -35,8 +36,9 @@ pub fn mailbox(input: &[u8]) {
 const KEY: &[u8] = b"key";
 const LINE: usize = 64;
 
-/// Whatever a server's memory says, a GET READs nothing outside of it, ends, and finds its own key only. Input: how to begin, then for
-/// each READ how to mend what it brings (versions that fit, our key's hash), and its bytes.
+/// Checks that a GET ends, READs nothing outside the server's memory and finds no other key, whatever the memory holds.
+/// Input: table and options of the GET (1 byte), then for each READ a byte of repairs (matching versions, the hash of
+/// the key) and the bytes that it returns.
 pub fn lookup(input: &[u8]) {
     let mut input = Input::new(input);
     let hash = KeyHash::from_bytes([7; 16]);
@@ -100,8 +102,8 @@ pub fn lookup(input: &[u8]) {
     }
 }
 
-/// A slot as a READ might bring it. Version in the upper 48 bits of its first 8 bytes, its lower half once more at the end; the hash
-/// from byte 12 on.
+/// Returns a slot as a READ might return it: its version is in the upper 48 bits of the first 8 bytes, the version's
+/// lower half again at the end, the hash from byte 12 on.
 fn slot(input: &mut Input<'_>, kind: SlotKind, hash: KeyHash) -> Vec<u8> {
     let how = input.byte();
     let mut bytes = vec![0; kind.bytes()];
@@ -123,7 +125,7 @@ fn slot(input: &mut Input<'_>, kind: SlotKind, hash: KeyHash) -> Vec<u8> {
     bytes
 }
 
-/// An object's lines as a READ might bring them.
+/// Returns the lines of an object as a READ might return them.
 fn lines(input: &mut Input<'_>, len: usize, incarnation: u16) -> Vec<u8> {
     let how = input.byte();
     let mut bytes = vec![0; len];

@@ -1,12 +1,12 @@
-//! What clients send over the control channel of HERD.
+//! Arbitrary bytes on the control channel of a HERD server.
 
 use drover_kv_herd::control::Message;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-/// Any frame is decoded or refused; what was decoded, encodes and decodes again to the same bytes.
-/// Input: kind (2 bytes), descriptor count (1 byte), body.
+/// Checks that any frame is decoded or refused, and that a decoded message encodes to bytes which survive another
+/// decoding. Input: kind (2 bytes, little-endian), descriptor count (1 byte, modulo 20), body.
 pub fn control_message(input: &[u8]) {
     let Some(message) = decode_control_message(input) else {
         return;
@@ -17,7 +17,7 @@ pub fn control_message(input: &[u8]) {
     assert_eq!(again.encode().bytes, once.bytes);
 }
 
-/// The message that an input of [`control_message`] is.
+/// Decodes an input of [`control_message`]; `None` if it is shorter than 3 bytes or no valid message.
 pub fn decode_control_message(input: &[u8]) -> Option<Message> {
     let [low, high, fd_count, body @ ..] = input else {
         return None;
@@ -26,7 +26,7 @@ pub fn decode_control_message(input: &[u8]) -> Option<Message> {
     Message::decode(u16::from_le_bytes([*low, *high]), body, fds).ok()
 }
 
-/// Something to be sent along.
+/// Returns a descriptor of `/dev/null` to attach to messages.
 pub(crate) fn descriptor() -> Arc<OwnedFd> {
     static NULL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
     let open = || {

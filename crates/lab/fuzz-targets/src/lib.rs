@@ -1,5 +1,5 @@
 //! The bodies of all fuzzers, in one table. Each takes any bytes and panics if the code under test breaks
-//! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/it/replay.rs` runs them always.
+//! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, which `tests/it/replay.rs` runs in `cargo test`.
 #![forbid(unsafe_code)]
 
 mod command_line;
@@ -13,18 +13,18 @@ mod request;
 mod server;
 mod slots;
 
-/// One fuzzer.
+/// A fuzzer.
 pub struct Target {
-    /// Also the name of its corpus folder.
+    /// Name of the fuzzer in `cargo xtask fuzz`, and of its folder in `fuzz/corpus/`.
     pub name: &'static str,
-    /// Returns for any input, or has found a bug.
+    /// Runs the code under test with one input of any bytes. Panics if it finds a bug.
     pub run: fn(&[u8]),
 }
 
-/// The fuzzer that must crash: `cargo xtask fuzz` runs it first, to see that crashes are noticed.
+/// Name of the fuzzer that must crash: `cargo xtask fuzz` fails if fuzzing does not find its planted bug.
 pub const CANARY: &str = "canary";
 
-/// All of them.
+/// All fuzzers, including [`CANARY`].
 pub const TARGETS: &[Target] = &[
     Target {
         name: CANARY,
@@ -104,7 +104,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Crashes on an input that a fuzzer without coverage would not find in years.
+/// Panics if the input starts with `drove`, which a fuzzer without coverage would not find in years.
 fn canary(input: &[u8]) {
     let found = input.len() >= 5
         && input[0] == b'd'

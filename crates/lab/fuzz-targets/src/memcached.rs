@@ -1,4 +1,4 @@
-//! A memcached client that says whatever it likes.
+//! Arbitrary bytes from a memcached client.
 
 use drover_base::HashSeed;
 use drover_mem::{NativeCpu, PageWish};
@@ -10,7 +10,8 @@ use drover_net::{Need, Output, Protocol};
 use drover_store::{Partition, PartitionOptions};
 use std::io::IoSlice;
 
-/// The parser takes what there is, asks for more than there is, and stays within it.
+/// Checks that the parser uses at least one byte of any input and no more than it has, or asks for more bytes than
+/// that.
 pub fn parse_bytes(input: &[u8]) {
     if input.is_empty() {
         return;
@@ -23,7 +24,8 @@ pub fn parse_bytes(input: &[u8]) {
     }
 }
 
-/// However the input is cut, the answers are the same. The first byte says how it is cut.
+/// Checks that a server gives the same replies to a stream of commands that arrives whole and in pieces. Input: the
+/// size of the pieces, minus 1 (1 byte), then the stream.
 pub fn talk(input: &[u8]) {
     let Some((&piece, input)) = input.split_first() else {
         return;
@@ -33,7 +35,7 @@ pub fn talk(input: &[u8]) {
     assert_eq!(whole, pieces, "cut into pieces of {}", usize::from(piece) + 1);
 }
 
-/// What a small server tells who says `input` in pieces.
+/// Returns all replies of a small server to `input`, sent in pieces of `piece_bytes`.
 fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
     let mut bed = Bed::new();
     let (mut session, mut output) = (Session::new(false), Output::new(1, output_limit));
@@ -72,7 +74,7 @@ fn drain(output: &mut Output, told: &mut Vec<u8>) {
     }
 }
 
-/// A server of one core whose memory is soon full.
+/// A single-core server whose memory fills up soon.
 struct Bed {
     partition: Partition,
     cpu: NativeCpu,

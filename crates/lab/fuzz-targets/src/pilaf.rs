@@ -1,4 +1,5 @@
-//! What Pilaf's servers and clients say to each other, and what clients READ. Requests are those of `request.rs`.
+//! Arbitrary control messages and replies of Pilaf, and arbitrary memory that its clients READ. For requests see
+//! `request.rs`.
 
 use crate::control;
 use crate::input::Input;
@@ -9,7 +10,8 @@ use drover_kv_pilaf::control::{Adopted, Attach, Grown, Hello, Ready, Welcome};
 use drover_kv_pilaf::layout::{Record, Reply, Status};
 use drover_kv_pilaf::logic::{Lookup, Miss, Step, TRIES_MAX, TableShape};
 
-/// Any frame is a message or refused; what was decoded, encodes to the same bytes. Input: which message, descriptor count, body.
+/// Checks that any frame decodes as a control message or is refused, and that a decoded message encodes to the same
+/// bytes. Input: type of the message (1 byte), descriptor count (1 byte), body.
 pub fn control_message(input: &[u8]) {
     let [which, fd_count, body @ ..] = input else {
         return;
@@ -24,7 +26,8 @@ pub fn control_message(input: &[u8]) {
     };
 }
 
-/// Any message to a client is a reply whose value is all of the rest, or refused.
+/// Checks that any message to a client is refused, or is a reply whose value fills the rest of the message and which
+/// encodes to an equal one.
 pub fn reply(input: &[u8]) {
     let Some((reply, value)) = Reply::decode(input) else {
         return;
@@ -42,9 +45,9 @@ pub fn reply(input: &[u8]) {
 
 const KEY: &[u8] = b"key";
 
-/// Whatever a server's memory says, a GET READs nothing outside of it, ends, and finds its own key only. Input: how to begin, then for
-/// each entry a byte that says whether it is sealed and has our fingerprint, and its bytes; for each record whether its sum fits, its
-/// length, and its bytes.
+/// Checks that a GET ends, READs nothing outside the server's memory and finds no other key, whatever the memory holds.
+/// Input: options of the GET (1 byte); for each entry a byte of repairs (valid seal, fingerprint of the key, growth of
+/// the table) and its bytes; for each record whether its checksum matches (1 byte), its length (1 byte) and its bytes.
 pub fn lookup(input: &[u8]) {
     let mut input = Input::new(input);
     let hash = KeyHash::from_bytes([7; 16]);
@@ -103,7 +106,7 @@ pub fn lookup(input: &[u8]) {
     }
 }
 
-/// An entry as a READ might bring it.
+/// Returns an entry as a READ might return it.
 fn entry(input: &mut Input<'_>, how: u8, epoch: u64, index: u64, hash: KeyHash) -> [u8; ENTRY_BYTES] {
     let bytes: [u8; ENTRY_BYTES] = input.array();
     if how & 1 == 0 {

@@ -1,9 +1,10 @@
-//! What is asked of the servers of Pilaf and FaRM-KV.
+//! Arbitrary requests to the servers of Pilaf and FaRM-KV.
 
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{Request, RequestKind};
 
-/// Any message is a request whose key and value are all of the rest, or refused.
+/// Checks that any message is refused, or is a request whose key and value fill the rest of the message and which
+/// encodes to an equal one.
 pub fn any(message: &[u8]) {
     let Some((request, key, value)) = Request::decode(message) else {
         return;

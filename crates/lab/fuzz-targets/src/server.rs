@@ -1,4 +1,4 @@
-//! A whole HERD server with one client that writes whatever it likes into its slots.
+//! A whole HERD server with one client that writes arbitrary bytes into its slots.
 
 use drover_base::{Actor, HashSeed};
 use drover_control::ControlStream;
@@ -11,12 +11,12 @@ use drover_verbs::{
 };
 use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
 
-/// Small, so that full memory and full buckets are met soon.
+/// Size of a slot.
 const SLOT_BYTES: usize = 128;
 const WINDOW: usize = 4;
 
-/// Any bytes in any slot: the worker survives and still executes. Input: pieces of a slot number and the bytes
-/// for its end.
+/// Checks that a worker survives any bytes in any slot. Input: pieces of a slot number (1 byte, modulo the window) and
+/// up to 128 bytes that end where the slot ends.
 pub fn slots(input: &[u8]) {
     let mut bed = Bed::new();
     for piece in input.chunks(1 + SLOT_BYTES) {

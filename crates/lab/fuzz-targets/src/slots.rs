@@ -1,9 +1,10 @@
-//! What clients write into request slots.
+//! Arbitrary bytes in the slots of a HERD server.
 
 use drover_slots::layout::{Commit, ReplyImm};
 use drover_slots::server::fuzz_slots;
 
-/// Any commit word and any immediate can be looked at, and lengths stay what their fields can hold.
+/// Checks that the fields of any commit word and any reply immediate can be read and are in range, and that setting the
+/// attempt changes no other field. Input: 8-byte words; the rest is ignored.
 pub fn commit_word(input: &[u8]) {
     for word in input.chunks_exact(8) {
         let word = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
@@ -22,8 +23,9 @@ pub fn commit_word(input: &[u8]) {
     }
 }
 
-/// Any bytes in the slots of a client are taken or refused as a server would. Input: images of 128-byte slots, in
-/// turn; the two lowest bits of the first byte choose what the server insists on.
+/// Checks that a server executes or refuses any bytes in a client's slots. Input: images of 128 bytes for the slots in
+/// the order in which the server visits them. Bits 0 and 1 of the first byte also choose the server's rules: keys as
+/// hashes only, checksums required.
 pub fn slots(input: &[u8]) {
     let executed = fuzz_slots(input);
     assert!(executed <= input.len() / 128);

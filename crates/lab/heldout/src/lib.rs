@@ -1,11 +1,12 @@
-//! Published end-to-end results: what a prediction is printed beside.
+//! Published end-to-end results, with which predictions are compared.
 //!
-//! It is a crate of its own so that the fit cannot reach it: `drover-figures`, which holds the calibration rows and
-//! the code that fits profiles to them, does not depend on this crate, and only the program that prints figures
-//! does. It is data and nothing else; the columns are those of `drover_figures::published`.
+//! The results are in a crate of their own so that no profile can be fitted to them: `drover-figures`, which has the
+//! calibration rows and the code that fits profiles to them, does not depend on this crate; only the `drover` program
+//! does, which prints the figures.
 //!
 //! Sources: `[HERD]`, by figure; see `crates/lab/figures/data/README.md` for how the values were read.
 #![forbid(unsafe_code)]
 
-/// The rows, as CSV with a header: `figure,series,x,metric,unit,value,known_from`.
+/// Published results of HERD's Figures 7 and 9 to 14, as CSV with the header
+/// `figure,series,x,metric,unit,value,known_from`. `drover_figures::published` parses it and explains the columns.
 pub const HERD: &str = include_str!("../data/herd.csv");

@@ -1,4 +1,4 @@
-//! [`Asker`]: a client that keeps a number of operations under way.
+//! [`Asker`]: a client that keeps a number of operations outstanding.
 
 use crate::load::{Draw, Draws};
 use crate::{Load, Service, Setup, Tally};
@@ -10,25 +10,25 @@ use drover_verbs::Device;
 use drover_verbs_sim::World;
 use std::rc::Rc;
 
-/// A client process: one core, one client, as much under way as [`Setup::depth`] says.
+/// One simulated client on a core of its own, which keeps up to [`Setup::depth`] operations outstanding.
 pub struct Asker<S: Service> {
     client: S::Client,
-    /// Tells whose part a key is.
+    /// Maps a key to the partition that owns it.
     hasher: KeyHasher,
     parts: usize,
     draws: Draws,
-    /// Keys that it has to give their values before it asks for anything.
+    /// Indices of the keys that this client must PUT before it draws from the load.
     to_fill: std::iter::StepBy<std::ops::Range<u64>>,
     value: Vec<u8>,
     flights: Vec<Flight>,
     free: Vec<usize>,
-    /// Drawn, but the client had no space for it.
+    /// An operation that was drawn, but that the client had no space for.
     refused: Option<Draw>,
     was_ready: bool,
     tally: Tally,
 }
 
-/// An operation under way.
+/// An outstanding operation.
 #[derive(Clone, Copy, Default)]
 struct Flight {
     began: Ns,
@@ -37,7 +37,12 @@ struct Flight {
 }
 
 impl<S: Service + 'static> Asker<S> {
-    /// Client number `client` of `setup`, on a core of its own of its machine.
+    /// Starts client number `client` of `setup` (from 0) in `world`, on a new core of machine
+    /// `1 + client % setup.machines`. It connects to `listeners` and counts its operations in `tally`, which needs
+    /// [`Service::part_count`] partitions.
+    ///
+    /// # Panics
+    /// If `setup.machines` is 0, or this thread does not own `world`.
     pub fn enter(
         world: &World,
         setup: &Setup,

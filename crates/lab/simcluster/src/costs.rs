@@ -1,6 +1,7 @@
-//! What HERD's own code costs on a core of a profile: its budget of instructions, at the core's pace.
+//! Prices in nanoseconds of HERD's own code on a core of a profile: its instruction counts, divided by the core's
+//! speed.
 //!
-//! `docs/herd-costs.md` has the same as a table, and where each count comes from.
+//! `docs/herd-costs.md` lists the prices and says where each instruction count comes from.
 
 use drover_kv_herd::costs::BUDGET;
 use drover_verbs_sim::profile::Profile;
@@ -8,7 +9,8 @@ use drover_verbs_sim::profile::Profile;
 /// Instructions per cycle of short, well-predicted integer code in the first-level cache *(our estimate, 1.5 to 2.5: we
 /// count 2.5 to 2.7 on cores of 2020, which public comparisons put a quarter to a third above Sandy Bridge)*.
 pub const INSTRUCTIONS_PER_CYCLE: f64 = 2.0;
-/// The same for the Opterons of `susitna`, whose cores share their front end in pairs *(our estimate, 1.0 to 1.5)*.
+/// Instructions per cycle of the Opterons of `susitna`, whose cores share their front end in pairs *(our estimate, 1.0
+/// to 1.5)*.
 pub const INSTRUCTIONS_PER_CYCLE_OPTERON: f64 = 1.2;
 
 /// Instructions per nanosecond of a core of `profile`.
@@ -20,8 +22,8 @@ pub fn pace(profile: &Profile) -> f64 {
     per_cycle * profile.parameters().machine.clock_ghz
 }
 
-/// The prices of `profile`, nanoseconds per unit, as [`WorldOptions::costs`](drover_verbs_sim::WorldOptions::costs) wants
-/// them.
+/// Names and prices (nanoseconds per unit) of all work that HERD's code charges, on a core of `profile`. The value is
+/// meant for [`WorldOptions::costs`](drover_verbs_sim::WorldOptions::costs).
 pub fn of(profile: &Profile) -> Vec<(String, f64)> {
     let pace = pace(profile);
     let price = |work: &drover_kv_herd::costs::Work| (work.cost.name.to_string(), work.instructions / pace);
@@ -32,7 +34,7 @@ pub fn of(profile: &Profile) -> Vec<(String, f64)> {
 mod tests {
     use super::*;
 
-    /// The table of the documentation, line by line: it is generated from the budget, and read by people.
+    /// The table in the documentation has a line with the right numbers for every entry of the budget.
     #[test]
     fn the_documented_table_is_the_one_in_the_code() {
         let profile = Profile::named("apt").expect("a profile");

@@ -1,7 +1,7 @@
-//! [`Doorkeeper`]: lets clients in.
+//! [`Doorkeeper`]: accepts the clients of a HERD server.
 //!
-//! Control channels are pairs of ends in this process: they are no part of the modelled network and cost no virtual
-//! time but the doorkeeper's round.
+//! Control channels are pairs of streams in this process. They are not part of the modelled network: a message takes no
+//! virtual time except until the doorkeeper polls next.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::LocalListener;
@@ -9,17 +9,18 @@ use drover_kv_herd::server::{Acceptor, Standard, Variant};
 use drover_sim::VirtualCpu;
 use drover_verbs::Provider;
 
-/// How often the doorkeeper looks up.
+/// Virtual time between two polls of the control channels.
 const LOOK_EVERY: Ns = Ns::from_us(20);
 
-/// The server's acceptor as an actor: accepts the clients that connect.
+/// An actor that passes clients that connect to its listener to the [`Acceptor`] of a HERD server, and steps the
+/// acceptor. It polls at least every 20 virtual microseconds.
 pub struct Doorkeeper<P: Provider, V: Variant = Standard> {
     acceptor: Acceptor<P, V>,
     listener: LocalListener,
 }
 
 impl<P: Provider, V: Variant> Doorkeeper<P, V> {
-    /// Who lets clients of `listener` in to the server of `acceptor`.
+    /// Wraps `acceptor`; clients connect to `listener`.
     pub fn new(acceptor: Acceptor<P, V>, listener: &LocalListener) -> Doorkeeper<P, V> {
         let listener = listener.clone();
         Doorkeeper { acceptor, listener }

@@ -1,4 +1,4 @@
-//! [`Herd`]: a HERD server in a cluster, its workers, its doorkeeper, and the items it begins with.
+//! [`Herd`]: a HERD server in a simulated cluster: its workers, its doorkeeper, and its initial items.
 
 use crate::service::Core;
 use crate::{Doorkeeper, Load, Service, Setup};
@@ -14,26 +14,26 @@ use drover_store::{Key, Mode, PartitionOptions, PutOutcome, item_bytes};
 use drover_verbs_sim::{Sim, World};
 use std::rc::Rc;
 
-/// Tables are never so small that a core has all of them near: see `drover_sim`'s lines.
+/// Minimum items per partition, so that no table fits the caches of a core.
 const ITEMS_MIN: usize = 1 << 15;
 
-/// A worker for clients of either format.
+/// A HERD worker of the simulated fabric, for clients of either [`Format`].
 pub type SimWorker = Worker<Sim, WithPaperFormat>;
 
-/// HERD.
+/// The HERD system as a [`Service`].
 #[derive(Clone)]
 pub struct Herd {
-    /// The server, but for what [`Herd::server_options`] adds.
+    /// Options of the server. [`Herd::server_options`] replaces `partition`, `clients_max`, `hash_seed` and `epoch`.
     pub server: ServerOptions,
-    /// Every client.
+    /// Options of every client.
     pub client: ClientOptions,
-    /// What every client speaks.
+    /// Request and reply format of every client.
     pub format: Format,
 }
 
 impl Herd {
-    /// The published experiments: six cores, four operations of a client to each of them `[HERD §5.1]`. The server works in
-    /// batches.
+    /// The published experiments: six partitions, each on a core, and a window of four operations per client and
+    /// partition `[HERD §5.1]`.
     pub fn new() -> Herd {
         Herd {
             server: ServerOptions {
@@ -49,8 +49,8 @@ impl Herd {
         }
     }
 
-    /// The server's options: with cluster for the clients and for four times the items, so that next to none is pushed out,
-    /// and with a hash that the seed decides.
+    /// [`Herd::server`] fitted to `setup`: enough sessions for its clients, partitions for at least four times the keys
+    /// of the load, so that almost nothing is evicted, and a key hash and an epoch that follow from its seed.
     pub fn server_options(&self, setup: &Setup) -> ServerOptions {
         let share = setup.load.keys as usize / self.server.partition_count.max(1);
         let item = item_bytes(Load::key(0).len(), setup.load.value_bytes);
@@ -110,8 +110,11 @@ impl Service for Herd {
     }
 }
 
-/// Opens a server on `machine`: each worker and the doorkeeper on a core of their own. `prepare` sees the workers before
-/// they begin. Errors: as [`Server::in_pieces_as`].
+/// Starts a HERD server on `machine` of `world`: every worker and the [`Doorkeeper`] of `listener` get a core each.
+/// `prepare` is called with all workers before they run.
+///
+/// # Errors
+/// Those of [`Server::in_pieces_as`]: `options` are impossible, or resources cannot be created.
 pub fn open(
     world: &World,
     machine: usize,
@@ -131,10 +134,11 @@ pub fn open(
     Ok(())
 }
 
-/// Gives every key of `load` its value, past the network and in no time.
+/// Stores every key of `load` with its value directly in the partitions of `workers`, in no virtual time. `workers` are
+/// all workers of a server whose key hash has `seed`; keys are stored as clients of `format` look them up.
 ///
 /// # Panics
-/// If a partition has no cluster.
+/// If a partition does not store an item, for example because it is full.
 pub fn fill(workers: &mut [SimWorker], load: &Load, seed: HashSeed, format: Format) {
     let (hasher, value, count) = (seed.hasher(), load.value(), workers.len());
     for index in 0..load.keys {
@@ -153,7 +157,7 @@ pub fn fill(workers: &mut [SimWorker], load: &Load, seed: HashSeed, format: Form
     }
 }
 
-/// A core whose work takes no time.
+/// A `Cpu` on which work takes no time.
 struct Nobody;
 
 impl Cpu for Nobody {

@@ -1,13 +1,13 @@
 //! Servers and clients of our systems as actors in a cluster of simulated machines.
 //!
-//! It is the bench of the simulated fabric: unchanged servers and clients, each on a virtual core,
-//! and clients that keep a number of operations under way. It is not a checker of histories, and it knows no
-//! published figure.
+//! It measures throughput and latency over the simulated fabric: unchanged servers and clients run on virtual cores,
+//! and every client keeps a number of operations outstanding. It does not check histories (`drover-swarm` does), and it
+//! contains no published results.
 //!
-//! - [`Setup`] describes the clients and their load, a [`Service`] the servers: [`Herd`], or the [`Shards`] of a system. [`run`] simulates them and
-//!   returns an [`Outcome`].
-//! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for clusters with other clients or servers that come and go.
-//! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
+//! - [`Setup`] describes the clients and their load, a [`Service`] the servers: [`Herd`], or the [`Shards`] of a
+//!   system. [`run()`] simulates them and returns an [`Outcome`].
+//! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for tests that build other clusters.
+//! - [`Load`] describes the operations of the clients; [`costs`] has the prices of HERD's own code.
 //!
 //! ```
 //! use drover_base::Ns;

@@ -1,38 +1,38 @@
-//! [`Load`]: which operations a client asks for, drawn from a stream of its own.
+//! [`Load`]: the operations that clients submit, drawn at random from a stream per client.
 
 use drover_base::{Rng, mix};
 use drover_bench::workload::Zipf;
 
-/// Which keys are asked for.
+/// Distribution of the keys that operations name.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Popularity {
-    /// All alike.
+    /// All keys are equally likely.
     Uniform,
-    /// Rank r of so many with probability proportional to 1 / r^s. Ranks beyond the keys there are stand for any of
-    /// them: each for one, in turn, so that memory need not hold what is hardly ever asked for.
+    /// Rank r is drawn with probability proportional to 1 / r^s and names key number (r - 1) modulo [`Load::keys`]:
+    /// more ranks than keys keep the published skew without memory for keys that are hardly ever drawn.
     Zipf {
-        /// s; YCSB's is 0.99.
+        /// The exponent s; 0.99 in YCSB.
         exponent: f64,
-        /// How many ranks.
+        /// Number of ranks; may exceed the number of keys.
         ranks: u64,
     },
 }
 
-/// What all clients ask for.
+/// The mix of operations that every client draws from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// Of 100 operations, so many are PUTs; the others are GETs.
+    /// Share of PUTs in percent (probability of each draw); the other operations are GETs.
     pub put_percent: u64,
-    /// Bytes of every value.
+    /// Bytes of every value; keys have 16 more.
     pub value_bytes: usize,
-    /// Different keys, of 16 bytes each.
+    /// Number of different keys, which all clients share. Must not be 0.
     pub keys: u64,
-    /// Which of them.
+    /// How often each key is drawn.
     pub popularity: Popularity,
 }
 
 impl Load {
-    /// 5 % PUTs, items of 48 bytes, uniform `[HERD §5.3]`.
+    /// 5 % PUTs, items of 48 bytes (key and value), keys drawn uniformly `[HERD §5.3]`; 20,000 keys.
     pub fn new() -> Load {
         Load {
             put_percent: 5,
@@ -42,7 +42,7 @@ impl Load {
         }
     }
 
-    /// Key number `index`: neighbours have nothing in common.
+    /// Returns key number `index` (from 0), a hash of the index: consecutive keys share no prefix.
     pub fn key(index: u64) -> [u8; 16] {
         let mut key = [0; 16];
         let (low, high) = key.split_at_mut(8);
@@ -51,7 +51,7 @@ impl Load {
         key
     }
 
-    /// The value that every key has.
+    /// Returns the value of every PUT and of every initial item, the same for all keys.
     pub fn value(&self) -> Vec<u8> {
         vec![7; self.value_bytes]
     }
@@ -63,7 +63,7 @@ impl Default for Load {
     }
 }
 
-/// One client's draws.
+/// The random operations of one client.
 pub(crate) struct Draws {
     rng: Rng,
     zipf: Option<Zipf>,
@@ -76,11 +76,11 @@ pub(crate) struct Draw {
     pub(crate) is_put: bool,
 }
 
-/// Purpose of the streams that operations are drawn from.
+/// Purpose (for [`Rng::new`]) of the streams that operations are drawn from.
 const OPERATIONS: u64 = 0x6f70;
 
 impl Draws {
-    /// Those of client number `client`, whatever other clients there are.
+    /// Operations of client number `client`; they do not depend on the number of clients.
     pub(crate) fn new(load: &Load, seed: u64, client: u64) -> Draws {
         let zipf = match load.popularity {
             Popularity::Uniform => None,

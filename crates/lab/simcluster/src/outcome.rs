@@ -1,42 +1,43 @@
-//! [`Outcome`]: what came of a run.
+//! [`Outcome`]: the results of a run.
 
 use crate::Tally;
 use drover_base::Ns;
 use drover_verbs_sim::Report;
 
-/// Latencies of the operations that ended in the measured span, from being submitted to being taken, in microseconds.
+/// Latencies in microseconds of the operations of all clients that completed in the measured span, from submission to
+/// the poll that returned the result. All 0 if nothing completed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LatencyUs {
-    /// Their mean.
+    /// Arithmetic mean.
     pub mean_us: f64,
-    /// One in twenty is shorter.
+    /// 5th percentile.
     pub p5_us: f64,
-    /// The median.
+    /// Median.
     pub p50_us: f64,
-    /// One in twenty is longer.
+    /// 95th percentile.
     pub p95_us: f64,
 }
 
-/// What came of a run. All but the last two is of the measured span.
+/// Results of a [`run`](crate::run()). All fields cover the measured span only, except `trace_hash` and `events`.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Million operations per second.
+    /// Operations of all clients completed, failed ones included, in millions per virtual second.
     pub mops: f64,
-    /// How long they took.
+    /// Latencies of these operations.
     pub latency: LatencyUs,
-    /// Of the GETs, so many found something; 1 if there were none.
+    /// Fraction (0 to 1) of completed GETs that returned a value; 1 if there were no GETs.
     pub hit_share: f64,
-    /// Operations that did not end well.
+    /// Number of operations that were refused or whose effect is unknown. GETs that found nothing do not count.
     pub failed: u64,
-    /// Operations done.
+    /// Number of operations completed, failed ones included.
     pub done: u64,
-    /// Million operations per second of each partition.
+    /// The same as `mops` for each partition of the server, by index.
     pub by_partition: Vec<f64>,
-    /// What every part of every machine did.
+    /// Counters and busy times of the parts of every machine.
     pub report: Report,
-    /// A hash over everything that happened since the making of the cluster.
+    /// Hash over all events since the cluster was created, warm-up included; equal for equal runs.
     pub trace_hash: u64,
-    /// Events since then.
+    /// Number of simulated events since the cluster was created, warm-up included.
     pub events: u64,
 }
 

@@ -1,16 +1,17 @@
-//! [`run`]: connects everybody, warms up, measures.
+//! [`run`]: connects all clients, warms up, measures.
 
 use crate::{Asker, Outcome, Service, Setup, Tally};
 use drover_base::Ns;
 use drover_verbs_sim::World;
 
-/// All clients are let in, and all keys have their values, long before this.
+/// Virtual time by which all clients must be connected and all keys filled in; takes far less.
 const CONNECT_MAX: Ns = Ns::from_s(1);
 
-/// Lets `setup` happen to `service`.
+/// Simulates the clients of `setup` against `service` in a new cluster and returns what was measured. Waits until all
+/// clients are connected and the keys are filled in, then runs the warm-up and the measured span.
 ///
 /// # Panics
-/// If the server cannot be opened, or a client is not let in.
+/// If the server cannot be opened, or not all clients are ready within one virtual second.
 pub fn run<S: Service + 'static>(setup: &Setup, service: &S) -> Outcome {
     let world = World::with_options(setup.world.clone(), 1 + setup.machines, setup.seed);
     let desks = service.open(&world, setup);

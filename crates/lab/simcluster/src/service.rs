@@ -1,4 +1,4 @@
-//! [`Service`]: a key-value system, as a cluster needs to know it.
+//! [`Service`]: how a cluster opens the servers and clients of a key-value system.
 
 use crate::Setup;
 use drover_control::LocalListener;
@@ -7,29 +7,31 @@ use drover_verbs::Provider;
 use drover_verbs_sim::{Sim, World};
 use std::rc::Rc;
 
-/// A client's view of the fabric, on a core of its own.
+/// Context of the simulated fabric: one core with its view of the network card.
 pub type Core = <Sim as Provider>::Context;
 
-/// A key-value system: how its server opens on machine 0, and what its clients are.
+/// A key-value system: opens its server on machine 0, and its clients on given cores.
 pub trait Service {
-    /// One client.
+    /// Type of a client.
     type Client: KvClient<Sim> + 'static;
 
-    /// Opens the server; clients connect to these listeners. With every key of the load in it, if it says that it is filled.
+    /// Starts the server in `world` and returns its listeners, all of which every client connects to. If
+    /// `is_filled_when_open` and [`Setup::filled`] are true, the server holds every key of the load.
     ///
     /// # Panics
-    /// If it cannot be opened.
+    /// If the server cannot be opened.
     fn open(&self, world: &World, setup: &Setup) -> Vec<LocalListener>;
 
-    /// Whether [`open`](Service::open) gives every key its value; if not, clients do before they ask for anything.
+    /// Whether [`open`](Service::open) itself stores the keys that [`Setup::filled`] asks for. If not, the clients PUT
+    /// them before they begin with the load.
     fn is_filled_when_open(&self) -> bool;
 
-    /// A client on a core of its own.
+    /// Creates a client on `core` that connects to `listeners`, the result of [`open`](Service::open).
     fn client(&self, core: Rc<Core>, listeners: &[LocalListener]) -> Self::Client;
 
-    /// Whether the client has been let in.
+    /// Whether `client` is connected and takes operations.
     fn is_ready(client: &mut Self::Client) -> bool;
 
-    /// Cores of the server that have a part of the keys each, by the key's hash.
+    /// Number of partitions (shards) of the server, among which keys are divided by hash.
     fn part_count(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! [`Shards`]: services of any [`ShardedSystem`] in a cluster, each shard on a core of the server.
+//! [`Shards`]: the service of any [`ShardedSystem`] in a cluster, each shard on a core of the server machine.
 
 use crate::service::Core;
 use crate::{Load, Service, Setup};
@@ -13,11 +13,11 @@ use drover_verbs_sim::{Doorbells, Sim, World};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// Shards of system `S`.
+/// The shards of system `S` as a [`Service`]. Clients fill them.
 #[derive(Clone)]
 pub struct Shards<S> {
     shard_count: usize,
-    /// Places of each shard's table, a power of two: how full it is follows from the load's keys.
+    /// Entries of each shard's table, a power of two; how full it gets depends on the keys of the load.
     entry_count: usize,
     table: TableShape,
     client: ConnectOptions,
@@ -25,8 +25,8 @@ pub struct Shards<S> {
 }
 
 impl<S: ShardedSystem> Shards<S> {
-    /// `shard_count` shards, each on a core, with the system's usual table, which is three quarters full `[HERD §5.1]` of
-    /// `keys` in all.
+    /// `shard_count` shards (at least 1), each with the system's usual table. The number of entries is a power of two
+    /// for which `keys` keys, spread over all shards, fill the tables at most three quarters on average `[HERD §5.1]`.
     pub fn for_keys(shard_count: usize, keys: u64) -> Shards<S> {
         let share = keys as usize / shard_count;
         Shards {
@@ -38,12 +38,12 @@ impl<S: ShardedSystem> Shards<S> {
         }
     }
 
-    /// The same with another of the system's [tables](ShardedSystem::TABLES).
+    /// Replaces the table by `table`, another of the system's [tables](ShardedSystem::TABLES).
     pub fn with_table(self, table: TableShape) -> Shards<S> {
         Shards { table, ..self }
     }
 
-    /// With space for four times the load's records.
+    /// A plan with record memory for four times the entries of the table.
     fn plan(&self, setup: &Setup) -> ShardPlan {
         let key_bytes = Load::key(0).len();
         let sizes = Sizes {
@@ -58,7 +58,7 @@ impl<S: ShardedSystem> Shards<S> {
         let usual = S::plan(&sizes).expect("a plan by items has the memory it needs");
         let record_bytes = S::record_bytes(key_bytes, setup.load.value_bytes);
         ShardPlan {
-            // What a figure assumes of its load stays true.
+            // Figures assume a certain fill: the table must not grow.
             table: TablePlan::fixed(self.table, self.entry_count),
             record_bytes: (4 * self.entry_count * record_bytes).max(MEMORY_MIN),
             item_bytes_max: ITEM_BYTES_MAX,
@@ -70,14 +70,14 @@ impl<S: ShardedSystem> Shards<S> {
     }
 }
 
-/// Cluster for chunks of every size.
+/// Minimum record memory of a shard: enough for chunks of every size.
 const MEMORY_MIN: usize = 64 << 20;
-/// Longer than any item of a load.
+/// Maximum item size in bytes, longer than any item of a load.
 const ITEM_BYTES_MAX: usize = 1 << 20;
-/// How often a shard looks at its control channels: nobody waits for a client to connect.
+/// Time between two polls of a shard's control channels; connecting is not measured.
 const LOOK_EVERY: Ns = Ns::from_us(20);
 
-/// Clients fill it.
+/// A server that clients fill.
 impl<S: ShardedSystem> Service for Shards<S> {
     type Client = S::Client<Sim>;
 

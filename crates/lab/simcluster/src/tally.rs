@@ -1,33 +1,33 @@
-//! [`Tally`]: what clients count together.
+//! [`Tally`]: counters that all clients of a run share.
 
 use drover_base::Ns;
 use hdrhistogram::Histogram;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What takes longer counts as this long.
+/// Longer latencies are recorded as this one.
 const LATENCY_MAX: Ns = Ns::from_s(100);
 
-/// Counts of all clients that hold a clone of it.
+/// Counters shared by all its clones; every [`Asker`](crate::Asker) adds to the clone that it holds.
 #[derive(Clone)]
 pub struct Tally(Rc<RefCell<Counts>>);
 
 pub(crate) struct Counts {
-    /// Clients whose first session stands.
+    /// Clients that have connected and submitted their share of the fill; never reset.
     pub(crate) ready: usize,
-    /// All that follows counts from the beginning, or from the last [`Tally::begin`].
+    /// This and all fields below count since the last [`Tally::begin`].
     pub(crate) done: u64,
     pub(crate) gets: u64,
     pub(crate) hits: u64,
     pub(crate) failed: u64,
-    /// By partition.
+    /// Operations done, by partition.
     pub(crate) by_partition: Vec<u64>,
     /// Latencies in nanoseconds.
     pub(crate) latency: Histogram<u64>,
 }
 
 impl Tally {
-    /// Nothing counted yet, of `partitions` partitions.
+    /// Counters at 0, for a server of `partitions` partitions.
     pub fn new(partitions: usize) -> Tally {
         Tally(Rc::new(RefCell::new(Counts {
             ready: 0,
@@ -40,17 +40,18 @@ impl Tally {
         })))
     }
 
-    /// Clients that have been let in.
+    /// Number of clients that have connected and submitted the PUTs of their share of the fill. Never decreases.
     pub fn ready(&self) -> usize {
         self.0.borrow().ready
     }
 
-    /// Operations done since [`begin`](Tally::begin).
+    /// Number of operations completed, failed ones and those of the fill included, since creation or the last
+    /// [`begin`](Tally::begin).
     pub fn done(&self) -> u64 {
         self.0.borrow().done
     }
 
-    /// Forgets all operations: the warm-up is over.
+    /// Resets all counters of operations, at the end of the warm-up; [`ready`](Tally::ready) keeps its value.
     pub fn begin(&self) {
         let mut counts = self.0.borrow_mut();
         (counts.done, counts.gets, counts.hits, counts.failed) = (0, 0, 0, 0);

@@ -35,7 +35,7 @@ impl<A: Actor<VirtualCpu>> Actor<VirtualCpu> for FaultyActor<A> {
     }
 }
 
-/// Lets the core step `actor` from now on; returns a handle to it.
+/// Lets `core` step `actor` from now on, and returns a handle to the actor.
 pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A) -> Rc<RefCell<A>> {
     let actor = Rc::new(RefCell::new(actor));
     let faulty_actor = FaultyActor {
@@ -48,8 +48,11 @@ pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A
 
 /// A running client.
 pub struct Seated<C> {
+    /// The client and its load.
     pub asker: Rc<RefCell<Asker<C>>>,
+    /// Context of the client's core.
     pub core: Core,
+    /// Index of the client's machine.
     pub machine: usize,
 }
 

@@ -17,14 +17,19 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub kind: OpKind,
+    /// Number of the key.
     pub key: u64,
+    /// PUT: length of the value, bytes.
     pub value_len: usize,
+    /// PUT: time to live, seconds; 0: none.
     pub ttl_s: u32,
 }
 
 /// How to request statistics from a client's server, for systems that support it.
 pub struct ServerStats<C> {
+    /// Sends a request for statistics.
     pub ask: fn(&mut C),
+    /// Takes the reply, if it has arrived.
     pub take: fn(&mut C) -> Option<String>,
 }
 
@@ -39,7 +44,7 @@ pub struct Asker<C> {
     dice: Stream,
     /// Number of operations still to be drawn.
     pub left: usize,
-    /// Draws no more operations.
+    /// Whether to draw no more operations.
     pub closing: bool,
     /// Operations to submit as soon as the client accepts them, before any drawn ones.
     pub wishes: VecDeque<Wish>,
@@ -53,6 +58,8 @@ pub struct Asker<C> {
 }
 
 impl<C: KvClient<Fabric>> Asker<C> {
+    /// Creates a client with number `id` that draws `load.ops` operations, spread over `span`, and records them in
+    /// `record`.
     pub fn new(
         id: u32,
         client: C,
@@ -183,14 +190,14 @@ impl<C: KvClient<Fabric>> Asker<C> {
         Ns::MAX
     }
 
-    /// Whether all operations were submitted and have ended.
+    /// Whether all operations have been submitted (drawn ones only until closing) and have ended.
     pub fn is_done(&self) -> bool {
         self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)
     }
 }
 
 impl Asker<Client> {
-    /// Closes the client, which ends its operations in flight. Returns the number of operations that were not drawn.
+    /// Closes the client, which ends its operations in flight. Returns the number of operations that it has not drawn.
     pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
         let record = &self.record;
         self.client.close(&mut |completion: Completion<'_>| {
@@ -204,7 +211,7 @@ impl Asker<Client> {
     }
 }
 
-/// An actor to which other code has a handle, too.
+/// An actor that other code also has a handle to.
 pub struct Shared<A>(pub Rc<RefCell<A>>);
 
 impl<C: Cpu, A: Actor<C>> Actor<C> for Shared<A> {

@@ -1,4 +1,4 @@
-//! Runs many seeds on several threads; and reduces a case that failed.
+//! Runs many cases on several threads, and reduces cases that fail.
 
 use crate::case::Case;
 use crate::check::Violation;
@@ -10,7 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Runs a case; a panic counts as a violation.
+/// Runs a case and returns its outcome, which may contain violations.
+///
+/// # Errors
+/// If the run panics, a violation of the rule `panic` with the message.
 pub fn judge<S: Subject>(case: &Case<S>) -> Result<Outcome, Violation> {
     catch_unwind(AssertUnwindSafe(|| S::run(case))).map_err(|panic| {
         let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
@@ -22,7 +25,7 @@ pub fn judge<S: Subject>(case: &Case<S>) -> Result<Outcome, Violation> {
     })
 }
 
-/// The first violation of a case.
+/// Runs a case and returns its first violation, if any; a panic counts as one.
 pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
     match judge(case) {
         Ok(outcome) => outcome.violations.into_iter().next(),
@@ -33,34 +36,35 @@ pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
 /// A case that violates a rule.
 #[derive(Clone, Debug)]
 pub struct Finding<S: Subject = Herd> {
-    /// The case.
+    /// The case that was run.
     pub case: Case<S>,
-    /// Its first violation.
+    /// First violation of the case.
     pub violation: Violation,
 }
 
-/// Results of a campaign.
+/// Results of a campaign. Cases that panicked count in `cases` and `findings` only.
 #[derive(Clone, Debug)]
 pub struct Tally<S: Subject = Herd> {
-    /// Cases run.
+    /// Number of cases run.
     pub cases: u64,
-    /// Operations in all cases.
+    /// Number of operations submitted in all cases.
     pub operations: u64,
-    /// Events in all cases.
+    /// Number of simulated events in all cases.
     pub events: u64,
-    /// Message faults in all cases.
+    /// Number of faults injected into messages in all cases.
     pub message_faults: u64,
-    /// Operations with an indeterminate outcome.
+    /// Number of operations with an indeterminate outcome in all cases.
     pub unknown: u64,
-    /// Keys whose histories were checked.
+    /// Number of keys, counted per case, whose histories were checked.
     pub judged: u64,
-    /// Keys whose histories overlap too much to be checked.
+    /// Number of keys, counted per case, whose histories overlap too much to be checked.
     pub unjudged: u64,
-    /// Violations found, in the order of seeds.
+    /// Cases with a violation, sorted by seed.
     pub findings: Vec<Finding<S>>,
 }
 
-/// Runs `cases` on `jobs` threads, and counts finished ones in `progress`. `stop_early`: starts no more cases after a
+/// Runs `cases` on `jobs` threads (0 counts as 1) and adds up their results. Counts finished cases in `progress` and
+/// calls `on_finding` for each that has a violation, one call at a time. If `stop_early`, starts no more cases after a
 /// finding.
 pub fn search<S: Subject>(
     cases: &[Case<S>],
@@ -136,8 +140,8 @@ impl<S: Subject> Tally<S> {
     }
 }
 
-/// Reduces a case while it breaks the same rule: first fewer kinds, then fewer operations and clients. Costs a few
-/// dozen runs.
+/// Reduces the case of a finding as long as it violates the same rule: first fewer kinds of trouble, then fewer
+/// operations and clients. Returns the smallest one found, after a few dozen runs.
 pub fn shrink<S: Subject>(finding: &Finding<S>) -> Finding<S> {
     let mut least = finding.clone();
     let attempt = |case: Case<S>, least: &mut Finding<S>| -> bool {

@@ -3,20 +3,20 @@
 use crate::scenario::Scenario;
 use crate::subject::{Planted, Subject, Trouble};
 
-/// One run.
+/// One run of a simulated system: the inputs that determine it completely.
 #[derive(Clone, Debug)]
 pub struct Case<S: Subject> {
-    /// The scenario.
+    /// Scenario of the run.
     pub scenario: &'static Scenario<S::Trouble>,
-    /// The seed.
+    /// Seed of everything that the run draws.
     pub seed: u64,
     /// Kinds of trouble that are switched on: those that the seed draws, or fewer.
     pub kinds: Vec<S::Trouble>,
-    /// Operations per client, if not as drawn.
+    /// Number of operations per client; `None`: as the seed draws it.
     pub ops: Option<usize>,
-    /// Number of clients, if not as drawn.
+    /// Number of clients; `None`: as the seed draws it.
     pub clients: Option<usize>,
-    /// A planted mistake.
+    /// Deliberate mistake that the system makes, if any.
     pub planted: Option<&'static Planted<S::Mistake>>,
 }
 
@@ -24,7 +24,7 @@ pub struct Case<S: Subject> {
 const DEFAULT_SYSTEM: &str = "herd";
 
 impl<S: Subject> Case<S> {
-    /// The run of `scenario` that `seed` determines.
+    /// The run of `scenario` with `seed`, without reductions or mistakes.
     pub fn new(scenario: &'static Scenario<S::Trouble>, seed: u64) -> Case<S> {
         Case {
             scenario,
@@ -36,7 +36,7 @@ impl<S: Subject> Case<S> {
         }
     }
 
-    /// Arguments of `drover sim` that repeat this run.
+    /// Returns the arguments of `drover sim` that repeat this run.
     pub fn arguments(&self) -> String {
         let mut text = String::new();
         if S::NAME != DEFAULT_SYSTEM {

@@ -1,4 +1,4 @@
-//! Rules that every run must satisfy: pure checks of the record, independent of the cluster.
+//! Rules that every run must satisfy: checks of the record only, independent of the cluster.
 
 use crate::record::{End, Entry, Record};
 use drover_base::Ns;
@@ -17,7 +17,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation of `rule`.
+    /// Creates a violation of `rule` with the observation `text`.
     pub fn new(rule: &'static str, text: impl Into<String>) -> Violation {
         let text = text.into();
         Violation { rule, text }
@@ -38,36 +38,36 @@ pub const DEADLINE_SLACK: Ns = Ns::from_ms(5);
 /// Tolerance after an item's expiry: servers read the clock once per step.
 const EXPIRY_SLACK: Ns = Ns::from_ms(1);
 
-/// Result of the checks.
+/// Result of [`check`].
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Violations found.
     pub violations: Vec<Violation>,
-    /// Keys whose histories were checked completely.
+    /// Number of keys whose histories were checked completely.
     pub judged: usize,
-    /// Keys whose histories overlap too much to be checked.
+    /// Number of keys whose histories overlap too much to be checked.
     pub unjudged: usize,
 }
 
 /// Facts about a run that its record does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Faults were injected, so operations may fail.
+    /// Whether faults were injected, so that operations may fail.
     pub troubled: bool,
-    /// From this time on no indeterminate operation takes effect: every client had a session, with nothing in flight.
-    /// Picoseconds.
+    /// Time, picoseconds, from which on no indeterminate operation takes effect: every client has a session, and
+    /// nothing is in flight.
     pub settled_at: u64,
-    /// The server may refuse new items because it is full.
+    /// Whether the server may refuse new items because it is full.
     pub may_be_full: bool,
-    /// The server refuses values longer than this, bytes.
+    /// Length of values, bytes, above which the server may refuse them as too large.
     pub refused_above: u64,
-    /// Maximum duration of an operation.
+    /// Maximum duration of an operation, without [`DEADLINE_SLACK`] and the time in which the client's core is stopped.
     pub deadline: Ns,
-    /// Items may disappear without a DELETE.
+    /// Whether items may disappear without a DELETE.
     pub forgets: bool,
 }
 
-/// Checks a record.
+/// Checks all rules on the record of a run.
 pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();

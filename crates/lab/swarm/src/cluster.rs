@@ -58,14 +58,19 @@ impl Actor<VirtualCpu> for Doorkeeper {
 
 /// A running server.
 pub struct Served {
+    /// Actor that accepts clients.
     pub acceptor: Rc<RefCell<SimAcceptor>>,
+    /// Actors that execute requests, by partition.
     pub workers: Vec<Rc<RefCell<SimWorker>>>,
 }
 
 /// The server and all clients. Handles to actors are declared before the world, so that they are dropped first.
 pub struct Cluster {
+    /// The running server; `None` while its machine is down.
     pub served: Option<Served>,
+    /// All running clients.
     pub seated: Vec<Seated<Client>>,
+    /// All operations of all clients so far.
     pub record: Rc<RefCell<Record>>,
     non_clients: Vec<Rc<RefCell<NonClient>>>,
     /// Whether the running server is shutting down.
@@ -78,11 +83,12 @@ pub struct Cluster {
     epoch: u64,
     /// Numbers of operations that crashed clients had left to submit, per machine.
     owed: Vec<Vec<usize>>,
+    /// The machines and the network.
     pub world: World,
 }
 
 impl Cluster {
-    /// A cluster whose clients begin to connect.
+    /// Starts the server and all clients, which begin to connect when the simulation runs.
     pub fn new(options: &Options, seed: u64) -> Cluster {
         let machines = 1 + options.client_machines;
         let world = World::with_options(world_options(options), machines, seed);
@@ -227,7 +233,7 @@ impl Cluster {
         self.world.crash(machine);
     }
 
-    /// Restarts the machine, with new actors in place of those that were on it.
+    /// Restarts a crashed machine with an empty server, or with new clients that submit what the crashed ones had left.
     pub fn restart(&mut self, machine: usize) {
         self.world.restart(machine);
         if machine == SERVER {
@@ -238,7 +244,7 @@ impl Cluster {
         }
     }
 
-    /// Closes a client properly, and starts another one in its place.
+    /// Closes client `index` (modulo their number) properly and starts another one in its place.
     pub fn goodbye(&mut self, index: usize) {
         if self.seated.is_empty() {
             return;
@@ -248,7 +254,7 @@ impl Cluster {
         self.faulty_actor(seated.machine, ops);
     }
 
-    /// Shuts the running server down properly: it notifies its clients. Clients that connect from now on are refused.
+    /// Begins to shut the running server down properly: it notifies its clients and refuses new ones.
     pub fn shut_down(&mut self) {
         if let Some(served) = &self.served {
             let mut acceptor = served.acceptor.borrow_mut();
@@ -277,7 +283,7 @@ impl Cluster {
         self.non_clients.push(non_client);
     }
 
-    /// Restarts a worker of the running server with an empty partition.
+    /// Restarts worker `index` (modulo their number) of the running server with an empty partition.
     pub fn restart_worker(&mut self, index: usize) {
         let Some(served) = &self.served else {
             return;
@@ -289,7 +295,7 @@ impl Cluster {
             .expect("a partition could be made before");
     }
 
-    /// Stops a core of the machine for `time`.
+    /// Stops core `core_index` (modulo their number) of the machine for `time`.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let mut cores: Vec<Core> = self
             .seated

@@ -90,7 +90,7 @@ pub enum Kind {
     Ordered,
     /// Ten to fourteen clients, most of them idle most of the time.
     Crowd,
-    /// The server accepts no more clients than there are: a new client waits until an old one has left.
+    /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has left.
     FullHouse,
     /// The server shuts down properly, and another one takes its place.
     Shutdowns,
@@ -105,7 +105,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds, in the order in which seeds draw them.
     pub const ALL: [Kind; 33] = [
         Kind::Loss,
         Kind::Packets,
@@ -181,13 +181,13 @@ impl Kind {
         }
     }
 
-    /// The kind called `name`.
+    /// Returns the kind called `name` on the command line.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Applies the kind to the options. Every kind draws from its own random stream, so that leaving one out changes
-    /// no other.
+    /// Changes `options` as this kind requires, with values that `seed` draws. Every kind draws from its own random
+    /// stream, so that leaving one out changes no other.
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "kind");
         match self {
@@ -396,7 +396,7 @@ fn backlog(options: &mut Options, dice: &Stream) {
     options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
 }
 
-/// Adjusts options that do not go together.
+/// Adjusts options of `kinds` that cannot be combined; call it after applying all kinds.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // The number of large values that fit is not specified, so only caches get them.

@@ -9,7 +9,7 @@
 //! - [`subject`] defines what a system supplies for campaigns, [`case`] one run, [`outcome`] its result.
 //! - [`scenario`] is HERD's table of scenarios, [`kind`] its kinds of trouble and **the fault model in prose**.
 //! - [`run`] runs one case of HERD: first trouble, then operations that must all succeed.
-//! - [`shards`] has the same for systems whose services consist of equal shards.
+//! - [`shards`] does the same for systems whose services consist of equal shards.
 //! - [`check`] defines the rules that a record must satisfy, independent of the cluster.
 //! - [`campaign`] runs many seeds on several threads, and reduces the cases that fail.
 //! - [`planted`] lists mistakes that a campaign must find: a search that cannot fail proves nothing.

@@ -70,19 +70,19 @@ fn send(stream: &mut ControlStream, message: &Message) {
     let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
 }
 
-/// Text for the timeline about non-client number `index`.
+/// Returns the text for the timeline about non-client number `index` (modulo the number of behaviours).
 pub fn describe(index: usize) -> &'static str {
     BEHAVIOURS[index % BEHAVIOURS.len()].0
 }
 
-/// A peer that keeps a channel open and answers heartbeats.
+/// A peer that has sent its messages, keeps the channel open and answers heartbeats.
 pub struct NonClient(Option<ControlStream>);
 
 /// Interval at which heartbeats are answered.
 const LOOK_EVERY: Ns = Ns::from_ms(100);
 
 impl NonClient {
-    /// Non-client number `index` at this end of a channel.
+    /// Sends the messages of non-client number `index` (modulo the number of behaviours) over `stream`.
     pub fn new(mut stream: ControlStream, index: usize) -> NonClient {
         BEHAVIOURS[index % BEHAVIOURS.len()].1(&mut stream);
         NonClient(Some(stream))

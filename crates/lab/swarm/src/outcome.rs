@@ -7,45 +7,48 @@ use drover_sim::Ps;
 use drover_verbs_sim::World;
 use std::fmt;
 
-/// Result of a run.
+/// Result of a simulated run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Violations of rules, if any.
+    /// All violations of rules; empty if the run is correct.
     pub violations: Vec<Violation>,
-    /// Counts.
+    /// Counts and times of the run.
     pub summary: Summary,
-    /// Faults of machines and cores, in order of time.
+    /// Text about each event of the fault plan (crashes, stops, shutdowns, clients that come or leave), in order of
+    /// time.
     pub timeline: Vec<String>,
     /// Hash over all events of the cluster; equal for equal cases.
     pub trace_hash: u64,
 }
 
-/// Counts of a run.
+/// Counts and times of a simulated run, checks after the trouble included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Operations submitted.
+    /// Number of operations that clients accepted.
     pub asked: usize,
-    /// Operations with an answer.
+    /// Number of operations with an answer.
     pub completed: usize,
-    /// Operations with an indeterminate outcome.
+    /// Number of operations with an indeterminate outcome.
     pub unknown: usize,
-    /// Operations that were refused and did not happen.
+    /// Number of operations that were refused and did not happen.
     pub refused: usize,
-    /// Operations whose clients crashed.
+    /// Number of operations whose clients crashed before they ended, or got a result that makes no sense.
     pub orphaned: usize,
-    /// Messages lost, delayed, duplicated or torn, and connections broken.
+    /// Number of messages lost, delayed, reordered, duplicated or torn, and of connections broken. Lost packets do not
+    /// count.
     pub message_faults: u64,
-    /// Counters of the clients that run at the end, by name.
+    /// Sums of counters of the clients and servers that run at the end, by name.
     pub counted: Vec<(&'static str, u64)>,
-    /// Keys whose histories were checked.
+    /// Number of keys whose histories were checked.
     pub judged: usize,
-    /// Keys whose histories overlap too much to be checked.
+    /// Number of keys whose histories overlap too much to be checked.
     pub unjudged: usize,
-    /// Total virtual time.
+    /// Total virtual time of the run.
     pub time: Ns,
-    /// Time from the end of the trouble until every client was ready.
+    /// Virtual time from the end of the trouble until nothing was in flight and every client had its sessions, or until
+    /// waiting for that was given up.
     pub until_ready: Ns,
-    /// Number of events.
+    /// Number of simulated events.
     pub events: u64,
 }
 

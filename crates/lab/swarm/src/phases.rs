@@ -36,7 +36,7 @@ pub trait CalmCluster {
     /// Whether every client has its sessions with running servers, and these have no other sessions.
     fn is_ready(&self) -> bool;
 
-    /// Why clients have no sessions.
+    /// Last errors of clients that have no session.
     fn errors(&self) -> Vec<String>;
 
     /// Number of parts of the service at which `client` has a window of its own.
@@ -55,7 +55,7 @@ const WATCHED: Ns = Ns::from_ms(10);
 /// ... which means at most one step per this interval.
 const REST_MIN: Ns = Ns::from_us(5);
 
-/// Checks that all operations in flight end.
+/// Checks that all operations in flight end within `deadline`; adds a violation to `found` if not.
 pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation>) {
     let until = cluster.world().now() + deadline + DEADLINE_SLACK;
     // Entries that have ended are not checked again at every event.
@@ -78,7 +78,7 @@ pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation
     }
 }
 
-/// Checks that every client gets its sessions within `longest`.
+/// Waits until every client has its sessions and returns true; after `longest`, adds a violation and returns false.
 pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>) -> bool {
     let until = cluster.world().now() + longest;
     if !cluster.is_ready() && cluster.world().run_while(until, || !cluster.is_ready()) {
@@ -92,7 +92,8 @@ pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>
     true
 }
 
-/// Lets all clients fill all their windows and read every key: this exposes a client that is stuck.
+/// Lets all clients fill all their windows and read every key, and checks that they get answers: this exposes a client
+/// that is stuck.
 pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     for seated in cluster.seated() {

@@ -1,27 +1,29 @@
-//! Mistakes of HERD that a campaign must find: of the server, whose type here has them as a parameter, or of the fabric.
+//! Mistakes that a campaign of HERD must find: mistakes of the server, which its type has as a parameter here, or of
+//! the fabric.
 
 use crate::options::Options;
 use crate::subject;
 use drover_kv_herd::server::{Mistake, Variant};
 
-/// A mistake of HERD.
+/// A mistake that can be planted in a simulation of HERD.
 pub type Planted = subject::Planted<Wrong>;
 
 /// Where a mistake is planted.
 #[derive(Clone, Copy, Debug)]
 pub enum Wrong {
-    /// In the server.
+    /// In the server, which makes this mistake.
     Server(Mistake),
-    /// [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late).
+    /// In the fabric: [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late), with enough
+    /// faults to show it.
     Fabric,
 }
 
-/// The server of a run: with a mistake or without, with the paper's format or without. Only servers on a simulated fabric
-/// are built as this.
+/// Variant of the simulated server: whether it makes a mistake, and whether it serves the paper's format. Only
+/// simulated servers are built with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SimVariant {
     mistake: Option<Mistake>,
-    /// Clients may speak the paper's format.
+    /// Whether clients may use the paper's format.
     pub(crate) paper_format: bool,
 }
 
@@ -35,7 +37,7 @@ impl Variant for SimVariant {
     }
 }
 
-/// All mistakes.
+/// All mistakes that can be planted in HERD.
 pub const ALL: &[Planted] = &[
     Planted {
         name: "no-seq-check",

@@ -1,4 +1,4 @@
-//! [`Record`]: every operation of a run: its client, its times, its result.
+//! [`Record`]: every operation of a run with its client, its times and its result.
 
 use drover_kv::{Outcome, Refusal};
 use drover_testkit::history::{Call, Event, History};
@@ -7,30 +7,30 @@ use drover_testkit::kv_conformance::value_bytes;
 /// How an operation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It has not ended.
+    /// The operation has not ended.
     Pending,
-    /// With an answer, at this time.
+    /// The client returned an answer at this time, picoseconds.
     Answered(u64),
-    /// With an indeterminate outcome, reported at this time.
+    /// The client reported at this time, picoseconds, that the outcome is indeterminate.
     Unknown(u64),
-    /// It was refused at this time and did not happen.
+    /// The operation was refused at this time, picoseconds, and did not happen.
     Refused(u64, Refusal),
-    /// Its client crashed before it ended.
+    /// The client crashed before the operation ended, or returned a result that makes no sense.
     Orphaned,
 }
 
-/// One operation.
+/// One operation of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Number of the client; a client that replaces a crashed one has a new number.
     pub client: u32,
     /// Number of the key.
     pub key: u64,
-    /// The operation and its result.
+    /// The operation and, once it is answered, its result.
     pub call: Call,
-    /// PUT: length of the value, bytes.
+    /// PUT: length of the value in bytes; otherwise 0.
     pub value_len: u32,
-    /// PUT: time to live, seconds; 0 = for ever.
+    /// PUT: time to live in seconds; 0: the item does not expire.
     pub ttl_s: u32,
     /// Time of the call, in picoseconds of the cluster's clock.
     pub called_at: u64,
@@ -44,16 +44,17 @@ pub struct Entry {
 pub struct Record {
     /// The operations.
     pub entries: Vec<Entry>,
-    /// Answers that are wrong regardless of the order of operations.
+    /// Descriptions of results that are wrong regardless of the order of operations, such as a value that nobody
+    /// stored.
     pub nonsense: Vec<String>,
-    /// Stops of clients' cores.
+    /// All stops of clients' cores.
     pub stalls: Vec<Stall>,
 }
 
-/// A stop of a client's core.
+/// A period in which a client's core was stopped.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// Number of the client.
+    /// Number of the client whose core was stopped.
     pub client: u32,
     /// Start of the stop, picoseconds.
     pub from: u64,
@@ -62,18 +63,19 @@ pub struct Stall {
 }
 
 impl Record {
-    /// Adds an operation; returns its token.
+    /// Adds an operation and returns its token.
     pub fn call(&mut self, entry: Entry) -> u64 {
         self.entries.push(entry);
         self.entries.len() as u64 - 1
     }
 
-    /// Removes the last operation, which the client did not accept.
+    /// Removes the operation added last, because the client did not accept it.
     pub fn undo(&mut self) {
         self.entries.pop();
     }
 
-    /// Records that operation `token` ended at `now`.
+    /// Records that operation `token` ended with `outcome` at `now` (picoseconds). A wrong token, a second end or a
+    /// value that no PUT of the key stored goes to `nonsense`.
     pub fn complete(&mut self, token: u64, outcome: Outcome<'_>, now: u64) {
         let Some(&entry) = self.entries.get(token as usize) else {
             return self.nonsense.push(format!("token {token} was never given"));
@@ -109,7 +111,7 @@ impl Record {
         self.entries[token as usize] = Entry { call, end, ..entry };
     }
 
-    /// The token of the PUT that stored this value. Errors: there is none, or it has another key.
+    /// Returns the token of the PUT that stored this value; an error if there is none, or it has another key.
     fn identify(&self, bytes: &[u8], key: u64) -> Result<u64, String> {
         let head: [u8; 8] = match bytes.first_chunk() {
             Some(head) => *head,
@@ -128,7 +130,7 @@ impl Record {
         Ok(id)
     }
 
-    /// Marks the unfinished operations of `client`, which has crashed.
+    /// Marks the pending operations of `client`, which has crashed, as orphaned.
     pub fn orphan(&mut self, client: u32) {
         for entry in &mut self.entries {
             if entry.client == client && entry.end == End::Pending {
@@ -142,8 +144,8 @@ impl Record {
         self.entries.iter().filter(|entry| which(&entry.end)).count()
     }
 
-    /// The history to check for linearizability: every answer, and updates with an indeterminate outcome; per key in
-    /// the order of calls.
+    /// Returns the history to check for linearizability, per key in the order of calls: answered operations, and PUTs
+    /// and DELETEs that may or may not have happened (indeterminate or orphaned).
     pub fn history(&self) -> History {
         let mut history = History::default();
         for entry in &self.entries {
@@ -172,7 +174,8 @@ fn brief(outcome: Outcome<'_>) -> String {
     }
 }
 
-/// The bytes of key number `key`: 16 bytes, which clients treat specially, or another length up to `bytes_max`.
+/// Returns the bytes of key number `key`: 16 bytes, for which clients have a fast path, or for every third key 17 to
+/// `bytes_max`, if that is more than 16.
 pub fn key_text(key: u64, bytes_max: usize) -> Vec<u8> {
     let mut text = format!("key-{key:012}").into_bytes();
     if key % 3 == 2 && bytes_max > 16 {

@@ -30,7 +30,7 @@ use drover_store::Mode;
 pub type Case = crate::case::Case<Herd>;
 
 impl Case {
-    /// The options of this case.
+    /// Draws the options of this case, with its reductions and its planted mistake.
     pub fn options(&self) -> Options {
         let mut options = self.scenario.options(self.seed, &self.kinds);
         options.load.ops = self.ops.unwrap_or(options.load.ops);
@@ -78,7 +78,10 @@ impl Subject for Herd {
     }
 }
 
-/// Runs a case.
+/// Runs a case of HERD and checks it.
+///
+/// # Panics
+/// If server or clients panic.
 pub fn run(case: &Case) -> Outcome {
     let options = case.options();
     let plan = plan(&options, case.seed);

@@ -8,13 +8,13 @@ use drover_sim::Stream;
 /// A named selection of kinds of trouble.
 #[derive(Debug)]
 pub struct Scenario<K: 'static = Kind> {
-    /// Name on the command line.
+    /// Name of the scenario on the command line.
     pub name: &'static str,
-    /// One line of description.
+    /// Description of the scenario in one line.
     pub about: &'static str,
-    /// Kinds that are on in every seed.
+    /// Kinds of trouble that every seed switches on.
     pub always: &'static [K],
-    /// Kinds that are on in some seeds.
+    /// Kinds of trouble that some seeds switch on.
     pub maybe: &'static [K],
 }
 
@@ -230,7 +230,7 @@ pub const ALL: &[Scenario] = &[
 ];
 
 impl<K: Trouble> Scenario<K> {
-    /// The kinds that `seed` switches on.
+    /// Returns the kinds of trouble that `seed` switches on, in the order of [`Trouble::ALL`].
     pub fn kinds(&self, seed: u64) -> Vec<K> {
         let dice = Stream::new(seed, 0, "swarm");
         // Some seeds switch on many kinds, some few.
@@ -246,12 +246,12 @@ impl<K: Trouble> Scenario<K> {
 }
 
 impl Scenario {
-    /// HERD's scenario called `name`.
+    /// Returns HERD's scenario called `name`.
     pub fn named(name: &str) -> Option<&'static Scenario> {
         ALL.iter().find(|scenario| scenario.name == name)
     }
 
-    /// The options that `seed` draws with these kinds.
+    /// Draws the options of a run of HERD with `seed` and these kinds of trouble, whatever the scenario.
     pub fn options(&self, seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm(seed);
         for kind in kinds {

@@ -17,7 +17,7 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     /// Name of the kind on the command line.
     fn name(self) -> &'static str;
 
-    /// The kind called `name`.
+    /// Returns the kind called `name` on the command line.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
@@ -25,29 +25,29 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
 
 /// A system that can be simulated: HERD, which has its own runner, and every [`Sharded`] system.
 pub trait Subject: Copy + Debug + Send + Sync + 'static {
-    /// Name of the system.
+    /// Name of the system on the command line.
     const NAME: &'static str;
     /// Kinds of faults and of tight limits.
     type Trouble: Trouble;
-    /// Deliberate mistakes of the system.
+    /// Deliberate mistakes that the system can be made to make.
     type Mistake: Copy + Debug + Send + Sync + 'static;
-    /// All scenarios; the first is the default one.
+    /// All scenarios of the system; the first is the default.
     const SCENARIOS: &'static [Scenario<Self::Trouble>];
-    /// All mistakes that can be planted.
+    /// All mistakes that campaigns must find.
     const PLANTED: &'static [Planted<Self::Mistake>];
 
-    /// Number of operations per client, and of clients, in `case`.
+    /// Returns the number of operations per client and the number of clients with which `case` starts.
     fn sizes(case: &Case<Self>) -> (usize, usize);
 
-    /// Runs a case.
+    /// Runs `case` and checks the run. Panics if the system does.
     fn run(case: &Case<Self>) -> Outcome;
 
-    /// The scenario called `name`.
+    /// Returns the scenario called `name`.
     fn scenario(name: &str) -> Option<&'static Scenario<Self::Trouble>> {
         Self::SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
-    /// The mistake called `name`.
+    /// Returns the mistake called `name`.
     fn planted(name: &str) -> Option<&'static Planted<Self::Mistake>> {
         Self::PLANTED.iter().find(|planted| planted.name == name)
     }
@@ -62,8 +62,8 @@ pub trait SubjectJob {
     fn run<S: Subject>(self) -> Self::Answer;
 }
 
-/// Runs `job` with a system of a table. `None`: the system cannot be simulated, because its services are not equal shards
-/// and it has no runner here.
+/// Runs `job` with `system` as a subject. `None`: the system cannot be simulated, because it is neither HERD nor a
+/// system of equal shards.
 pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answer> {
     match system.sharded(AsShards(job)) {
         Ok(answer) => Some(answer),

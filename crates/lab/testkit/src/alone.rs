@@ -1,17 +1,18 @@
-//! [`alone`]: a test in a process of its own.
+//! [`alone`]: runs a test in a process of its own.
 //!
-//! Tests of one program share a process, and some run at the same time. A test that changes or counts what belongs to the whole
-//! process (resource limits, descriptors, mappings, the global log) runs its body in a child instead.
+//! Tests of one program share a process, and some run at the same time. A test that changes or counts resources of the
+//! whole process (limits, descriptors, mappings, the global log) runs its body in a child instead.
 
 use std::process::Command;
 
-/// Names the test that a child plays.
+/// Environment variable with the name of the test that a child runs.
 const ALONE: &str = "DROVER_ALONE";
 
-/// Runs `body` in a child process that runs nothing but `test`, which is the path of the calling test as `--list` prints it.
+/// Runs `body` in a child process: starts this test program again with only `test`, the path of the calling test as
+/// `--list` prints it, and waits for it. In that child, `alone` calls `body` directly.
 ///
 /// # Panics
-/// If the test fails there, or if there is no test of that name.
+/// If the test fails in the child, or if there is no test of that name.
 pub fn alone(test: &str, body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some_and(|name| name == test) {
         return body();

@@ -1,10 +1,13 @@
-//! A bound on tests with threads: they fail, they do not hang.
+//! A time limit for tests with threads, so that they fail instead of hanging.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Runs `body` in a thread of its own; panics when it panics, or takes a minute.
+/// Runs `body` in a new thread and waits for its end.
+///
+/// # Panics
+/// If `body` panics, or has not ended after a minute; its thread then keeps running.
 pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel::<()>();
     let thread = std::thread::spawn(move || {

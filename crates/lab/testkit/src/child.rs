@@ -1,4 +1,4 @@
-//! Tests of two processes: children that are this executable again, and exports through a Unix socket.
+//! Tests of two processes: children that run this executable again, and a socket that carries exports between the two.
 
 use drover_verbs::Export;
 use rustix::io::Errno;
@@ -12,18 +12,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// What a child is to do.
+/// Environment variable with the role of a child.
 const ROLE: &str = "DROVER_ROLE";
 
-/// One end of a packet socket between parent and child.
+/// One end of a Unix packet socket between parent and child.
 pub struct Channel(OwnedFd);
 
-/// The other end is gone.
+/// The channel is broken: the other process has closed its end or ended, or the socket has failed.
 #[derive(Debug)]
 pub struct Gone;
 
 impl Channel {
-    /// The parent's socket in a child started by [`spawn`]: its standard input.
+    /// Returns the child's end of the channel in a process that [`spawn`] started: its standard input.
     pub fn of_child() -> Channel {
         Channel(
             std::io::stdin()
@@ -33,12 +33,15 @@ impl Channel {
         )
     }
 
-    /// The same socket, for another thread.
+    /// Returns another handle to the same end, for another thread; each message goes to only one of them.
     pub fn try_clone(&self) -> Channel {
         Channel(self.0.try_clone().expect("dup"))
     }
 
-    /// Sends an export with its descriptors.
+    /// Sends an export with its descriptors, at most 16. Waits while the socket is full.
+    ///
+    /// # Errors
+    /// [`Gone`] if the packet cannot be sent.
     pub fn send(&mut self, export: &Export) -> Result<(), Gone> {
         let fds: Vec<BorrowedFd<'_>> = export.fds.iter().map(|fd| fd.as_fd()).collect();
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
@@ -50,13 +53,19 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for the next message.
+    /// Waits for the next export.
+    ///
+    /// # Errors
+    /// [`Gone`] if the other end is closed and nothing is left to read.
     pub fn receive(&mut self) -> Result<Export, Gone> {
         self.next(RecvFlags::CMSG_CLOEXEC)
             .map(|message| message.expect("a blocking call"))
     }
 
-    /// The next message, if any.
+    /// Takes the next export without waiting; `None` if none has arrived.
+    ///
+    /// # Errors
+    /// As for [`receive`](Channel::receive).
     pub fn try_receive(&mut self) -> Result<Option<Export>, Gone> {
         self.next(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
     }
@@ -83,7 +92,10 @@ impl Channel {
         }))
     }
 
-    /// Some text, to take turns.
+    /// Sends a text, with which tests synchronise the two processes.
+    ///
+    /// # Errors
+    /// As for [`send`](Channel::send).
     pub fn send_text(&mut self, text: &str) -> Result<(), Gone> {
         self.send(&Export {
             bytes: text.as_bytes().to_vec(),
@@ -91,15 +103,19 @@ impl Channel {
         })
     }
 
-    /// Waits for the other's [`send_text`](Channel::send_text).
+    /// Waits for the next message, which the other process must have sent with [`send_text`](Channel::send_text).
+    ///
+    /// # Errors
+    /// As for [`receive`](Channel::receive).
     pub fn receive_text(&mut self) -> Result<String, Gone> {
         self.receive()
             .map(|message| String::from_utf8(message.bytes).expect("text"))
     }
 }
 
-/// Starts this executable again with `args`, `role` in its environment, and a channel. A child that waits on its
-/// channel ends when we do.
+/// Starts this executable again with `args` and a [`role`], and returns the child and the parent's end of a channel;
+/// the child gets the other end from [`Channel::of_child`]. When the parent ends, the child's calls on it return
+/// [`Gone`].
 pub fn spawn(args: &[&str], role: &str) -> (Child, Channel) {
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -117,7 +133,7 @@ pub fn spawn(args: &[&str], role: &str) -> (Child, Channel) {
     (child, Channel(ours))
 }
 
-/// The role given by [`spawn`], if we are a child.
+/// Returns the role that the parent passed to [`spawn`]; `None` if this process is not such a child.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }

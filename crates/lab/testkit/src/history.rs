@@ -1,57 +1,59 @@
-//! Histories: calls and returns, per key.
+//! [`History`]: operations with the times of their calls and returns, per key.
 
 use crate::linear::{Model, Strict};
 use std::collections::BTreeMap;
 
-/// What was called, with the identity of values in place of their bytes: every PUT of a history writes a
-/// value nobody else writes.
+/// An operation and its result. Values are represented by an identity (a number); every PUT of a history should write a
+/// different one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
     /// PUT of value `id`.
     Put(u64),
-    /// DELETE; what it said it found, if it said so.
+    /// DELETE: whether it reported that the key existed; `None` if it did not report.
     Delete(Option<bool>),
-    /// GET; the value it returned.
+    /// GET: the value that it returned; `None` for a miss.
     Get(Option<u64>),
-    /// Write of value `to` if the value was still `from`. While no value comes twice, memcached's `cas` is this.
+    /// Compare-and-swap: writes `to` if the value is `from`. If no value is written twice, memcached's `cas` behaves
+    /// so.
     Swap {
-        /// What the caller had read.
+        /// The expected value, which the caller has read before.
         from: u64,
-        /// What it writes.
+        /// The new value.
         to: u64,
-        /// What was answered; of no meaning if nobody can know whether it happened.
+        /// The reply; ignored if [`Event::returned_at`] is `None`.
         said: Swapped,
     },
-    /// Addition to a value, which is a number; the sum, if there was one. Without a value it changes nothing.
+    /// Adds `by` to the value, which is a number (wrapping). Changes nothing if the key has no value.
     Add {
-        /// What is added.
+        /// The number to add, which may be negative.
         by: i64,
-        /// What was answered; of no meaning if nobody can know whether it happened.
+        /// The sum in the reply; `None`: the key had no value. Ignored if [`Event::returned_at`] is `None`.
         sum: Option<u64>,
     },
 }
 
-/// What came of a [`Call::Swap`].
+/// Reply to a [`Call::Swap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Swapped {
-    /// It was written.
+    /// The new value was written.
     Done,
-    /// There was another value.
+    /// The key had a value other than the expected one; nothing was written.
     Other,
-    /// There was none.
+    /// The key had no value; nothing was written.
     Missing,
 }
 
 /// One operation on one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Who.
+    /// Number of the client that called it.
     pub client: u32,
-    /// What.
+    /// The operation and its result.
     pub call: Call,
-    /// When it was called. Any clock that all clients share.
+    /// Time of the call, in any unit, on a clock that all clients share.
     pub called_at: u64,
-    /// When it returned; `None` if nobody can know whether it happened.
+    /// Time of the return on the same clock; `None` if it is unknown whether the operation took effect: it may have, at
+    /// any time after the call, or not at all.
     pub returned_at: Option<u64>,
 }
 
@@ -72,37 +74,50 @@ impl History {
         }
     }
 
-    /// Adds everything of `other`.
+    /// Adds all operations of `other`, after those already recorded.
     pub fn merge(&mut self, other: History) {
         for (key, events) in other.keys {
             self.keys.entry(key).or_default().extend(events);
         }
     }
 
-    /// The operations of each key.
+    /// Iterates over the keys in byte order, each with its operations in the order of recording.
     pub fn keys(&self) -> impl Iterator<Item = (&[u8], &[Event])> {
         self.keys
             .iter()
             .map(|(key, events)| (key.as_slice(), events.as_slice()))
     }
 
-    /// How many operations.
+    /// Number of operations of all keys.
     pub fn len(&self) -> usize {
         self.keys.values().map(Vec::len).sum()
     }
 
-    /// No operations.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Checks every key. `Err` names the first key that no order of operations explains, with its events.
+    /// Checks that the operations of every key are linearizable, as [`is_linearizable`](crate::linear::is_linearizable)
+    /// defines it.
+    ///
+    /// # Errors
+    /// Text that names the first key that is not, and lists its operations.
+    ///
+    /// # Panics
+    /// If more operations of a key overlap than can be searched.
     pub fn check(&self, model: Model) -> Result<(), String> {
         self.check_by(|events| crate::linear::is_linearizable(events, model))
     }
 
-    /// The same for clients whose operations happen in the order in which they were recorded, though several of them are
-    /// under way. Panics if that takes more than `strict` allows.
+    /// As [`check`](History::check), but also requires that the operations of one client take effect in the order of
+    /// recording although several are outstanding (see [`Strict::is_linearizable`]).
+    ///
+    /// # Errors
+    /// As for [`check`](History::check).
+    ///
+    /// # Panics
+    /// If the search needs more configurations than `strict` allows.
     pub fn check_in_order(&self, strict: Strict, model: Model) -> Result<(), String> {
         self.check_by(|events| {
             strict

@@ -1,4 +1,4 @@
-//! Is a history of one key linearizable? Keys are independent, so each is checked alone.
+//! Checks whether a history of one key is linearizable. Keys are independent, so each is checked alone.
 //!
 //! Two searches give the same verdicts: `blocks` for histories of PUT, GET and DELETE in which no value is put twice,
 //! which are those of key-value systems under test, and `plain` for all others. Tests compare the two.
@@ -9,24 +9,24 @@ mod plain;
 use crate::history::{Call, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a key is supposed to be.
+/// Semantics that a key should have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// A register: what was put stays until it is deleted.
+    /// A register: a value stays until it is overwritten or deleted.
     Register,
-    /// A cached register: it may vanish at any moment, but an old value never comes back.
+    /// A cached register: the value may vanish at any moment, but an old value never comes back.
     Cache,
 }
 
-/// A history that needs more is one that a test should not produce.
+/// Maximum number of configurations that [`is_linearizable`] remembers; histories of tests must not need more.
 const CONFIGURATIONS_MAX: usize = 1 << 20;
 
-/// Whether some order of the operations, each between its call and its return, explains every answer.
-/// Operations that never returned may be placed anywhere after their call. Cost: exponential in how many
-/// overlap at once, linear in the rest.
+/// Whether the operations of one key, which may be in any order in `events`, are linearizable: some order of them, each
+/// between its call and its return, explains every reply. Operations that never returned may take effect at any time
+/// after their call, or never. Cost: exponential in the number that overlap at once, linear in the rest.
 ///
 /// # Panics
-/// If more overlaps than a test should produce.
+/// If so many operations overlap that the search would have to remember more than 2^20 configurations.
 pub fn is_linearizable(events: &[Event], model: Model) -> bool {
     let events = &without_the_unseen(events, model);
     search(events, model, Vec::new(), u64::MAX, CONFIGURATIONS_MAX)
@@ -46,18 +46,21 @@ fn search(
     plain::Search::new(events, model, before, unknown_until, configurations_max).run()
 }
 
-/// What more can be asked of a history.
+/// A stricter check: operations of a client take effect in order, and those without a reply in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Strict {
-    /// Operations that never returned happen before this, or not at all.
+    /// Operations that never returned take effect before this time, on the clock of the events, or never. `u64::MAX`:
+    /// no limit.
     pub unknown_until: u64,
-    /// More sets of done operations are not remembered: then there is no answer.
+    /// Maximum number of configurations (sets of operations done, with the value) that the search remembers; if it
+    /// needs more, it gives up.
     pub configurations_max: usize,
 }
 
 impl Strict {
-    /// As [`is_linearizable`], and operations of one client, of which one writes, happen in the order in which `events`
-    /// has them. `None` when that takes more than may be remembered.
+    /// As [`is_linearizable`], but two operations of one client also take effect in the order in which `events` lists
+    /// them, unless both are GETs or the first never returned. `None`: the search gave up at
+    /// [`configurations_max`](Strict::configurations_max).
     pub fn is_linearizable(&self, events: &[Event], model: Model) -> Option<bool> {
         let events = without_the_unseen(events, model);
         let before = before(&events);
@@ -94,7 +97,7 @@ fn before(events: &[Event]) -> Vec<Vec<usize>> {
 /// Leaves out unanswered operations that explain no answer: a GET; a PUT whose value no GET returned, called after the
 /// last DELETE that found something had returned; a DELETE from a cache, where the value may vanish without it.
 fn without_the_unseen(events: &[Event], model: Model) -> Vec<Event> {
-    // Who swaps or adds has seen what was there, too.
+    // Swaps and additions also reveal the value that was there.
     if events
         .iter()
         .any(|event| matches!(event.call, Call::Swap { .. } | Call::Add { .. }))

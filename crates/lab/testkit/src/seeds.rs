@@ -30,12 +30,12 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// `fixed` seeds from 0 on and `fresh` consecutive seeds from a random start, unless the environment chooses
-    /// others.
+    /// Chooses the seeds 0 to `fixed - 1` and `fresh` consecutive seeds from a random start, unless `DROVER_SEED` or
+    /// `DROVER_SEEDS` is set (see the [module](self)).
     ///
     /// # Panics
     ///
-    /// If an environment variable is no number, or the system provides no randomness.
+    /// If one of them is no number, or the system provides no randomness.
     pub fn new(fixed: u64, fresh: u64) -> Seeds {
         Seeds::choose(
             fixed,
@@ -70,18 +70,20 @@ impl Seeds {
         }
     }
 
-    /// Number of seeds.
+    /// Number of seeds, fixed and fresh.
     pub fn count(&self) -> u64 {
         let len = |range: &Range<u64>| range.end - range.start;
         len(&self.fixed) + len(&self.others)
     }
 
-    /// Whether the environment selects a few seeds to repeat a failure: too few for checks that need many seeds.
+    /// Whether `DROVER_SEED` selects fewer seeds than usual, to repeat a failure: too few for checks that need many
+    /// seeds.
     pub fn is_repetition(&self) -> bool {
         self.is_repetition
     }
 
-    /// Calls `play` with each seed. If `play` panics, standard error shows how to repeat that seed.
+    /// Calls `play` with each seed in turn. If `play` panics, prints to standard error how to repeat that seed, and
+    /// stops.
     pub fn each(&self, mut play: impl FnMut(u64)) {
         for seed in self.fixed.clone().chain(self.others.clone()) {
             let told = TellSeed(seed);
@@ -121,7 +123,10 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
-/// A random seed below 10^9, which is unlikely to have been played before.
+/// Returns a random seed below 10^9 (few digits to type), which is unlikely to have been used before.
+///
+/// # Panics
+/// If the system provides no randomness.
 pub fn fresh_seed() -> u64 {
     drover_mem::entropy() % FRESH_MAX
 }

@@ -1,9 +1,9 @@
 //! Compares a server that speaks memcached's protocol with memcached, through sockets only.
 //!
-//! [`differ`] sends the same random commands to two servers and compares their answers. It does not unit-test the
-//! parser and does not depend on drover: `cargo xtask differ` starts the servers, and a run with memcached as both
-//! proves it. [`abuse`] misuses one server and meanwhile watches its memory and other clients' requests (`cargo xtask
-//! abuse`). [`lie`] changes answers in transit; the tests of real clients must notice.
+//! [`differ`] sends the same random commands to two servers and compares their answers. It contains no code of drover's
+//! server: `cargo xtask differ` starts the servers, and a run with memcached as both must find no difference. [`abuse`]
+//! misuses one server and meanwhile watches its memory and other clients' requests (`cargo xtask abuse`). [`lie`]
+//! changes answers in transit; the tests of real clients must notice.
 //!
 //! ```
 //! use drover_versus::differ::{Relation, compare};

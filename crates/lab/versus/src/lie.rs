@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A change of an answer.
+/// A change that the proxy makes to a server's answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lie {
-    /// Name of the change.
+    /// Name of the change on the command line.
     pub name: &'static str,
     find: &'static [u8],
     put: Put,
@@ -23,7 +23,7 @@ enum Put {
     ByteBefore,
 }
 
-/// All changes.
+/// All changes that the proxy can make.
 pub const LIES: &[Lie] = &[
     lie("stored", b"STORED\r\n", Put::Bytes(b"NOT_STORED\r\n")),
     lie("refused", b"NOT_STORED\r\n", Put::Bytes(b"STORED\r\n")),
@@ -42,12 +42,12 @@ const fn lie(name: &'static str, find: &'static [u8], put: Put) -> Lie {
 }
 
 impl Lie {
-    /// The change with this name.
+    /// Returns the change called `name`.
     pub fn named(name: &str) -> Option<Lie> {
         LIES.iter().copied().find(|lie| lie.name == name)
     }
 
-    /// `answer` with one place in `every` changed; `seen` counts places.
+    /// Returns `answer` with every `every`-th place changed; `seen` counts places.
     fn tell(&self, answer: &[u8], every: u64, seen: &AtomicU64) -> Vec<u8> {
         let mut told = Vec::with_capacity(answer.len() + 16);
         let mut at = 0;
@@ -74,11 +74,12 @@ impl Lie {
     }
 }
 
-/// Forwards every connection of `listener` to `server`, and changes one of `every` places where the lie fits. Places
-/// split by a read stay unchanged.
+/// Forwards every connection of `listener` to `server` and changes every `every`-th place (1: each) where the lie fits,
+/// counted over all connections. Places split by a read stay unchanged. Returns only on failure; if `server` refuses,
+/// only that connection is closed.
 ///
 /// # Errors
-/// Connections cannot be accepted any more.
+/// If no connection can be accepted or no descriptor is left.
 pub fn serve(listener: &TcpListener, server: SocketAddr, lie: Lie, every: u64) -> io::Result<()> {
     let seen = Arc::new(AtomicU64::new(0));
     loop {

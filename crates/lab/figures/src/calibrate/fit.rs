@@ -47,23 +47,27 @@ fn short(target: &Target) -> Target {
     target
 }
 
-/// State of a fit.
+/// A fit in progress: the profile, what it is fitted to, and how points are run.
 pub struct Fit<'a, M> {
-    /// Makes simulated clusters.
+    /// Creates the clusters that points run in.
     pub make: &'a M,
-    /// The profiles, one of which is being fitted.
+    /// All profiles; the fit changes the one called `name`.
     pub profiles: Profiles,
-    /// Name of the fitted profile.
+    /// Name of the profile to fit.
     pub name: &'a str,
-    /// All rows of the fitted profile.
+    /// Rows to fit to; [`targets`](super::targets) returns all of a profile.
     pub targets: Vec<Target>,
-    /// Options of the runs.
+    /// Seeds, lengths and threads of the runs.
     pub options: RunOptions,
-    /// Number of runs done.
+    /// Counter to which finished runs are added.
     pub progress: &'a AtomicU64,
 }
 
-/// Fits all stages; calls `tell` after each stage with the loss before and after.
+/// Fits the parameters of all `stages` in order, changing [`Fit::profiles`]. Calls `tell` after each stage with the
+/// loss of its rows before and after.
+///
+/// # Panics
+/// If a stage names a parameter that the profile does not have.
 pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);

@@ -25,20 +25,20 @@ use crate::published::{Expected, Published};
 use crate::run::{MakeClusters, Profiles, Row, RunOptions, row, run_points};
 use std::sync::atomic::AtomicU64;
 
-/// A point of a profile with its published value.
+/// A metric of a point of the fitted profile, with its published value.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Name of the figure.
     pub figure: &'static str,
     /// The point to run.
     pub point: Point,
-    /// Index of the point's metric.
+    /// Index in [`Point::metrics`] of the metric.
     pub metric: usize,
     /// The published value.
     pub published: Published,
 }
 
-/// All rows to fit `profile` to.
+/// All calibration rows to which `profile` can be fitted: those of points that run on it, one target per metric.
 pub fn targets(profile: &str) -> Vec<Target> {
     let expected = Expected::calibration();
     let mut found = Vec::new();
@@ -64,7 +64,8 @@ pub fn targets(profile: &str) -> Vec<Target> {
     found
 }
 
-/// Runs `targets` under `profiles` and returns each as a row.
+/// Runs the points of `targets` on machines of `profiles` and returns a row per target, in the same order. Adds the
+/// number of finished runs to `progress`.
 pub fn evaluate<M: MakeClusters>(
     make: &M,
     targets: &[Target],
@@ -95,16 +96,17 @@ pub fn evaluate<M: MakeClusters>(
     rows.collect()
 }
 
-/// Errors of a group of rows: a figure, or a curve of one.
+/// Errors of the rows of a figure, or of all rates and latencies.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Name of the figure, with its metric where it is not the usual one.
+    /// Name of the figure, followed by the metric unless it is throughput or latency; or `rates and latencies`.
     pub name: String,
-    /// Errors of its rows.
+    /// Errors of the rows of the group.
     pub errors: Errors,
 }
 
-/// Errors by figure and metric, and of all rows that are rates or latencies.
+/// Errors of `rows`, the result of [`evaluate`] for `targets`: a group per figure for its rates and latencies, a group
+/// for each other metric of a figure, and last a group for all rates and latencies.
 pub fn groups(targets: &[Target], rows: &[Row]) -> Vec<Group> {
     let name = |target: &Target| match target.point.metrics[target.metric].name() {
         "throughput" | "latency" => target.figure.to_string(),

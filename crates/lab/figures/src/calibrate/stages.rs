@@ -5,7 +5,7 @@ use super::Target;
 /// The table; its first lines describe its format.
 const TABLE: &str = include_str!("stages.txt");
 
-/// A selection of rows: of one figure, of one curve (or all), with x in a range.
+/// A selection of calibration rows: of one figure, of one curve or all, with x in a range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rows {
     figure: &'static str,
@@ -14,7 +14,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Whether `target` is selected. Only rates and latencies are fitted to.
+    /// Whether `target` is selected. Only rates and latencies can be.
     pub fn take(&self, target: &Target) -> bool {
         let published = &target.published;
         target.figure == self.figure
@@ -24,10 +24,10 @@ impl Rows {
     }
 }
 
-/// Search method for a number.
+/// Search method for a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Up or down by decreasing steps, while that reduces the error of its rows.
+    /// Moves the parameter up or down by decreasing steps, while that reduces the error of its rows.
     Climb,
     /// As `Climb`, with short runs for the long moves and no long moves in the second pass.
     Scan,
@@ -36,18 +36,19 @@ pub enum Method {
 /// One parameter, or one point of a curve, and its rows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
-    /// The parameter.
+    /// Path of the parameter in the profile.
     pub path: &'static str,
-    /// Index of a point of a curve; `None`: all points, one after the other.
+    /// If the parameter is a curve, the index of the point to fit; `None`: the number, or all points one after the
+    /// other.
     pub index: Option<usize>,
     /// Search method.
     pub method: Method,
-    /// Rows to fit to.
+    /// Rows whose error the parameter must reduce.
     pub rows: Vec<Rows>,
 }
 
 impl Step {
-    /// Description of the rows, for the profile.
+    /// Names of the figures of the rows, as the profile file notes them.
     pub fn source(&self) -> String {
         let mut figures: Vec<&str> = self.rows.iter().map(|rows| rows.figure).collect();
         figures.dedup();
@@ -55,7 +56,7 @@ impl Step {
     }
 }
 
-/// Parameters that are fitted together, and then final.
+/// Parameters that are fitted together; later stages do not change them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stage {
     /// Name of the profile.
@@ -66,7 +67,7 @@ pub struct Stage {
     pub steps: Vec<Step>,
 }
 
-/// The stages of `profile`, in order; empty if no row covers it.
+/// The stages of the profile named `profile`, in order; empty if the table has none for it.
 pub fn stages(profile: &str) -> Vec<Stage> {
     let mut all = parse(TABLE).expect("our own table is well-formed");
     all.retain(|stage| stage.profile == profile);
@@ -77,9 +78,9 @@ pub fn stages(profile: &str) -> Vec<Stage> {
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("line {line} of the stages: {reason}")]
 pub struct StageError {
-    /// Line, counted from 1.
+    /// Number of the malformed line, counted from 1.
     pub line: usize,
-    /// The problem.
+    /// What is wrong with the line.
     pub reason: &'static str,
 }
 

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// By payload, with all cores.
+/// Design Guidelines Fig. 11a: throughput of out-bound datagrams by payload, with all cores.
 pub const FIGURE: Figure = Figure {
     name: "atc-11",
     title: "Out-bound datagrams, singly and in lists",
@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// With one core, by number of queue pairs.
+/// Design Guidelines Fig. 11b: throughput of datagrams of one core, by number of queue pairs.
 pub const ONE_CORE: Figure = Figure {
     name: "atc-11b",
     title: "Datagrams of one core by queue pairs",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// Design Guidelines Fig. 12: in-bound throughput of two cards, by payload.
 pub const FIGURE: Figure = Figure {
     name: "atc-12",
     title: "In-bound WRITE and READ of two cards",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// Design Guidelines Fig. 14: throughput of in-bound FAA, by the number of counters.
 pub const FIGURE: Figure = Figure {
     name: "atc-14",
     title: "In-bound FAA of random counters",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// Out-bound limits of the newer card.
+/// Design Guidelines Table 4: out-bound limits of the newer card.
 pub const TABLE_4: Figure = Figure {
     name: "atc-t4",
     title: "Out-bound limits of Connect-IB",
@@ -17,7 +17,7 @@ pub const TABLE_4: Figure = Figure {
     points: table_4,
 };
 
-/// Datagrams with and without payload.
+/// Design Guidelines Table 5: throughput of datagrams with and without payload.
 pub const TABLE_5: Figure = Figure {
     name: "atc-t5",
     title: "Datagrams with and without payload",

@@ -1,16 +1,16 @@
-//! Points of Pilaf-em-OPT, FaRM-em and FaRM-em-VAR: the systems with which the figures compare HERD.
+//! Points of Pilaf-em-OPT, FaRM-em and FaRM-em-VAR, the emulations with which HERD's figures compare it.
 
 use crate::figure::{Metric, Point};
 use crate::micro::{Bench, Emulation, System};
 
-/// In the order of the papers' legends.
+/// Curves, in the order of HERD's legends.
 const SYSTEMS: [(&str, System); 3] = [
     ("Pilaf-em-OPT", System::PilafOpt),
     ("FaRM-em", System::FarmInline),
     ("FaRM-em-VAR", System::FarmVar),
 ];
 
-/// Fig. 9: x the percentage of PUTs.
+/// Points of HERD Fig. 9: throughput by the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
     all([5, 50, 100].map(f64::from), |system, x| Emulation {
         put_percent: x as u64,
@@ -18,7 +18,7 @@ pub fn by_put_share() -> Vec<Point> {
     })
 }
 
-/// Fig. 10: x the bytes of a value, on the machines of `profile`.
+/// Points of HERD Fig. 10: throughput by the bytes of a value, on machines of `profile`.
 pub fn by_value(profile: &'static str) -> Vec<Point> {
     // Over RoCE a datagram holds 1024 bytes, including the PUT's key.
     let longest = if profile == "susitna_roce" { 1_000 } else { 1_024 };
@@ -33,7 +33,8 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
     points.into_iter().map(there).collect()
 }
 
-/// Fig. 11: x the rate at which latencies were published. The load is the smallest that reaches this rate.
+/// Points of HERD Fig. 11: latencies at the rates at which they were published, with the smallest load that reaches the
+/// rate.
 pub fn by_rate() -> Vec<Point> {
     let rates = [
         [0.28, 1.18, 6.08, 10.02],
@@ -60,7 +61,7 @@ pub fn by_rate() -> Vec<Point> {
         .collect()
 }
 
-/// Fig. 13: x the cores of the server; only PUTs, as GETs need no core.
+/// Points of HERD Fig. 13: throughput of PUTs by the cores of the server. GETs need no core.
 pub fn by_cores() -> Vec<Point> {
     let points = all([1, 2, 3, 4, 5, 6, 7].map(f64::from), |system, x| Emulation {
         put_percent: 100,
@@ -79,7 +80,7 @@ pub fn by_cores() -> Vec<Point> {
         .collect()
 }
 
-/// Rates of every system at every x.
+/// Throughput of every system at every x.
 fn all<const N: usize>(xs: [f64; N], plan: impl Fn(System, f64) -> Emulation) -> Vec<Point> {
     let curve = |(name, system): (&str, System)| {
         let points = xs.map(|x| Point::throughput("apt", name, x, Bench::Emulation(plan(system, x))));

@@ -5,7 +5,8 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// By payload. Seven machines, because the published six also had queue pairs with themselves.
+/// FaSST Fig. 1: throughput of READs among all machines, by payload. Seven machines, because the published six also had
+/// queue pairs with themselves.
 pub const FIGURE_1: Figure = Figure {
     name: "fasst-1",
     title: "READs among machines by payload",
@@ -17,7 +18,7 @@ pub const FIGURE_1: Figure = Figure {
     points: by_payload,
 };
 
-/// By number of queue pairs, as if there were more machines.
+/// FaSST Fig. 2: throughput of READs among all machines, by the number of machines, which further queue pairs emulate.
 pub const FIGURE_2: Figure = Figure {
     name: "fasst-2",
     title: "READs among machines by emulated machines",

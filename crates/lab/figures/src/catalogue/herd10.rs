@@ -7,7 +7,7 @@ use crate::in_cluster::InCluster;
 use drover_kv_herd::layout::TRAILER_BYTES;
 use drover_kv_herd::layout::paper::VALUE_BYTES_MAX;
 
-/// On Apt.
+/// HERD Fig. 10, Apt: throughput of all systems by the size of values.
 pub const FIGURE: Figure = Figure {
     name: "herd-10",
     title: "Throughput by the size of values",
@@ -26,7 +26,7 @@ pub const FIGURE: Figure = Figure {
     },
 };
 
-/// On Susitna, with RoCE.
+/// HERD Fig. 10, Susitna (PCIe 2.0, RoCE): throughput of all systems by the size of values.
 pub const SUSITNA: Figure = Figure {
     name: "herd-10-susitna",
     title: "Throughput by the size of values, PCIe 2.0 and RoCE",
@@ -45,14 +45,14 @@ pub const SUSITNA: Figure = Figure {
     },
 };
 
-/// Slot size within RoCE's MTU, for a slot of 1 KiB.
+/// Slot size in place of 1 KiB, so that a slot fits the MTU of RoCE.
 const SHORT_SLOT: usize = 960;
 /// Sizes at which one more line begins, and sizes on either side.
 const VALUES: [usize; 17] = [
     4, 8, 16, 32, 56, 60, 64, 116, 120, 128, 144, 176, 192, 256, 512, 768, 1024,
 ];
 
-/// `longest`: published as 1024 B; the largest value that fits a slot.
+/// Points of HERD. `longest` is the largest value that fits a slot; it stands for the published 1024 B.
 fn herd(profile: &'static str, inline_bytes_max: usize, longest: usize) -> Vec<Point> {
     let points = VALUES.map(|value| {
         let mut herd = Herd {

@@ -1,11 +1,12 @@
-//! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14 us.
+//! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14
+//! us.
 
 use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::{Herd, Style};
 use crate::in_cluster::InCluster;
 
-/// The figure.
+/// HERD Fig. 11: latency of all systems, by throughput.
 pub const FIGURE: Figure = Figure {
     name: "herd-11",
     title: "Latency and throughput, items of 48 B, 5 % PUTs",

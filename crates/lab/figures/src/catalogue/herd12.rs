@@ -1,10 +1,11 @@
-//! HERD Fig. 12: throughput by the number of client processes, 16-byte keys and 32-byte values. x 10 to 558, y 0 to 30 Mops.
+//! HERD Fig. 12: throughput by the number of client processes, 16-byte keys and 32-byte values. x 10 to 558, y 0 to 30
+//! Mops.
 
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
 use crate::in_cluster::InCluster;
 
-/// The figure.
+/// HERD Fig. 12: throughput of HERD, by the number of client processes.
 pub const FIGURE: Figure = Figure {
     name: "herd-12",
     title: "Throughput by the number of client processes",

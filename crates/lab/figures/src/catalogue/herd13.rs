@@ -4,7 +4,7 @@ use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
 
-/// The figure.
+/// HERD Fig. 13: throughput of all systems, by the cores of the server.
 pub const FIGURE: Figure = Figure {
     name: "herd-13",
     title: "Throughput by the cores of the server",

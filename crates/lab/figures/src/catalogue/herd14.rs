@@ -1,4 +1,5 @@
-//! HERD Fig. 14: throughput of each core under uniform and under skewed load, items of 48 B. x cores 1 to 6, y 0 to 6 Mops.
+//! HERD Fig. 14: throughput of each core under uniform and under skewed load, items of 48 B. x cores 1 to 6, y 0 to 6
+//! Mops.
 
 use crate::figure::{Figure, Job, Metric, Point, Work};
 use crate::herd::Herd;
@@ -6,7 +7,7 @@ use crate::in_cluster::InCluster;
 use drover_simcluster::Popularity;
 use std::sync::Arc;
 
-/// The figure.
+/// HERD Fig. 14: throughput of each core of HERD's server, uniform and skewed.
 pub const FIGURE: Figure = Figure {
     name: "herd-14",
     title: "Throughput of each core, uniform and skewed",

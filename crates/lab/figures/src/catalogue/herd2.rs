@@ -5,7 +5,7 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Accesses, Bench, Echo, Verb, Via};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 2: latency of verbs and of an echo, by payload.
 pub const FIGURE: Figure = Figure {
     name: "herd-2",
     title: "Latency of verbs and of an echo, one client",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 3: in-bound throughput of one machine, by payload.
 pub const FIGURE: Figure = Figure {
     name: "herd-3",
     title: "In-bound throughput of one machine",

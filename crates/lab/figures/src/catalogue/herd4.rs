@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 4: out-bound throughput of one machine, by payload.
 pub const FIGURE: Figure = Figure {
     name: "herd-4",
     title: "Out-bound throughput of one machine",

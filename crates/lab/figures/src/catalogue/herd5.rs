@@ -4,7 +4,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Accesses, Bench, Echo, Via};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 5: throughput of an echo with optimisations added one by one.
 pub const FIGURE: Figure = Figure {
     name: "herd-5",
     title: "Echo of 32 B, optimisations added one by one",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 6: throughput of all-to-all communication, by processes.
 pub const FIGURE: Figure = Figure {
     name: "herd-6",
     title: "All-to-all communication of 32 B",

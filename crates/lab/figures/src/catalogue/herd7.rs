@@ -4,7 +4,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Accesses, Bench, Echo, Via};
 use drover_verbs::QpKind;
 
-/// The figure.
+/// HERD Fig. 7: throughput of an echo with memory accesses, by cores.
 pub const FIGURE: Figure = Figure {
     name: "herd-7",
     title: "Prefetching hides random memory accesses",

@@ -4,7 +4,7 @@ use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
 
-/// The figure.
+/// HERD Fig. 9: throughput of all systems, by the share of PUTs.
 pub const FIGURE: Figure = Figure {
     name: "herd-9",
     title: "Throughput of items of 48 B by the share of PUTs",

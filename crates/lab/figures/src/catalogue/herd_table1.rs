@@ -4,7 +4,7 @@ use crate::figure::{Figure, Metric, Point, Work};
 use crate::micro::{Bench, SUPPORTED, Trial, Verb};
 use drover_verbs::QpKind;
 
-/// The table. FAA is our addition: the published table has no atomics.
+/// HERD Table 1: verbs supported by each kind of queue pair. We added FAA: the published table has no atomics.
 pub const FIGURE: Figure = Figure {
     name: "herd-table-1",
     title: "Verbs of each kind of queue pair, tried",

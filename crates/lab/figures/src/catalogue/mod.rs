@@ -1,4 +1,4 @@
-//! All figures: one file each, and one line each in [`all`].
+//! All figures: a file for each figure or two, and a line for each in [`all`].
 
 mod atc11;
 mod atc12;
@@ -34,7 +34,7 @@ mod tests;
 
 use crate::figure::Figure;
 
-/// Every figure, in the order of papers; our own figures last.
+/// Returns every figure, grouped by paper; our own figures are last.
 pub fn all() -> Vec<Figure> {
     let mut all = vec![
         herd_table1::FIGURE,

@@ -1,5 +1,5 @@
-//! Our own page: the real systems compared, by workload and by resources, on two kinds of machines. These are
-//! unpublished; HERD is as we ship it.
+//! Our own figures: the real systems compared, by workload and by resources, on two kinds of machines. No published
+//! values exist for them; HERD runs as we ship it.
 
 use super::one_sided;
 use crate::figure::{Figure, Point};
@@ -23,7 +23,7 @@ macro_rules! figure {
     };
 }
 
-/// By value size.
+/// Throughput of all systems by value size, on `apt` and on `cx6`.
 pub const BY_VALUE: [Figure; 2] = [
     figure!(
         "systems-by-value",
@@ -45,7 +45,7 @@ pub const BY_VALUE: [Figure; 2] = [
     ),
 ];
 
-/// By the share of PUTs.
+/// Throughput of all systems by the share of PUTs, on `apt` and on `cx6`.
 pub const BY_PUTS: [Figure; 2] = [
     figure!(
         "systems-by-puts",
@@ -67,7 +67,7 @@ pub const BY_PUTS: [Figure; 2] = [
     ),
 ];
 
-/// By the cores of the server.
+/// Throughput of all systems by the cores of the server, on `apt` and on `cx6`.
 pub const BY_CORES: [Figure; 2] = [
     figure!(
         "systems-by-cores",

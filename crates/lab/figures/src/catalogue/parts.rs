@@ -10,7 +10,7 @@ pub const SIZES: [usize; 17] = [
     4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 384, 512, 640, 768, 896, 1024,
 ];
 
-/// One thread of one machine, synchronously, to another machine.
+/// A benchmark in which one thread posts a request to another machine and waits for its completion before the next.
 pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
     Verbs {
         verb,
@@ -35,7 +35,8 @@ pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
     }
 }
 
-/// `machines` machines with `processes` processes each, all into one.
+/// A benchmark in which `machines` machines with `processes` processes each post to one machine, whose served requests
+/// count.
 pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processes: usize) -> Verbs {
     Verbs {
         issuers: Issuers {
@@ -49,7 +50,7 @@ pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processe
     }
 }
 
-/// `processes` processes of one machine, each to a different machine.
+/// A benchmark in which `processes` processes of one machine post, each to a different machine.
 pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes: usize) -> Verbs {
     Verbs {
         issuers: Issuers {
@@ -69,12 +70,12 @@ pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes:
     }
 }
 
-/// Whether the payload is inline: short WRITEs and SENDs are.
+/// Whether the payload is inline: it is for WRITEs and SENDs of up to 188 bytes.
 pub fn inlined(verb: Verb, bytes: usize) -> bool {
     matches!(verb, Verb::Write | Verb::Send) && bytes <= 188
 }
 
-/// A point of a later paper on HERD's cluster, with a posting loop faster than HERD's.
+/// Changes `point`, one of a later paper, to the faster posting loop of that paper if it runs on `apt`, HERD's cluster.
 pub fn lean_loop(point: Point) -> Point {
     if point.profile == "apt" {
         point.with("cpu.post_ns", 80.0)

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
-/// The figure; only operations that today's cards have.
+/// PRISM Fig. 1: latency of READ and WRITE. Operations that no card on sale has are omitted.
 pub const FIGURE: Figure = Figure {
     name: "prism-1",
     title: "Latency of READ and WRITE over Ethernet",

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Bench, Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// Rates by number of server threads.
+/// RFP Fig. 3: throughput of in-bound READ and out-bound WRITE, by number of server threads.
 pub const FIGURE_3: Figure = Figure {
     name: "rfp-3",
     title: "In-bound READ against out-bound WRITE, 32 B",
@@ -17,7 +17,7 @@ pub const FIGURE_3: Figure = Figure {
     points: by_server_threads,
 };
 
-/// Rates by number of client threads.
+/// RFP Fig. 4: throughput of in-bound READ, by number of client threads.
 pub const FIGURE_4: Figure = Figure {
     name: "rfp-4",
     title: "In-bound READ of 32 B by client threads",
@@ -29,7 +29,7 @@ pub const FIGURE_4: Figure = Figure {
     points: by_client_threads,
 };
 
-/// Rates by payload.
+/// RFP Fig. 5: throughput of in-bound READ and out-bound WRITE, by payload.
 pub const FIGURE_5: Figure = Figure {
     name: "rfp-5",
     title: "In-bound READ and out-bound WRITE by payload",
@@ -41,7 +41,7 @@ pub const FIGURE_5: Figure = Figure {
     points: by_payload,
 };
 
-/// Rates of requests that need several READs.
+/// RFP Fig. 6: throughput of requests that need several READs, by their number.
 pub const FIGURE_6: Figure = Figure {
     name: "rfp-6",
     title: "Requests made of several READs",

@@ -5,8 +5,8 @@ use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Pacing, Verb};
 
-/// The figure. Throttling uses the share of the card's 768 requests at which SMART's search settles, not the search
-/// itself.
+/// SMART Fig. 13: throughput with doorbells per thread and with throttling. Throttling uses the share of the card's 768
+/// requests at which SMART's search settles, not the search itself.
 pub const FIGURE: Figure = Figure {
     name: "smart-13",
     title: "Own doorbells, and throttling of outstanding requests",

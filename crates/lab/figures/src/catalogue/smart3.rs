@@ -6,7 +6,8 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Issuers, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// The figure. Queue pairs shared by threads are omitted: our verbs API has none.
+/// SMART Fig. 3: throughput by threads and allocation of doorbells. Queue pairs shared by threads are omitted: our
+/// verbs API has none.
 pub const FIGURE: Figure = Figure {
     name: "smart-3",
     title: "Threads of one process, doorbells dealt by the driver or one each",
@@ -18,10 +19,11 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Thread counts of the artifact.
+/// Thread counts on the x axis, those of the paper's artifact.
 pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
 
-/// Threads that post a batch, one request per post, and wait until all of it has completed.
+/// A benchmark in which `threads` threads post requests of 8 bytes one by one, as many at a time as `pacing` allows;
+/// with batches they wait until the whole batch has completed.
 pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
     Bench::Verbs(Verbs {
         words: 4096,

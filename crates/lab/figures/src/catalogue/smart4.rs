@@ -5,7 +5,7 @@ use crate::cluster::Doorbells;
 use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Pacing, Verb};
 
-/// The figure.
+/// SMART Fig. 4: throughput by threads and by requests outstanding per thread.
 pub const FIGURE: Figure = Figure {
     name: "smart-4",
     title: "Threads and requests outstanding per thread",
@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Bytes that the card reads from its host memory.
+/// SMART section 3.2: bytes that the card reads from its host's memory per request, with 96 threads.
 pub const BYTES: Figure = Figure {
     name: "smart-4b",
     title: "What the card reads from its host per request, 96 threads",

@@ -12,7 +12,7 @@ use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb};
 
-/// The table.
+/// SMART Table 1: throughput with a changing number of threads, throttled and not.
 pub const FIGURE: Figure = Figure {
     name: "smart-table-1",
     title: "Threads that come and go",

@@ -1,16 +1,17 @@
-//! [`Accesses`]: memory accesses of an echo server per request.
+//! [`Accesses`]: random memory accesses of an echo server for each request.
 
 use super::costs::ACCESS;
 use drover_base::{Cpu, Line};
 
-/// Random lines of a large table that the server reads per request.
+/// Random cache lines of a large table that an echo server reads for each request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accesses {
-    /// None.
+    /// No lines.
     None,
-    /// This many, one after the other unless the core overlaps them itself.
+    /// This many lines, without prefetching; only the core itself overlaps the reads.
     Plain(usize),
-    /// This many, prefetched when the request arrives and read when the next request has arrived.
+    /// This many lines, prefetched when the request arrives and read when the next one has arrived, or at the next poll
+    /// that finds none.
     Prefetched(usize),
 }
 

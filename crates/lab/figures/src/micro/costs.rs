@@ -1,18 +1,18 @@
-//! Costs of the loops themselves, in addition to those of verbs.
+//! Costs that the loops of microbenchmarks charge in addition to those of verbs.
 
 use drover_base::Cost;
 use drover_verbs_sim::profile::Parameters;
 
-/// Waiting for a whole batch and starting the next one, once per batch.
+/// Cost of waiting for a whole batch and starting the next one, once per batch.
 pub const BATCH_TAIL: Cost = Cost::new("micro.batch_tail");
 
-/// Polling one slot for a request or reply.
+/// Cost of polling one slot for a request or reply.
 pub const ECHO_SCAN: Cost = Cost::new("micro.scan");
 
-/// A random memory access, as far as the core does not overlap it with others.
+/// Cost of a random memory access, less the part that the core overlaps with other accesses.
 pub const ACCESS: Cost = Cost::new("micro.access");
 
-/// These costs under a profile, nanoseconds.
+/// Names and prices (nanoseconds per unit) of these costs under a profile.
 pub fn costs(parameters: &Parameters) -> Vec<(&'static str, f64)> {
     vec![
         (BATCH_TAIL.name, parameters.cpu.batch_tail_ns),

@@ -230,7 +230,8 @@ impl<P: Provider> Actor<P::Cpu> for Client<P> {
     }
 }
 
-/// Builds server threads and clients.
+/// Builds and starts the server threads and clients of `plan` in `cluster`; clients count completed requests in
+/// `tally`.
 pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Echo, tally: &Tally) {
     let clients = plan.client_machines * plan.clients;
     let server_of = |client: usize| client % plan.server_threads;

@@ -1,4 +1,4 @@
-//! [`Issuer`]: one thread that posts one verb repeatedly.
+//! [`Issuer`]: a thread that posts one verb repeatedly.
 
 use super::costs::BATCH_TAIL;
 use super::{Pacing, Tally, Verb, Verbs, wiring};
@@ -10,13 +10,13 @@ use drover_verbs::{
 /// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// Target of requests.
+/// A target of an [`Issuer`]'s requests.
 pub struct Target {
-    /// Index of the issuer's queue pair.
+    /// Index of the issuer's queue pair that leads to the target.
     pub qp: usize,
-    /// Memory of the target.
+    /// Memory of the target; unused for SENDs.
     pub remote: RemoteRegion,
-    /// Address of the target, over UD.
+    /// Address of the target, if the queue pair is UD.
     pub dest: Option<UdDest>,
 }
 
@@ -27,7 +27,7 @@ struct Lane<P: Provider> {
     unsignaled: usize,
 }
 
-/// Posts to targets in turn or at random, at its pacing, and counts completions.
+/// An actor that posts the verb of a [`Verbs`] plan to its targets, in turn or at random, and counts completions.
 pub struct Issuer<P: Provider> {
     lanes: Vec<Lane<P>>,
     targets: Vec<Target>,
@@ -48,7 +48,10 @@ pub struct Issuer<P: Provider> {
 }
 
 impl<P: Provider> Issuer<P> {
-    /// An issuer with connected queue pairs.
+    /// Creates an issuer for `plan`; `qps` must be connected.
+    ///
+    /// # Panics
+    /// If `plan` signals so rarely that unsignaled requests could fill the window.
     pub fn new(
         plan: &Verbs,
         qps: Vec<P::Qp>,

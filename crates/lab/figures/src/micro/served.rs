@@ -10,7 +10,7 @@ const SERVED: [&str; 4] = [
     "rx_send_requests",
 ];
 
-/// Requests that `machine`'s card has served so far; `None` if it does not count them.
+/// Number of requests that `machine`'s card has served so far; `None` if it has none of the counters.
 pub fn count<R: Cluster>(cluster: &R, machine: usize) -> Option<u64> {
     let counters = SERVED.iter().filter_map(|name| cluster.counter(machine, name));
     counters.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))

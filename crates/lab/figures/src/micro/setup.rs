@@ -20,7 +20,7 @@ struct Party<R: Cluster> {
     targets: Vec<Target>,
 }
 
-/// Sets everything up; actors start with the clock.
+/// Builds and starts the threads of `plan` in `cluster`; they run when the clock does, and count requests in `tally`.
 pub fn verbs<R: Cluster>(cluster: &mut R, plan: &Verbs, tally: &Tally) {
     let issuers: Vec<Thread> = plan.issuing_threads().collect();
     let targets: Vec<Thread> = plan.target_threads().collect();

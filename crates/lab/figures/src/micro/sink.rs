@@ -1,4 +1,4 @@
-//! [`Sink`]: one thread that receives messages and keeps RECVs posted.
+//! [`Sink`]: a thread that receives messages and keeps RECVs posted.
 
 use super::{Tally, wiring};
 use drover_base::{Actor, Ns, Progress};
@@ -7,7 +7,7 @@ use drover_verbs::{GRH_BYTES, MemoryRegion, Provider, QueuePair, RecvList, RecvW
 /// Number of RECVs posted again at once.
 const BATCH: usize = 16;
 
-/// Receives on queue pairs that share one completion queue.
+/// An actor that receives messages on queue pairs with a common completion queue, and counts them as served.
 pub struct Sink<P: Provider> {
     qps: Vec<P::Qp>,
     cq: P::Cq,
@@ -20,8 +20,8 @@ pub struct Sink<P: Provider> {
 }
 
 impl<P: Provider> Sink<P> {
-    /// A sink for messages of up to `bytes` with `depth` RECVs per queue pair; call [`fill`](Sink::fill) before the
-    /// first message.
+    /// Creates a sink for messages of up to `bytes` with up to `depth` RECVs per queue pair. None is posted yet: call
+    /// [`fill`](Sink::fill) before the first message arrives.
     pub fn new(qps: Vec<P::Qp>, cq: P::Cq, mr: P::Mr, bytes: usize, depth: usize, tally: &Tally) -> Sink<P> {
         Sink {
             used: vec![depth; qps.len()],
@@ -34,7 +34,7 @@ impl<P: Provider> Sink<P> {
         }
     }
 
-    /// Posts RECVs to each queue pair that lacks a batch of them.
+    /// Posts RECVs, in batches of 16, to each queue pair that lacks at least a batch of them.
     pub fn fill(&mut self, cpu: &P::Cpu) {
         for (index, qp) in self.qps.iter_mut().enumerate() {
             while self.used[index] >= BATCH {

@@ -1,4 +1,4 @@
-//! [`Trial`]: tries one verb once over a kind of queue pair and checks its effect.
+//! [`Trial`]: posts one verb once over a kind of queue pair and checks its effect.
 
 use super::wiring::{self, P};
 use super::{Outcome, Verb};
@@ -9,7 +9,7 @@ use drover_verbs::{
     RemoteRegion, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
-/// A verb and a kind of queue pair.
+/// A test whether a kind of queue pair supports a verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// Verb to post.
@@ -18,7 +18,7 @@ pub struct Trial {
     pub kind: QpKind,
 }
 
-/// Name of a number in the outcome: 1 if the verb had its effect.
+/// Name of the number in [`Outcome::named`] of a [`Trial`]: 1 if the verb had its effect, else 0.
 pub const SUPPORTED: &str = "supported";
 
 /// The issuing end.
@@ -41,7 +41,7 @@ const RECV_BYTES: usize = GRH_BYTES + 8;
 /// Time after which nothing more happens.
 const ENOUGH: Ns = Ns::from_ms(1);
 
-/// Runs the trial.
+/// Runs the trial in a new cluster; the outcome has only [`SUPPORTED`].
 pub fn run<R: Clusters>(clusters: &R, trial: &Trial, seed: u64) -> Outcome {
     let mut cluster = clusters.cluster(&ClusterOptions {
         machines: 2,

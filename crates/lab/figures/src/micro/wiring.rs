@@ -1,4 +1,4 @@
-//! Set-up of queue pairs and memory before the first post.
+//! Sets up queue pairs and memory before the first post. Every function panics if the fabric refuses.
 
 use crate::cluster::{Cluster, Thread};
 use drover_mem::PageWish;
@@ -19,12 +19,12 @@ const SEND_DEPTH: usize = 1024;
 /// RECVs per queue pair.
 const RECV_DEPTH: usize = 512;
 
-/// Number of RECVs that a queue pair holds.
+/// Number of RECVs that a queue pair created here can hold.
 pub fn recv_depth(caps: &Caps) -> usize {
     RECV_DEPTH.min(caps.recv_depth_max)
 }
 
-/// A completion queue for `thread`.
+/// Creates a completion queue of `depth` entries for `thread`.
 pub fn completion_queue<R: Cluster>(cluster: &mut R, thread: Thread, depth: usize) -> Cq<R> {
     cluster
         .context(thread)
@@ -32,12 +32,12 @@ pub fn completion_queue<R: Cluster>(cluster: &mut R, thread: Thread, depth: usiz
         .expect("a completion queue")
 }
 
-/// A queue pair of `thread` whose sends and RECVs complete into `cq`.
+/// Creates a queue pair of `thread` whose sends and RECVs complete into `cq`.
 pub fn queue_pair<R: Cluster>(cluster: &mut R, thread: Thread, kind: QpKind, cq: &Cq<R>) -> Qp<R> {
     queue_pair_of(cluster, thread, kind, cq, cq)
 }
 
-/// A queue pair of `thread` with separate completion queues for sends and RECVs.
+/// Creates a queue pair of `thread` with separate completion queues for sends and RECVs.
 pub fn queue_pair_of<R: Cluster>(
     cluster: &mut R,
     thread: Thread,
@@ -53,14 +53,14 @@ pub fn queue_pair_of<R: Cluster>(
     ctx.create_qp(&options).expect("a queue pair")
 }
 
-/// Connects two queue pairs.
+/// Connects two queue pairs with each other.
 pub fn connect<P: Provider>(a: &mut P::Qp, b: &mut P::Qp) {
     let (there, here) = (b.export().expect("an export"), a.export().expect("an export"));
     a.connect(&there).expect("connected");
     b.connect(&here).expect("connected");
 }
 
-/// Memory of `thread`, registered with all access rights.
+/// Allocates at least `bytes` of memory for `thread`, in whole pages, and registers it with all access rights.
 pub fn memory<R: Cluster>(cluster: &mut R, thread: Thread, bytes: usize) -> <P<R> as Provider>::Mr {
     let ctx = cluster.context(thread);
     let region = ctx
@@ -69,7 +69,8 @@ pub fn memory<R: Cluster>(cluster: &mut R, thread: Thread, bytes: usize) -> <P<R
     ctx.register(&region, Access::ALL).expect("registered")
 }
 
-/// `owner`'s memory as `thread` addresses it. If `watched`, writes into it wake the owner.
+/// Exports the memory `mr` of `owner` to `thread` and returns how `thread` addresses it. If `watched`, remote writes
+/// into it wake the owner.
 pub fn import<R: Cluster>(
     cluster: &mut R,
     thread: Thread,
@@ -89,7 +90,7 @@ pub fn import<R: Cluster>(
     cluster.context(thread).import_region(&export).expect("imported")
 }
 
-/// Address of a UD queue pair for `thread`.
+/// Creates the address with which `thread` sends to the UD queue pair `to`.
 pub fn address<R: Cluster>(cluster: &mut R, thread: Thread, to: &Qp<R>) -> UdDest {
     let export = to.export().expect("an export");
     cluster
@@ -98,7 +99,10 @@ pub fn address<R: Cluster>(cluster: &mut R, thread: Thread, to: &Qp<R>) -> UdDes
         .expect("an address handle")
 }
 
-/// Polls completions into `wcs`; a failure ends the benchmark.
+/// Polls completions into `wcs` and returns their number.
+///
+/// # Panics
+/// If a request has failed.
 pub fn poll<P: Provider>(cq: &mut P::Cq, cpu: &P::Cpu, wcs: &mut [drover_verbs::Wc]) -> usize {
     let count = cq.poll(cpu, wcs);
     for wc in &wcs[..count] {

@@ -1,4 +1,4 @@
-//! Values as CSV.
+//! [`csv`]: the values of a figure as CSV.
 
 use crate::run::FigureRun;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Names of the columns.
 const HEADER: &str = "series,x,metric,unit,expected,simulated,ratio,in_band,binding_resource\n";
 
-/// One line per value. Unknown values stay empty.
+/// Returns the values of a figure as CSV: a header, then a line per value. Fields of unknown values are empty.
 pub fn csv(result: &FigureRun) -> String {
     let mut out = HEADER.to_string();
     for row in &result.rows {

@@ -1,22 +1,22 @@
-//! All figures of a run in one self-contained file.
+//! [`html`]: all figures of a run in one self-contained file.
 
 use super::svg::escape;
 use super::{csv, errors, short, svg, table};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
-/// Facts about the run in a report.
+/// Facts about a run that its report shows.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Commit of the program.
     pub commit: String,
-    /// The first seed, and the number of seeds.
+    /// Text that names the seeds and other options of the run.
     pub seeds: String,
-    /// Name and hash of every profile used.
+    /// Name and content hash of every profile used.
     pub profiles: Vec<(String, String)>,
-    /// Parameters chosen after a held-out value was seen, `profile: parameter`.
+    /// Everything chosen after a held-out value was seen: parameters as `profile: parameter`, other choices as texts.
     pub leaks: Vec<String>,
-    /// Names of figures whose published values were held out.
+    /// Names of the figures whose published values no profile was fitted to.
     pub heldout: Vec<&'static str>,
 }
 
@@ -24,7 +24,7 @@ const STYLE: &str = "body{font-family:sans-serif;max-width:1000px;margin:2em aut
 table{border-collapse:collapse}td,th{padding:2px 10px;text-align:right;border-bottom:1px solid #ddd}\
 td:first-child,th:first-child{text-align:left}.miss{color:#b00}pre{font-size:11px;overflow-x:auto}";
 
-/// The report.
+/// Returns the report of a run as an HTML document with drawings, tables and CSV of all figures.
 pub fn html(results: &[FigureRun], about: &About) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>drover: published figures, \

@@ -1,4 +1,4 @@
-//! Output of a figure's results: values, a drawing, a table, a report.
+//! Output of the results of figures: CSV, drawing, text table, HTML report.
 
 mod csv;
 mod html;

@@ -1,4 +1,5 @@
-//! Values as a drawing: solid lines with dots are simulated, dashed lines with rings are published.
+//! [`svg`]: the values of a figure as a drawing. Solid lines with dots are simulated, dashed lines with rings are
+//! published.
 
 use super::short;
 use super::table::sorted;
@@ -75,7 +76,7 @@ pub(super) fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// The figure as an SVG document.
+/// Returns the drawing of a figure as an SVG document.
 pub fn svg(result: &FigureRun) -> String {
     let axes = Axes::of(result);
     let mut out = format!(

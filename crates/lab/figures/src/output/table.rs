@@ -1,29 +1,29 @@
-//! Values as a text table, with their errors.
+//! [`table()`]: the values of a figure as a text table, and their [`Errors`].
 
 use super::short;
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
-/// Errors of simulated values relative to published ones.
+/// Statistics of the relative errors of simulated values; errors are fractions (0.1 is 10 %).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Number of values with a published one.
+    /// Number of values compared: those that were simulated and published.
     pub count: usize,
-    /// Median of the relative errors.
+    /// Median error.
     pub median: f64,
-    /// Mean of the relative errors.
+    /// Mean error.
     pub mean: f64,
-    /// Maximum of the relative errors.
+    /// Maximum error.
     pub max: f64,
-    /// Number of values off by at most a tenth.
+    /// Number of values with an error of at most 10 %.
     pub within_10: usize,
-    /// Number of values off by at most a fifth.
+    /// Number of values with an error of at most 20 %.
     pub within_20: usize,
-    /// Number of values within their bands.
+    /// Number of values within the [band](crate::figure::Metric::band) of their metric.
     pub in_band: usize,
 }
 
-/// Errors of `rows`. Rows without a published value are left out.
+/// Computes the errors of `rows`. Rows without a simulated or a published value are left out.
 pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Errors {
     let mut found = Errors::default();
     let mut all: Vec<f64> = Vec::new();
@@ -61,7 +61,7 @@ impl std::fmt::Display for Errors {
     }
 }
 
-/// The figure as text, curve by curve.
+/// Returns the values of a figure as a text table, curve by curve, followed by their errors.
 pub fn table(result: &FigureRun) -> String {
     let figure = &result.figure;
     let mut out = format!("{}  {}  ({})\n", figure.name, figure.title, figure.source);

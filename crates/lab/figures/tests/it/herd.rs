@@ -54,7 +54,7 @@ fn nothing_fails_nothing_is_missed_and_littles_law_holds() {
         assert_eq!(named(&outcome, "failed"), 0.0, "{place}");
         assert!(named(&outcome, "hits") > 0.995, "{place}");
         let law = named(&outcome, "rate times latency over outstanding");
-        // With a window to each core a client waits for cluster with one core while others have some.
+        // With a window per core, a client waits for space in the window of one core while others have some.
         let least = if point.series.ends_with("each core") {
             0.0
         } else {

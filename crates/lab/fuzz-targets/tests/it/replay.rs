@@ -1,5 +1,4 @@
-//! Every input ever kept runs again, without a fuzzer; and inputs made from a seed, so that a target without
-//! a corpus is tried too.
+//! Runs every input of the corpora without a fuzzer, and 1,000 inputs per target that are generated from seeds.
 
 use drover_fuzz_targets::{CANARY, TARGETS, herd};
 use std::path::{Path, PathBuf};

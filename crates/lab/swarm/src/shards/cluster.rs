@@ -49,7 +49,7 @@ impl Door {
     }
 }
 
-/// A shard that accepts the clients that connect.
+/// A shard and the listener whose clients it accepts.
 struct OpenShard<S> {
     shard: Rc<RefCell<S>>,
     listener: LocalListener,
@@ -90,7 +90,7 @@ pub struct Cluster<S: ShardedSystem> {
 }
 
 impl<S: ShardedSystem> Cluster<S> {
-    /// A cluster whose clients begin to connect.
+    /// Starts all shards and clients, which begin to connect when the simulation runs.
     pub fn new(options: &Options, seed: u64, mistake: Option<S::Mistake>) -> Cluster<S> {
         let first_client = options.shard_machines();
         let machines = first_client + options.client_machines;
@@ -248,7 +248,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// Stops a core of the machine for `time`.
+    /// Stops core `core_index` (modulo their number) of the machine for `time`.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let here = self.seated.iter().filter(|seated| seated.machine == machine);
         let mut cores: Vec<(Core, Option<u32>)> = here

@@ -7,23 +7,23 @@ use drover_base::Ns;
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Stream};
 use std::fmt;
 
-/// What a fault affects.
+/// Machines that a fault affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// All shards.
+    /// The machines of all shards.
     Service,
-    /// One shard.
+    /// The machine of one shard, by index of the shard; only where every shard has its own.
     Shard(usize),
-    /// A machine with clients, by index.
+    /// One machine with clients, by index among all machines.
     Clients(usize),
 }
 
 /// A fault, or the arrival of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// Crash.
+    /// The machines crash.
     Crash(Whose),
-    /// Restart after a crash.
+    /// The machines restart after a crash.
     Restart(Whose),
     /// A core of a machine stops for a while; the index is taken modulo the number of cores.
     Stall {
@@ -63,7 +63,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All faults, in order of time.
+/// Draws all faults of a run, in order of time.
 pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     let machines = &options.machines;
     let first_client = options.shard_machines();
@@ -121,7 +121,7 @@ pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     plan
 }
 
-/// Time at which every core runs again.
+/// Time at which the last fault of `plan` is over and every core runs again.
 pub fn last_end(plan: &[(Ns, Fault)]) -> Ns {
     let end = |&(at, fault): &(Ns, Fault)| match fault {
         Fault::Stall { time, .. } => at + time,

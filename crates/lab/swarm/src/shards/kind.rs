@@ -32,7 +32,7 @@ pub enum Kind {
     Packets,
     /// Connections break.
     Breaks,
-    /// Lines of a READ are sampled one by one.
+    /// Lines of a READ are sampled, and those of a WRITE land, one by one.
     Tearing,
     /// The service crashes, all shards at once.
     Service,
@@ -126,8 +126,8 @@ impl Kind {
         )
     }
 
-    /// Applies the kind to the options. Every kind draws from its own random stream, so that leaving one out changes
-    /// no other.
+    /// Changes `options` as this kind requires, with values that `seed` draws. Every kind draws from its own random
+    /// stream, so that leaving one out changes no other.
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "shards");
         let (machines, load, plan) = (&mut options.machines, &mut options.load, &mut options.plan);
@@ -245,7 +245,7 @@ fn small_tables(options: &mut Options, dice: &Stream) {
     load.pause_percent = pick(dice, &[0, 5]);
 }
 
-/// Adjusts options that do not go together.
+/// Adjusts options of `kinds` that cannot be combined; call it after applying all kinds.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // The number of large values that fit is not specified, so only caches get them.

@@ -1,7 +1,7 @@
 //! Services of equal shards, of any system: shards and clients as actors in a simulated cluster.
 //!
-//! A system takes part by being a [`ShardedSystem`]: [`Sharded`] makes a subject of it. Kinds of trouble and **the fault
-//! model** are in [`kind`], sizes in [`options`], scenarios in [`scenario`]. The checks are those of every system:
+//! Any [`ShardedSystem`] can be simulated: [`Sharded`] makes it a [`Subject`]. Kinds of trouble and **the fault
+//! model** are in [`kind`], sizes in [`mod@options`], scenarios in [`scenario`]. The checks are those of every system:
 //! [`check`], and the phases after the trouble.
 
 mod cluster;
@@ -127,7 +127,7 @@ fn afflict<S: ShardedSystem>(cluster: &mut Cluster<S>, fault: Fault, ops: usize)
     }
 }
 
-/// A system of shards as a subject of campaigns.
+/// The [`Subject`] of campaigns for the system of shards `S`.
 pub struct Sharded<S>(PhantomData<fn() -> S>);
 
 impl<S> Copy for Sharded<S> {}

@@ -22,13 +22,13 @@ pub struct Options {
     pub clients: usize,
     /// Number of machines with clients.
     pub client_machines: usize,
-    /// Every shard has its own machine; otherwise all shards share one.
+    /// Whether every shard has its own machine; otherwise all shards share one.
     pub is_apart: bool,
     /// Load of each client.
     pub load: Load,
-    /// Faults of connections.
+    /// Faults of messages; only breaks of connections are used.
     pub messages: FaultOptions,
-    /// Probability that the network loses a packet.
+    /// Probability that the network loses a packet (connections retransmit it).
     pub loss: f64,
     /// If set, the lines of a message become visible one by one, and those of a READ are sampled one by one, with up
     /// to this time between them.
@@ -39,18 +39,18 @@ pub struct Options {
     pub machines: Machines,
 }
 
-/// Faults of machines and cores, and their end.
+/// Numbers of faults of machines and cores, and the time at which they end.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// End of the trouble.
+    /// Virtual time at which the trouble ends.
     pub horizon: Ns,
-    /// Crashes of all shards at once, each followed by a restart.
+    /// Number of crashes of all shards at once, each followed by a restart.
     pub service_crashes: u32,
-    /// Crashes of single shards, each followed by a restart.
+    /// Number of crashes of single shards, each followed by a restart.
     pub shard_crashes: u32,
-    /// Crashes of clients' machines.
+    /// Number of crashes of clients' machines, each followed by a restart.
     pub client_crashes: u32,
-    /// Clients that start later.
+    /// Number of clients that start later than the others.
     pub arrivals: u32,
     /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
@@ -68,7 +68,7 @@ const LARGE_RECORD_BYTES: usize = 2 << 20;
 const LARGE_ENTRIES: usize = 1 << 12;
 
 impl Options {
-    /// The parameters that `seed` draws for a service of `S` with these kinds of trouble.
+    /// Draws the parameters of a run of a service of `S` with `seed` and these kinds of trouble.
     pub fn draw<S: System<Plan = ShardPlan>>(seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm::<S>(seed);
         for kind in kinds {
@@ -120,13 +120,14 @@ impl Options {
         }
     }
 
-    /// Raises the limits so that items of up to `item_bytes` bytes are accepted, and a few of them fit.
+    /// Raises the item limit to at least `item_bytes` and sets the record memory to 4 MiB per shard, so that a few such
+    /// items fit.
     pub fn make_space_for(&mut self, item_bytes: usize) {
         self.plan.item_bytes_max = self.plan.item_bytes_max.max(item_bytes);
         self.plan.record_bytes = 4 << 20;
     }
 
-    /// Whether items may disappear without a DELETE or an eviction.
+    /// Whether items may disappear without a DELETE or an eviction: because they expire or shards crash.
     pub fn forgets(&self) -> bool {
         self.load.ttl_percent > 0 || self.machines.service_crashes + self.machines.shard_crashes > 0
     }

@@ -7,7 +7,7 @@ use crate::subject::Trouble;
 /// Kinds that change only sizes and clocks, and go with any scenario.
 const SIZES: &[Kind] = &[Skew, Narrow, Conflicts, Arrivals];
 
-/// All scenarios; the first is the default one.
+/// All scenarios of services of shards; the first is the default.
 pub const ALL: &[Scenario<Kind>] = &[
     Scenario {
         name: "default",

@@ -20,7 +20,7 @@ fn finds_nothing(case: &Case) {
     assert_eq!(outcome.violations, [], "{:?}", case.kinds);
 }
 
-/// Workers waited within a step for cluster in their send queues, and gave up.
+/// Workers waited within a step for space in their send queues, and gave up.
 #[test]
 fn a_full_send_queue() {
     for seed in [7, 12, 25] {
@@ -44,8 +44,8 @@ fn the_papers_requests_given_up() {
 }
 
 /// Seeds beyond those that campaigns always played: an executed PUT that executed again, mixed bytes, a foreign value,
-/// workers that were idle behind datagrams, requests that overtook each other in the simulated card; and a cluster whose
-/// acceptor looked more rarely than operations had time (703788599).
+/// workers that were idle behind datagrams, requests that overtook each other in the simulated card; and a cluster
+/// whose acceptor looked more rarely than operations had time (703788599).
 #[test]
 fn seeds_that_nobody_had_run() {
     for (name, seeds) in [

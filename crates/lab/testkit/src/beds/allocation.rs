@@ -1,4 +1,5 @@
-//! [`allocates_nothing`]: a GET and a PUT of a system of shards, at both ends and down to the fabric's rings, allocate nothing.
+//! [`allocates_nothing`]: checks that GETs and PUTs of a system of shards allocate nothing, in client, server and
+//! provider.
 
 use super::shards::ShardOptions;
 use drover_base::{Actor, Cpu};
@@ -11,7 +12,7 @@ use std::rc::Rc;
 
 const KEYS: u64 = 64;
 const WINDOW: usize = 8;
-/// More than it takes until every buffer has its length.
+/// Operations before counting begins: enough for every buffer to reach its final size.
 const WARM_UP: u64 = 20_000;
 const COUNTED: u64 = 4_096;
 
@@ -78,7 +79,8 @@ impl<S: ShardedSystem> Pair<S> {
     }
 }
 
-/// Plays GETs and PUTs at a shard that is set up as `options` say, and at its client. `alloc` is the allocator of the program.
+/// Checks that, after a warm-up, PUTs and GETs of a client and a shard with `options`, in one thread over shared
+/// memory, allocate nothing. `alloc` must be the global allocator of the program.
 ///
 /// # Panics
 /// If something is allocated, or an operation fails.

@@ -1,4 +1,5 @@
-//! [`Cluster`]: two simulated machines and a network between them, for the beds of every system; [`Simulated`]: providers of such clusters.
+//! [`Cluster`]: two simulated machines and a network between them, for the beds of every system. [`Simulated`]:
+//! providers of such clusters.
 
 use super::ground::faults;
 use crate::kv_conformance::BedOptions;
@@ -16,14 +17,14 @@ const CLIENTS: usize = 1;
 
 /// A provider that runs in simulated clusters.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
-    /// What the network itself does to messages.
+    /// Sets in `world` the faults of `options` that the simulated network itself produces.
     fn trouble(world: &mut WorldOptions, options: &BedOptions);
 
-    /// A process on `machine` opens its card.
+    /// Opens the network card of `machine` as a new process, with the other faults of `options`.
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
 }
 
-/// The network loses packets, and lines become visible one by one.
+/// The network loses packets and tears messages; other faults are ignored.
 impl Simulated for Sim {
     fn trouble(world: &mut WorldOptions, options: &BedOptions) {
         world.loss = options.faults.drop;
@@ -35,7 +36,7 @@ impl Simulated for Sim {
     }
 }
 
-/// The network is well; a wrapper around the provider does worse things than networks do.
+/// The network has no faults; a wrapper around the provider produces all of them.
 impl Simulated for Faulty<Sim> {
     fn trouble(_: &mut WorldOptions, _: &BedOptions) {}
 
@@ -44,18 +45,18 @@ impl Simulated for Faulty<Sim> {
     }
 }
 
-/// Servers on cores of one machine, clients on a core of another.
+/// Two simulated machines: machine 0 for servers, machine 1 for all clients, which share one core.
 pub struct Cluster<P: Simulated> {
-    /// Declared before the world: clients' handles go first.
+    /// Context of the clients' core. Declared before the world, so that it is dropped first.
     pub ctx: Rc<P::Context>,
-    /// Machines and network.
+    /// The machines and the network.
     pub world: World,
-    /// What the bed was asked for.
+    /// Options that the cluster was created with.
     pub options: BedOptions,
 }
 
 impl<P: Simulated> Cluster<P> {
-    /// A cluster with nothing on its machines yet.
+    /// Creates a cluster with a core for clients and no servers.
     pub fn new(options: &BedOptions) -> Cluster<P> {
         // A value of a megabyte is copied in one step.
         let mut world_options = WorldOptions {
@@ -72,12 +73,13 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// The servers' card, opened by a process of its own.
+    /// Opens the network card of the servers' machine as a new process.
     pub fn server_device(&self) -> P::Device {
         P::open(&self.world, SERVER, &self.options)
     }
 
-    /// Lets all go on until the clients' core has something to do, at least for a microsecond.
+    /// Runs the simulation up to the time of the clients' core, but for at least a microsecond, and brings that core to
+    /// the present.
     pub fn step(&mut self) {
         // The clients' core may be ahead of the cluster by what it charged.
         let until = self.ctx.cpu().refresh().max(self.world.now() + Ns::from_us(1));
@@ -85,14 +87,14 @@ impl<P: Simulated> Cluster<P> {
         self.ctx.cpu().refresh();
     }
 
-    /// The servers' machine dies, and is there again with nothing on it.
+    /// Crashes the servers' machine, calls `forget` to drop what else belonged to the servers, and restarts it empty.
     pub fn crash(&mut self, forget: impl FnOnce()) {
         self.world.crash(SERVER);
         forget();
         self.world.restart(SERVER);
     }
 
-    /// Lets so many seconds of virtual time pass.
+    /// Runs the simulation for `seconds` of virtual time.
     pub fn pass_seconds(&mut self, seconds: u64) {
         self.world.run_for(Ns::from_s(seconds));
         self.step();

@@ -1,5 +1,5 @@
-//! The suite of key-value systems on real devices, software RoCE included: what the conformance program of every system is,
-//! but for its rules. What the wire loses, it loses.
+//! The conformance suite on real devices, software RoCE included: everything in the conformance program of a system
+//! except its rules. The network may lose packets, which no bed simulates.
 
 use super::ground::{Ground, faults, pass_really};
 use crate::kv_conformance::BedOptions;
@@ -13,15 +13,15 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// What the rules run on: the server's device and the clients'.
+/// The server's device and the clients' device.
 static DEVICES: OnceLock<[IbvDevice; 2]> = OnceLock::new();
-/// A rule that takes longer hangs.
+/// Time after which a rule counts as hanging.
 const RULE_MAX: Duration = Duration::from_secs(90);
-/// Emulated devices on a busy machine take their time, most of all for a megabyte on a lossy wire: what is judged here
-/// is whether answers are right, and that they come.
+/// Deadline of client operations. Emulated devices on a busy machine are slow, most of all with a megabyte on a lossy
+/// network; the rules judge whether answers are right and arrive, not how fast.
 const PATIENCE: Ns = Ns::from_s(30);
 
-/// The devices that [`run`] was told of.
+/// The [`Ground`] of the two devices that [`run`] has opened; works only inside it.
 #[derive(Debug)]
 pub struct Devices;
 
@@ -43,7 +43,7 @@ impl Ground for Devices {
     }
 }
 
-/// The same, with a wrapper that does worse things than a wire does.
+/// As [`Devices`], behind a wrapper that adds the faults that a rule asks for.
 #[derive(Debug)]
 pub struct FaultyDevices;
 
@@ -65,11 +65,13 @@ impl Ground for FaultyDevices {
     }
 }
 
-/// Rules, by name.
+/// Names and functions of rules; [`kv_calm_rules!`](crate::kv_calm_rules) and its like build such tables.
 pub type Rules = &'static [(&'static str, fn())];
 
-/// Plays `rules` on the devices that the program's arguments name: the server on the first and the clients on the second, or
-/// all of it on one.
+/// Runs `rules` on the devices that the program's arguments name: the server on the first, the clients on the second;
+/// with one name both use that device, without a name the one that [`IbvDevice::named`] chooses. Prints a line per rule
+/// and a summary. A rule that takes more than 90 s ends the run. Returns failure if a device does not open or a rule
+/// fails.
 pub fn run(rules: &[Rules]) -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     match devices(&names) {
@@ -118,7 +120,7 @@ pub fn run(rules: &[Rules]) -> ExitCode {
     }
 }
 
-/// The devices of these names; the second is the first if it has no name of its own.
+/// Opens the devices of these names; the second is the first if it has no name.
 fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
     let name = |n: usize| names.get(n).map(String::as_str);
     let here = IbvDevice::named(name(0))?;
@@ -128,18 +130,18 @@ fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
     }
 }
 
-/// How a rule can fail. What it panicked with stands on standard error.
+/// How a rule failed. Its panic message is on standard error.
 enum End {
     Broken,
     Hangs,
 }
 
-/// A rule in a thread of its own, which may panic.
+/// Runs a rule in a thread of its own, which may panic.
 fn play(rule: fn()) -> Result<(), End> {
     let (tell, told) = channel();
     std::thread::spawn(move || {
         rule();
-        // Who started us may have given us up.
+        // The receiver may have given up.
         let _ = tell.send(());
     });
     told.recv_timeout(RULE_MAX).map_err(|why| match why {

@@ -1,4 +1,4 @@
-//! The fabrics that every system's tests run on: in one process, over shared memory, and behind a wrapper that does worse.
+//! The fabrics that the tests of every system run on: loopback, shared memory, and either behind a wrapper with faults.
 
 use super::ground::{Ground, faults, pass_really};
 use crate::kv_conformance::BedOptions;
@@ -36,7 +36,7 @@ impl Ground for Shm {
     }
 }
 
-/// The same ground, with a wrapper around its provider that does to messages what a rule wants.
+/// The ground `G` behind a wrapper that adds the faults that a rule asks for. Clients use the server's device.
 #[derive(Debug)]
 pub struct WithFaults<G>(PhantomData<G>);
 

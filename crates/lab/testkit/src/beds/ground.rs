@@ -1,4 +1,4 @@
-//! [`Ground`]: fabrics that the suite of key-value systems is played on. The suite knows no fabric, and fabrics know no suite.
+//! [`Ground`]: fabrics that beds of the conformance suite run on. The suite does not depend on fabrics, nor they on it.
 
 use crate::kv_conformance::BedOptions;
 use drover_base::Ns;
@@ -8,27 +8,31 @@ use drover_verbs_suite::faulty::FaultOptions;
 /// The device of a ground.
 type Device<G> = <<G as Ground>::P as Provider>::Device;
 
-/// A fabric that tests can open. Most are named by their provider; a provider that is opened in more than one way has a type for each.
+/// A fabric that tests can open. Mostly implemented by the provider's own type; a provider that can be opened in
+/// several ways has a separate type for each.
 pub trait Ground: 'static {
-    /// Its provider.
+    /// Provider of the fabric.
     type P: Provider;
 
-    /// What an operation of a client may take.
+    /// Deadline of the operations of clients on this fabric.
     const DEADLINE: Ns = Ns::from_s(5);
 
-    /// A fresh fabric with the faults of `options`.
+    /// Opens a fabric and returns the server's device. Only some grounds apply the faults of `options`.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
     fn open(options: &BedOptions) -> Device<Self>;
 
-    /// Where clients are, if not on the server's device.
+    /// Returns the device for clients; by default the server's `device`.
     fn for_clients(device: &Device<Self>, _: &BedOptions) -> Device<Self> {
         device.clone()
     }
 
-    /// Lets `by` pass: on virtual clocks at once.
+    /// Lets the time `by` pass: advances a virtual clock, or sleeps if the clock is real.
     fn pass(device: &Device<Self>, by: Ns);
 }
 
-/// [`Ground::pass`] where the clock is real.
+/// Sleeps for `by`: [`Ground::pass`] of fabrics with a real clock.
 #[allow(
     clippy::disallowed_methods,
     reason = "time to live is counted in seconds of a real clock there"
@@ -37,7 +41,7 @@ pub fn pass_really(by: Ns) {
     std::thread::sleep(by.to_duration());
 }
 
-/// What the bed is asked for, in the words of the wrapper.
+/// Returns the faults of `options` as options of the wrapper that produces them.
 pub fn faults(options: &BedOptions) -> FaultOptions {
     let asked = options.faults;
     FaultOptions {

@@ -1,4 +1,4 @@
-//! [`HerdBed`]: a HERD server in pieces and its clients, all in one thread, on any provider.
+//! [`HerdBed`]: a HERD server and its clients, all stepped in one thread, on any [`Ground`].
 
 use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
@@ -12,7 +12,7 @@ use drover_store::{Mode, PartitionOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// HERD on a ground.
+/// A HERD server and its clients on the fabric `G`.
 pub struct HerdBed<G: Ground> {
     device: <G::P as Provider>::Device,
     options: BedOptions,
@@ -27,7 +27,7 @@ fn floor_power_of_two(bytes: usize) -> usize {
     1 << bytes.ilog2()
 }
 
-/// How the beds set up a server.
+/// Returns the options with which beds start a HERD server for `options`. The memory is rounded down to a power of two.
 pub fn server_options(options: &BedOptions) -> ServerOptions {
     let log_bytes = floor_power_of_two(options.memory_bytes);
     ServerOptions {
@@ -49,7 +49,7 @@ pub fn server_options(options: &BedOptions) -> ServerOptions {
     }
 }
 
-/// How they set up a client.
+/// Returns the options of HERD clients for `options`.
 pub fn client_options(options: &BedOptions) -> ClientOptions {
     ClientOptions {
         window: options.window,
@@ -58,10 +58,10 @@ pub fn client_options(options: &BedOptions) -> ClientOptions {
     }
 }
 
-/// Steps the rest until `client` has a session.
+/// Polls `client` on `ctx` and calls `step`, which must run the server, until the client is connected; returns it.
 ///
 /// # Panics
-/// If it gets none.
+/// If it is not connected after a million rounds.
 pub fn connected<P: Provider>(
     mut client: HerdClient<P>,
     ctx: &P::Context,

@@ -1,4 +1,4 @@
-//! [`connect_in_order`]: a client that lists the shards of a service in some order.
+//! [`connect_in_order`]: connects a client that lists the shards of a service in a given order.
 
 use super::shards::{ShardOptions, shard_options};
 use crate::kv_conformance::BedOptions;
@@ -9,10 +9,14 @@ use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
-/// Connects with two shards, each set up as `small` says, through listeners in the order `order`; whether that succeeds, or why not.
+/// Starts shards 0 and 1 of a service over loopback, with options that `small` may change, and connects a client that
+/// lists their channels in the order `order`.
+///
+/// # Errors
+/// Why the client could not connect.
 ///
 /// # Panics
-/// If there is no answer.
+/// If a shard does not open, or the client neither connects nor fails.
 pub fn connect_in_order<S: ShardedSystem>(
     order: [usize; 2],
     small: impl Fn(ShardOptions<S, Loopback>) -> ShardOptions<S, Loopback>,

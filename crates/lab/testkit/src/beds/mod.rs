@@ -1,14 +1,16 @@
-//! Test beds: a system's servers and clients, all in one thread, on the fabrics that its tests run on.
+//! Test beds: the servers and clients of a system, all in one thread, on the fabrics that its tests run on.
 //!
-//! - [`Ground`] is a fabric that a test can open; [`WithFaults`] makes one worse, and [`devices`] opens real ones.
+//! - [`Ground`] is a fabric that a test can open; [`WithFaults`] adds faults to one, and [`devices`] opens real
+//!   devices.
 //! - [`HerdBed`] is HERD on any ground.
-//! - [`ShardsBed`] and [`SimBed`] are any [`ShardedSystem`](drover_kv::ShardedSystem), on any ground and in a simulated cluster.
+//! - [`ShardsBed`] and [`SimBed`] are any [`ShardedSystem`](drover_kv::ShardedSystem), on any ground and in a simulated
+//!   cluster.
 //! - [`allocates_nothing`], [`connect_in_order`] and [`read_each_once`] are tests that such systems share, and
-//!   [`shard_suite!`](crate::shard_suite) stamps the suite for one of them.
-//! - [`Cluster`] is what beds in simulated clusters have in common.
+//!   [`shard_suite!`](crate::shard_suite) generates the suite for one of them.
+//! - [`Cluster`] is the pair of simulated machines that beds with a modelled network share.
 //!
-//! [`HerdBed`] uses its system's crate. So integration tests and examples of that crate may use it; its unit tests may not,
-//! because they are compiled with another instance of the crate.
+//! [`HerdBed`] uses its system's crate. So integration tests and examples of that crate may use it; its unit tests may
+//! not, because they are compiled with another instance of the crate.
 
 mod allocation;
 mod clusters;

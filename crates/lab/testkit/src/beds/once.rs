@@ -1,4 +1,4 @@
-//! [`read_each_once`]: what a client counts that reads every key of a shard once.
+//! [`read_each_once`]: the counters of a client that reads every key of a shard once.
 
 use super::shards::ShardOptions;
 use super::sim_shards::SimBed;
@@ -7,10 +7,10 @@ use drover_base::Cpu;
 use drover_kv::{KvClient, Op, Outcome, ShardedSystem};
 use drover_verbs_sim::Sim;
 
-/// What values are cut from.
+/// All values are slices of this.
 static VALUE: [u8; 1 << 14] = [7; 1 << 14];
 
-/// Plays `count` operations, one for each key.
+/// Runs `count` operations, one for each key.
 fn play<S: ShardedSystem>(
     bed: &mut SimBed<S, Sim>,
     client: &mut impl KvClient<Sim>,
@@ -31,8 +31,8 @@ fn play<S: ShardedSystem>(
     }
 }
 
-/// Puts `count` keys with values of `value_bytes` in a shard that is set up as `shard` says; then reads each,
-/// and returns the `stats` of the client.
+/// Starts one simulated shard, with options that `shard` may change; a client PUTs `count` keys with values of
+/// `value_bytes` and GETs each once. Returns what `stats` reads from that client, whose counters include the PUTs.
 ///
 /// # Panics
 /// If an operation fails, or `value_bytes` is more than 16 KiB.

@@ -1,5 +1,5 @@
-//! [`ShardsBed`]: the shards of a service and its clients, all in one thread, on any ground. Whose they are, a [`ShardedSystem`]
-//! says.
+//! [`ShardsBed`]: the shards and clients of a service of any [`ShardedSystem`], all stepped in one thread, on any
+//! [`Ground`].
 
 use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
@@ -10,17 +10,17 @@ use drover_mem::PageWish;
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// How a shard of `S` is set up.
+/// Options of a shard of system `S` on provider `P`.
 pub type ShardOptions<S, P> = <<S as ShardedSystem>::Shard<P> as Shard<P>>::Options;
 
-/// Places of a table that grows: as few as may be, so whatever the suite does, it does while tables grow.
+/// Initial entries of a table that grows: so few that tables grow throughout the suite.
 const GROWING_ENTRIES: usize = 64;
-/// Up to so many.
+/// Maximum entries of a table that grows.
 const ENTRIES_MAX: usize = 1 << 28;
-/// A table that does not grow has a place for so many bytes of memory.
+/// A table that does not grow has one entry per this many bytes of record memory.
 const BYTES_PER_ENTRY: usize = 64;
 
-/// The service that a rule wants.
+/// The plan of a service for the options of a rule.
 fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
     let sizes = Sizes {
         shard_count: options.partition_count,
@@ -54,7 +54,7 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
     }
 }
 
-/// How shard `shard` of a service that a rule wants is set up.
+/// Returns the options of shard number `shard` (from 0) of a service for `options`.
 pub fn shard_options<S: ShardedSystem, P: Provider>(
     options: &BedOptions,
     shard: usize,
@@ -63,7 +63,7 @@ pub fn shard_options<S: ShardedSystem, P: Provider>(
     <S::Shard<P> as Shard<P>>::options(&plan::<S>(options), shard, seed)
 }
 
-/// Shards on a ground.
+/// The shards of a service of system `S`, and their clients, on the fabric `G`.
 pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     device: <G::P as Provider>::Device,
     options: BedOptions,
@@ -71,7 +71,7 @@ pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     ctx: Rc<<G::P as Provider>::Context>,
 }
 
-/// Steps the rest until `client` has a session with every shard.
+/// Polls `client` and calls `step` until it has a session with every shard; panics after a million rounds.
 pub(super) fn connected<P: Provider, C: ServiceClient<P>>(
     mut client: C,
     ctx: &P::Context,
@@ -89,7 +89,10 @@ pub(super) fn connected<P: Provider, C: ServiceClient<P>>(
 }
 
 impl<S: ShardedSystem, G: Ground> ShardsBed<S, G> {
-    /// On `device`, with its faults.
+    /// Starts the shards of a service for `options` on `device`, which is already open: its faults stay as they are.
+    ///
+    /// # Panics
+    /// If a shard does not open.
     pub fn on(device: <G::P as Provider>::Device, options: &BedOptions) -> ShardsBed<S, G> {
         let shard = |shard| (Self::shard(&device, options, shard), LocalListener::new());
         let shards = (0..options.partition_count).map(shard).collect();

@@ -1,5 +1,5 @@
-//! [`SimBed`]: the shards of a service on virtual cores of one machine, clients on a core of another, and a modelled network
-//! between them.
+//! [`SimBed`]: the shards of a service on virtual cores of one machine and clients on a core of another, with a
+//! modelled network between them.
 
 use super::clusters::{Cluster, Simulated};
 use super::shards::{ShardOptions, connected, shard_options};
@@ -11,7 +11,7 @@ use drover_sim::VirtualCpu;
 use drover_verbs::{Context, Provider};
 use std::rc::Rc;
 
-/// A shard that accepts the clients that connect.
+/// A shard and the listener whose clients it accepts.
 struct Open<S: ShardedSystem, P: Provider> {
     shard: S::Shard<P>,
     listener: LocalListener,
@@ -26,16 +26,19 @@ impl<S: ShardedSystem, P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open
     }
 }
 
-/// Shards in a simulated cluster.
+/// The shards of a service of system `S`, and their clients, in a simulated [`Cluster`].
 pub struct SimBed<S: ShardedSystem, P: Simulated> {
-    /// The cluster.
+    /// The machines that shards and clients run on.
     pub cluster: Cluster<P>,
     shards: Vec<ShardOptions<S, P>>,
     listeners: Vec<LocalListener>,
 }
 
 impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
-    /// Shards that are set up as `shards` say.
+    /// Starts a cluster for `options` with one shard, on a core of its own, per entry of `shards`.
+    ///
+    /// # Panics
+    /// If a shard does not open.
     pub fn with_shards(options: &BedOptions, shards: Vec<ShardOptions<S, P>>) -> SimBed<S, P> {
         let bed = SimBed {
             cluster: Cluster::new(options),
@@ -46,7 +49,11 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         bed
     }
 
-    /// One shard that never forgets a key, set up as `shard` says, on a network that tears what it carries if `is_torn`.
+    /// Starts one shard that never evicts, with options that `shard` may change. If `is_torn`, the fabric tears
+    /// messages.
+    ///
+    /// # Panics
+    /// If the shard does not open.
     pub fn of_one(
         seed: u64,
         is_torn: bool,
@@ -75,7 +82,10 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         }
     }
 
-    /// A client that is wrong in the way of `mistake`.
+    /// Connects a client that deliberately makes `mistake`.
+    ///
+    /// # Panics
+    /// If it does not connect.
     pub fn client(&mut self, mistake: S::Mistake) -> S::Client<P> {
         self.connect_by(|ctx, dials, options| S::open_mistaken::<P>(ctx, dials, options, mistake))
     }

@@ -1,5 +1,5 @@
-//! A system of shards passes the suite of key-value systems: clients and shards in one thread, deterministic on loopback, with
-//! real memory traffic on shm; on virtual cores with a modelled network in between.
+//! [`shard_suite!`](crate::shard_suite): the conformance suite for a system of shards, on every fabric: in one thread
+//! over loopback (deterministic) and shared memory (real memory traffic), and on virtual cores with a modelled network.
 
 /// Providers that [`shard_suite!`](crate::shard_suite) names, so that its callers need not depend on them.
 #[doc(hidden)]
@@ -10,7 +10,8 @@ pub mod providers {
     pub use drover_verbs_suite::loopback::Loopback;
 }
 
-/// Stamps the suite for the [`ShardedSystem`](drover_kv::ShardedSystem) of this name: a module of tests per fabric.
+/// Generates the tests of the conformance suite for the [`ShardedSystem`](drover_kv::ShardedSystem) type `$system`: a
+/// module per fabric, with and without faults.
 #[macro_export]
 macro_rules! shard_suite {
     ($system:path) => {

@@ -6,18 +6,18 @@ use crate::linear::Model;
 use drover_base::Rng;
 use drover_kv::{Completion, KvClient, Op, Outcome, Refusal, SubmitError};
 
-/// What a run does.
+/// Operations of a [`Driver`] run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Clients.
+    /// Number of clients.
     pub client_count: usize,
-    /// Operations in all.
+    /// Total number of operations of all clients.
     pub op_count: usize,
-    /// Distinct keys.
+    /// Number of distinct keys, which all clients share.
     pub key_count: u64,
-    /// Longest value (values carry their 8-byte identity and have at least that).
+    /// Maximum length of values in bytes. Values have at least 8 bytes, which hold their identity.
     pub value_bytes_max: usize,
-    /// Crash the server once in the middle.
+    /// Crash and restart the server once, when half of the operations have been submitted.
     pub crash: bool,
 }
 
@@ -33,7 +33,8 @@ impl Default for Plan {
     }
 }
 
-/// Per client. More overlap makes histories that take for ever to check, while a server is away above all.
+/// Maximum number of operations in flight per client. Checking a history with more overlap takes too long, above all
+/// while a server is down.
 const IN_FLIGHT_MAX: usize = 8;
 
 struct Pending {
@@ -44,19 +45,19 @@ struct Pending {
     done: bool,
 }
 
-/// A running plan.
+/// A bed with clients that carry out a [`Plan`] and record the history.
 pub struct Driver<B: Bed> {
-    /// The bed under test.
+    /// Bed of the system under test.
     pub bed: B,
     clients: Vec<B::Client>,
     rng: Rng,
     history: History,
     pending: Vec<Pending>,
-    /// Operations whose outcome nobody can know.
+    /// Number of PUTs and DELETEs so far whose result was `Indeterminate`: they may or may not have happened.
     pub indeterminate_count: usize,
-    /// Operations refused for want of a server.
+    /// Number of GETs so far that were refused because no server answered in time.
     pub unavailable_count: usize,
-    /// PUTs refused for want of cluster.
+    /// Number of PUTs so far that were refused because the memory or the table was full.
     pub full_count: usize,
 }
 
@@ -77,7 +78,12 @@ impl<B: Bed> Driver<B> {
         }
     }
 
-    /// Runs it to the end and returns the history. Panics if operations hang.
+    /// Runs `plan`, which must have the clients of [`new`](Driver::new), until all operations are completed; returns
+    /// the history. Refused operations are counted, but are not part of it.
+    ///
+    /// # Panics
+    /// If operations hang, complete twice or get a result that does not fit them, a GET returns damaged bytes, or the
+    /// bed cannot crash its server.
     pub fn run(&mut self, plan: &Plan) -> &History {
         let mut idle_rounds = 0u32;
         let crash_at = plan.crash.then_some(plan.op_count / 2);
@@ -105,7 +111,10 @@ impl<B: Bed> Driver<B> {
         &self.history
     }
 
-    /// The history must be explainable.
+    /// Checks that the history is linearizable.
+    ///
+    /// # Panics
+    /// If it is not, or too many operations overlap for the check.
     pub fn assert_linearizable(&self, model: Model) {
         if let Err(why) = self.history.check(model) {
             panic!("{why}");
@@ -219,7 +228,8 @@ fn key_text(key: u64) -> String {
     format!("key-{key:012}")
 }
 
-/// A value that says who it is at the front and checks the rest: a mixture of two values is recognised.
+/// Returns a value of `len` bytes, but at least 8: `id`, then bytes that follow from `id` and their position, so that
+/// [`value_id`] notices a mixture of two values.
 pub fn value_bytes(id: u64, len: usize) -> Vec<u8> {
     let mut bytes = id.to_le_bytes().to_vec();
     bytes.extend((8..len).map(|i| (id as u8).wrapping_mul(167) ^ (i as u8)));
@@ -227,7 +237,10 @@ pub fn value_bytes(id: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The identity of a value; panics if the value is not one that [`value_bytes`] made.
+/// Returns the identity of a value that [`value_bytes`] made.
+///
+/// # Panics
+/// If the value is damaged: it is no result of [`value_bytes`].
 pub fn value_id(bytes: &[u8]) -> u64 {
     let id = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
     assert!(

@@ -1,10 +1,10 @@
-//! Rules on a fabric that misbehaves, and on servers that crash.
+//! Rules for fabrics with faults, and for servers that crash.
 
 use super::driver::{Driver, Plan};
 use super::{Bed, BedOptions, Faults};
 use crate::linear::Model;
 
-/// One kind of fault, from rare to absurd.
+/// Probabilities of a fault that every rule runs with.
 const RATES: [f64; 3] = [1e-3, 1e-2, 1e-1];
 
 fn under<B: Bed>(faults_at: impl Fn(f64) -> Faults) {
@@ -24,7 +24,7 @@ fn under<B: Bed>(faults_at: impl Fn(f64) -> Faults) {
     }
 }
 
-/// Requests and replies get lost: nothing hangs, every acknowledged PUT happened exactly once.
+/// Requests and replies are lost: nothing hangs, and every acknowledged PUT took effect exactly once.
 pub fn lost_messages<B: Bed>() {
     under::<B>(|drop| Faults {
         drop,
@@ -40,7 +40,7 @@ pub fn duplicated_messages<B: Bed>() {
     });
 }
 
-/// Messages come late, some after their retransmission was answered.
+/// Messages arrive late, some after the reply to their retransmission: the history stays linearizable.
 pub fn delayed_messages<B: Bed>() {
     under::<B>(|delay| Faults {
         delay,
@@ -48,7 +48,7 @@ pub fn delayed_messages<B: Bed>() {
     });
 }
 
-/// Messages overtake each other.
+/// Messages overtake each other: the history stays linearizable.
 pub fn reordered_messages<B: Bed>() {
     under::<B>(|reorder| Faults {
         reorder,
@@ -56,7 +56,7 @@ pub fn reordered_messages<B: Bed>() {
     });
 }
 
-/// The lines of a WRITE land in any order: no torn request is executed.
+/// The cache lines of WRITEs become visible in any order: no torn request is executed, no torn value returned.
 pub fn torn_writes<B: Bed>() {
     under::<B>(|tear| Faults {
         tear,
@@ -64,7 +64,7 @@ pub fn torn_writes<B: Bed>() {
     });
 }
 
-/// Everything at once.
+/// All faults at once: the history stays linearizable.
 pub fn all_faults_at_once<B: Bed>() {
     under::<B>(|p| Faults {
         drop: p,
@@ -75,7 +75,8 @@ pub fn all_faults_at_once<B: Bed>() {
     });
 }
 
-/// The server dies and comes back empty: survivors find it again; only PUTs and DELETEs in flight may be unknown.
+/// The server crashes and comes back empty: clients reconnect, no operation hangs, and only PUTs and DELETEs that were
+/// in flight have unknown results.
 pub fn survives_a_server_crash<B: Bed>() {
     let plan = Plan {
         crash: true,

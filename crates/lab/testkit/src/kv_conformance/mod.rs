@@ -1,10 +1,11 @@
-//! The suite that every key-value system passes on every provider. A system supplies a [`Bed`]: how to start
-//! a server, connect clients to it, and let it run. [`kv_calm_rules!`](crate::kv_calm_rules) and [`kv_fault_rules!`](crate::kv_fault_rules) list
-//! the rules; [`kv_conformance_tests!`](crate::kv_conformance_tests) stamps one named test for each.
+//! The conformance suite that every key-value system passes on every provider. A system supplies a [`Bed`], which
+//! starts a server, connects clients to it and lets it run. [`kv_calm_rules!`](crate::kv_calm_rules) and
+//! [`kv_fault_rules!`](crate::kv_fault_rules) list the rules; [`kv_conformance_tests!`](crate::kv_conformance_tests)
+//! generates one named test for each.
 //!
-//! The fault model: a fabric may lose, duplicate, delay, reorder and tear what is unreliable by contract
-//! (UC WRITEs, UD SENDs), with the probabilities of [`Faults`]; a server may crash at any step and come back
-//! empty. It may not invent bytes.
+//! The fault model: a fabric may lose, duplicate, delay, reorder and tear messages that are unreliable by contract
+//! (UC WRITEs, UD SENDs), with the probabilities of [`Faults`], but never invents bytes; a server may crash at any step
+//! and come back empty.
 
 mod driver;
 mod faults;
@@ -18,37 +19,38 @@ use drover_base::Cpu;
 use drover_kv::KvClient;
 use drover_verbs::Provider;
 
-/// Probabilities per message of what an unreliable fabric may do.
+/// Probabilities from 0 to 1, per message, of faults of an unreliable fabric. A bed ignores the faults that its fabric
+/// cannot produce.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
-    /// Lost.
+    /// The message is lost.
     pub drop: f64,
-    /// Delivered twice.
+    /// The message is delivered twice.
     pub duplicate: f64,
-    /// Delivered late.
+    /// The message is delivered late.
     pub delay: f64,
-    /// Overtaken by a later one.
+    /// The message is delivered after the next one.
     pub reorder: f64,
-    /// Landed line by line in any order (WRITEs).
+    /// The cache lines of a WRITE become visible one by one. A simulated network tears all messages if this is above 0.
     pub tear: f64,
 }
 
-/// What a rule wants of its server.
+/// Options of the server and the fabric that a [`Bed`] starts for a rule.
 #[derive(Clone, Debug)]
 pub struct BedOptions {
-    /// Seed of everything random.
+    /// Seed of the fabric, of its faults and of the operations that [`Driver`] draws.
     pub seed: u64,
-    /// Partitions (server cores).
+    /// Number of partitions or shards of the server.
     pub partition_count: usize,
-    /// Operations in flight per client and partition.
+    /// Maximum number of operations in flight per client and partition.
     pub window: usize,
-    /// Item memory per partition, bytes.
+    /// Memory for items per partition, in bytes. HERD rounds it down to a power of two.
     pub memory_bytes: usize,
-    /// Refuse instead of evicting.
+    /// When the memory is full, refuse PUTs instead of evicting items.
     pub store_mode: bool,
-    /// Largest item, bytes.
+    /// Maximum size of an item in bytes; larger ones are refused.
     pub item_bytes_max: usize,
-    /// What the fabric does to messages.
+    /// Faults of the fabric; the default has none.
     pub faults: Faults,
 }
 
@@ -66,38 +68,46 @@ impl Default for BedOptions {
     }
 }
 
-/// One system on one provider, ready for tests.
+/// One running system on one provider, which a test drives from one thread.
 pub trait Bed: Sized {
-    /// The fabric.
+    /// Provider of the fabric.
     type P: Provider;
-    /// The system's client.
+    /// Type of the system's clients.
     type Client: KvClient<Self::P>;
 
-    /// Starts a server.
+    /// Opens a fabric and starts a server on it.
+    ///
+    /// # Panics
+    /// If that fails.
     fn start(options: &BedOptions) -> Self;
 
-    /// Connects a client, completely.
+    /// Creates a client and runs the bed until it is connected.
+    ///
+    /// # Panics
+    /// If it does not connect.
     fn connect(&mut self) -> Self::Client;
 
-    /// The core that tests and clients run on.
+    /// The core that the test and all clients run on; its clock is the clock of histories.
     fn cpu(&self) -> &<Self::P as Provider>::Cpu;
 
-    /// Lets the server and the fabric run a little; where they have threads of their own, yields. Time passes.
+    /// Lets the server and the fabric run a little, or yields to their threads. Where time is virtual, it advances.
     fn step(&mut self);
 
-    /// Kills the server without a word and starts an empty one at the same address. `false`: this bed cannot.
+    /// Kills the server without notice to its clients and starts an empty one at the same address. Returns `false` if
+    /// this bed cannot do so.
     fn crash_and_restart(&mut self) -> bool;
 
-    /// Seconds to wait out a time to live: moves virtual time, or sleeps where time is real.
+    /// Lets `seconds` pass, so that items with a time to live expire: advances virtual time, or sleeps where time is
+    /// real.
     fn pass_seconds(&mut self, seconds: u64);
 
-    /// Now, for histories.
+    /// Current time in nanoseconds of the clients' core, for histories.
     fn now(&self) -> u64 {
         self.cpu().refresh().0
     }
 }
 
-/// Stamps rules as `#[test]`s for the bed type `$bed`.
+/// Generates a `#[test]` for each rule named, which runs it on the bed type `$bed`.
 #[macro_export]
 macro_rules! kv_conformance_tests {
     ($bed:ty: $($rule:ident),+ $(,)?) => {
@@ -110,7 +120,8 @@ macro_rules! kv_conformance_tests {
     };
 }
 
-/// Rules with their names, for programs that play them on the bed type `$bed`: a `&[(&str, fn())]`.
+/// Builds a table of the rules named, for programs that run them on the bed type `$bed`: a `&[(&str, fn())]` of names
+/// and functions.
 #[macro_export]
 macro_rules! kv_conformance_table {
     ($bed:ty: $($rule:ident),+ $(,)?) => {
@@ -118,8 +129,8 @@ macro_rules! kv_conformance_table {
     };
 }
 
-/// Gives the rules that want no faults of the fabric to `$with`, which is `kv_conformance_tests` or
-/// `kv_conformance_table`.
+/// Passes all rules for a fabric without faults (one of them crashes the server) to the macro `$with`, which is
+/// `kv_conformance_tests` or `kv_conformance_table`.
 #[macro_export]
 macro_rules! kv_calm_rules {
     ($with:ident, $bed:ty) => {
@@ -132,7 +143,8 @@ macro_rules! kv_calm_rules {
     };
 }
 
-/// The same with the rules that want a fabric that misbehaves.
+/// Passes all rules for a fabric with faults to the macro `$with`, which is `kv_conformance_tests` or
+/// `kv_conformance_table`. The bed must apply [`Faults`].
 #[macro_export]
 macro_rules! kv_fault_rules {
     ($with:ident, $bed:ty) => {

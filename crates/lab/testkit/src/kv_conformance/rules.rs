@@ -1,4 +1,4 @@
-//! Rules on a fabric that loses nothing.
+//! Rules for fabrics without faults.
 
 use super::driver::{Driver, Plan, value_bytes};
 use super::{Bed, BedOptions};
@@ -7,7 +7,7 @@ use drover_base::{Cpu, Rng};
 use drover_kv::{KvClient, Op, Outcome, Refusal, SubmitError};
 use std::collections::BTreeMap;
 
-/// An outcome with its value owned.
+/// An [`Outcome`] that owns its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// GET: the value.
@@ -16,11 +16,11 @@ pub enum Answer {
     Stored,
     /// DELETE: done.
     Deleted,
-    /// GET, DELETE: no such key.
+    /// GET or DELETE: the key does not exist.
     NotFound,
-    /// Nobody knows.
+    /// PUT or DELETE: it is unknown whether it happened.
     Indeterminate,
-    /// Nothing was done.
+    /// The operation did not happen, for this reason.
     Refused(Refusal),
 }
 
@@ -38,7 +38,7 @@ impl From<Outcome<'_>> for Answer {
     }
 }
 
-/// Submits `ops` in order, as far as the window allows at a time, and waits for all answers.
+/// Submits `ops` in order, as many at a time as the window allows, and returns all answers in the order of `ops`.
 pub(crate) fn run_all<B: Bed>(bed: &mut B, client: &mut B::Client, ops: &[Op<'_>]) -> Vec<Answer> {
     let mut answers: Vec<Option<Answer>> = vec![None; ops.len()];
     let mut next = 0;
@@ -79,7 +79,7 @@ fn fresh<B: Bed>(options: &BedOptions) -> (B, B::Client) {
     (bed, client)
 }
 
-/// PUT then GET; GET of another key misses.
+/// A GET after a PUT returns its value; GETs of a key before its PUT and of other keys miss.
 pub fn a_value_comes_back<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     assert_eq!(
@@ -100,7 +100,7 @@ pub fn a_value_comes_back<B: Bed>() {
     );
 }
 
-/// Values of one key grow and shrink.
+/// The value of a key is overwritten with longer, shorter and empty ones, and each comes back.
 pub fn overwriting_changes_length<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     for len in [8usize, 9, 300, 1, 64, 900, 63, 65, 0, 2000, 5] {
@@ -130,7 +130,8 @@ pub fn zero_length_values<B: Bed>() {
     );
 }
 
-/// 1 and 250 bytes of key work, 0 and 251 are refused; a value over the item limit is refused, by whomever.
+/// Keys of 1 and 250 bytes work, keys of 0 and 251 are refused; a value over the item limit is refused by the client or
+/// the server.
 pub fn key_and_value_limits<B: Bed>() {
     let options = BedOptions {
         item_bytes_max: 4096,
@@ -172,7 +173,7 @@ pub fn key_and_value_limits<B: Bed>() {
     );
 }
 
-/// DELETE says whether there was something; afterwards the key misses.
+/// DELETE reports whether the key existed; afterwards GETs of the key miss.
 pub fn delete_then_miss<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     assert_eq!(
@@ -194,7 +195,7 @@ pub fn delete_then_miss<B: Bed>() {
     );
 }
 
-/// Any byte may stand in keys and values; keys that share prefixes or differ in one bit are different.
+/// Keys and values may contain any byte; keys with a common prefix or a difference of one bit are different.
 pub fn binary_keys_and_values<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     let keys: Vec<Vec<u8>> = (0..=255u8).map(|b| vec![b; 1 + b as usize % 17]).collect();
@@ -209,7 +210,7 @@ pub fn binary_keys_and_values<B: Bed>() {
     assert_eq!(run_all(&mut bed, &mut client, &gets), want);
 }
 
-/// An item with a time to live is there before and gone after.
+/// An item with a time to live is found before it expires and not afterwards; other items stay.
 pub fn ttl_expires<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     run_one(
@@ -237,7 +238,7 @@ pub fn ttl_expires<B: Bed>() {
     );
 }
 
-/// PUT 1, GET, PUT 2, GET of one key, all in flight together: the answers are 1 and 2.
+/// PUT 1, GET, PUT 2, GET, DELETE, GET of one key, all in flight together: the GETs return 1, 2 and nothing.
 pub fn program_order_on_one_key<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     for round in 0..50u64 {
@@ -258,7 +259,7 @@ pub fn program_order_on_one_key<B: Bed>() {
     }
 }
 
-/// A few thousand random operations of one client agree with a map.
+/// 3,000 random operations of one client get the same answers as from a map.
 pub fn agrees_with_a_map<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     let mut rng = Rng::new(11, 0, 0);
@@ -295,7 +296,7 @@ pub fn agrees_with_a_map<B: Bed>() {
     }
 }
 
-/// Submitting without polling ends in `WindowFull`; everything taken completes all the same.
+/// Submitting without polling ends in `WindowFull`; all operations accepted before that complete.
 pub fn window_full_is_flow_control<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions {
         partition_count: 1,
@@ -320,7 +321,7 @@ pub fn window_full_is_flow_control<B: Bed>() {
     assert_eq!(client.in_flight(), 0);
 }
 
-/// Values from below the slot to the item limit come back whole.
+/// Values of 900 bytes to just below the item limit of 1 MiB come back whole.
 pub fn large_values_round_trip<B: Bed>() {
     let options = BedOptions {
         memory_bytes: 8 << 20,
@@ -353,7 +354,7 @@ pub fn large_values_round_trip<B: Bed>() {
     }
 }
 
-/// Large and small values of one key, pipelined, keep program order.
+/// PUTs of large and small values and GETs of one key, all in flight together, take effect in program order.
 pub fn large_and_small_on_one_key<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions {
         memory_bytes: 8 << 20,
@@ -379,7 +380,7 @@ pub fn large_and_small_on_one_key<B: Bed>() {
     }
 }
 
-/// Several clients on few keys: the history is linearizable.
+/// Operations of several clients on few keys are linearizable, and none fails.
 pub fn clients_are_linearizable<B: Bed>() {
     let plan = Plan::default();
     let mut driver = Driver::<B>::new(&BedOptions::default(), &plan);
@@ -392,7 +393,7 @@ pub fn clients_are_linearizable<B: Bed>() {
     driver.assert_linearizable(Model::Register);
 }
 
-/// Far more data than memory: items vanish, but no old value comes back and nothing is refused.
+/// With far more data than memory, a cache evicts items, but no old value comes back and no PUT is refused.
 pub fn memory_pressure_never_lies<B: Bed>() {
     let plan = Plan {
         key_count: 400,
@@ -410,7 +411,7 @@ pub fn memory_pressure_never_lies<B: Bed>() {
     driver.assert_linearizable(Model::Cache);
 }
 
-/// Store mode refuses what does not fit, and loses nothing that it took.
+/// A store that must not evict refuses PUTs when it is full, and loses no item that it accepted.
 pub fn store_mode_says_full<B: Bed>() {
     let plan = Plan {
         key_count: 1500,

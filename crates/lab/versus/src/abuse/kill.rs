@@ -11,6 +11,7 @@ const CONNECTIONS: usize = 32;
 /// A client reports each time it has sent this many pieces.
 const TOLD_EVERY: u64 = 64;
 
+/// Starts client processes and kills each at a random point of its work.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let mut rng = Rng::new(options.seed, 0, 2);
     let count = options.amount(100, 12);
@@ -37,10 +38,11 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     Ok(format!("{count} clients of {CONNECTIONS} connections killed"))
 }
 
-/// Main function of a client process that its parent kills: sends and receives until then.
+/// Main function of a client process that its parent kills: sends random requests until then, or until nobody reads its
+/// standard output.
 ///
 /// # Errors
-/// The server cannot be reached.
+/// If the server cannot be reached.
 pub fn kill_me(server: SocketAddr, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed, 0, 3);
     let connect = || -> Result<TcpStream, String> {

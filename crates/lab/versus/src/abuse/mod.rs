@@ -26,7 +26,8 @@ use std::time::Duration;
 /// Time without an answer after which a client counts as not served.
 static PATIENCE: OnceLock<Duration> = OnceLock::new();
 
-/// Sets the time limit. Called before anything else.
+/// Sets the time without an answer after which a client counts as not served (60 s by default). Has an effect only
+/// before anything else of this module is called.
 pub fn set_patience(patience: Duration) {
     let _ = PATIENCE.set(patience);
 }
@@ -40,9 +41,9 @@ fn patience() -> Duration {
 pub struct Options {
     /// Seed of sizes, orders and bytes.
     pub seed: u64,
-    /// Run a small part of everything, for CI.
+    /// Whether to run only a small part of the scenario, for CI.
     pub short: bool,
-    /// Planted mistake that the checks must notice.
+    /// Mistake to plant, which must make the scenario fail; `None`: none.
     pub canary: Option<Canary>,
 }
 
@@ -56,16 +57,16 @@ impl Options {
 /// Planted mistakes. `cargo xtask abuse` also proves the checks of limits, with servers that have other limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Canary {
-    /// A connection stays open after the end.
+    /// A connection is left open until after the final check.
     Leak,
-    /// The server is stopped permanently during the scenario.
+    /// The server process is stopped for good (SIGSTOP) before the abuse begins.
     Stop,
 }
 
-/// Summary of a successful scenario, or the failed check.
+/// Result of a scenario: a summary for people, or a description of the check that failed.
 pub type Said = Result<String, String>;
 
-/// One kind of abuse.
+/// A kind of abuse.
 pub struct Scenario {
     /// Name on the command line.
     pub name: &'static str,
@@ -74,7 +75,7 @@ pub struct Scenario {
     run: fn(&Watched, &mut Witness, &Options) -> Said,
 }
 
-/// All scenarios.
+/// All kinds of abuse.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "idle",
@@ -108,10 +109,11 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Runs the scenario `name` against `watched`.
+/// Runs the scenario `name` against `watched`, which must have no clients, and checks that the server stays within its
+/// bounds and serves others. Returns a summary.
 ///
 /// # Errors
-/// The check that failed.
+/// Text about the check that failed, or if there is no such scenario.
 pub fn run(name: &str, watched: &Watched, options: &Options) -> Said {
     let scenario = SCENARIOS
         .iter()
@@ -137,12 +139,12 @@ pub fn run(name: &str, watched: &Watched, options: &Options) -> Said {
 /// Rounds of the witness before the abuse starts.
 const WARM_ROUNDS: u64 = 20;
 
-/// Formats a system error as a sentence.
+/// Returns a function that puts `what` before the text of a system error.
 fn failed(what: &str) -> impl Fn(io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// Writes as much as the socket takes. `None`: the server closed the connection.
+/// Writes as many bytes as the socket takes and returns their number. `None`: the server closed the connection.
 fn offer(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
     loop {
         match io::Write::write(stream, bytes) {
@@ -154,7 +156,7 @@ fn offer(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads and discards all available input. `None`: the server closed the connection.
+/// Reads and discards all available input and returns its length. `None`: the server closed the connection.
 fn discard(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<usize> {
     let mut all = 0;
     loop {

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 const VALUES: usize = 64;
 const VALUE_BYTES: usize = 50_000;
 
+/// Requests much data over many connections and reads none of it.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let mut first = watched.connect()?;
     prepare(&mut first)?;

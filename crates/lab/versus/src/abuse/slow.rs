@@ -32,6 +32,7 @@ impl Slow {
     }
 }
 
+/// Sends many requests a few bytes at a time, and values of which only a part ever arrives.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let count = options.amount(2_000, 400);
     let rounds = options.amount(300, 60);

@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Bounds of the server's memory.
+/// Options of the server from which the bound of its memory follows:
 ///
 /// | part | bytes |
 /// |---|---|
@@ -18,25 +18,25 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// | each connection | 3 KiB |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// `-m`, MiB.
+    /// The server's option `-m`: memory for items, MiB.
     pub memory_mib: u64,
-    /// `-t`.
+    /// The server's option `-t`: number of workers.
     pub workers: u64,
-    /// The two budgets of a worker together, MiB: 64, unless `-I` asks for more.
+    /// Sum of a worker's two budgets, for slow requests and for slow replies, MiB: 64, unless `-I` requires more.
     pub budgets_mib: u64,
-    /// Maximum number of connections at a time.
+    /// Maximum number of connections that the scenario has open at a time.
     pub connections: u64,
 }
 
 impl Bounds {
-    /// Sum of all parts.
+    /// Maximum memory of the server in bytes: the sum of all parts.
     pub fn bytes(&self) -> u64 {
         let mib = self.memory_mib + self.memory_mib / 4 + 16 + self.workers * (self.budgets_mib + 4);
         (mib << 20) + self.connections * (3 << 10)
     }
 }
 
-/// A running server.
+/// A running server process, observed from outside.
 pub struct Watched {
     address: SocketAddr,
     pid: u32,
@@ -53,10 +53,11 @@ pub struct Watched {
 const PER_SOURCE: u32 = 5000;
 
 impl Watched {
-    /// The process `pid`, which listens at `address`, a port of 127.0.0.1, and has no clients.
+    /// Observes the process `pid`, which must listen at `address`, a port of 127.0.0.1, and have no clients. Waits
+    /// until its number of descriptors is steady, which [`settle`](Watched::settle) compares with later.
     ///
     /// # Errors
-    /// There is no such process.
+    /// If there is no such process, or its descriptors do not become steady.
     pub fn new(address: SocketAddr, pid: u32, bounds: Bounds) -> Result<Watched, String> {
         let watched = Watched {
             address,
@@ -74,7 +75,7 @@ impl Watched {
         })
     }
 
-    /// The number of descriptors once it has stayed the same for a while.
+    /// Waits until the number of descriptors has stayed the same for a while, and returns it.
     fn steady(&self) -> Result<usize, String> {
         let (mut last, mut same) = (0, 0);
         until("its descriptors are steady", || {
@@ -86,7 +87,10 @@ impl Watched {
         Ok(last)
     }
 
-    /// A connection whose reads and writes fail after too long without progress.
+    /// Opens a connection whose reads and writes fail after the time limit without progress.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
     pub fn connect(&self) -> Result<TcpStream, String> {
         let nth = self.connected.fetch_add(1, Ordering::Relaxed);
         let source = Ipv4Addr::new(127, 0, 1 + (nth / PER_SOURCE % 200) as u8, 1);
@@ -101,14 +105,20 @@ impl Watched {
         Ok(stream)
     }
 
-    /// A non-blocking connection with a minimal receive buffer.
+    /// Opens a non-blocking connection with a minimal receive buffer.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
     pub fn connect_narrow(&self) -> Result<TcpStream, String> {
         let stream = self.connect_nonblocking()?;
         set_socket_recv_buffer_size(&stream, 4096).map_err(|error| format!("SO_RCVBUF: {error}"))?;
         Ok(stream)
     }
 
-    /// A non-blocking connection.
+    /// Opens a non-blocking connection.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
     pub fn connect_nonblocking(&self) -> Result<TcpStream, String> {
         let stream = self.connect()?;
         stream.set_nonblocking(true).map_err(failed("O_NONBLOCK"))?;
@@ -120,15 +130,15 @@ impl Watched {
         self.address
     }
 
-    /// Bytes of items that it may hold.
+    /// Bytes of memory that the server has for items.
     pub fn memory_bytes(&self) -> u64 {
         self.bounds.memory_mib << 20
     }
 
-    /// Checks the memory.
+    /// Checks that the server's resident memory is within [`Bounds::bytes`].
     ///
     /// # Errors
-    /// The server's memory exceeds the bound.
+    /// If it is not, or the process has ended.
     pub fn check_memory(&self) -> Result<(), String> {
         let (now, bound) = (resident_bytes(self.pid)?, self.bounds.bytes());
         self.most.fetch_max(now, Ordering::Relaxed);
@@ -142,8 +152,11 @@ impl Watched {
         Ok(())
     }
 
-    /// Checks that without connections the server's memory is within the bound and it has as many descriptors as at
-    /// first.
+    /// Checks that the memory is within the bound, and waits until the server has as many descriptors as at first. Call
+    /// it when all connections are closed; `when` begins the error text.
+    ///
+    /// # Errors
+    /// If the memory exceeds the bound, or descriptors are left after the time limit.
     pub fn settle(&self, when: &str) -> Result<(), String> {
         self.check_memory()?;
         let mut now = 0;
@@ -154,13 +167,16 @@ impl Watched {
         .map_err(|_| format!("{when}, it has {now} descriptors, not {}", self.descriptors))
     }
 
-    /// Stops the server permanently, as a canary: no client is served.
+    /// Stops the server process for good (SIGSTOP), as a canary: no client is served any more.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
     pub fn stop(&self) -> Result<(), String> {
         let pid = Pid::from_raw(self.pid.cast_signed()).ok_or("no process is 0")?;
         kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))
     }
 
-    /// Summary of the memory seen.
+    /// Text about the maximum memory that [`check_memory`](Watched::check_memory) has seen, and the bound.
     pub fn seen(&self) -> String {
         format!(
             "memory at most {} MiB of {}",

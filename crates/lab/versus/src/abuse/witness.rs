@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Sends requests continuously, on its own thread.
+/// A client that stores and gets items in rounds, on a thread and four connections of its own, and checks the answers.
 pub struct Witness {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), String>>>,
@@ -26,7 +26,10 @@ const LONG_EVERY: u64 = 32;
 const LONG_BYTES: usize = 200_000;
 
 impl Witness {
-    /// Starts the thread.
+    /// Connects to the server and starts the thread.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or no thread can be started.
     pub fn start(watched: &Watched) -> Result<Witness, String> {
         let streams = (0..CONNECTIONS).map(|_| watched.connect());
         let mut streams: Vec<_> = streams
@@ -52,10 +55,10 @@ impl Witness {
         })
     }
 
-    /// Returns after this many further rounds were answered.
+    /// Waits until `rounds` further rounds, each a set and a get on every connection, are complete.
     ///
     /// # Errors
-    /// They were not answered in time.
+    /// If they are not complete in time, or an answer was wrong or missing.
     pub fn progress(&mut self, rounds: u64) -> Result<(), String> {
         let goal = self.shared.rounds.load(Ordering::Relaxed) + rounds;
         until("others are served", || {
@@ -67,7 +70,10 @@ impl Witness {
         })
     }
 
-    /// Stops it. Returns the number of rounds that were answered on all connections.
+    /// Stops the client after the current round and returns the number of complete rounds.
+    ///
+    /// # Errors
+    /// If an answer was wrong or missing.
     pub fn finish(mut self) -> Result<u64, String> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.end()?;
@@ -83,7 +89,7 @@ impl Witness {
     }
 }
 
-/// Stores an item and gets it. It may have been evicted, but must never be another.
+/// Stores an item and gets it. The item may have been evicted, but its value must not be another.
 fn round(stream: &mut BufReader<TcpStream>, i: usize, nth: u64) -> Result<(), String> {
     let len = if nth % LONG_EVERY == LONG_EVERY - 1 {
         LONG_BYTES

@@ -7,15 +7,15 @@ use std::fmt;
 /// One word of a command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// These bytes.
+    /// These bytes, the same for both servers.
     Text(Vec<u8>),
-    /// The key with this number.
+    /// The plain key with this number.
     Key(u8),
     /// The key with this number as binary bytes, in base64.
     Key64(u8),
-    /// The text followed by the last known version of the key.
+    /// The text, followed by the version (CAS) of the plain key with this number that the server last reported.
     Cas(&'static str, u8),
-    /// The text followed by the last known version of the base64 key.
+    /// The text, followed by the version (CAS) of the base64 key with this number that the server last reported.
     Cas64(&'static str, u8),
 }
 
@@ -26,18 +26,18 @@ pub struct Command {
     pub words: Vec<Piece>,
     /// Separator of the words.
     pub gap: &'static str,
-    /// Line end.
+    /// Line end, normally `\r\n`.
     pub ending: &'static str,
-    /// Bytes after the line, followed by `\r\n`.
+    /// Bytes of the value after the line; `\r\n` is added to them.
     pub body: Option<Vec<u8>>,
 }
 
-/// A command, or the end of a batch, where all answers are awaited.
+/// An element of a stream: a command, or the end of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Element {
-    /// A command, sent with others.
+    /// A command, sent together with the others of its batch.
     Command(Command),
-    /// End of a batch: answers are awaited and compared.
+    /// End of a batch: the batch is sent, and all its answers are awaited and compared.
     End(End),
 }
 
@@ -46,39 +46,40 @@ pub enum Element {
 pub struct End {
     /// Seed of the cuts into pieces.
     pub cut: u32,
-    /// Index of the stream's connection to use.
+    /// Index (from 0) of the connection over which the batch is sent.
     pub connection: u8,
-    /// Whether `quit` follows: the connection must end, and a new one is made.
+    /// Whether `quit` ends the batch: the server must close the connection, and a new one is opened.
     pub quits: bool,
 }
 
-/// Connections per stream to each server.
+/// Number of connections per stream to each server.
 pub const CONNECTIONS: usize = 3;
 
 impl Element {
-    /// Whether it is a command.
+    /// Whether the element is a command.
     pub fn is_command(&self) -> bool {
         matches!(self, Element::Command(_))
     }
 }
 
-/// Inserts keys and versions.
+/// Renders commands for one server: inserts keys and the versions that the server has reported.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
-    /// Prefix of every key, so that no two plays share one.
+    /// Prefix of every key, so that streams do not share keys.
     pub prefix: String,
-    /// Last known versions, by key.
+    /// Versions that the server last reported, by key.
     pub cas: BTreeMap<WireKey, u64>,
 }
 
 /// A version that no server assigns.
 pub const NO_CAS: u64 = 1 << 63;
-/// Key numbers from here on have the maximum length, and one byte more.
+/// Number of the key with the maximum length: 250 bytes, 248 as base64.
 pub const LONGEST: u8 = 10;
+/// Number of the key that is too long: 251 bytes, 252 as base64.
 pub const TOO_LONG: u8 = 11;
 
 impl Names {
-    /// The key with this number.
+    /// Returns the plain key with this number.
     pub fn key(&self, number: u8) -> Vec<u8> {
         let mut key = format!("{}k{number}", self.prefix).into_bytes();
         match number {
@@ -119,7 +120,7 @@ impl Names {
         text
     }
 
-    /// Appends the bytes of a command.
+    /// Appends the bytes of `command` to `out`. A version that is not known becomes `NO_CAS`, 2^63.
     pub fn render(&self, command: &Command, out: &mut Vec<u8>) {
         for (nth, word) in command.words.iter().enumerate() {
             if nth > 0 {

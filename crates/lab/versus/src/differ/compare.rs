@@ -4,16 +4,16 @@ use super::reply::{self, Reply, Token, WireKey};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A permitted difference.
+/// A known difference between memcached and drover that is no bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// What may differ.
+    /// What differs, or what streams avoid because it would differ.
     pub what: &'static str,
     /// Reason for the difference.
     pub why: &'static str,
 }
 
-/// All permitted differences; any other is a bug.
+/// All known differences, which the comparison tolerates or streams avoid; any other difference is a bug.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         what: "versions (CAS) are other numbers",
@@ -89,7 +89,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Mapping between corresponding numbers of the two sides.
+/// Versions (CAS) of the two servers that have been seen to correspond, and how far clocks may differ.
 #[derive(Clone, Default, Debug)]
 pub struct Relation {
     /// Extra seconds that the left server may show for times until a fixed moment.
@@ -101,7 +101,8 @@ pub struct Relation {
 }
 
 impl Relation {
-    /// A relation of two servers, where memcached shows up to `late_s` seconds more until a fixed moment.
+    /// Creates a relation without versions; the left server, memcached, may show up to `late_s` seconds more until a
+    /// fixed moment.
     pub fn new(late_s: i64) -> Relation {
         Relation {
             late_s,
@@ -120,14 +121,14 @@ impl Relation {
     }
 }
 
-/// The two answers from where they first differ, as text.
+/// The first two answers that differ, as text, each cut after 240 bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
     /// Answer of the left server.
     pub left: String,
     /// Answer of the right server.
     pub right: String,
-    /// Only numbers of seconds differ. A server that gets no processor time for some seconds causes that, too.
+    /// Whether only numbers of seconds differ, which also happens if a server gets no processor time for some seconds.
     pub only_seconds: bool,
 }
 
@@ -141,7 +142,7 @@ impl fmt::Display for Mismatch {
 const SHOWN: usize = 240;
 
 impl Mismatch {
-    /// A mismatch between two pieces of answers.
+    /// Creates a mismatch between two answers, with `only_seconds` false.
     pub fn new(left: &[u8], right: &[u8]) -> Mismatch {
         let text = |bytes: &[u8]| match bytes {
             b"" => "(nothing)".to_string(),
@@ -160,7 +161,8 @@ impl Mismatch {
     }
 }
 
-/// The first difference between the answers, except [`DIFFERENCES`]; `left` is memcached's.
+/// Compares the answers of two servers, of which `left` is memcached, and returns the first mismatch that
+/// [`DIFFERENCES`] do not allow. Adds versions that correspond to `relation`.
 pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Option<Mismatch> {
     loop {
         match (reply::next(&mut left), reply::next(&mut right)) {

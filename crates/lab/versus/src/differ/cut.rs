@@ -1,8 +1,8 @@
-//! Cuts of a batch into pieces, from a seed, so that a batch sent again is cut in the same places.
+//! [`Cuts`]: where a batch is cut into pieces. A seed decides, so that a batch sent again is cut in the same places.
 
 use drover_base::Rng;
 
-/// Lengths of the pieces of a batch, in order.
+/// Random lengths of the pieces of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     rng: Rng,
@@ -13,8 +13,8 @@ pub struct Cuts {
 const PIECES: u64 = 400;
 
 impl Cuts {
-    /// The pieces for `seed` of a batch of `len` bytes: some a few bytes long, some of a packet's length, most as long
-    /// as one read of a server.
+    /// Draws from `seed` the maximum length of the pieces of a batch of `len` bytes: 3, 60, 1,400 or, mostly, 12,000
+    /// bytes (a few bytes, a packet, a server's read). Longer for long batches, which have about 400 pieces at most.
     pub fn new(seed: u32, len: usize) -> Cuts {
         let mut rng = Rng::new(u64::from(seed), 0, 0x5917);
         let longest = match rng.below(6) {
@@ -29,7 +29,7 @@ impl Cuts {
         }
     }
 
-    /// The length of the next piece, at least 1.
+    /// Draws the length of the next piece, at least 1; may exceed what is left of the batch.
     pub fn next(&mut self) -> usize {
         1 + self.rng.below(self.longest) as usize
     }

@@ -23,53 +23,54 @@ pub use draw::stream;
 pub use session::{Pair, Sides};
 pub use shrink::shrink;
 
-/// Options of a run.
+/// Which streams a run sends.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seed of everything.
+    /// Seed of all streams.
     pub seed: u64,
     /// Number of the first stream.
     pub first: u64,
-    /// Number of streams.
+    /// Maximum number of streams; a run ends at the first difference.
     pub streams: u64,
-    /// Commands per stream.
+    /// Approximate number of commands per stream.
     pub commands: usize,
 }
 
 /// Result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Commands sent to each server.
+    /// Number of commands in the streams sent to each server; one that differs counts in full.
     pub commands: u64,
-    /// Bytes of answers compared.
+    /// Bytes of answers compared, of one server.
     pub bytes: u64,
-    /// The servers read each piece of a batch before the next one was sent, so that a replay is exact to the byte.
+    /// Whether the servers read each piece of a batch before the next one was sent, so that a replay is exact to the
+    /// byte.
     pub exact: bool,
-    /// The stream with different answers, if there was one: later ones are not tried.
+    /// The first stream with different answers, which ended the run; `None`: no stream differs.
     pub found: Option<Found>,
 }
 
-/// A difference between the answers.
+/// A stream to which the two servers gave different answers.
 #[derive(Debug)]
 pub struct Found {
     /// Number of the stream.
     pub stream: u64,
-    /// The two answers.
+    /// The first two answers that differ.
     pub mismatch: Mismatch,
-    /// The commands of the stream.
+    /// All commands and batch ends of the stream.
     pub elements: Vec<Element>,
 }
 
 impl Found {
-    /// Shrinks the stream; returns the fewest commands that still show a difference, and that difference.
+    /// Shrinks the stream to a few commands that still show a difference; returns them with that difference.
     ///
     /// # Cost
     ///
-    /// Plays up to about a thousand ever shorter streams, which takes minutes: report the difference before.
+    /// Sends up to about a thousand ever shorter streams, which takes minutes: report the difference before.
     ///
     /// # Errors
     ///
-    /// A server cannot be reached.
+    /// If a server cannot be reached or a connection fails.
     pub fn shrink(self, sides: &Sides) -> std::io::Result<(Vec<Element>, Mismatch)> {
         shrink(self.elements, self.mismatch, |some| {
             Pair::connect_to_shrink(sides)?.play(some)
@@ -77,11 +78,11 @@ impl Found {
     }
 }
 
-/// Number of plays that must all differ before a difference of seconds counts.
+/// Number of times that a stream must differ, in a row, before a difference of seconds only counts.
 const PLAYS_OF_SECONDS: usize = 4;
 
-/// Whether a difference counts: one of seconds must occur in every play, because on a busy machine a server may have to
-/// wait for seconds.
+/// Whether a difference counts: one of seconds only must occur every time the stream is sent, because on a busy machine
+/// a server may have to wait for seconds.
 fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::io::Result<bool> {
     if !mismatch.only_seconds {
         return Ok(true);
@@ -94,10 +95,11 @@ fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::
     Ok(true)
 }
 
-/// Sends streams until the answers differ.
+/// Sends the streams of `options` to both servers until the answers differ. Both must have been started freshly.
+/// [`Sides::late_s`] is measured; the one given is ignored.
 ///
 /// # Errors
-/// A server cannot be reached.
+/// If a server cannot be reached, a connection fails, or a server does not answer a simple request as memcached does.
 pub fn run(sides: &Sides, options: &Options) -> std::io::Result<Report> {
     let mut report = Report::default();
     let left_s = prepare::prepare(sides.left)?;

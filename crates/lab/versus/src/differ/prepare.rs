@@ -3,20 +3,21 @@
 use std::io::{self, BufRead, BufReader, Error, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Maximum of drawn lengths, counts and `C1`; a spoilt command may compare one of them with a version.
+/// Maximum of the small numbers in drawn commands (lengths, counts, `C1`), any of which a spoilt command may compare
+/// with a version.
 pub const NUMBER_MAX: usize = 1000;
 /// Number of items after which every core of a server with a few cores has versions beyond [`NUMBER_MAX`].
 const ITEMS: usize = 8 * NUMBER_MAX;
 /// In May 2033: an absolute time, not a number of seconds.
 const MOMENT_UNIX_S: u64 = 2_000_000_000;
 
-/// Stores so many items that no later item of this server has a version up to [`NUMBER_MAX`]: on a fresh server such a
-/// number could be an item's version by chance, of different items on the two servers. Returns the seconds until a
-/// fixed moment by the server's clock.
+/// Stores 8,000 items on a fresh server, so that no later item gets a version up to [`NUMBER_MAX`]: a drawn number
+/// could otherwise be an item's version by chance, and of different items on the two servers. Returns the seconds until
+/// a fixed moment by the server's clock.
 ///
 /// # Errors
 ///
-/// The server cannot be reached, or does not answer as memcached does.
+/// If the server cannot be reached, or does not answer as memcached does.
 pub fn prepare(address: SocketAddr) -> io::Result<i64> {
     let mut stream = TcpStream::connect(address)?;
     let mut lines = Vec::new();

@@ -3,15 +3,16 @@
 /// A token of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token<'a> {
-    /// Bytes that must be the same.
+    /// Bytes that must be the same on both servers.
     Text(&'a [u8]),
-    /// The version of an item.
+    /// The version (CAS) of an item.
     Cas(u64),
-    /// A time to live.
+    /// A remaining time to live in seconds; -1: for ever.
     Seconds(i64),
-    /// Seconds since the last access.
+    /// Seconds since the last access to an item.
     Idle(i64),
-    /// A time to live as `me` shows it: -1 is for ever, other times are negative in memcached 1.6.18, positive in newer ones.
+    /// A remaining time to live in seconds as `me` shows it: -1 is for ever (or one second); others are negative in
+    /// memcached 1.6.18 and positive in newer versions.
     Left(i64),
     /// A value that may differ between servers.
     Specific,
@@ -20,9 +21,9 @@ pub enum Token<'a> {
 /// The key of an item as written on a line. Plain text and base64 with the same letters name different items.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct WireKey {
-    /// Letters of the key.
+    /// Characters of the key as written on the line.
     pub text: Vec<u8>,
-    /// The letters are base64 of the item's key: flag `b`.
+    /// Whether the characters are base64 of the item's key (flag `b`).
     pub base64: bool,
 }
 
@@ -31,14 +32,14 @@ pub struct WireKey {
 pub struct Reply<'a> {
     /// All bytes of the answer.
     pub bytes: &'a [u8],
-    /// Tokens of the line, word by word, and of the body.
+    /// Tokens of the line, one per word, then one for the body if there is one.
     pub tokens: Vec<Token<'a>>,
     /// The key in the answer, if there is one.
     pub key: Option<WireKey>,
 }
 
 impl Reply<'_> {
-    /// The version in the answer, if there is one.
+    /// The version (CAS) in the answer, if there is one.
     pub fn cas(&self) -> Option<u64> {
         self.tokens.iter().find_map(|token| match token {
             Token::Cas(cas) => Some(*cas),
@@ -47,7 +48,7 @@ impl Reply<'_> {
     }
 }
 
-/// Takes the next answer off `bytes`; an incomplete line counts as one answer.
+/// Takes the next answer off `bytes`; `None` at the end. An incomplete line counts as an answer.
 pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     if bytes.is_empty() {
         return None;

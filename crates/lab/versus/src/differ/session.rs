@@ -11,20 +11,21 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The servers to compare.
+/// Addresses of the servers to compare, and what is allowed or planted in their answers.
 #[derive(Clone, Debug)]
 pub struct Sides {
     /// Address of the left server, memcached.
     pub left: SocketAddr,
     /// Address of the right server.
     pub right: SocketAddr,
-    /// Planted mistake in the right server's answers.
+    /// Mistake to plant in the right server's answers, which the comparison must notice.
     pub canary: Option<Canary>,
-    /// Seconds between the left server's start and the start of its clock: see the differences.
+    /// Seconds by which the left server may report more time left until a fixed moment, because memcached's clock
+    /// starts late: see [`DIFFERENCES`](super::DIFFERENCES). [`run`](super::run) measures it.
     pub late_s: i64,
 }
 
-/// Connections to each of two servers.
+/// Connections to both servers, and what is known of corresponding versions. Sends one stream.
 pub struct Pair {
     sides: Sides,
     left: Side,
@@ -60,22 +61,27 @@ const LOOKS: usize = 4;
 /// Checks after which the bytes count as never read: seconds in all, at some microseconds each.
 const LOOKS_MAX: usize = 2_000_000;
 
-/// Number of plays of this process; no two share keys.
+/// Number of streams sent by this process; no two share keys.
 static PLAYS: AtomicU64 = AtomicU64::new(0);
 
 impl Pair {
-    /// Connects to both, to shrink a stream that is known to differ.
+    /// As [`connect`](Pair::connect), but waits for silent servers for 5 s only instead of 60: for shrinking a stream
+    /// that is known to differ.
     ///
     /// # Errors
     ///
-    /// A server cannot be reached.
+    /// If a server cannot be reached.
     pub fn connect_to_shrink(sides: &Sides) -> io::Result<Pair> {
         let mut pair = Pair::connect(sides)?;
         pair.silence.tv_sec = SILENCE_SECONDS_SHRINKING;
         Ok(pair)
     }
 
-    /// Connects to both.
+    /// Opens the connections to both servers and chooses a prefix for the keys that no other stream uses.
+    ///
+    /// # Errors
+    ///
+    /// If a server cannot be reached.
     pub fn connect(sides: &Sides) -> io::Result<Pair> {
         let nth = PLAYS.fetch_add(1, Ordering::Relaxed);
         // No flag begins with `z`, so a key in place of a flag means the same in every process.
@@ -98,17 +104,23 @@ impl Pair {
         })
     }
 
-    /// Bytes of answers compared so far, on one side.
+    /// Bytes of answers compared so far, of one server, plus one per batch.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the servers read each piece before the next one is sent.
+    /// Whether each piece of a batch is sent only after the servers have read the one before; needs support by the
+    /// kernel.
     pub fn is_exact(&self) -> bool {
         self.unread.is_some()
     }
 
-    /// Sends everything, batch by batch; returns the first difference.
+    /// Sends `elements` to both servers, batch by batch, and compares the answers. Returns the first difference, after
+    /// which nothing more is sent. A server that is silent for too long counts as having answered nothing more.
+    ///
+    /// # Errors
+    ///
+    /// If a connection fails or cannot be opened again.
     pub fn play(&mut self, elements: &[Element]) -> io::Result<Option<Mismatch>> {
         for batch in elements.split_inclusive(|element| matches!(element, Element::End(_))) {
             let how = match batch.last() {

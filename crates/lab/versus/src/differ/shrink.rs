@@ -7,8 +7,12 @@ use std::io;
 /// Maximum number of plays: an intermittent difference shrinks badly.
 const PLAYS_MAX: usize = 1000;
 
-/// Removes unneeded commands, in ever smaller pieces, as long as `play` still finds a difference. Ends of batches stay,
-/// because some commands must not share a batch; empty batches are removed at the end.
+/// Removes commands, in ever smaller pieces, as long as `play` still finds a difference in the rest; returns the rest
+/// and its difference. Ends of batches stay, because some commands must not share a batch; empty batches are removed at
+/// the end. Calls `play` up to about a thousand times.
+///
+/// # Errors
+/// The first error of `play`.
 pub fn shrink(
     elements: Vec<Element>,
     mismatch: Mismatch,

@@ -1,5 +1,5 @@
-//! Number of bytes that a server has not read yet. With it, each piece of a stream is read before the next one is sent,
-//! so the drawn cuts determine a server's reads, not the scheduling of two processes.
+//! [`Unread`]: the number of bytes that a server has not read yet. With it, each piece of a stream is read before the
+//! next one is sent, so the drawn cuts determine a server's reads, not the scheduling of two processes.
 //!
 //! The kernel's socket diagnosis reports it, [linux uapi/linux/inet_diag.h]: for one connection, in a few microseconds.
 
@@ -19,7 +19,7 @@ const TCP: u8 = 6;
 /// precede them.
 const EXPIRES_AT: usize = HEADER_BYTES + 4 + 48;
 
-/// Queries the kernel about sockets of this machine.
+/// Asks the kernel how much data sockets of this machine hold unread.
 #[derive(Debug)]
 pub struct Unread {
     netlink: OwnedFd,
@@ -29,7 +29,7 @@ impl Unread {
     /// Opens the query socket.
     ///
     /// # Errors
-    /// This kernel does not support such queries.
+    /// If the query socket cannot be opened. A kernel without such queries fails only in [`bytes`](Unread::bytes).
     pub fn new() -> io::Result<Unread> {
         let netlink = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -40,10 +40,10 @@ impl Unread {
         Ok(Unread { netlink })
     }
 
-    /// Bytes sent on `ours` that its peer, on this machine, has not read. `None`: the peer is gone.
+    /// Number of bytes sent on `ours` that its peer, on this machine, has not read. `None`: the peer has closed.
     ///
     /// # Errors
-    /// The kernel gives no answer.
+    /// If the kernel does not support or refuses the query.
     pub fn bytes(&self, ours: &TcpStream) -> io::Result<Option<u32>> {
         // A closed connection has no peer any more.
         let Ok(there) = ours.peer_addr() else {

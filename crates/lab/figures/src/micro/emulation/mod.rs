@@ -32,11 +32,11 @@ use std::rc::Rc;
 /// Emulated system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Pilaf, with all optimisations of verbs.
+    /// Pilaf-em-OPT: Pilaf with all optimisations of verbs.
     PilafOpt,
-    /// FaRM's store with values in its table.
+    /// FaRM-em: FaRM's store with values in its table.
     FarmInline,
-    /// FaRM's store with values behind pointers.
+    /// FaRM-em-VAR: FaRM's store with values behind pointers.
     FarmVar,
 }
 
@@ -55,9 +55,9 @@ pub struct Emulation {
     pub server_threads: usize,
     /// Number of client machines.
     pub client_machines: usize,
-    /// Outstanding operations per client process; the last process may have fewer.
+    /// Outstanding operations per client; the last client may have fewer.
     pub window: usize,
-    /// Outstanding operations of all clients.
+    /// Total outstanding operations of all clients; divided by `window`, it gives the number of clients.
     pub outstanding: usize,
 }
 
@@ -150,7 +150,7 @@ impl Emulation {
 /// Latencies of operations, nanoseconds, in the order of completion.
 type Latencies = Rc<RefCell<Vec<u64>>>;
 
-/// Runs an emulation.
+/// Runs an emulation; the outcome has throughput and latencies.
 pub fn run<R: Clusters>(clusters: &R, plan: &Emulation, span: Span, seed: u64) -> Outcome {
     let span = span.fitting(plan.outstanding, false);
     let recorder = Recorder {
@@ -188,11 +188,11 @@ fn summary(latencies: &mut [u64]) -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// Fraction of the highest rate that counts as reaching it: the knee, not the last percent.
+/// Fraction of the highest rate that counts as reaching it: latencies are taken at the knee, not at the last percent.
 const KNEE: f64 = 0.98;
 
-/// Runs an emulation with the fewest outstanding operations that bring it to `mops`, or to its knee if it does not get
-/// there.
+/// Runs an emulation with the fewest outstanding operations, up to those of `plan`, that reach `mops`, or 98 % of the
+/// rate with those of `plan` if `mops` is out of reach.
 pub fn run_at<R: Clusters>(clusters: &R, plan: &Emulation, mops: f64, span: Span, seed: u64) -> Outcome {
     let with = |outstanding: usize| {
         let plan = Emulation {

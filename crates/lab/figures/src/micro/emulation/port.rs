@@ -1,4 +1,4 @@
-//! [`Queues`] and [`Port`]: sending and receiving of PUTs and their answers, at either end.
+//! [`Queues`] and [`Port`]: send and receive PUTs and their answers, at either end.
 
 use super::super::{ECHO_SCAN, wiring};
 use drover_base::Cpu;
@@ -14,12 +14,12 @@ const SIGNAL_EVERY: usize = 64;
 /// Maximum inline payload, bytes.
 const INLINE_MAX: usize = 188;
 
-/// Slots in memory for messages of one length.
+/// A row of slots in memory for messages of one length.
 #[derive(Clone, Copy)]
 pub struct Slots {
     /// Offset of the first slot.
     pub start: usize,
-    /// Number of slots.
+    /// Number of slots, which are used in turn.
     pub count: usize,
     /// Bytes of a message.
     pub bytes: usize,
@@ -56,11 +56,11 @@ pub enum To {
     Datagrams(UdDest),
 }
 
-/// Messages to and from one other end.
+/// Messages exchanged with one other end.
 pub struct Port {
-    /// Index of the queue pair for its messages.
+    /// Lane (index of the queue pair) through which this end sends.
     pub lane: usize,
-    /// Destination of its messages.
+    /// Destination of the messages that this end sends.
     pub to: To,
     /// Slots for received messages, unless they are datagrams.
     pub inbox: Slots,
@@ -69,7 +69,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port without messages so far.
+    /// Creates a port over which no message has passed yet.
     pub fn new(lane: usize, to: To, inbox: Slots) -> Port {
         Port {
             lane,
@@ -80,7 +80,7 @@ impl Port {
         }
     }
 
-    /// Takes the next message out of its slot; returns false if it has not arrived.
+    /// Takes the next message out of its slot in `region`, which it frees; returns false if none has arrived.
     pub fn take(&mut self, region: &Region) -> bool {
         let word = self.inbox.last_word(self.received);
         let arrived = region.load_u64(word, Ordering::Acquire) != 0;
@@ -95,7 +95,9 @@ impl Port {
 /// The queue pairs and completion queues that all ports of a thread share.
 pub struct Queues<P: Provider> {
     lanes: Vec<Lane<P>>,
+    /// Completions of sent messages.
     pub send_cq: P::Cq,
+    /// Completions of RECVs.
     pub recv_cq: P::Cq,
     /// Bytes of a message.
     bytes: Vec<u8>,
@@ -112,7 +114,7 @@ struct Lane<P: Provider> {
 }
 
 impl<P: Provider> Queues<P> {
-    /// Queues for messages with the bytes at `staged`, without queue pairs yet.
+    /// Creates queues without queue pairs. Writes the bytes of a message, all the same, to `staged` in `mr`.
     pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Queues<P> {
         let bytes = vec![7; staged.len as usize];
         mr.region().copy_in(staged.offset as usize, &bytes);
@@ -128,7 +130,7 @@ impl<P: Provider> Queues<P> {
         }
     }
 
-    /// Adds a queue pair; returns its lane.
+    /// Adds a queue pair and returns its lane.
     pub fn add(&mut self, qp: P::Qp) -> usize {
         self.lanes.push(Lane { qp, since_signal: 0 });
         self.lanes.len() - 1
@@ -178,7 +180,7 @@ impl<P: Provider> Queues<P> {
         }
     }
 
-    /// Posts a RECV for slot `slot` of `slots` to the only queue pair.
+    /// Posts a RECV for slot `slot` of `slots` to the queue pair of lane 0.
     pub fn post_recv(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots, slot: usize) {
         self.recvs.clear();
         self.recvs.push(RecvWr {
@@ -189,7 +191,7 @@ impl<P: Provider> Queues<P> {
         posted.expect("space for what was used up");
     }
 
-    /// Takes a datagram, posts its RECV again, and returns the sender.
+    /// Takes a datagram, posts its RECV again, and returns the sender; `None` if none has arrived.
     pub fn take_datagram(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots) -> Option<Qpn> {
         let mut wcs = [Wc::default(); 1];
         if wiring::poll::<P>(&mut self.recv_cq, cpu, &mut wcs) == 0 {

@@ -6,12 +6,13 @@ use drover_verbs::{MemoryRegion, Provider, Qpn};
 
 /// A server thread and the clients whose PUTs it answers.
 pub struct Server<P: Provider> {
+    /// Queue pairs and completion queues for PUTs and answers.
     pub queues: Queues<P>,
     /// Memory that clients READ, followed by the slots for their PUTs.
     pub mr: P::Mr,
     /// RECVs of all clients, if PUTs are datagrams.
     pub recvs: Option<Slots>,
-    /// Ports, one per client.
+    /// Ports to the clients, one each.
     pub ports: Vec<Port>,
     /// The clients' datagram queue pairs, in the order of ports.
     pub senders: Vec<Qpn>,

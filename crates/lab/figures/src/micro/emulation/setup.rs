@@ -22,7 +22,7 @@ use drover_verbs::{
 /// Depth of completion queues.
 const CQ_DEPTH: usize = 4096;
 
-/// Sets everything up; actors start with the clock.
+/// Builds and starts the threads of `plan` in `cluster`; they run when the clock does. Clients report to `recorder`.
 pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, recorder: &Recorder) {
     let threads = 0..plan.server_threads;
     let mut servers: Vec<Server<P<R>>> = threads.map(|n| server(cluster, n, plan)).collect();

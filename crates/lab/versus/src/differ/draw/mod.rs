@@ -8,7 +8,7 @@ use super::command::{CONNECTIONS, Command, Element, End, LONGEST, Piece, TOO_LON
 use drover_base::Rng;
 use spoil::swallows;
 
-/// Maximum number of commands between two barriers.
+/// Maximum number of commands in a batch.
 const BATCH: u64 = 160;
 /// Fraction of spoilt commands.
 const SPOILT: f64 = 0.08;
@@ -21,7 +21,7 @@ const SYNCS: usize = 4;
 /// Maximum size of a value including an item's overhead.
 const ITEM_BYTES_MAX: u64 = 1 << 20;
 
-/// Stream `nth` of `seed`, of about `commands` commands.
+/// Draws stream number `nth` of `seed`: about `commands` commands in batches. Equal arguments give equal streams.
 pub fn stream(seed: u64, nth: u64, commands: usize) -> Vec<Element> {
     let mut draw = Draw {
         rng: Rng::new(seed, nth, 0xd1ff),
