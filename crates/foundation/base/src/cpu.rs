@@ -18,6 +18,28 @@ impl Cost {
     }
 }
 
+/// A piece of work with its budget: what a system charges for its own code.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Work {
+    /// The cost to charge, once per unit.
+    pub cost: Cost,
+    /// Instructions per unit.
+    pub instructions: f64,
+    /// The unit, in words.
+    pub unit: &'static str,
+}
+
+impl Work {
+    /// Work that is charged as the cost `name`: so many instructions for each `unit`.
+    pub const fn new(name: &'static str, instructions: f64, unit: &'static str) -> Work {
+        Work {
+            cost: Cost::new(name),
+            instructions,
+            unit,
+        }
+    }
+}
+
 /// The cache line that contains a memory address (any address in it, as a number): enough to model caches and to
 /// prefetch, not enough to dereference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -30,7 +30,7 @@ mod time;
 mod xxh3;
 
 pub use actor::{Actor, Progress};
-pub use cpu::{Cost, Cpu, Line};
+pub use cpu::{Cost, Cpu, Line, Work};
 pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};

@@ -26,7 +26,7 @@ pub fn pace(profile: &Profile) -> f64 {
 /// meant for [`WorldOptions::costs`](drover_verbs_sim::WorldOptions::costs).
 pub fn of(profile: &Profile) -> Vec<(String, f64)> {
     let pace = pace(profile);
-    let price = |work: &drover_kv_herd::costs::Work| (work.cost.name.to_string(), work.instructions / pace);
+    let price = |work: &drover_base::Work| (work.cost.name.to_string(), work.instructions / pace);
     BUDGET.iter().map(price).collect()
 }
 

@@ -8,7 +8,6 @@
 //! The memory is asked for when the first such value turns up. While an operation is here, later ones on its key
 //! wait like behind any other.
 
-use super::waiting::Waiting;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
@@ -16,8 +15,8 @@ use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_mem::{PageWish, round_up};
 use drover_rt::Imports;
-use drover_slots::client::SlotPhase;
 use drover_slots::client::request::Body;
+use drover_slots::client::{SlotPhase, Waiting};
 use drover_verbs::{
     Access, Context, MemoryRegion, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
     SendWr, Wc, WrId,

@@ -5,13 +5,12 @@ use super::complete::Received;
 use super::handshake::ClientHandshake;
 use super::options::ClientOptions;
 use super::session::Session;
-use super::waiting::{NEVER_SENT, Queue};
 use super::{HerdClient, Keyed, RequestFormat, Sink};
 use crate::control::Message;
 use drover_base::{Cpu, Ns};
 use drover_control::{ATTEMPT_MAX, Dial, Frame, Keeper, Link, LinkEvent, LinkOptions};
 use drover_kv::{Outcome, Refusal, SetupError};
-use drover_slots::client::{Conflicts, SlotPhase, TICK, Tally, Ticker};
+use drover_slots::client::{Conflicts, NEVER_SENT, SlotPhase, TICK, Tally, Ticker, WaitQueue};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -83,7 +82,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             tally: Tally::default(),
             received: Received::new(),
             stats: Default::default(),
-            waiting: Queue::new(),
+            waiting: WaitQueue::new(),
             bulk: Transfers::new(),
             connection: Connection {
                 link: Link::new(dial, handshake, LINK),

@@ -4,12 +4,11 @@ use super::bulk::Transfers;
 use super::complete::Received;
 use super::connect::Connection;
 use super::session::Session;
-use super::waiting::Queue;
 use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
 use crate::costs::{ANSWER, LOOK};
 use drover_base::{Cpu, Ns, key_words};
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
-use drover_slots::client::{Conflicts, Tally, Ticker};
+use drover_slots::client::{Conflicts, Tally, Ticker, WaitQueue};
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
 
@@ -25,7 +24,7 @@ pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
     pub(super) tally: Tally,
     pub(super) received: Received,
     pub(super) stats: ClientStats,
-    pub(super) waiting: Queue,
+    pub(super) waiting: WaitQueue,
     pub(super) bulk: Transfers<P>,
     pub(super) connection: Connection<P, F>,
     pub(super) options: ClientOptions,
@@ -111,8 +110,8 @@ impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
         if let Some(session) = self.session.as_deref_mut() {
             session.flush(cpu);
             let count = session.cq.poll(cpu, &mut self.received.wcs[..]);
-            cpu.charge(LOOK, 1);
-            cpu.charge(ANSWER, count as u32);
+            cpu.charge(LOOK.cost, 1);
+            cpu.charge(ANSWER.cost, count as u32);
             let mut taken = self.complete_small_replies(cpu, 0, count, sink);
             while taken < count {
                 self.complete_any(cpu, taken, sink);

@@ -8,7 +8,7 @@ use crate::layout::SlotMap;
 use drover_kv::SetupError;
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
-use drover_slots::client::Window;
+use drover_slots::client::{Routes, Window};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
@@ -49,7 +49,7 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
     let bulk_depth = 4 * usize::from(options.bulk_chunks);
     let cq = ctx.create_cq(DatagramReceiver::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
     let receive = DatagramReceiver::<P>::new(ctx, &cq, request_count, map.body_bytes_max(), send_depth)?;
-    let Some(routes) = Session::<P, F>::route_table(&welcome.reply_qpns) else {
+    let Some(routes) = Routes::new(&welcome.reply_qpns) else {
         return Err(SetupError::Unusable {
             what: "two partitions with one queue pair",
         });

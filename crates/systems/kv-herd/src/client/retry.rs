@@ -1,12 +1,11 @@
 //! What happens to requests that get no reply: retransmission, quarantine, resynchronisation, deadlines.
 
-use super::waiting::Waiting;
 use super::{HerdClient, RequestFormat, Sink, paper};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
 use drover_kv::{OpKind, Outcome, Refusal};
-use drover_slots::client::RETRIES_MAX;
+use drover_slots::client::{RETRIES_MAX, Waiting};
 use drover_slots::client::{SlotPhase, request};
 use drover_verbs::Provider;
 

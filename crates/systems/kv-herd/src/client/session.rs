@@ -6,8 +6,8 @@ use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
 use drover_base::{KeyHash, KeyHasher};
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
 use drover_slots::client::request::Line;
-use drover_slots::client::{Before, Slot, Window};
-use drover_verbs::{Provider, Qpn, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
+use drover_slots::client::{Before, Routes, Slot, Window};
+use drover_verbs::{Provider, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
 
 /// How requests travel.
 pub(super) enum RequestPath<P: Provider> {
@@ -53,8 +53,8 @@ pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) receive: DatagramReceiver<P>,
     /// Declared behind the queue pairs: they must be destroyed before the memory that they send from.
     pub(super) sends: SendQueue<P>,
-    /// Sender's queue pair number to partition; open addressing, empty entries have partition `u32::MAX`.
-    pub(super) routes: Box<[(Qpn, u32)]>,
+    /// Partition of each sender of replies.
+    pub(super) routes: Routes,
     /// A queue pair failed: the session is over.
     pub(super) broken: bool,
     pub(super) cq: P::Cq,
@@ -63,23 +63,6 @@ pub(super) struct Session<P: Provider, F: RequestFormat> {
 }
 
 impl<P: Provider, F: RequestFormat> Session<P, F> {
-    /// The table of [`routes`](Session::routes); `None` if two partitions have the same sender.
-    pub(super) fn route_table(qpns: &[u32]) -> Option<Box<[(Qpn, u32)]>> {
-        let size = (qpns.len() * 4).next_power_of_two();
-        let mut table = vec![(Qpn(0), u32::MAX); size].into_boxed_slice();
-        for (partition, &qpn) in qpns.iter().enumerate() {
-            let mut at = qpn as usize & (size - 1);
-            while table[at].1 != u32::MAX {
-                if table[at].0 == Qpn(qpn) {
-                    return None;
-                }
-                at = (at + 1) & (size - 1);
-            }
-            table[at] = (Qpn(qpn), partition as u32);
-        }
-        Some(table)
-    }
-
     /// Whether the operation is one request in a slot. In the paper's format the key does not travel; what is too long
     /// for that was refused before.
     #[inline(always)]
@@ -172,32 +155,15 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     }
 }
 
-/// Which partition a datagram's sender serves.
-#[inline(always)]
-fn partition_of(routes: &[(Qpn, u32)], sender: Qpn) -> Option<usize> {
-    let mask = routes.len().wrapping_sub(1);
-    let mut at = sender.0 as usize & mask;
-    loop {
-        let &(qpn, partition) = routes.get(at)?;
-        if qpn == sender && partition != u32::MAX {
-            return Some(partition as usize);
-        }
-        if partition == u32::MAX {
-            return None;
-        }
-        at = (at + 1) & mask;
-    }
-}
-
 /// As [`Session::answered`], with the slot itself.
 #[inline(always)]
 pub(super) fn answered<'w>(
     window: &'w mut Window,
-    routes: &[(Qpn, u32)],
+    routes: &Routes,
     wc: &Wc,
 ) -> Option<(usize, ReplyImm, &'w mut Slot)> {
     let imm = ReplyImm(wc.imm?.0);
-    let partition = partition_of(routes, wc.src_qpn)?;
+    let partition = routes.partition_of(wc.src_qpn.0)?;
     let (at, slot) = window.answered(partition, imm)?;
     Some((at, imm, slot))
 }

@@ -1,14 +1,13 @@
 //! Taking operations: each goes into the next slot of its partition, waits, or moves by bulk transfer.
 
 use super::session::Session;
-use super::waiting::Waiting;
 use super::{HerdClient, RequestFormat, paper};
 use crate::costs::{SUBMIT, SUBMIT_GET};
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
 use drover_slots::client::request::{self, Body, LINE_BODY_BYTES, Line};
-use drover_slots::client::{Before, Slot, SlotPhase};
+use drover_slots::client::{Before, Slot, SlotPhase, Waiting};
 use drover_verbs::Provider;
 
 /// What became of an attempt to put an operation into a slot.
@@ -92,7 +91,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(session) if self.open && session.params.plain => session,
             _ => return false,
         };
-        cpu.charge(SUBMIT_GET, 1);
+        cpu.charge(SUBMIT_GET.cost, 1);
         let hash = session.hasher.hash_words(key);
         if !self.conflicts.try_add_read(hash) {
             return false;
@@ -152,7 +151,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
-        cpu.charge(SUBMIT, 1);
+        cpu.charge(SUBMIT.cost, 1);
         let now = cpu.now();
         let session = match self.session.as_deref_mut() {
             Some(session) if self.open => session,

@@ -30,7 +30,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if self.intakes[0].is_empty() {
             return false;
         }
-        cpu.charge(BATCH, 1);
+        cpu.charge(BATCH.cost, 1);
         self.prefetch_items(cpu, 0);
         self.execute_all(cpu, 0);
         self.replies.post(cpu, &mut self.counters);
@@ -42,7 +42,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[inline(always)]
     pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
         for request in self.intakes[at].requests_mut() {
-            cpu.charge(ITEM, 1);
+            cpu.charge(ITEM.cost, 1);
             request.hint = self.partition.prefetch_item(cpu, request.hash());
         }
     }

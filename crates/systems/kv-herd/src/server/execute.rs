@@ -35,7 +35,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
     #[inline(never)]
     fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
-        cpu.charge(EXECUTE, 1);
+        cpu.charge(EXECUTE.cost, 1);
         let requests = self.intakes[at].requests();
         let mut cx = StepCx {
             partition: &mut self.partition,
@@ -171,7 +171,7 @@ struct StepCx<'w, P: Provider, V: Variant> {
 impl<P: Provider, V: Variant> StepCx<'_, P, V> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
-        cpu.charge(GET, 1);
+        cpu.charge(GET.cost, 1);
         self.counters.operations.gets += 1;
         let key = key_of(request);
         let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
@@ -190,7 +190,7 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
 
     #[inline(always)]
     fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, expire_s: u32) {
-        cpu.charge(PUT, 1);
+        cpu.charge(PUT.cost, 1);
         self.counters.operations.puts += 1;
         let (key, value) = (key_of(request), request.value());
         let outcome = self

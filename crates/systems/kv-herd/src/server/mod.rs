@@ -31,7 +31,6 @@ mod clock;
 mod co_actor;
 mod datagram;
 mod execute;
-mod ids;
 mod intake;
 mod mail;
 mod options;

@@ -41,7 +41,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 high: word,
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
-            cpu.charge(TAKE_PAPER, 1);
+            cpu.charge(TAKE_PAPER.cost, 1);
             let act = act(intake.share, hash, len, client.stripe.slot_bytes() as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,

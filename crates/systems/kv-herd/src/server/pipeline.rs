@@ -89,7 +89,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     /// One request (or a no-op) enters; the others move on by a stage.
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
-        cpu.charge(ADVANCE, 1);
+        cpu.charge(ADVANCE.cost, 1);
         if self.variant.makes(Mistake::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
             let intakes = &self.intakes;

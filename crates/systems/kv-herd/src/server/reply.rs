@@ -197,7 +197,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         if count == 0 {
             return;
         }
-        cpu.charge(REPLY, 1);
+        cpu.charge(REPLY.cost, 1);
         self.posted += count as u64;
         counters.replies.posted += count as u64;
         counters.replies.doorbells += 1;

@@ -1,6 +1,5 @@
 //! [`Sessions`]: the sessions of all clients, and what each message of a client or a worker means to them.
 
-use super::ids::ClientIds;
 use super::mail::{Command, Event};
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
@@ -15,6 +14,7 @@ use drover_control::service::{ServiceInfo, ServiceQuery};
 use drover_control::{ControlError, Frame, Message as _};
 use drover_rt::Mailbox;
 use drover_shards::{Answers, Reply};
+use drover_slots::server::ClientIds;
 use drover_verbs::{Context, Provider, Waker};
 use std::rc::Rc;
 

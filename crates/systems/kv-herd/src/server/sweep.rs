@@ -73,14 +73,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
         self.sweeper.sweeps = self.sweeper.sweeps.wrapping_add(1);
         let hot = self.clients.hot;
-        cpu.charge(SWEEP, 1);
+        cpu.charge(SWEEP.cost, 1);
         let cursor = self.sweeper.cursor;
         let mut index = if cursor < hot { cursor } else { 0 };
         let mut charged = 0;
         for looked in 1..=hot as u32 {
             let lane = &self.clients.lanes[index];
             if lane.slots.load(lane.commit_at) != lane.seen {
-                cpu.charge(POLL, looked - charged);
+                cpu.charge(POLL.cost, looked - charged);
                 charged = looked;
                 self.serve(cpu, at, index);
                 if self.intakes[at].is_full() {
@@ -93,7 +93,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 index = 0;
             }
         }
-        cpu.charge(POLL, hot as u32 - charged);
+        cpu.charge(POLL.cost, hot as u32 - charged);
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
@@ -107,7 +107,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn sweep_cold(&mut self, cpu: &P::Cpu, at: usize) {
         let cold = self.clients.lanes.len() - self.clients.hot;
         let share = cold.div_ceil(COLD_SHARE);
-        cpu.charge(POLL, share as u32);
+        cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
             if self.intakes[at].is_full() {
                 return;
@@ -156,7 +156,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             };
             match intake.take(client, found, &mut self.counters) {
                 Taken::New => {
-                    cpu.charge(TAKE, 1);
+                    cpu.charge(TAKE.cost, 1);
                     self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
                     client.advance(lane, Commit(word));
                     left -= 1;
@@ -236,7 +236,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             // Requests of the paper's format carry no number: only turns tell them apart.
             return self.serve_paper(cpu, at, index);
         }
-        cpu.charge(POLL, client.stripe.window());
+        cpu.charge(POLL.cost, client.stripe.window());
         let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
         while !intake.is_full() {
@@ -253,7 +253,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             };
             match intake.take(client, found, &mut self.counters) {
                 Taken::New | Taken::Again => {
-                    cpu.charge(TAKE, 1);
+                    cpu.charge(TAKE.cost, 1);
                     lane.served = true;
                     // Else the worker would wake up for a torn request that is whole by now, again and again.
                     client.torn_since = Ns::MAX;
@@ -328,7 +328,7 @@ fn take_plain_run<C: Cpu, V: Variant>(
             unused = 1;
             break;
         }
-        cpu.charge(TAKE, 1);
+        cpu.charge(TAKE.cost, 1);
         cpu.prefetch(buckets.of(request.hash()));
         turn = Turn {
             slot: turn.slot,

@@ -326,7 +326,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// A step of at most so many sweeps.
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
-        cpu.charge(STEP, 1);
+        cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {

@@ -2,13 +2,17 @@
 
 mod conflict;
 pub mod request;
+mod routes;
 mod rto;
 mod tally;
 mod ticker;
+mod waiting;
 mod window;
 
 pub use conflict::Conflicts;
+pub use routes::Routes;
 pub use rto::{RETRIES_MAX, Rto};
 pub use tally::Tally;
 pub use ticker::{TICK, Ticker};
+pub use waiting::{NEVER_SENT, WaitQueue, Waiting};
 pub use window::{Before, Claim, Slot, SlotPhase, Window};

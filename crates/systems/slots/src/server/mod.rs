@@ -4,9 +4,11 @@
 //! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.
 //! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
 //! - [`Hold`] tells which conditional requests are refused because of an earlier one.
+//! - [`ClientIds`] are the numbers of clients.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
 mod hold;
+mod ids;
 mod look_around;
 mod parse;
 mod slot;
@@ -14,6 +16,7 @@ mod stripe;
 mod turn;
 
 pub use hold::Hold;
+pub use ids::ClientIds;
 pub use look_around::LookAround;
 pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
 pub use slot::{Judgement, SlotState, Verdict};

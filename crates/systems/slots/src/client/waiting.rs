@@ -1,0 +1,228 @@
+//! [`WaitQueue`]: operations that a client has accepted and that are not in flight, because there is no session yet, an
+//! earlier operation on the same key is in flight, or the server asked to see them again.
+//!
+//! With skewed keys some operations wait all the time, so those that wait for nothing but their key cost little: they are
+//! looked at only when an operation on that key has ended, and their memory is reused.
+
+use drover_base::{KeyHash, Ns};
+use drover_kv::{Op, OpKind, Refusal, Token};
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+/// Operations whose memory is kept for the next ones.
+const SPARES_MAX: usize = 64;
+
+/// When to look at the waiting operations again. Timers look in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Go {
+    /// Not until something else happens.
+    Nothing,
+    /// As soon as a slot is free.
+    WithASlot,
+    /// Now.
+    Now,
+}
+
+/// Waiting operations, in their order.
+#[derive(Debug)]
+pub struct WaitQueue {
+    queue: VecDeque<Waiting>,
+    go: Go,
+    spares: Vec<Waiting>,
+    /// Refused before they were sent, and not reported yet.
+    refused: Vec<(Token, Refusal)>,
+}
+
+impl WaitQueue {
+    /// An empty queue.
+    #[expect(
+        clippy::new_without_default,
+        reason = "there is one way to make it, with a name"
+    )]
+    pub fn new() -> WaitQueue {
+        WaitQueue {
+            queue: VecDeque::new(),
+            go: Go::Nothing,
+            spares: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Notes that an operation on a key has ended, and that its slot is free.
+    #[inline(always)]
+    pub fn ended(&mut self, hash: KeyHash) {
+        if !self.queue.is_empty() {
+            self.look_for(hash);
+        }
+    }
+
+    #[inline(never)]
+    fn look_for(&mut self, hash: KeyHash) {
+        if self.go == Go::WithASlot || self.queue.iter().any(|waiting| waiting.hash == hash) {
+            self.go = Go::Now;
+        }
+    }
+
+    /// Whether something that an operation waits for has happened since the last [`begin_look`](WaitQueue::begin_look).
+    #[inline(always)]
+    pub fn may_go(&self) -> bool {
+        self.go == Go::Now
+    }
+
+    /// Begins a look at all operations: until something happens, there is no reason for another one.
+    pub fn begin_look(&mut self) {
+        self.go = Go::Nothing;
+    }
+
+    /// Notes that an operation found no free slot, so that the next one to become free is a reason to look.
+    pub fn lacks_slot(&mut self) {
+        self.go = Go::WithASlot;
+    }
+
+    /// Removes the operation at `index`, to be reported as refused.
+    ///
+    /// # Panics
+    /// There is no such operation.
+    pub fn refuse(&mut self, index: usize, refusal: Refusal) -> Waiting {
+        let waiting = self.queue.remove(index).expect("an index within the queue");
+        self.refused.push((waiting.token, refusal));
+        waiting
+    }
+
+    /// Takes an operation that was refused and not reported yet.
+    pub fn next_refused(&mut self) -> Option<(Token, Refusal)> {
+        self.refused.pop()
+    }
+
+    /// Adds an operation, which was accepted at `now`, at the end.
+    pub fn push_new(&mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) {
+        let waiting = match self.spares.pop() {
+            Some(spare) => spare.again(op, hash, token, now),
+            None => Waiting::new(op, hash, token, now),
+        };
+        self.queue.push_back(waiting);
+    }
+
+    /// Puts back an operation that was sent before: ahead of those that never were, in the order of their numbers.
+    pub fn put_back(&mut self, waiting: Waiting) {
+        let before = |other: &Waiting| other.hash == waiting.hash && other.r < waiting.r;
+        let at = self.queue.iter().rposition(before).map_or(0, |last| last + 1);
+        self.queue.insert(at, waiting);
+    }
+
+    /// Removes the operation at `index` and keeps its memory for another one.
+    pub fn recycle(&mut self, index: usize) {
+        if let Some(waiting) = self.queue.remove(index)
+            && self.spares.len() < SPARES_MAX
+        {
+            self.spares.push(waiting);
+        }
+    }
+}
+
+impl Deref for WaitQueue {
+    type Target = VecDeque<Waiting>;
+
+    fn deref(&self) -> &VecDeque<Waiting> {
+        &self.queue
+    }
+}
+
+impl DerefMut for WaitQueue {
+    fn deref_mut(&mut self) -> &mut VecDeque<Waiting> {
+        &mut self.queue
+    }
+}
+
+/// A waiting operation, with its own copy of key and value.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The caller's token.
+    pub token: Token,
+    /// Hash of the key in the present session.
+    pub hash: KeyHash,
+    /// Kind of the operation.
+    pub kind: OpKind,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value of a PUT, else empty.
+    pub value: Vec<u8>,
+    /// Time to live of a PUT, seconds; 0: unlimited.
+    pub ttl_s: u32,
+    /// Time at which the operation was submitted.
+    pub submitted: Ns,
+    /// Earliest time to send it.
+    pub not_before: Ns,
+    /// Number of its last request in its lane and session; [`NEVER_SENT`] if there was none.
+    pub r: u64,
+}
+
+/// The number of an operation that was never sent. It is the greatest: such an operation comes after those that were sent,
+/// because nothing is sent while an earlier operation on its key waits.
+pub const NEVER_SENT: u64 = u64::MAX;
+
+impl Waiting {
+    /// Copies an operation that was accepted at `now`.
+    pub fn new(op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
+        let empty = Waiting {
+            token,
+            hash,
+            kind: op.kind(),
+            key: Vec::new(),
+            value: Vec::new(),
+            ttl_s: 0,
+            submitted: now,
+            not_before: now,
+            r: NEVER_SENT,
+        };
+        empty.again(op, hash, token, now)
+    }
+
+    /// Another operation in the same memory.
+    fn again(self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
+        let (from, ttl_s) = match *op {
+            Op::Put { value, ttl_s, .. } => (value, ttl_s),
+            Op::Get { .. } | Op::Delete { .. } => (&[][..], 0),
+        };
+        let (mut key, mut value) = (self.key, self.value);
+        key.clear();
+        key.extend_from_slice(op.key());
+        value.clear();
+        value.extend_from_slice(from);
+        Waiting {
+            token,
+            hash,
+            kind: op.kind(),
+            key,
+            value,
+            ttl_s,
+            submitted: now,
+            not_before: now,
+            r: NEVER_SENT,
+        }
+    }
+
+    /// Whether it is an update.
+    pub fn is_write(&self) -> bool {
+        self.kind != OpKind::Get
+    }
+
+    /// Whether it conflicts with an operation on `hash`, an update if `write`.
+    pub fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
+        self.hash == hash && (write || self.is_write())
+    }
+
+    /// The operation.
+    pub fn as_op(&self) -> Op<'_> {
+        let key = &*self.key;
+        match self.kind {
+            OpKind::Get => Op::Get { key },
+            OpKind::Put => Op::Put {
+                key,
+                value: &self.value,
+                ttl_s: self.ttl_s,
+            },
+            OpKind::Delete => Op::Delete { key },
+        }
+    }
+}
