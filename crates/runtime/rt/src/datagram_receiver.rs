@@ -10,34 +10,18 @@
 //! piece:  | 24 unused | 40 GRH | payload ..., starts on a cache line |
 //! ```
 
+use crate::ResourceError;
 use drover_base::Cpu;
-use drover_mem::{AllocError, PageWish, round_up};
+use drover_mem::{PageWish, round_up};
 use drover_verbs::{
-    Access, Context, CreateError, GRH_BYTES, MemoryRegion, PostError, Provider, QpKind, QpOptions, QueuePair,
-    RecvList, RecvWr, RegisterError, Wc, WrId,
+    Access, Context, GRH_BYTES, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, RecvList, RecvWr, Wc,
+    WrId,
 };
 
 /// Where a RECV's memory starts in its piece: the payload after the GRH starts on the next line.
 const LEAD_BYTES: usize = 64 - GRH_BYTES;
 /// RECVs for duplicates and late replies between two postings.
 const SPARE: usize = 16;
-
-/// Errors of [`DatagramReceiver::new`].
-#[derive(Debug, thiserror::Error)]
-pub enum ReceiverError {
-    /// Memory for the RECVs cannot be allocated.
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
-    /// The memory cannot be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The queue pair cannot be created.
-    #[error(transparent)]
-    Create(#[from] CreateError),
-    /// The RECVs cannot be posted.
-    #[error(transparent)]
-    Post(#[from] PostError),
-}
 
 /// A UD queue pair that receives replies. It may also send.
 pub struct DatagramReceiver<P: Provider> {
@@ -75,7 +59,7 @@ impl<P: Provider> DatagramReceiver<P> {
         request_count: usize,
         payload_bytes: usize,
         send_depth: usize,
-    ) -> Result<DatagramReceiver<P>, ReceiverError> {
+    ) -> Result<DatagramReceiver<P>, ResourceError> {
         let count = DatagramReceiver::<P>::recv_count(request_count);
         let piece_bytes = round_up(LEAD_BYTES + GRH_BYTES + payload_bytes.max(64), 64);
         let region = ctx.alloc(count * piece_bytes, PageWish::Small)?;

@@ -6,7 +6,7 @@
 //! - [`RunLoop`]: steps the actors of one core and sleeps when they are idle; [`Timers`] hold their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
 //! - [`SendQueue`], [`DatagramReceiver`]: a client's requests, kept to be posted again, and the RECVs for its replies;
-//!   [`Imports`]: what it has imported of its server.
+//!   [`Imports`]: what it has imported of its server; [`Chunks`]: memory for its long values.
 //! - [`Staging`]: memory for payloads, reused when completions prove that the device has read them.
 //! - [`mailbox`], [`StopFlag`]: messages of other threads to a core; [`ring`]: continuous traffic between two cores.
 //!
@@ -18,8 +18,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod chunks;
 pub mod cores;
 mod datagram_receiver;
+mod error;
 mod imports;
 mod mailbox;
 mod ring;
@@ -32,7 +34,9 @@ mod task;
 mod timers;
 mod wake;
 
-pub use datagram_receiver::{DatagramReceiver, ReceiverError};
+pub use chunks::{Chunks, Direction};
+pub use datagram_receiver::DatagramReceiver;
+pub use error::ResourceError;
 pub use imports::Imports;
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox, unbounded_mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};

@@ -4,7 +4,7 @@
 use drover_control::Loss;
 use drover_control::{ControlError, DecodeError, DialError, refusal};
 use drover_mem::AllocError;
-use drover_rt::ReceiverError;
+use drover_rt::ResourceError;
 use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
 use std::io;
 
@@ -92,13 +92,16 @@ pub enum SetupError {
     Post(#[from] PostError),
 }
 
-impl From<ReceiverError> for SetupError {
-    fn from(error: ReceiverError) -> SetupError {
+impl From<ResourceError> for SetupError {
+    fn from(error: ResourceError) -> SetupError {
         match error {
-            ReceiverError::Alloc(error) => error.into(),
-            ReceiverError::Register(error) => error.into(),
-            ReceiverError::Create(error) => error.into(),
-            ReceiverError::Post(error) => error.into(),
+            ResourceError::Alloc(error) => error.into(),
+            ResourceError::Register(error) => error.into(),
+            ResourceError::Create(error) => error.into(),
+            ResourceError::Import(error) => error.into(),
+            ResourceError::Connect(error) => error.into(),
+            ResourceError::Post(error) => error.into(),
+            ResourceError::Unusable { what } => SetupError::Unusable { what },
         }
     }
 }

@@ -13,21 +13,14 @@ use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
-use drover_mem::{PageWish, round_up};
-use drover_rt::Imports;
+use drover_mem::round_up;
+use drover_rt::{Chunks, Direction};
 use drover_slots::client::request::Body;
 use drover_slots::client::{SlotPhase, Waiting};
-use drover_verbs::{
-    Access, Context, MemoryRegion, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
-    SendWr, Wc, WrId,
-};
+use drover_verbs::{Context, Provider, Wc, WrId};
 
 /// Marks the completions of bulk transfers.
 const BULK_WR: u64 = 1 << 63;
-/// More bulk memory than this per client is nonsense.
-const MEMORY_BYTES_MAX: usize = 1 << 32;
-/// Requests that transfers of one client may have posted, where its values are so long that pieces must be longer.
-const REQUESTS_MAX: usize = 1024;
 /// Times a value is moved again because its checksum does not fit.
 const REPEATS_MAX: u32 = 100;
 
@@ -61,7 +54,7 @@ impl<P: Provider> BulkMemory<P> {
 
     fn give_back(&mut self, chunk: Option<u32>) {
         if let (Some(chunks), Some(chunk)) = (self.chunks(), chunk) {
-            chunks.free.push(chunk);
+            chunks.give_back(chunk);
         }
     }
 }
@@ -89,19 +82,6 @@ impl<P: Provider> Transfers<P> {
     pub(super) fn are_refused(&self) -> bool {
         matches!(self.memory, BulkMemory::Refused)
     }
-}
-
-/// Equal pieces of memory here and at the server.
-struct Chunks<P: Provider> {
-    rc: P::Qp,
-    remote: RemoteRegion,
-    local: P::Mr,
-    chunk_bytes: usize,
-    pieces: Pieces,
-    free: Vec<u32>,
-    list: SendList,
-    /// What `remote` refers to.
-    _imports: Imports<P>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,7 +200,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             BulkMemory::Refused => return Step::Refuse(Refusal::TooLarge),
             BulkMemory::Ready(chunks) => {
                 if op.chunk.is_none() {
-                    op.chunk = chunks.free.pop();
+                    op.chunk = chunks.take();
                 }
                 if op.chunk.is_none() {
                     return Step::Nothing;
@@ -302,57 +282,23 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             });
         };
         let (chunk_bytes, count) = (round_up(*chunk_bytes as usize, 8), usize::from(*chunk_count));
-        let bytes = chunk_bytes * count;
-        let mut imports = Imports::new(&self.ctx);
-        let remote = imports.region(region)?;
-        let rights = remote.access.remote_read && remote.access.remote_write;
-        let enough = chunk_bytes >= session.params.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
-        if !enough || !rights || remote.len < bytes as u64 {
+        if chunk_bytes < session.params.item_bytes_max || count == 0 {
             return Err(drover_kv::SetupError::Unusable { what: "bulk memory" });
         }
-        let local = self.ctx.alloc(bytes, PageWish::Small)?;
-        let local = self.ctx.register(&local, Access::LOCAL)?;
-        let requests_max = REQUESTS_MAX.min(self.ctx.caps().send_depth_max);
-        let pieces = Pieces::new(chunk_bytes, requests_max / 2 / count);
-        let mut qp = self.ctx.create_qp(&QpOptions {
-            send_depth: 2 * count * pieces.count(chunk_bytes),
-            recv_depth: 1,
-            ..QpOptions::new(QpKind::Rc, &session.cq, self.ctx.caps())
-        })?;
-        qp.connect(rc)?;
-        let rc = qp.export()?;
+        let (chunks, rc) = Chunks::new(&self.ctx, &session.cq, (region, rc), chunk_bytes, count)?;
         self.send(&Message::BulkAttach { rc });
-        Ok(Chunks {
-            rc: qp,
-            remote,
-            local,
-            chunk_bytes,
-            pieces,
-            free: (0..u32::from(*chunk_count)).rev().collect(),
-            list: SendList::with_capacity(pieces.count(chunk_bytes), 0),
-            _imports: imports,
-        })
+        Ok(chunks)
     }
 
     /// Posts one transfer between a chunk here and its twin.
-    fn transfer(&mut self, index: usize, chunk: u32, len: usize, read: bool, cpu: &P::Cpu) {
+    fn transfer(&mut self, index: usize, chunk: u32, len: usize, direction: Direction, cpu: &P::Cpu) {
         let Some(chunks) = self.bulk.memory.chunks() else {
             return;
         };
-        let start = chunk as usize * chunks.chunk_bytes;
-        chunks.list.clear();
-        let remote = chunks.remote.at(start);
-        let local = chunks.local.sge(start, len);
-        let whole = match read {
-            true => SendWr::read(remote, local),
-            false => SendWr::write(remote, local),
-        };
-        let whole = whole.signaled(WrId(BULK_WR | index as u64));
-        chunks.pieces.of(whole).for_each(|wr| chunks.list.push(wr));
-        let posted = chunks.rc.post_send(cpu, &chunks.list);
+        let posted = chunks.transfer(cpu, chunk, len, direction, WrId(BULK_WR | index as u64));
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
             let server = self.connection.server();
-            tracing::warn!(%error, server, read, len, "a long value could not be posted: the session is over");
+            tracing::warn!(%error, server, ?direction, len, "a long value could not be posted: the session is over");
             session.broken = true;
             self.timers.hurry();
         }
@@ -367,10 +313,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         let value = &op.waiting.value;
-        chunks
-            .local
-            .region()
-            .copy_in(chunk as usize * chunks.chunk_bytes, value);
+        chunks.fill(chunk, value);
         let len = value.len();
         op.content = Bulk {
             chunk,
@@ -378,7 +321,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             crc: crc32c::crc32c(value),
         };
         op.stage = Stage::Moving;
-        self.transfer(index, chunk, len, false, cpu);
+        self.transfer(index, chunk, len, Direction::Write, cpu);
     }
 
     /// Names the chunk in an ordinary request. False if its window is full.
@@ -395,7 +338,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             .bulk
             .memory
             .chunks()
-            .map_or(0, |chunks| chunks.chunk_bytes as u32);
+            .map_or(0, |chunks| chunks.chunk_bytes() as u32);
         let chunk = op.chunk.unwrap_or(0);
         let value = match put {
             true => Bulk {
@@ -468,7 +411,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// GET: the server has put the value into our chunk.
     fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
-        let space = self.bulk.memory.chunks().map_or(0, |chunks| chunks.chunk_bytes);
+        let space = self.bulk.memory.chunks().map_or(0, |chunks| chunks.chunk_bytes());
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
@@ -484,7 +427,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         if let Some(session) = self.session.as_deref_mut() {
             session.window.release(at);
         }
-        self.transfer(index, content.chunk, content.len as usize, true, cpu);
+        self.transfer(index, content.chunk, content.len as usize, Direction::Read, cpu);
     }
 
     /// A transfer is done.
@@ -505,11 +448,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         let mut value = vec![0; op.content.len as usize];
-        let chunk = op.content.chunk as usize;
-        chunks
-            .local
-            .region()
-            .copy_out(chunk * chunks.chunk_bytes, &mut value);
+        chunks.copy_out(op.content.chunk, &mut value);
         if crc32c::crc32c(&value) == op.content.crc {
             return self.finish_bulk(index, Outcome::Value(&value), sink);
         }

@@ -1,14 +1,13 @@
 //! [`Client`] and [`Lane`]: what a worker knows of one client, and the one line of it that is polled.
 
-use super::intake::PlainClient;
 use super::mail::BulkMemory;
 use super::session::SessionParams;
 use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};
-use crate::layout::{Commit, TRAILER_BYTES};
+use crate::layout::Commit;
 use drover_base::Ns;
 use drover_mem::{MaskedRegion, Region};
-use drover_slots::server::{Hold, SlotState, Stripe, Turn};
+use drover_slots::server::{Hold, PlainClient, SlotState, Stripe, Turn};
 use drover_verbs::{Context, Export, Provider, UdDest};
 
 /// What a worker is told of a new client.
@@ -122,12 +121,6 @@ impl Client {
             id: self.id,
             plain_bytes_max: self.stripe.plain_bytes_max(),
         }
-    }
-
-    /// Where the body of a slot's request ends, given its commit word's place.
-    #[inline(always)]
-    pub(super) fn body_end(commit_at: u64) -> u64 {
-        commit_at + 8 - TRAILER_BYTES as u64
     }
 
     /// Points `lane` at the slot whose turn it is.

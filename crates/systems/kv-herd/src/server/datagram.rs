@@ -1,12 +1,13 @@
 //! The datagram front end: the bytes of a slot by SEND instead of by WRITE, for more clients than slots can be
 //! polled for `[HERD §5.5]`. Costs a RECV per request; from the intake on everything is the same.
 
-use super::intake::{Found, Taken};
+use super::intake::Taken;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::FrontEnd;
 use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES};
 use drover_mem::{AllocError, MaskedRegion, PageWish, round_up};
+use drover_slots::server::Found;
 use drover_verbs::{
     Access, CompletionQueue, Context, GRH_BYTES, MemoryRegion, Provider, QueuePair, RecvList, RecvWr, Wc,
     WcStatus, WrId,

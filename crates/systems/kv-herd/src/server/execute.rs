@@ -4,7 +4,7 @@
 //! else there is takes [`execute_any`](Worker::execute_any).
 
 use super::clients::Client;
-use super::intake::{About, Act, Request};
+use super::intake::Request;
 use super::reply::Replies;
 use super::stats::Counters;
 use super::variant::{Mistake, Variant};
@@ -13,7 +13,7 @@ use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_mem::Region;
-use drover_slots::server::Turn;
+use drover_slots::server::{About, Act, Turn};
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{Payload, Provider};
 

@@ -5,7 +5,6 @@
 //! so only turns tell requests apart, and one that is lost stays lost: its client gives it up after a while and asks
 //! what became of it. Then its turn is passed over, and its slot cleared, lest it be taken for the next one there.
 
-use super::intake::{About, Act, Share};
 use super::variant::Variant;
 use super::worker::Worker;
 use crate::costs::TAKE_PAPER;
@@ -13,6 +12,7 @@ use crate::layout::{SlotOp, Status, paper};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{Cpu, KeyHash};
 use drover_mem::MaskedRegion;
+use drover_slots::server::{About, Act, Share};
 use drover_verbs::Provider;
 
 /// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.

@@ -10,12 +10,12 @@
 //! choice: the paper's no-ops alone cost a lone request up to 200 polls)*. The older request's stage 2 runs before
 //! the newer one's stage 1, so one client's requests execute in order; `[H14]` has it the other way round.
 
-use super::intake::Act;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::costs::ADVANCE;
 use crate::layout::SlotOp;
 use drover_base::Cpu;
+use drover_slots::server::Act;
 use drover_verbs::Provider;
 
 /// Failed polls that count as a request `[HERD §4.2]`.

@@ -9,14 +9,14 @@
 //! skips clients that were served since the last one.
 
 use super::clients::{Client, Lane};
-use super::intake::{Found, Intake, TORN_NS_MAX, Taken};
+use super::intake::{Intake, TORN_NS_MAX, Taken};
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
 use crate::layout::Commit;
 use drover_base::{Cpu, Ns};
-use drover_slots::server::{LookAround, Turn};
+use drover_slots::server::{Found, LookAround, Turn};
 use drover_store::Partition;
 use drover_verbs::Provider;
 

@@ -5,12 +5,14 @@
 //! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
 //! - [`Hold`] tells which conditional requests are refused because of an earlier one.
 //! - [`ClientIds`] are the numbers of clients.
+//! - [`Request`] is a request copied out of its slot.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
 mod hold;
 mod ids;
 mod look_around;
 mod parse;
+mod request;
 mod slot;
 mod stripe;
 mod turn;
@@ -19,6 +21,7 @@ pub use hold::Hold;
 pub use ids::ClientIds;
 pub use look_around::LookAround;
 pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
+pub use request::{About, Act, Found, PlainClient, Request, Share};
 pub use slot::{Judgement, SlotState, Verdict};
 pub use stripe::Stripe;
 pub use turn::Turn;

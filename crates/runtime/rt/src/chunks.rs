@@ -1,0 +1,142 @@
+//! [`Chunks`]: memory for long values, in equal chunks here and at a peer, between which they move over RC.
+
+use crate::{Imports, ResourceError};
+use drover_mem::PageWish;
+use drover_verbs::{
+    Access, Context, Export, MemoryRegion, Pieces, PostError, Provider, QpKind, QpOptions, QueuePair,
+    RemoteRegion, SendList, SendWr, WrId,
+};
+use std::rc::Rc;
+
+/// More memory than this, in bytes, is refused: the peer's numbers make no sense.
+const MEMORY_BYTES_MAX: usize = 1 << 32;
+/// Most requests that all transfers together may have posted. Where chunks are very long, values move in longer pieces.
+const REQUESTS_MAX: usize = 1024;
+
+/// Direction of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the peer's chunk to ours, by READ.
+    Read,
+    /// From our chunk to the peer's, by WRITE.
+    Write,
+}
+
+/// Chunks of memory here, each with a twin at the peer. Chunk n of either side is the twin of chunk n of the other.
+pub struct Chunks<P: Provider> {
+    qp: P::Qp,
+    remote: RemoteRegion,
+    local: P::Mr,
+    chunk_bytes: usize,
+    pieces: Pieces,
+    free: Vec<u32>,
+    list: SendList,
+    /// Declared after the queue pair, which uses `remote`.
+    _imports: Imports<P>,
+}
+
+impl<P: Provider> Chunks<P> {
+    /// Twins of the `count` chunks of `chunk_bytes` in the peer's memory `region`, which is reached through the peer's queue
+    /// pair `rc`. Completions go to `cq`. Returns the export of our queue pair, too, which the peer must connect to.
+    ///
+    /// # Errors
+    /// [`ResourceError::Unusable`] if the region is too short or not readable and writable; else what the device refuses.
+    pub fn new(
+        ctx: &Rc<P::Context>,
+        cq: &P::Cq,
+        (region, rc): (&Export, &Export),
+        chunk_bytes: usize,
+        count: usize,
+    ) -> Result<(Chunks<P>, Export), ResourceError> {
+        let bytes = chunk_bytes * count;
+        let mut imports = Imports::new(ctx);
+        let remote = imports.region(region)?;
+        let may_move = remote.access.remote_read && remote.access.remote_write;
+        if !may_move || !(1..=MEMORY_BYTES_MAX).contains(&bytes) || remote.len < bytes as u64 {
+            let what = "memory for long values";
+            return Err(ResourceError::Unusable { what });
+        }
+        let local = ctx.alloc(bytes, PageWish::Small)?;
+        let local = ctx.register(&local, Access::LOCAL)?;
+        let requests_max = REQUESTS_MAX.min(ctx.caps().send_depth_max);
+        let pieces = Pieces::new(chunk_bytes, requests_max / 2 / count);
+        let mut qp = ctx.create_qp(&QpOptions {
+            send_depth: 2 * count * pieces.count(chunk_bytes),
+            recv_depth: 1,
+            ..QpOptions::new(QpKind::Rc, cq, ctx.caps())
+        })?;
+        qp.connect(rc)?;
+        let export = qp.export()?;
+        let chunks = Chunks {
+            qp,
+            remote,
+            local,
+            chunk_bytes,
+            pieces,
+            free: (0..count as u32).rev().collect(),
+            list: SendList::with_capacity(pieces.count(chunk_bytes), 0),
+            _imports: imports,
+        };
+        Ok((chunks, export))
+    }
+
+    /// Length of a chunk, bytes.
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
+    }
+
+    /// Takes a chunk that is not in use, if there is one.
+    pub fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Gives a chunk back.
+    pub fn give_back(&mut self, chunk: u32) {
+        self.free.push(chunk);
+    }
+
+    /// Copies `value` to our chunk.
+    ///
+    /// # Panics
+    /// The value reaches beyond the memory of all chunks.
+    pub fn fill(&self, chunk: u32, value: &[u8]) {
+        self.local.region().copy_in(self.start(chunk), value);
+    }
+
+    /// Copies the first bytes of our chunk to `value`.
+    ///
+    /// # Panics
+    /// They reach beyond the memory of all chunks.
+    pub fn copy_out(&self, chunk: u32, value: &mut [u8]) {
+        self.local.region().copy_out(self.start(chunk), value);
+    }
+
+    /// Posts the transfer of the first `len` bytes of a chunk. Its completion has the id `wr_id`.
+    ///
+    /// # Errors
+    /// The queue pair has failed.
+    pub fn transfer(
+        &mut self,
+        cpu: &P::Cpu,
+        chunk: u32,
+        len: usize,
+        direction: Direction,
+        wr_id: WrId,
+    ) -> Result<(), PostError> {
+        let start = self.start(chunk);
+        self.list.clear();
+        let remote = self.remote.at(start);
+        let local = self.local.sge(start, len);
+        let whole = match direction {
+            Direction::Read => SendWr::read(remote, local),
+            Direction::Write => SendWr::write(remote, local),
+        };
+        let whole = whole.signaled(wr_id);
+        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
+        self.qp.post_send(cpu, &self.list)
+    }
+
+    fn start(&self, chunk: u32) -> usize {
+        chunk as usize * self.chunk_bytes
+    }
+}

@@ -1,0 +1,33 @@
+//! [`ResourceError`]: why queues and memory for a connection could not be set up.
+
+use drover_mem::AllocError;
+use drover_verbs::{ConnectError, CreateError, ImportError, PostError, RegisterError};
+
+/// Errors of setting up queues and memory for a connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ResourceError {
+    /// Memory cannot be allocated, or there is no descriptor for it.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// Memory cannot be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// A queue cannot be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The peer's memory or address cannot be used.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The queue pairs do not match.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// RECVs cannot be posted.
+    #[error(transparent)]
+    Post(#[from] PostError),
+    /// The peer's numbers contradict each other, or are not enough.
+    #[error("unusable parameters from peer: {what}")]
+    Unusable {
+        /// What is unusable.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,283 @@
+//! [`Request`]: a request copied out of its slot.
+//!
+//! A client may not touch a slot before its reply, but nothing makes a rogue client obey. So everything is checked on a
+//! copy, the *image*:
+//!
+//! ```text
+//! 0                          960                              1000      1016    1024
+//! |  ... the rest, if it is longer | end of the body: [ttl] value key | key hash | commit word |
+//! ```
+//! It is right-aligned like the slot, so the key of every request ends at the same byte. Only as many lines are copied as
+//! the request takes, whole ones: a GET with a key of up to 40 bytes is one.
+
+use super::{Parsed, Plain, SlotState};
+use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
+use drover_base::KeyHash;
+use drover_base::sync::{Ordering, fence};
+use drover_mem::{LINE_BYTES, MaskedRef, MaskedRegion};
+
+/// Where the body ends in an image: key, value and ttl are right-aligned to it.
+const BODY_END: usize = SLOT_BYTES_MAX - TRAILER_BYTES;
+/// Bytes of body in the line of the commit word.
+const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
+
+/// What to do about a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Execute it.
+    Do(SlotOp),
+    /// Execute it, unless the client's [`Hold`](super::Hold) holds it.
+    DoIf(SlotOp),
+    /// Answer a retransmission, see [`SlotState::again`].
+    Again(SlotOp),
+    /// Answer with this status, without executing it.
+    Say(Status),
+    /// Answer a retransmission with this status, without executing it.
+    SayAgain(Status),
+}
+
+impl Act {
+    /// The same, but on the condition that the client's [`Hold`](super::Hold) does not hold it.
+    pub fn conditional(self) -> Act {
+        match self {
+            Act::Do(op) => Act::DoIf(op),
+            other => other,
+        }
+    }
+}
+
+/// A commit word that differs from the last one taken from its slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'s> {
+    /// The client's slots.
+    pub slots: &'s MaskedRegion,
+    /// Index of the slot within the partition's window.
+    pub slot: u32,
+    /// Offset of the commit word in `slots`.
+    pub commit_at: u64,
+    /// The word.
+    pub commit: Commit,
+}
+
+/// A request without its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Id of the client.
+    pub client: u32,
+    /// Use count of the slot.
+    pub seq: u32,
+    /// Length of the value, bytes.
+    pub value_len: u16,
+    /// Length of the key, bytes; 0: the hash is the key.
+    pub key_len: u8,
+    /// Index of the slot within the partition's window.
+    pub slot: u8,
+    /// What to do about it.
+    pub act: Act,
+}
+
+/// A request and its bytes. `H` is what its executor remembers about its key between two stages.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Request<H> {
+    /// The end of the slot, as far as it has been copied.
+    image: [u8; SLOT_BYTES_MAX],
+    /// Everything but the bytes.
+    pub about: About,
+    /// The executor's hint.
+    pub hint: H,
+}
+
+impl<H> Request<H> {
+    /// Space for a request. Its contents mean nothing yet.
+    pub fn new(hint: H) -> Request<H> {
+        Request {
+            image: [0; SLOT_BYTES_MAX],
+            about: About {
+                client: 0,
+                seq: 0,
+                value_len: 0,
+                key_len: 0,
+                slot: 0,
+                act: Act::Say(Status::BadRequest),
+            },
+            hint,
+        }
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.image[at..at + 8].try_into().expect("8 bytes"))
+    }
+
+    /// Hash of the key.
+    /// Whether it owns the key with this hash.
+    #[inline(always)]
+    pub fn hash(&self) -> KeyHash {
+        KeyHash {
+            low: self.word(BODY_END),
+            high: self.word(BODY_END + 8),
+        }
+    }
+
+    /// The key; empty if the hash is the key.
+    #[inline(always)]
+    pub fn key(&self) -> &[u8] {
+        &self.image[BODY_END - usize::from(self.about.key_len)..BODY_END]
+    }
+
+    /// The value, or the [`Bulk`](crate::layout::Bulk) in its place.
+    #[inline(always)]
+    pub fn value(&self) -> &[u8] {
+        let end = BODY_END - usize::from(self.about.key_len);
+        &self.image[end - usize::from(self.about.value_len)..end]
+    }
+
+    /// Time to live, seconds. Meaningful only for operations that [have one](SlotOp::has_ttl).
+    pub fn ttl_s(&self) -> u32 {
+        let end = BODY_END - usize::from(self.about.key_len) - usize::from(self.about.value_len);
+        u32::from_le_bytes(self.image[end - 4..end].try_into().expect("4 bytes"))
+    }
+
+    fn set_hash(&mut self, hash: KeyHash) {
+        self.image[BODY_END..BODY_END + 16].copy_from_slice(&hash.to_bytes());
+    }
+
+    /// Copies a request of the paper's format: no key, and `about.value_len` bytes of value that end at offset `value_end`.
+    pub fn copy_paper(&mut self, slots: &MaskedRegion, value_end: u64, hash: KeyHash, about: About) {
+        let len = usize::from(about.value_len);
+        self.copy_body(slots, value_end, len, BODY_END);
+        self.set_hash(hash);
+        self.about = about;
+    }
+
+    /// Copies the `len` bytes of a slot that end at `from_end` to where they end at `to_end` of the image.
+    #[inline(always)]
+    fn copy_body(&mut self, slots: &MaskedRegion, from_end: u64, len: usize, to_end: usize) {
+        let from = from_end - len as u64;
+        let out = &mut self.image[to_end - len..to_end];
+        slots.place(from).copy_out(from as usize & 7, out);
+    }
+
+    /// Copies the line of the commit word, which is at `commit_at` and `place`, and of the body of `len` bytes what
+    /// is before it.
+    #[inline(always)]
+    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, place: MaskedRef<'_>, len: usize) {
+        let (rest, line) = self.image.split_last_chunk_mut().expect("longer than a line");
+        place.copy_line_out(line);
+        if len > LINE_BODY_BYTES {
+            let (_, line) = rest.split_last_chunk_mut().expect("longer than two lines");
+            slots.place(commit_at - LINE_BYTES as u64).copy_line_out(line);
+            if len > LINE_BODY_BYTES + LINE_BYTES {
+                self.copy_before(slots, commit_at, len - LINE_BODY_BYTES - LINE_BYTES);
+            }
+        }
+    }
+
+    /// Copies the parts of a request that passed all checks, whose commit word is at offset `commit_at`. Returns the hash of
+    /// its key and whether its checksum is right, or absent.
+    pub fn copy_checked(
+        &mut self,
+        slots: &MaskedRegion,
+        commit_at: u64,
+        commit: Commit,
+        parsed: &Parsed,
+    ) -> (KeyHash, bool) {
+        let end = commit_at + 8 - TRAILER_BYTES as u64;
+        let hash = KeyHash {
+            low: slots.load(end),
+            high: slots.load(end + 8),
+        };
+        // A checksum would push the key from its place: it goes behind the body's end, where the hash comes when it is no
+        // longer needed.
+        let crc_bytes = parsed.body_len - parsed.plain_len();
+        self.copy_body(slots, end, parsed.body_len, BODY_END + crc_bytes);
+        let start = BODY_END - parsed.plain_len();
+        let is_intact = parsed.is_intact(&self.image, start, hash, commit);
+        self.set_hash(hash);
+        (hash, is_intact)
+    }
+
+    /// Copies what a body has before the last two lines of its slot.
+    #[inline(never)]
+    fn copy_before(&mut self, slots: &MaskedRegion, commit_at: u64, len: usize) {
+        let from_end = commit_at + 8 - 2 * LINE_BYTES as u64;
+        self.copy_body(slots, from_end, len, SLOT_BYTES_MAX - 2 * LINE_BYTES);
+    }
+
+    /// Copies a request of the kind that nearly all are, in straight-line code: a new GET or PUT with a key of this share and
+    /// without a checksum. `place` is that of the commit word. Returns false if it is any other request; then only the
+    /// bytes of `self` have changed.
+    #[inline(always)]
+    pub fn copy_plain(
+        &mut self,
+        share: Share,
+        client: PlainClient,
+        state: &mut SlotState,
+        place: MaskedRef<'_>,
+        found: Found<'_>,
+    ) -> bool {
+        // Acquire: pairs with the Release of the commit word by the client that wrote the slot; what was written
+        // before it is visible to the loads after this.
+        fence(Ordering::Acquire);
+        // Two branches and not one with two outcomes: then each knows what it has.
+        if let Some(get) = Plain::get(found.commit, client.plain_bytes_max) {
+            self.copy_as(get, share, client, state, place, found)
+        } else if let Some(put) = Plain::put(found.commit, client.plain_bytes_max) {
+            self.copy_as(put, share, client, state, place, found)
+        } else {
+            false
+        }
+    }
+
+    #[inline(always)]
+    fn copy_as(
+        &mut self,
+        plain: Plain,
+        share: Share,
+        client: PlainClient,
+        state: &mut SlotState,
+        place: MaskedRef<'_>,
+        found: Found<'_>,
+    ) -> bool {
+        self.copy_slot(found.slots, found.commit_at, place, plain.body_len());
+        if !state.is_newer(found.commit) || !share.has(self.hash()) {
+            return false;
+        }
+        state.take(found.commit);
+        self.about = About {
+            client: client.id,
+            seq: found.commit.seq(),
+            value_len: plain.value_len as u16,
+            key_len: plain.key_len as u8,
+            slot: found.slot as u8,
+            act: Act::Do(plain.op),
+        };
+        true
+    }
+}
+
+/// What [`Request::copy_plain`] needs to know of the client.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainClient {
+    /// Id of the client.
+    pub id: u32,
+    /// Longest body without a checksum, bytes; 0 if a checksum is required.
+    pub plain_bytes_max: usize,
+}
+
+/// The keys that a worker owns.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Index of its partition.
+    pub partition_index: usize,
+    /// Number of partitions.
+    pub partition_count: usize,
+}
+
+impl Share {
+    /// Whether it owns the key with this hash.
+    #[inline(always)]
+    pub fn has(self, hash: KeyHash) -> bool {
+        hash.partition_index(self.partition_count) == self.partition_index
+    }
+}
