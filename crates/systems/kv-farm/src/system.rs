@@ -133,6 +133,7 @@ impl ShardedSystem for Farm {
         let options = ClientOptions {
             window: options.window,
             deadline: options.deadline,
+            secret: options.secret.clone(),
             miss,
         };
         FarmClient::new(ctx, dials, options)

@@ -36,7 +36,7 @@ pub const SYSTEM: &str = "herd";
 /// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
 const KIND_BASE: u16 = drover_control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
-pub const AUTH_BYTES_MAX: usize = 256;
+pub const AUTH_BYTES_MAX: usize = drover_kv::secret::SECRET_BYTES_MAX;
 /// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
 /// Most partitions of one server. A Welcome names a bell for each, in shared memory a descriptor; a frame of the

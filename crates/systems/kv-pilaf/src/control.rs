@@ -19,7 +19,7 @@ pub use drover_one_sided::{Ready, ServerParams};
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// A client's first message.
 pub type Hello = drover_one_sided::Hello;

@@ -117,6 +117,7 @@ impl ShardedSystem for Pilaf {
         let options = ClientOptions {
             window: options.window,
             deadline: options.deadline,
+            secret: options.secret.clone(),
             miss,
         };
         PilafClient::new(ctx, dials, options)

@@ -18,6 +18,8 @@ pub mod refused {
     pub const WRONG_VERSION: u16 = APPLICATION + 1;
     /// The server has no memory or queue pairs for another client.
     pub const NO_RESOURCES: u16 = APPLICATION + 2;
+    /// The client does not have the secret that the server's operator requires.
+    pub const WRONG_SECRET: u16 = APPLICATION + 3;
 }
 
 /// Why a client has no session. The client keeps trying, unless the error [is final](SetupError::is_final).
@@ -112,7 +114,10 @@ impl SetupError {
         match self {
             SetupError::Refused { is_final, .. } => *is_final,
             SetupError::Control(ControlError::Refused { code, .. }) => {
-                matches!(*code, refusal::BAD_FRAME | refused::WRONG_VERSION)
+                matches!(
+                    *code,
+                    refusal::BAD_FRAME | refused::WRONG_VERSION | refused::WRONG_SECRET
+                )
             }
             SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
             SetupError::Unusable { .. }

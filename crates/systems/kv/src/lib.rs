@@ -22,6 +22,7 @@ mod error;
 mod op;
 mod plan;
 mod reads;
+pub mod secret;
 mod shard;
 mod sharded;
 mod system;

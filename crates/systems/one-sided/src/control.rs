@@ -9,7 +9,8 @@
 //! ```
 
 use drover_base::HashSeed;
-use drover_control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::{DecodeError, Frame, Message, Reader, Writer, kind};
+use drover_kv::secret::SECRET_BYTES_MAX;
 use std::fmt::Debug;
 
 /// The part of a client's [`Hello`] that is particular to one system.
@@ -47,8 +48,17 @@ pub struct Hello<W = ()> {
     pub shard_count: u16,
     /// Id of the client's previous session, which the server ends if it still exists; 0 = none.
     pub previous: u64,
+    /// The secret that the server's operator requires, at most [`SECRET_BYTES_MAX`]; empty: none.
+    pub secret: Vec<u8>,
     /// The system's own parameters.
     pub wishes: W,
+}
+
+impl<W> Hello<W> {
+    /// Version of the client whose `frame` is a Hello, or looks like one: it is in the same place in every version.
+    pub fn version_of(frame: &Frame) -> Option<u16> {
+        frame.body.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+    }
 }
 
 impl<W: ClientParams> Message for Hello<W> {
@@ -59,7 +69,8 @@ impl<W: ClientParams> Message for Hello<W> {
             .u16(self.slots)
             .u16(self.shard)
             .u16(self.shard_count)
-            .u64(self.previous);
+            .u64(self.previous)
+            .bytes(&self.secret);
         self.wishes.encode(to);
     }
 
@@ -70,6 +81,7 @@ impl<W: ClientParams> Message for Hello<W> {
             shard: from.u16()?,
             shard_count: from.u16()?,
             previous: from.u64()?,
+            secret: from.bytes("length of the secret", SECRET_BYTES_MAX)?.to_vec(),
             wishes: W::decode(from)?,
         })
     }

@@ -11,6 +11,7 @@ use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use drover_base::Ns;
 use drover_control::acceptor::{ConnId, Peers};
+use drover_kv::secret::is_let_in;
 use drover_mem::MaskedRegion;
 use drover_shards::Answers;
 use drover_slots::server::KeyRule;
@@ -159,7 +160,7 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (Erro
             "this server speaks another version of the protocol",
         ));
     }
-    if !offer.auth.is_empty() && !same_bytes(&hello.auth, &offer.auth) {
+    if !is_let_in(&offer.auth, &hello.auth) {
         return Err((ErrorCode::Auth, "not authorised"));
     }
     let crc_required = offer.crc_required || hello.crc;
@@ -212,11 +213,6 @@ pub(super) struct Offer {
     pub(super) slot_bytes_max: usize,
     pub(super) window_max: usize,
     pub(super) partition_count: usize,
-}
-
-/// Compares without telling by its duration where the difference is.
-fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |diff, (x, y)| diff | (x ^ y)) == 0
 }
 
 #[cfg(test)]

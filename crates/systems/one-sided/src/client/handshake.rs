@@ -15,6 +15,7 @@ pub(super) struct ClientHandshake<P: Provider, S> {
     shard: u16,
     shard_count: u16,
     slots: usize,
+    secret: Vec<u8>,
     /// Id of the previous session, sent to the server so that it ends that session before it begins a new one; 0: none.
     previous: u64,
     /// When the last Hello was sent. Every answer of the server is from a later time.
@@ -24,18 +25,19 @@ pub(super) struct ClientHandshake<P: Provider, S> {
 }
 
 impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
-    /// A link to shard `shard` of `shard_count`, for a client with `slots` operations.
+    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations.
     pub(super) fn link(
         ctx: &Rc<P::Context>,
         dial: Dial,
-        shard: usize,
-        shard_count: usize,
+        (shard, shard_count): (usize, usize),
         slots: usize,
+        secret: &[u8],
     ) -> Link<ClientHandshake<P, S>> {
         let greeting = ClientHandshake {
             shard: shard as u16,
             shard_count: shard_count as u16,
             slots,
+            secret: secret.to_vec(),
             previous: 0,
             hello_at: Ns::ZERO,
             ctx: ctx.clone(),
@@ -57,6 +59,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             shard: self.shard,
             shard_count: self.shard_count,
             previous: self.previous,
+            secret: self.secret.clone(),
             wishes: S::wishes(&self.ctx),
         };
         Ok(control.send_message(&hello)?)

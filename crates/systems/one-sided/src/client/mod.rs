@@ -46,6 +46,8 @@ pub struct ClientOptions<M> {
     pub deadline: Ns,
     /// The system's policy for keys that READs do not find.
     pub miss: M,
+    /// The secret that the server's operator requires, at most 256 bytes; empty: none.
+    pub secret: Vec<u8>,
 }
 
 impl<M: Default> Default for ClientOptions<M> {
@@ -54,6 +56,7 @@ impl<M: Default> Default for ClientOptions<M> {
             window: 16,
             deadline: Ns::from_s(5),
             miss: M::default(),
+            secret: Vec::new(),
         }
     }
 }
@@ -144,7 +147,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     /// # Panics
     /// If there are no shards, or the window is 0.
     pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions<R::Miss>) -> Client<P, R> {
-        let ops = Operations::new(ctx, dials, options.window, options.deadline);
+        let ops = Operations::new(ctx, dials, &options);
         let reader = R::new(ops.len(), options.miss);
         let wcs = vec![Wc::default(); BATCH].into();
         Client { ops, reader, wcs }

@@ -9,7 +9,7 @@ use super::execution::State;
 use super::key_order::KeyOrder;
 use super::operation::Operation;
 use super::shard_link::ShardLink;
-use super::{OperationView, Reader, Session, Sink};
+use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, SubmitError, Token};
@@ -48,14 +48,13 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     pub(super) fn new(
         ctx: Rc<P::Context>,
         dials: Vec<Dial>,
-        window: usize,
-        patience: Ns,
+        options: &ClientOptions<R::Miss>,
     ) -> Operations<P, R> {
-        let count = dials.len();
+        let (count, window) = (dials.len(), options.window);
         assert!(count > 0 && window > 0, "a shard and a window at least");
         let posted_max = R::operations_for(ctx.caps().send_depth_max);
         let slots = (window * count).min(OPERATIONS_MAX).min(posted_max);
-        let link = |(shard, dial)| ShardLink::new(&ctx, dial, shard, count, slots);
+        let link = |(shard, dial)| ShardLink::new(&ctx, dial, (shard, count), slots, &options.secret);
         Operations {
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),
@@ -66,7 +65,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             free: (0..slots as u32).rev().collect(),
             sequences: 0,
             in_flight: 0,
-            patience,
+            patience: options.deadline,
             ctx,
         }
     }

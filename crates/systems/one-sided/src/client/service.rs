@@ -11,6 +11,7 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
         let options = ClientOptions {
             window: options.window,
             deadline: options.deadline,
+            secret: options.secret.clone(),
             ..ClientOptions::default()
         };
         Client::new(ctx, dials, options)

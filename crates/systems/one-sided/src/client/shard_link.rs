@@ -15,16 +15,16 @@ pub(super) struct ShardLink<P: Provider, S: Session<P>> {
 }
 
 impl<P: Provider, S: Session<P>> ShardLink<P, S> {
-    /// A link to shard `shard` of `shard_count`, for a client with `slots` operations.
+    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations.
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         dial: Dial,
-        shard: usize,
-        shard_count: usize,
+        shard: (usize, usize),
         slots: usize,
+        secret: &[u8],
     ) -> ShardLink<P, S> {
         ShardLink {
-            link: ClientHandshake::link(ctx, dial, shard, shard_count, slots),
+            link: ClientHandshake::link(ctx, dial, shard, slots, secret),
             session: None,
         }
     }

@@ -14,7 +14,8 @@ use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::{ControlStream, Frame, Message, refusal};
 use drover_kv::StartError;
-use drover_kv::refused::{NO_RESOURCES, WRONG_SHARD, WRONG_VERSION};
+use drover_kv::refused::{NO_RESOURCES, WRONG_SECRET, WRONG_SHARD, WRONG_VERSION};
+use drover_kv::secret::{SECRET_BYTES_MAX, is_let_in};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
@@ -31,6 +32,7 @@ pub struct Server<P: Provider, H: ShardLogic<P>> {
     host: H,
     membership: Membership,
     hash_seed: HashSeed,
+    secret: Vec<u8>,
     clock: Clock,
     next_look: Ns,
     /// Index of the client that is served first. It advances with every step, so that all clients share scarce
@@ -60,6 +62,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             host: H::new(&ctx, options, hash_seed.hasher(), clock)?,
             membership,
             hash_seed,
+            secret: Vec::new(),
             clock,
             next_look: Ns::ZERO,
             first: 0,
@@ -75,6 +78,19 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
     /// The system's part of the server: table and records.
     pub fn host(&self) -> &H {
         &self.host
+    }
+
+    /// Refuses clients without `secret` from now on.
+    ///
+    /// # Panics
+    /// If it is longer than [`SECRET_BYTES_MAX`].
+    pub fn require_secret(&mut self, secret: &[u8]) {
+        assert!(
+            secret.len() <= SECRET_BYTES_MAX,
+            "a secret of {} bytes",
+            secret.len()
+        );
+        self.secret = secret.to_vec();
     }
 
     /// Takes over the control channel of a client, and serves that client from the next step on.
@@ -144,8 +160,9 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
 
     fn take(&mut self, index: usize, frame: &Frame, now: Ns) {
         let done = match frame.kind {
-            kind if kind == Hello::<H::ClientParams>::KIND => match frame.decode() {
-                Ok(hello) => return self.greet(index, hello, now),
+            kind if kind == Hello::<H::ClientParams>::KIND => match self.decode_hello(index, frame) {
+                Ok(Some(hello)) => return self.greet(index, hello, now),
+                Ok(None) => return,
                 Err(error) => Err(error.into()),
             },
             kind if kind == H::Attach::KIND => self.attach(index, frame),
@@ -161,6 +178,20 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         }
     }
 
+    /// `None`: a client of another version, whose Hello may have other fields, was refused.
+    fn decode_hello(
+        &mut self,
+        index: usize,
+        frame: &Frame,
+    ) -> Result<Option<Hello<H::ClientParams>>, PeerError> {
+        if Hello::<H::ClientParams>::version_of(frame).is_some_and(|version| version != H::VERSION) {
+            let text = format!("the server speaks version {}", H::VERSION);
+            self.peers[index].refuse(WRONG_VERSION, &text);
+            return Ok(None);
+        }
+        Ok(Some(frame.decode()?))
+    }
+
     fn attach(&mut self, index: usize, frame: &Frame) -> Result<(), PeerError> {
         let peer = &mut self.peers[index];
         let conn = peer.conn.as_mut().ok_or(PeerError::OutOfOrder)?;
@@ -173,9 +204,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
 
     fn greet(&mut self, index: usize, hello: Hello<H::ClientParams>, now: Ns) {
         let (shard, shard_count) = (self.membership.shard, self.membership.shard_count);
-        if hello.version != H::VERSION {
-            let text = format!("the server speaks version {}", H::VERSION);
-            return self.peers[index].refuse(WRONG_VERSION, &text);
+        if !is_let_in(&self.secret, &hello.secret) {
+            return self.peers[index].refuse(WRONG_SECRET, "not authorised");
         }
         if (hello.shard, hello.shard_count) != (shard, shard_count) {
             let text = format!("this is shard {shard} of {shard_count}");

@@ -115,6 +115,7 @@ impl Cluster {
             shard: 0,
             shard_count: 1,
             previous,
+            secret: Vec::new(),
             wishes: FarmParams { sums: false },
         };
         stream.send_message(&hello).expect("space");

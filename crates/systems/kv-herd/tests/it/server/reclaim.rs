@@ -1,9 +1,9 @@
 //! Tests 7 and 8: clients that die, ids that are used again, workers that begin again.
 
-use crate::server::fake::{World, hello, options, receive, send};
+use crate::server::fake::{Fake, World, hello, key_of, options, receive, send};
 use drover_base::{Actor, Cpu, Rng};
 use drover_control::ControlStream;
-use drover_kv_herd::control::{Hello, Message};
+use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{ClientLimits, Mistake, ServerOptions};
 use drover_verbs::{Context, WcStatus};
@@ -106,6 +106,48 @@ fn id_is_reused_at_once(options: &ServerOptions, mistake: Option<Mistake>) -> bo
 #[test]
 fn an_id_is_not_used_again_before_the_workers_let_go() {
     assert!(!id_is_reused_at_once(&options(), None));
+}
+
+/// Workers may still be exporting their queue pairs for a client that has left: their answers are not another client's.
+#[test]
+fn an_id_is_not_used_again_before_the_workers_have_answered() {
+    let mut world = World::new(&ServerOptions {
+        partition_count: 2,
+        clients_max: 1,
+        datagram_recvs: 64,
+        ..options()
+    });
+    let datagrams = || Hello {
+        front_end: FrontEnd::Datagrams,
+        ..hello()
+    };
+    let (mut early, server) = ControlStream::pair();
+    world.acceptor.adopt(server);
+    send(&mut early, &Message::Hello(datagrams()));
+    step_acceptor(&mut world);
+    drop(early);
+    step_acceptor(&mut world);
+    assert_eq!(
+        world.acceptor.session_count(),
+        1,
+        "the workers are not done with it"
+    );
+    let refused = Fake::connect(&mut world, datagrams()).err();
+    assert!(
+        matches!(
+            refused,
+            Some(Message::Error {
+                code: ErrorCode::TooManyClients,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    let mut next = world.connect_as(datagrams());
+    for partition in 0..2 {
+        let key = key_of(&next, partition, 1);
+        next.put(&mut world, &key, b"v");
+    }
 }
 
 #[test]

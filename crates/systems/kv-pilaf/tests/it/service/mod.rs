@@ -7,4 +7,5 @@ mod hostile;
 mod limits;
 mod raw;
 mod restart;
+mod secret;
 mod shards;

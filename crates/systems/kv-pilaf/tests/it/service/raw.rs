@@ -34,6 +34,7 @@ pub fn hello() -> Hello {
         shard: 0,
         shard_count: 1,
         previous: 0,
+        secret: Vec::new(),
         wishes: (),
     }
 }

@@ -121,6 +121,7 @@ impl ShardedSystem for Sample {
         let options = ClientOptions {
             window: options.window,
             deadline: options.deadline,
+            secret: options.secret.clone(),
             miss: trust,
         };
         Client::new(ctx, dials, options)
