@@ -104,7 +104,7 @@ pub struct WriteCaps {
     pub lossless: bool,
 }
 
-/// What wakes a parked context beside completions.
+/// What wakes a parked context, besides completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeCaps {
     /// Whether a WRITE into a [`Watch`](crate::Watch)ed region does. If not, pollers of memory spin.
@@ -139,7 +139,7 @@ pub struct Caps {
     pub reads_outstanding_max: usize,
     /// What is certain about WRITEs.
     pub writes: WriteCaps,
-    /// What wakes a parked context beside completions.
+    /// What wakes a parked context, besides completions.
     pub wakes: WakeCaps,
     /// Number of requests that are worth collecting for one doorbell (1 where posting is only a copy); not a limit.
     pub post_batch: usize,

@@ -66,10 +66,10 @@ impl Net {
             return Err(PostErrorKind::NotReady);
         }
         check_verb(qp, wr)?;
-        if let SendOp::Send { dest: Some(dest), .. } = wr.op {
-            if !self.keys.has_ah(qp.ctx, dest.ah) {
-                return Err(PostErrorKind::BadAddress);
-            }
+        if let SendOp::Send { dest: Some(dest), .. } = wr.op
+            && !self.keys.has_ah(qp.ctx, dest.ah)
+        {
+            return Err(PostErrorKind::BadAddress);
         }
         self.check_payload(qp, list, wr)?;
         match qp.sends.is_full() {

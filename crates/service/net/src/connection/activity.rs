@@ -44,7 +44,7 @@ impl Activity {
     }
 
     /// Whether a long request makes no progress, or too little.
-    pub(crate) fn stands(&self, now_s: u32) -> bool {
+    pub(crate) fn is_stalled(&self, now_s: u32) -> bool {
         now_s - self.last_s >= STALL_S || now_s - self.long_since_s >= SLOW_S
     }
 

@@ -90,7 +90,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     fn shed_standing(&mut self, small: bool, bytes: usize) {
         let now_s = self.now_s;
         let held = |c: &Connection<T>| c.rest.data.len();
-        let stands = |c: &Connection<T>| c.activity.stands(now_s);
+        let stands = |c: &Connection<T>| c.activity.is_stalled(now_s);
         let mut victims: Vec<(u32, usize, Token)> = self
             .connections
             .iter_mut()

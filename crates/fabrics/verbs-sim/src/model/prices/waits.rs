@@ -1,4 +1,4 @@
-//! Times beside those of the engines: ingest, delays, misses of caches, locks of doorbells.
+//! Times that the engines do not spend: ingest, delays, misses of caches, locks of doorbells.
 
 use super::Verb;
 use crate::profile;
