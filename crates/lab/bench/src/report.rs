@@ -113,7 +113,7 @@ pub struct Counted {
     /// Whether samples were requested with both cores at full speed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub wants_full_speed: bool,
-    /// Time of the fastest core for the fixed work of [`Sample::core_ns`], nanoseconds.
+    /// Time of the fastest core for the fixed work of [`CoreProbes::core_ns`], nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quickest_core_ns: Option<f64>,
     /// The placement of the samples that count.
