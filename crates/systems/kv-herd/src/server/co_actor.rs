@@ -44,7 +44,7 @@ pub struct CoreInfo {
     pub count: usize,
     /// Wakes its core.
     pub waker: Waker,
-    /// The server's start, where `now_s` is [`start_s`](super::ServerOptions::start_s), on the clock of this core.
+    /// The server's start, where `now_s` is [`start_s`](super::ClockStart::start_s), on the clock of this core.
     pub started: Ns,
 }
 
