@@ -4,6 +4,7 @@
 
 use drover_client::FabricError;
 use drover_kv::StartError;
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -77,12 +78,10 @@ pub fn from_result(result: Result<(), Failure>) -> ExitCode {
 }
 
 /// Prints clap's message and returns its exit status: 0 for help and version, otherwise 2 for client commands and
-/// [`USAGE`] for others.
-pub fn usage(error: &clap::Error) -> ExitCode {
+/// [`USAGE`] for others. `command` is the first word after the program's name.
+pub fn usage(error: &clap::Error, command: Option<&OsStr>) -> ExitCode {
     let _ = error.print();
-    let is_client = std::env::args()
-        .nth(1)
-        .is_some_and(|name| ["get", "set", "delete", "stats"].contains(&name.as_str()));
+    let is_client = command.is_some_and(|name| ["get", "set", "delete", "stats"].iter().any(|n| name == *n));
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         _ if is_client => ExitCode::from(2),

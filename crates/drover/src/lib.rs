@@ -39,9 +39,10 @@ pub fn main() -> ExitCode {
 /// Runs the program with the systems of table `T` and returns its exit status. `words` is the command line; its first
 /// word is the program's name.
 pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(words) {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, words.get(1).map(OsString::as_os_str)),
     };
     match cli.command {
         Command::Bench(args) => bench::run::<T>(&args),

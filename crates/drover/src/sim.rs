@@ -9,6 +9,7 @@ use drover_swarm::case::Case;
 use drover_swarm::outcome::Outcome;
 use drover_swarm::subject::{self, Subject, SubjectJob, Trouble};
 use drover_systems::System;
+use std::ops::Range;
 use std::process::ExitCode;
 
 /// Arguments of `sim`.
@@ -132,6 +133,18 @@ fn first_seed(args: &Args) -> u64 {
     args.seed.unwrap_or_else(campaign::fresh_seed)
 }
 
+/// The seeds from `first` on, as many as `count`.
+pub fn seeds_from(first: u64, count: u64) -> Result<Range<u64>, Failure> {
+    let end = first.checked_add(count);
+    let beyond = || {
+        Failure::new(
+            USAGE,
+            format!("--seed {first} --seeds {count}: seeds end at {}", u64::MAX - 1),
+        )
+    };
+    Ok(first..end.ok_or_else(beyond)?)
+}
+
 /// What was typed, for one seed; `scenario` unless another one was.
 fn case<S: Subject>(args: &Args, scenario: &str, seed: u64) -> Result<Case<S>, Failure> {
     let unknown = |what: &str, name: &str| {
@@ -208,13 +221,14 @@ fn complain<S: Subject>(args: &Args, case: &Case<S>, outcome: &Outcome) -> usize
 }
 
 fn many<S: Subject>(args: &Args, seeds: u64) -> Result<(), Failure> {
-    let first = first_seed(args);
+    let range = seeds_from(first_seed(args), seeds)?;
     let scenario = args.scenario.as_deref().unwrap_or("default");
     println!(
-        "scenario {scenario}, seeds {first} to {}",
-        first + seeds.saturating_sub(1)
+        "scenario {scenario}, seeds {} to {}",
+        range.start,
+        range.start + seeds.saturating_sub(1)
     );
-    let cases: Vec<Case<S>> = (first..first + seeds)
+    let cases: Vec<Case<S>> = range
         .map(|seed| case(args, scenario, seed))
         .collect::<Result<_, _>>()?;
     let (tally, seconds) = campaign(args, &format!("scenario {scenario}"), &cases, false);
@@ -248,11 +262,12 @@ fn many<S: Subject>(args: &Args, seeds: u64) -> Result<(), Failure> {
 
 /// Every mistake must be found, and nothing where there is none.
 fn search_planted<S: Subject>(args: &Args) -> Result<(), Failure> {
-    let (first, seeds) = (first_seed(args), args.seeds.unwrap_or(PLANTED_SEEDS));
-    println!("mistakes, each in up to {seeds} seeds from {first} on");
+    let seeds = args.seeds.unwrap_or(PLANTED_SEEDS);
+    let range = seeds_from(first_seed(args), seeds)?;
+    println!("mistakes, each in up to {seeds} seeds from {} on", range.start);
     let mut missed = Vec::new();
     for planted in S::PLANTED {
-        let cases = (first..first + seeds).map(|seed| {
+        let cases = range.clone().map(|seed| {
             let case = case::<S>(args, planted.scenario, seed)?;
             Ok(Case {
                 planted: Some(planted),
@@ -316,4 +331,16 @@ fn clock() -> f64 {
     use std::time::Instant;
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_that_would_overflow_are_refused() {
+        assert_eq!(seeds_from(7, 3).expect("seeds"), 7..10);
+        let refused = seeds_from(u64::MAX, 1).expect_err("beyond the last seed");
+        assert_eq!(refused.code, USAGE);
+    }
 }

@@ -1,6 +1,7 @@
 //! `drover figure`: published figures, run in the simulator, next to the published values.
 
 use crate::exit::{self, Failure, OS_ERROR, USAGE};
+use crate::sim::seeds_from;
 use clap::ValueEnum;
 use drover_bench::Progress;
 use drover_figures::figure::Figure;
@@ -102,6 +103,7 @@ fn figure(args: &Args) -> Result<(), Failure> {
         );
         return Err(Failure::new(USAGE, text));
     }
+    seeds_from(args.seed, args.seeds)?;
     let profiles = profiles(&args.profile)?;
     let options = RunOptions {
         seeds: args.seeds,

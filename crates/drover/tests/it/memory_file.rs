@@ -334,7 +334,7 @@ fn every_doubt_is_a_cold_start_with_one_line() {
             "the memory for items was 4194304 and is 8388608",
         ),
         (|_| (), &["-t", "1"], "the number of partitions was 2 and is 1"),
-        (|_| (), &["-M"], "whether nothing is forgotten was 0 and is 1"),
+        (|_| (), &["-M"], "the mode (0 cache, 1 store) was 0 and is 1"),
         (
             |_| (),
             &["-I", "512k"],

@@ -25,6 +25,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// One thread's view of a device. It opens the device itself, so that threads share only the card.
 pub struct IbvContext {
@@ -40,8 +41,10 @@ impl IbvContext {
             fabric: "ibv",
             reason: format!("{name} has gone since it was chosen; open the device again"),
         })?;
+        // Relaxed: contexts need different numbers, in any order.
+        let index = opening.opened.fetch_add(1, Ordering::Relaxed);
         let core = Core {
-            cpu: NativeCpu::new(opening.seed),
+            cpu: NativeCpu::nth(opening.seed, index),
             caps: caps.clone(),
             opening: opening.clone(),
             tables: Tables::default(),

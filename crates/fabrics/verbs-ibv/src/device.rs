@@ -15,6 +15,7 @@ use drover_verbs::{Caps, Device, OpenError};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Options of opening a device; the default takes the best device.
 #[derive(Clone, Debug)]
@@ -22,8 +23,9 @@ use std::sync::Arc;
 pub struct IbvOptions {
     /// Device, port and address to use.
     pub wish: Wish,
-    /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
-    /// these streams, so the default is unpredictable.
+    /// Seed of the random streams of its contexts' cores. Each context has a stream of its own, which depends on this
+    /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of their hash
+    /// from these streams, so the default is unpredictable.
     pub seed: u64,
     /// RC: time to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
     pub timeout_code: u8,
@@ -67,6 +69,8 @@ pub(crate) struct Opening {
     pub(crate) lib: Arc<Library>,
     pub(crate) choice: Choice,
     pub(crate) seed: u64,
+    /// Number of contexts opened so far: the next one's index among the random streams.
+    pub(crate) opened: AtomicU64,
     pub(crate) vendor_id: u32,
     pub(crate) limits: Limits,
     pub(crate) end: EndParams,
@@ -172,6 +176,7 @@ impl IbvDevice {
             lib,
             choice,
             seed: options.seed,
+            opened: AtomicU64::new(0),
             vendor_id: device.vendor_id(),
             limits,
             end: EndParams {

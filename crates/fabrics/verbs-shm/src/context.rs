@@ -35,9 +35,9 @@ pub struct ShmContext {
 }
 
 impl ShmContext {
-    pub(crate) fn open(options: ShmOptions, caps: Caps) -> Result<ShmContext, OpenError> {
+    pub(crate) fn open(options: ShmOptions, caps: Caps, cpu: NativeCpu) -> Result<ShmContext, OpenError> {
         let core = Core {
-            cpu: NativeCpu::new(options.seed),
+            cpu,
             caps,
             options,
             tables: Tables::new().into(),

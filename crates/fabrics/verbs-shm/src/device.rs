@@ -5,16 +5,18 @@ use crate::context::ShmContext;
 use crate::lane::Geometry;
 use crate::ring::{FIRST_BYTES, LENGTH_MAX, MORE_BYTES};
 use drover_base::Ns;
-use drover_mem::entropy;
+use drover_mem::{NativeCpu, entropy};
 use drover_verbs::{Caps, Device, OpenError, Support};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Options of a [`ShmDevice`]; the defaults are right for services.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShmOptions {
-    /// Seed of the random streams of its contexts' cores: all contexts of one device start the same stream. Servers
-    /// draw their epoch and the secret of their hash from these streams, so the default is unpredictable.
+    /// Seed of the random streams of its contexts' cores. Each context has a stream of its own, which depends on this
+    /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of
+    /// their hash from these streams, so the default is unpredictable.
     pub seed: u64,
     /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps. Bounds
     /// the delay that a hostile peer, which shares our bell page, can cause.
@@ -54,6 +56,8 @@ pub struct ShmDevice {
 struct Inner {
     options: ShmOptions,
     caps: Caps,
+    /// Number of contexts opened so far: the next one's index among the random streams.
+    opened: AtomicU64,
 }
 
 impl ShmDevice {
@@ -63,6 +67,7 @@ impl ShmDevice {
             inner: Arc::new(Inner {
                 options,
                 caps: caps(),
+                opened: AtomicU64::new(0),
             }),
         }
     }
@@ -76,7 +81,14 @@ impl Default for ShmDevice {
 
 impl Device<Shm> for ShmDevice {
     fn context(&self) -> Result<ShmContext, OpenError> {
-        ShmContext::open(self.inner.options.clone(), self.inner.caps.clone())
+        let Inner {
+            options,
+            caps,
+            opened,
+        } = &*self.inner;
+        // Relaxed: contexts need different numbers, in any order.
+        let cpu = NativeCpu::nth(options.seed, opened.fetch_add(1, Ordering::Relaxed));
+        ShmContext::open(options.clone(), caps.clone(), cpu)
     }
 
     fn caps(&self) -> &Caps {

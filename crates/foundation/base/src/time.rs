@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// Nanoseconds, as a point in time or a distance. Points count from an arbitrary start that all cores of a process
-/// share. `+`, `-` and `*` saturate: they never overflow or panic.
+/// share. `+`, `-`, `*` and conversions to nanoseconds saturate: they never overflow or panic.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ns(pub u64);
 
@@ -16,17 +16,17 @@ impl Ns {
 
     /// `us` microseconds.
     pub const fn from_us(us: u64) -> Ns {
-        Ns(us * 1_000)
+        Ns(us.saturating_mul(1_000))
     }
 
     /// `ms` milliseconds.
     pub const fn from_ms(ms: u64) -> Ns {
-        Ns(ms * 1_000_000)
+        Ns(ms.saturating_mul(1_000_000))
     }
 
     /// `s` seconds.
     pub const fn from_s(s: u64) -> Ns {
-        Ns(s * 1_000_000_000)
+        Ns(s.saturating_mul(1_000_000_000))
     }
 
     /// The number of whole seconds, rounded down.
@@ -86,5 +86,24 @@ impl fmt::Debug for Ns {
 impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_arithmetic_overflows() {
+        let far = [Ns::from_us, Ns::from_ms, Ns::from_s].map(|from| from(u64::MAX / 2));
+        assert_eq!(far, [Ns::MAX; 3]);
+        assert_eq!(
+            Ns::from_s(u64::MAX / 1_000_000_000),
+            Ns(18_446_744_073_000_000_000)
+        );
+        assert_eq!(
+            (Ns::MAX + Ns(1), Ns::MAX * 2, Ns(1) - Ns(2)),
+            (Ns::MAX, Ns::MAX, Ns::ZERO)
+        );
     }
 }

@@ -24,13 +24,25 @@ impl BufferPool {
     ///
     /// # Errors
     /// The error that `alloc` returns.
+    ///
+    /// # Panics
+    /// If the region is shorter or not writable, or the total exceeds the address space.
     pub fn new(
         piece_bytes: usize,
         count: usize,
         alloc: impl FnOnce(usize) -> Result<Region, AllocError>,
     ) -> Result<BufferPool, AllocError> {
         let piece_bytes = crate::round_up(piece_bytes.max(1), crate::LINE_BYTES);
-        let region = alloc(piece_bytes * count.max(1))?;
+        let bytes = piece_bytes.checked_mul(count.max(1));
+        let bytes = bytes.expect("a pool fits in the address space");
+        let region = alloc(bytes)?;
+        // Buffers are slices of the region without further checks.
+        assert!(
+            region.len() >= bytes && region.is_writable(),
+            "a pool needs {bytes} writable bytes and got {} (writable: {})",
+            region.len(),
+            region.is_writable()
+        );
         let free = (0..count as u32).rev().collect();
         Ok(BufferPool {
             inner: Rc::new(Inner {
@@ -154,5 +166,28 @@ mod tests {
         );
         drop(all);
         assert_eq!(pool.free_count(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a pool needs 8192 writable bytes and got 4096 (writable: true)")]
+    fn a_region_that_is_too_short_is_refused() {
+        let _ = BufferPool::new(4096, 2, |bytes| Region::private(bytes / 2, PageWish::Small));
+    }
+
+    #[test]
+    #[should_panic(expected = "a pool fits in the address space")]
+    fn a_pool_beyond_the_address_space_is_refused() {
+        let _ = BufferPool::private(1 << 40, 1 << 40);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memfd")]
+    #[should_panic(expected = "(writable: false)")]
+    fn a_region_that_may_only_be_read_is_refused() {
+        let _ = BufferPool::new(4096, 1, |bytes| {
+            let ours = Region::shared(bytes, PageWish::Small)?;
+            let fd = ours.share(true)?.expect("it is shared");
+            Region::from_fd(fd, bytes, false)
+        });
     }
 }

@@ -20,9 +20,14 @@ impl NativeCpu {
     /// Creates the handle of the calling thread's core, with a random stream that starts from `seed`: equal seeds give
     /// equal streams. The first call in a process measures the clock rate, which takes 6 ms.
     pub fn new(seed: u64) -> NativeCpu {
+        NativeCpu::nth(seed, 0)
+    }
+
+    /// As [`new`](NativeCpu::new), for one of several cores that share a seed: each `index` has a stream of its own.
+    pub fn nth(seed: u64, index: u64) -> NativeCpu {
         let cpu = NativeCpu {
             now: Cell::new(Ns::ZERO),
-            rng: RefCell::new(Rng::new(seed, 0, 0)),
+            rng: RefCell::new(Rng::new(seed, index, 0)),
             scale: *scale(),
         };
         cpu.refresh();

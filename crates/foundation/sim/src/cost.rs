@@ -46,7 +46,7 @@ pub struct CostLine {
     pub name: &'static str,
     /// Units of work; for waiting, the number of waits.
     pub count: u64,
-    /// Units times price, without the core's slowdown; for waiting, the time waited.
+    /// Units times price, times the core's slowdown; for waiting, the time waited.
     pub time: Ps,
     /// Whether the table has a price for it, or it was time waited. If false, `time` is zero for lack of a price.
     pub is_priced: bool,
@@ -73,9 +73,15 @@ struct Known {
 }
 
 impl Book {
-    /// Records `count` units of `cost`. Returns their price.
+    /// Records `count` units of `cost`, whose time is `slowed` of their price. Returns that time.
     #[inline]
-    pub(crate) fn charge(&mut self, cost: Cost, count: u32, table: &CostTable) -> Ps {
+    pub(crate) fn charge(
+        &mut self,
+        cost: Cost,
+        count: u32,
+        table: &CostTable,
+        slowed: impl FnOnce(Ps) -> Ps,
+    ) -> Ps {
         if count == 0 {
             return Ps::ZERO;
         }
@@ -85,7 +91,7 @@ impl Book {
             self.recent[place] = self.look_up(cost.name, table);
         }
         let known = self.recent[place];
-        let time = known.price * u64::from(count);
+        let time = slowed(known.price * u64::from(count));
         let line = &mut self.lines[known.line];
         line.count += u64::from(count);
         line.time += time;
@@ -94,7 +100,7 @@ impl Book {
 
     /// Records time that has no price in the table: waiting, stalls.
     pub(crate) fn spend(&mut self, cost: Cost, time: Ps, table: &CostTable) {
-        self.charge(cost, 1, table);
+        self.charge(cost, 1, table, |price| price);
         let line = self.lines.iter_mut().find(|line| line.name == cost.name);
         let line = line.expect("charge made the line");
         line.time += time;
@@ -144,13 +150,20 @@ impl Book {
 mod tests {
     use super::*;
 
+    fn unslowed(time: Ps) -> Ps {
+        time
+    }
+
     #[test]
     fn priced_and_unpriced_work_is_counted() {
         let mut table = CostTable::new();
         table.set("a", 2.5);
         let mut book = Book::default();
-        assert_eq!(book.charge(Cost::new("a"), 4, &table), Ps::from_ns(10.0));
-        assert_eq!(book.charge(Cost::new("b"), 4, &table), Ps::ZERO);
+        assert_eq!(
+            book.charge(Cost::new("a"), 4, &table, unslowed),
+            Ps::from_ns(10.0)
+        );
+        assert_eq!(book.charge(Cost::new("b"), 4, &table, unslowed), Ps::ZERO);
         let spent: Vec<_> = book
             .lines()
             .iter()
@@ -163,8 +176,8 @@ mod tests {
     fn a_name_at_two_addresses_is_one_line() {
         let other: &'static str = Box::leak(String::from("same").into_boxed_str());
         let mut book = Book::default();
-        book.charge(Cost::new("same"), 1, &CostTable::new());
-        book.charge(Cost::new(other), 1, &CostTable::new());
+        book.charge(Cost::new("same"), 1, &CostTable::new(), unslowed);
+        book.charge(Cost::new(other), 1, &CostTable::new(), unslowed);
         assert_eq!(book.lines().len(), 1);
         assert_eq!(book.lines()[0].count, 2);
     }

@@ -72,11 +72,11 @@ pub struct CoreReport {
     pub machine: u16,
     /// Index of the core in its machine.
     pub index: u16,
-    /// Time in steps that found work, waiting included.
+    /// Time in steps that found work, waiting included. Stalls between such steps count neither as busy nor as idle.
     pub busy: Ps,
     /// Part of `busy` spent waiting: for locks, for space in buffers.
     pub waited: Ps,
-    /// Time in steps that found no work and parked after them, up to the core's last step.
+    /// Time in steps that found no work and parked after them, stalls included, up to the core's last step.
     pub idle: Ps,
     /// Steps that found work.
     pub busy_steps: u64,
@@ -368,11 +368,14 @@ impl Core {
         }
     }
 
-    fn pass(&self, time: Ps) {
-        let time = match self.slowdown.get() {
+    fn slowed(&self, time: Ps) -> Ps {
+        match self.slowdown.get() {
             1.0 => time,
             slowdown => Ps::from_ns(time.as_ns() * slowdown),
-        };
+        }
+    }
+
+    fn pass(&self, time: Ps) {
         self.local.set(self.local.get().max(self.clock.get()) + time);
     }
 }
@@ -393,7 +396,8 @@ impl Cpu for VirtualCpu {
     #[inline]
     fn charge(&self, cost: Cost, count: u32) {
         let core = &*self.0;
-        let time = core.book.borrow_mut().charge(cost, count, &core.options.costs);
+        let mut book = core.book.borrow_mut();
+        let time = book.charge(cost, count, &core.options.costs, |time| core.slowed(time));
         core.pass(time);
     }
 
@@ -401,14 +405,14 @@ impl Cpu for VirtualCpu {
     fn touch(&self, line: Line) {
         let core = &*self.0;
         let time = core.lines.borrow_mut().touch(line, core.local.get());
-        core.pass(time);
+        core.pass(core.slowed(time));
     }
 
     #[inline]
     fn prefetch(&self, line: Line) {
         let core = &*self.0;
         let time = core.lines.borrow_mut().prefetch(line, core.local.get());
-        core.pass(time);
+        core.pass(core.slowed(time));
     }
 
     fn random(&self) -> u64 {

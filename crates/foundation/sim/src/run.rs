@@ -146,9 +146,11 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Lets no step of `cpu` begin until `time` from now; replaces the end of an earlier stall, even a later one.
+    /// Lets no step of `cpu` begin until `time` from now; never shortens a stall in progress.
     pub fn stall(&self, cpu: &VirtualCpu, time: Ns) {
-        cpu.0.stalled_until.set(self.now() + Ps::from(time));
+        let until = self.now() + Ps::from(time);
+        let stalled_until = &cpu.0.stalled_until;
+        stalled_until.set(stalled_until.get().max(until));
     }
 
     /// Stops all cores of `machine` for good and drops their actors. Cores added to the machine later run.

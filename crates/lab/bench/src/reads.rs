@@ -3,8 +3,8 @@
 use drover_kv::{Reads, TableKind};
 use serde::{Deserialize, Serialize};
 
-/// Average number of READs per GET that found its value, over all samples that count. READs of GETs that miss are
-/// counted too: the averages presume that nearly all GETs hit.
+/// Average number of READs per GET, hits and misses alike, over all samples that count. The computed numbers are those
+/// of hits, so they compare only if nearly all GETs hit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsPerGet {
     /// READs of the table per GET.
@@ -21,22 +21,23 @@ pub struct ReadsPerGet {
 }
 
 impl ReadsPerGet {
-    /// Averages of `reads`, next to the numbers computed for a freshly filled table; `None`: no GET found a value.
+    /// Averages of `reads`, next to the numbers computed for a freshly filled table; `None`: no GET ended.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.map(|table| table.kind.probes_at(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
     /// Averages of `reads`, next to the numbers computed for a table whose keys have been replaced; `None`: no GET
-    /// found a value.
+    /// ended.
     pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
     fn beside(reads: &Reads, computed_probes: Option<f64>) -> Option<ReadsPerGet> {
-        let per_get = |count: u64| count as f64 / reads.hits as f64;
-        (reads.hits > 0).then(|| ReadsPerGet {
+        let gets = reads.hits + reads.misses;
+        let per_get = |count: u64| count as f64 / gets as f64;
+        (gets > 0).then(|| ReadsPerGet {
             probes: per_get(reads.probes),
             reads: per_get(reads.probes + reads.records),
             asked: per_get(reads.asked),
@@ -83,14 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_are_counted_per_get_that_hits() {
+    fn reads_are_counted_per_get() {
         let early = Reads {
             hits: 100,
             probes: 200,
             ..Reads::default()
         };
         let late = Reads {
-            hits: 200,
+            hits: 190,
+            misses: 10,
             probes: 356,
             records: 100,
             asked: 2,

@@ -183,11 +183,16 @@ impl Plan {
     }
 
     /// Sizes for perftest's `-a`: the powers of two from 2 B to 8 MiB that `caps` allow for this verb and kind of queue
-    /// pair.
+    /// pair; for an atomic only 8 B.
     pub fn all_sizes(&self, caps: &Caps) -> Vec<u32> {
-        let longest = self.longest(caps);
+        let allowed = self.shortest()..=self.longest(caps);
         let all = ALL_SHIFTS.map(|shift| 1u32 << shift);
-        all.filter(|size| *size as usize <= longest).collect()
+        all.filter(|size| allowed.contains(&(*size as usize))).collect()
+    }
+
+    /// Minimum message size of this verb.
+    fn shortest(&self) -> usize {
+        if self.op.verb == Verb::Atomic { 8 } else { 1 }
     }
 
     /// Maximum message size of this verb and kind of queue pair.
@@ -249,7 +254,7 @@ impl Plan {
 
     fn check_numbers(&self, caps: &Caps) -> Result<(), String> {
         let longest = self.longest(caps) as u64;
-        let least = if self.op.verb == Verb::Atomic { 8 } else { 1 };
+        let least = self.shortest() as u64;
         let within = |what: &str, value: u64, least: u64, most: u64| match value {
             value if value < least || value > most => Err(format!(
                 "{what} {value}: this fabric takes {least} to {most} for {}",
@@ -426,6 +431,7 @@ mod tests {
             datagrams.all_sizes(&caps()),
             [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
         );
+        assert_eq!(plan("atomic-lat").all_sizes(&caps()), [8]);
     }
 
     #[test]

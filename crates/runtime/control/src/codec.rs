@@ -61,7 +61,7 @@ pub enum DecodeError {
         /// Number of surplus bytes.
         bytes: usize,
     },
-    /// There are descriptors after the last one that a field refers to.
+    /// There are descriptors that no field refers to.
     #[error("{count} surplus descriptors in the message")]
     SurplusFds {
         /// Number of surplus descriptors.
@@ -184,8 +184,8 @@ pub struct Reader<'a> {
     body: &'a [u8],
     at: usize,
     fds: &'a [Arc<OwnedFd>],
-    /// Descriptors up to the last one that an export referred to.
-    fds_used: usize,
+    /// Descriptors that an export referred to, one bit per index.
+    fds_used: [u64; 4],
 }
 
 impl<'a> Reader<'a> {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             body,
             at: 0,
             fds,
-            fds_used: 0,
+            fds_used: [0; 4],
         }
     }
 
@@ -299,7 +299,7 @@ impl<'a> Reader<'a> {
                 value: u64::from(index),
             })?;
             fds.push(fd.clone());
-            self.fds_used = self.fds_used.max(usize::from(index) + 1);
+            self.fds_used[usize::from(index / 64)] |= 1 << (index % 64);
         }
         Ok(Export { bytes, fds })
     }
@@ -309,12 +309,13 @@ impl<'a> Reader<'a> {
         self.body.len() - self.at
     }
 
-    /// Checks that the body has no bytes left, and that an export referred to the last descriptor, if any.
+    /// Checks that the body has no bytes left, and that an export referred to every descriptor.
     ///
     /// # Errors
     /// [`DecodeError::Surplus`] or [`DecodeError::SurplusFds`].
     pub fn finish(self) -> Result<(), DecodeError> {
-        match (self.remaining(), self.fds.len() - self.fds_used) {
+        let used: u32 = self.fds_used.iter().map(|word| word.count_ones()).sum();
+        match (self.remaining(), self.fds.len() - used as usize) {
             (0, 0) => Ok(()),
             (0, count) => Err(DecodeError::SurplusFds { count }),
             (bytes, _) => Err(DecodeError::Surplus { bytes }),

@@ -21,10 +21,12 @@ pub enum ControlError {
     #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
     Silent,
     /// The peer does not read, and too many bytes or descriptors wait for it.
-    #[error("the peer does not read: {queued_bytes} bytes wait for it")]
+    #[error("the peer does not read: {queued_bytes} bytes and {queued_fds} descriptors wait for it")]
     Stalled {
-        /// Most bytes that may wait for a peer: the limit, not the number that waits.
+        /// Number of bytes that waited, those of the refused frame included.
         queued_bytes: usize,
+        /// Number of descriptors that waited, those of the refused frame included.
+        queued_fds: usize,
     },
     /// The received bytes are not a frame.
     #[error(transparent)]

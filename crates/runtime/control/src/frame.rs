@@ -29,15 +29,15 @@ pub mod kind {
     /// The sender's queue pair is connected. No body.
     pub const READY: u16 = 5;
     /// Query about the service: [`ServiceQuery`](crate::service::ServiceQuery).
-    pub const ENQUIRY: u16 = 6;
-    /// Answer to [`ENQUIRY`]: [`ServiceInfo`](crate::service::ServiceInfo).
-    pub const ANNOUNCEMENT: u16 = 7;
+    pub const SERVICE_QUERY: u16 = 6;
+    /// Answer to [`SERVICE_QUERY`]: [`ServiceInfo`](crate::service::ServiceInfo).
+    pub const SERVICE_INFO: u16 = 7;
     /// Selects the shard that the channel is for: [`SelectShard`](crate::service::SelectShard).
-    pub const VISIT: u16 = 8;
+    pub const SELECT_SHARD: u16 = 8;
     /// Query for statistics: [`StatsQuery`](crate::service::StatsQuery).
-    pub const QUESTION: u16 = 9;
-    /// Answer to [`QUESTION`]: [`StatsReply`](crate::service::StatsReply).
-    pub const FIGURES: u16 = 10;
+    pub const STATS_QUERY: u16 = 9;
+    /// Answer to [`STATS_QUERY`]: [`StatsReply`](crate::service::StatsReply).
+    pub const STATS_REPLY: u16 = 10;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
 }

@@ -9,7 +9,7 @@ pub const MISSED_MAX: u32 = 3;
 
 /// Result of a liveness check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beat {
+pub(crate) enum Beat {
     /// Nothing to do.
     Fine,
     /// This end has sent nothing since the last check: send a ping.
@@ -21,7 +21,7 @@ pub enum Beat {
 /// Decides when an end sends a ping and when its peer is dead. It counts checks, not time: at most one per
 /// [`BEAT_EVERY`], even if it is late.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     next_look: Option<Ns>,
     heard: bool,
     missed: u32,
@@ -30,24 +30,24 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Records that a frame of the peer has arrived.
-    pub fn heard(&mut self) {
+    pub(crate) fn heard(&mut self) {
         self.heard = true;
     }
 
     /// Whether a check is due at `now`. The first one is due at once.
-    pub fn is_due(&self, now: Ns) -> bool {
+    pub(crate) fn is_due(&self, now: Ns) -> bool {
         self.next_look.is_none_or(|at| now >= at)
     }
 
     /// Time of the next check; zero before the first.
-    pub fn next_look(&self) -> Ns {
+    pub(crate) fn next_look(&self) -> Ns {
         self.next_look.unwrap_or(Ns::ZERO)
     }
 
     /// Makes the check that is due at `now`, or returns `Fine` if none is. The first call only starts the clock. `sent`
     /// is the number of frames that this end has sent so far. Call [`heard`](Heartbeat::heard) first if a frame has
     /// arrived.
-    pub fn poll(&mut self, now: Ns, sent: u64) -> Beat {
+    pub(crate) fn poll(&mut self, now: Ns, sent: u64) -> Beat {
         let Some(at) = self.next_look else {
             self.next_look = Some(now + BEAT_EVERY);
             return Beat::Fine;

@@ -83,7 +83,7 @@ pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,
     fuzz_frames, kind, refusal,
 };
-pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
+pub use heartbeat::{BEAT_EVERY, MISSED_MAX};
 pub use keeper::Keeper;
 pub use link::{Handshake, Link, LinkEvent, LinkOptions, Loss, Taken};
 pub use local_listener::LocalListener;

@@ -61,10 +61,12 @@ impl Outbound {
         let mut queue = self.lock();
         queue.push(kind, body, fds);
         queue.flush(&self.socket);
-        if queue.bytes.len() > QUEUE_BYTES_MAX || queue.fd_count > QUEUE_FDS_MAX {
+        let (queued_bytes, queued_fds) = (queue.bytes.len(), queue.fd_count);
+        if queued_bytes > QUEUE_BYTES_MAX || queued_fds > QUEUE_FDS_MAX {
             queue.give_up();
             return Err(ControlError::Stalled {
-                queued_bytes: QUEUE_BYTES_MAX,
+                queued_bytes,
+                queued_fds,
             });
         }
         Ok(())

@@ -55,7 +55,7 @@ pub struct StatsReply {
 }
 
 impl Message for ServiceQuery {
-    const KIND: u16 = kind::ENQUIRY;
+    const KIND: u16 = kind::SERVICE_QUERY;
 
     fn encode(&self, _: &mut Writer) {}
 
@@ -65,7 +65,7 @@ impl Message for ServiceQuery {
 }
 
 impl Message for ServiceInfo {
-    const KIND: u16 = kind::ANNOUNCEMENT;
+    const KIND: u16 = kind::SERVICE_INFO;
 
     fn encode(&self, to: &mut Writer) {
         to.bytes(self.system.as_bytes()).u16(self.shard_count);
@@ -79,7 +79,7 @@ impl Message for ServiceInfo {
 }
 
 impl Message for SelectShard {
-    const KIND: u16 = kind::VISIT;
+    const KIND: u16 = kind::SELECT_SHARD;
 
     fn encode(&self, to: &mut Writer) {
         to.u16(self.shard);
@@ -91,7 +91,7 @@ impl Message for SelectShard {
 }
 
 impl Message for StatsQuery {
-    const KIND: u16 = kind::QUESTION;
+    const KIND: u16 = kind::STATS_QUERY;
 
     fn encode(&self, _: &mut Writer) {}
 
@@ -101,7 +101,7 @@ impl Message for StatsQuery {
 }
 
 impl Message for StatsReply {
-    const KIND: u16 = kind::FIGURES;
+    const KIND: u16 = kind::STATS_REPLY;
 
     fn encode(&self, to: &mut Writer) {
         to.bytes(self.text.as_bytes());

@@ -95,15 +95,19 @@ pub struct RingFull;
 /// # Panics
 /// If `bytes` is not a power of two of at least 64.
 pub fn ring(bytes: usize, waker: Waker) -> Result<(RingProducer, RingConsumer), AllocError> {
+    check_bytes(bytes);
     let (producer, consumer) = ends(Region::private(bytes, PageWish::Small)?, bytes, waker);
     Ok((RingProducer(producer), RingConsumer(consumer)))
 }
 
-fn ends<M: Memory>(memory: M, bytes: usize, waker: Waker) -> (Producer<M>, Consumer<M>) {
+fn check_bytes(bytes: usize) {
     assert!(
         bytes.is_power_of_two() && bytes >= 64,
         "{bytes} is no length of a ring"
     );
+}
+
+fn ends<M: Memory>(memory: M, bytes: usize, waker: Waker) -> (Producer<M>, Consumer<M>) {
     let shared = Arc::new(Shared {
         memory,
         bytes,
@@ -403,6 +407,12 @@ mod tests {
         assert_eq!(producer.push(&[&[0; 100]]), Err(RingFull));
         (0..4).for_each(|i| producer.push(&[&[i; 8]]).expect("space"));
         assert_eq!(producer.push(&[b""]), Err(RingFull));
+    }
+
+    #[test]
+    #[should_panic(expected = "0 is no length of a ring")]
+    fn a_ring_without_memory_is_a_bug_of_the_caller() {
+        let _ = ring(0, Waker::new(|| ()));
     }
 
     #[test]

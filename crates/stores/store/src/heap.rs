@@ -62,7 +62,7 @@ impl Heap {
     }
 
     /// A heap left by an earlier owner in this memory, in which exactly the chunks of `used`, sorted offsets, are in
-    /// use. `None` if the memory does not match.
+    /// use. `None` if the memory does not match; then it is unchanged.
     pub(crate) fn resume(memory: MaskedRegion, used: &[u64]) -> Option<Heap> {
         let mut heap = Heap {
             memory,
@@ -85,12 +85,26 @@ impl Heap {
                 heap.used_bytes += size;
             } else if after_free {
                 return None;
-            } else {
-                heap.insert(at, size);
             }
             (after_free, at) = (tag & USED == 0, at + size);
         }
-        used.next().is_none().then_some(heap)
+        if used.next().is_some() {
+            return None;
+        }
+        heap.list_free_chunks();
+        Some(heap)
+    }
+
+    /// Puts all free chunks into their lists. The tags must be valid.
+    fn list_free_chunks(&mut self) {
+        let mut at = 0;
+        while at < self.size() {
+            let tag = self.tag(at);
+            if tag & USED == 0 {
+                self.insert(at, tag);
+            }
+            at += tag & !USED;
+        }
     }
 
     /// Frees everything.
@@ -425,9 +439,14 @@ mod tests {
             }
             let mut used: Vec<u64> = held.iter().map(|(offset, ..)| *offset).collect();
             used.sort_unstable();
-            if !used.is_empty() {
-                let missing = Heap::resume(heap.memory.clone(), &used[1..]);
+            if let [known @ .., _] = &used[..] {
+                let words = |heap: &Heap| -> Vec<u64> {
+                    (0..heap.size()).step_by(8).map(|at| heap.memory.load(at)).collect()
+                };
+                let before = words(&heap);
+                let missing = Heap::resume(heap.memory.clone(), known);
                 prop_assert!(missing.is_none(), "a chunk that nobody knows");
+                prop_assert!(words(&heap) == before, "refused memory has changed");
             }
             let mut heap = Heap::resume(heap.memory.clone(), &used).expect("nothing has changed");
             if let Err(unsound) = check(&heap) {

@@ -48,7 +48,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     /// Continues with the state of an earlier partition in this memory, whose items are at the offsets `used`, sorted.
-    /// `None` if the memory does not match.
+    /// `None` if the memory does not match; then it is unchanged.
     pub(crate) fn resume(
         options: &PartitionOptions,
         sharing: S,
@@ -56,12 +56,15 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         state: &State,
         used: &[u64],
     ) -> Option<Self> {
+        if used.len() as u64 != state.items {
+            return None;
+        }
         let heap = Heap::resume(MaskedRegion::new(region.clone(), 0, options.log_bytes), used)?;
         let table = StoreTable::resume(region, options.log_bytes, options.bucket_count, state.free);
         let mut store = Lossless::of(options, sharing, table, heap);
         store.version = state.version;
         store.counters.items = state.items;
-        (used.len() as u64 == state.items).then_some(store)
+        Some(store)
     }
 
     fn of(options: &PartitionOptions, sharing: S, table: StoreTable<BITS>, heap: Heap) -> Self {

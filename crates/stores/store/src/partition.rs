@@ -232,7 +232,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// Continues a frozen partition in its memory, `region`. `options` are those that it was created with.
     ///
     /// # Errors
-    /// [`Doubt`] if the memory does not match.
+    /// [`Doubt`] if the memory does not match; then it is unchanged.
     ///
     /// # Panics
     /// As [`create_in`](Partition::create_in).

@@ -52,7 +52,7 @@ counters! {
     renewed,
     /// DELETEs that found their key.
     deletes,
-    /// Live items evicted because their bucket was full.
+    /// Items evicted because their bucket was full, expired ones included.
     evicted_bucket_full,
     /// Slots emptied or reused because the log had overwritten their items.
     evicted_log_wrapped,

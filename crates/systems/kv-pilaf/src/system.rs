@@ -35,10 +35,7 @@ const FACTS: Facts = Facts {
         Counter::events("deletes", "DELETEs executed."),
         Counter::events("pulls", "Long values fetched from clients by READ."),
         Counter::amount("items", "Items stored now."),
-        Counter::amount(
-            "bytes",
-            "Bytes of the items' records, replaced ones that wait included.",
-        ),
+        Counter::amount("bytes", "Bytes of the items' records."),
         Counter::events("evictions", "Items evicted to make space for others."),
         Counter::amount("places", "Entries of the tables."),
         Counter::events("growths", "Tables replaced by larger ones."),

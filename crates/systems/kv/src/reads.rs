@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 pub struct Reads {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
+    /// GETs that found no value.
+    #[serde(default)]
+    pub misses: u64,
     /// READs of table entries, slots and overflow blocks.
     pub probes: u64,
     /// READs of records or objects, outside the table.
     pub records: u64,
-    /// GETs that asked the server by a message. FaRM-KV counts only those whose READs found no key.
+    /// GET messages sent to the server. A GET may send several.
     pub asked: u64,
     /// READs that returned torn data, or in FaRM-KV took too long, and were repeated.
     pub torn: u64,
@@ -21,6 +24,7 @@ impl Reads {
     /// Adds the counts of another client.
     pub fn add(&mut self, other: &Reads) {
         self.hits += other.hits;
+        self.misses += other.misses;
         self.probes += other.probes;
         self.records += other.records;
         self.asked += other.asked;
@@ -31,6 +35,7 @@ impl Reads {
     pub fn since(&self, earlier: &Reads) -> Reads {
         Reads {
             hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
             probes: self.probes - earlier.probes,
             records: self.records - earlier.records,
             asked: self.asked - earlier.asked,

@@ -29,7 +29,7 @@ impl<T> Hello<T> {
 }
 
 /// A thread that was started and may not be ready yet. Dropping it only ends the wait.
-#[must_use = "who does not wait does not learn of a failure"]
+#[must_use = "only `wait` reports that the thread failed to start"]
 pub struct Starting<T> {
     name: String,
     said: Receiver<Result<T, StartError>>,

@@ -1,6 +1,7 @@
 //! What opening, registering and connecting say when they fail, word for word: what failed, where, the likely cause and
 //! the next step. (Refusals of the choice itself, of which there are more: `src/choose/tests.rs`.)
 
+use drover_base::Cpu;
 use drover_mem::PageWish;
 use drover_testkit::alone::alone;
 use drover_verbs::{Access, Context, Device, Export, OpenError, QpKind, QpOptions, QueuePair};
@@ -34,6 +35,13 @@ fn the_choice_says_what_and_why() {
         "GID 1 (RoCE v2, 10.9.0.1), the first of 2 that fit of 2: RoCE v2 goes before v1, IPv4 before global IPv6 \
          before link-local"
     );
+}
+
+#[test]
+fn contexts_of_a_device_draw_different_numbers() {
+    let device = open(stub::library(), Wish::default()).expect("a device");
+    let [a, b] = [(); 2].map(|()| device.context().expect("a context").cpu().random());
+    assert_ne!(a, b);
 }
 
 #[test]

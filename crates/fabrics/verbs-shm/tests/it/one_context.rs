@@ -1,8 +1,9 @@
 //! The verbs, within one context.
 
+use drover_base::Cpu;
 use drover_mem::PageWish;
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmQp};
+use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmOptions, ShmQp};
 use std::sync::atomic::Ordering;
 
 fn context() -> ShmContext {
@@ -27,6 +28,20 @@ fn wr(op: SendOp, payload: Payload) -> SendWr {
 fn poll_one(ctx: &ShmContext, cq: &mut ShmCq) -> Option<Wc> {
     let mut wcs = [Wc::default(); 1];
     (cq.poll(ctx.cpu(), &mut wcs) == 1).then_some(wcs[0])
+}
+
+/// Servers draw secrets from the streams of several contexts of a device.
+#[test]
+fn contexts_of_a_device_draw_different_numbers_and_a_seed_repeats_them() {
+    let draw = || {
+        let mut options = ShmOptions::default();
+        options.seed = 7;
+        let device = ShmDevice::open(options);
+        [(); 3].map(|()| device.context().expect("context").cpu().random())
+    };
+    let [a, b, c] = draw();
+    assert!(a != b && b != c && c != a);
+    assert_eq!(draw(), [a, b, c]);
 }
 
 #[test]

@@ -172,6 +172,35 @@ fn a_stalled_core_does_nothing_and_a_crashed_one_never_again() {
     assert_eq!(*times.borrow(), [Ns(0), Ns(100), Ns(1_150), Ns(1_250)]);
 }
 
+#[test]
+fn a_short_stall_does_not_end_a_longer_one() {
+    let (sim, cpu, times) = cluster(options(100.0), |cpu| {
+        cpu.charge(WORK, 1);
+        Progress::Busy
+    });
+    sim.run_until(Ns(150));
+    sim.stall(&cpu, Ns(1_000));
+    sim.stall(&cpu, Ns(10));
+    sim.run_until(Ns(1_200));
+    assert_eq!(*times.borrow(), [Ns(0), Ns(100), Ns(1_150)]);
+}
+
+#[test]
+fn a_report_adds_up_on_a_slowed_core() {
+    let slow = CpuOptions {
+        slowdown: 1.5,
+        ..options(100.0)
+    };
+    let (sim, cpu, _) = cluster(slow, |cpu| {
+        cpu.charge(WORK, 3);
+        Progress::Busy
+    });
+    sim.run_until(Ns(1_000));
+    let report = cpu.report();
+    assert_eq!(report.busy, Ps::from_ns(1_350.0));
+    assert_eq!((report.lines[0].count, report.lines[0].time), (9, report.busy));
+}
+
 /// A few noisy cores that draw, wait and work; returns the trace hash and the draws of core 0 of machine 0.
 fn noisy(seed: u64, others: u16) -> (u64, Vec<u64>) {
     let sim = Sim::new(Doorbell::default(), seed);

@@ -201,6 +201,28 @@ fn a_peer_that_never_reads_is_cut_off_and_memory_is_bounded() {
 }
 
 #[test]
+fn a_channel_that_stalls_says_how_much_waits() {
+    let (mut a, b) = unix_pair();
+    let fd: Arc<OwnedFd> = Arc::new(std::fs::File::open("/dev/null").expect("open").into());
+    let fds = vec![fd; 200];
+    let stalled = (0..1000)
+        .find_map(|_| a.send(20, b"few bytes", &fds).err())
+        .expect("an end");
+    let ControlError::Stalled {
+        queued_bytes,
+        queued_fds,
+    } = stalled
+    else {
+        panic!("{stalled}");
+    };
+    assert!(
+        (1025..=1224).contains(&queued_fds) && queued_bytes < 1 << 10,
+        "{stalled}"
+    );
+    drop(b);
+}
+
+#[test]
 fn heartbeats_do_not_pile_up_behind_a_slow_reader() {
     let (mut a, mut b) = ControlStream::pair();
     while !a.wants_write() {

@@ -1,8 +1,8 @@
 //! Goal: the frame reader takes any chunking, refuses everything that is not a frame, and bounds its memory.
 
 use drover_control::{
-    BODY_BYTES_MAX, FDS_MAX, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, Reader, VERSION, Writer,
-    fuzz_frames,
+    BODY_BYTES_MAX, DecodeError, FDS_MAX, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, Reader,
+    VERSION, Writer, fuzz_frames,
 };
 use drover_verbs::Export;
 use proptest::prelude::*;
@@ -246,4 +246,22 @@ fn fuzzing_entry_counts_frames() {
     assert_eq!(fuzz_frames(&input), 2);
     input.extend(b"junk that is no frame");
     assert_eq!(fuzz_frames(&input), 2);
+}
+
+/// Every descriptor must be referred to, not only the last one.
+#[test]
+fn descriptors_that_no_field_refers_to_are_counted() {
+    let fds: Vec<_> = (0..3).map(|_| descriptor()).collect();
+    let read = |used: &[usize]| {
+        let mut body = Writer::new();
+        body.bytes(b"").u8(used.len() as u8);
+        used.iter().for_each(|index| _ = body.u8(*index as u8));
+        let (body, _) = body.into_parts();
+        let mut reader = Reader::new(&body, &fds);
+        reader.export().expect("an export");
+        reader.finish()
+    };
+    assert_eq!(read(&[2, 0, 1]), Ok(()));
+    assert_eq!(read(&[2]), Err(DecodeError::SurplusFds { count: 2 }));
+    assert_eq!(read(&[0, 2, 2]), Err(DecodeError::SurplusFds { count: 1 }));
 }

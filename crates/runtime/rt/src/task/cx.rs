@@ -2,7 +2,7 @@
 
 use super::PeerId;
 use super::core::Core;
-use super::requests::{NONE, Ticket, WcError};
+use super::requests::{Local, NONE, Ticket, WcError};
 use drover_base::Ns;
 use drover_mem::Buffer;
 use drover_verbs::{Provider, RemoteAddr, SendOp};
@@ -181,15 +181,17 @@ impl<P: Provider> Completed<'_, P> {
     /// Takes the buffer of a READ or WRITE of this sync.
     ///
     /// # Panics
-    /// If the results of `ticket` were dropped or are not there yet, it is of an inline WRITE, or the buffer was taken
-    /// before.
+    /// If the results of `ticket` were dropped or are not there yet, it is of an inline WRITE, a CAS or an FAA, or the
+    /// buffer was taken before.
     pub fn take(&mut self, ticket: Ticket) -> Buffer {
         let mut core = self.cx.core.borrow_mut();
-        core.requests
-            .ended(ticket)
-            .buffer
-            .take()
-            .expect("a buffer, not taken before")
+        let request = core.requests.ended(ticket);
+        // The word of an atomic is the pool's own.
+        assert!(
+            matches!(request.local, Local::Buffer(_)),
+            "{ticket:?} is not of a READ or WRITE from a buffer"
+        );
+        request.buffer.take().expect("a buffer, not taken before")
     }
 
     /// Value that the remote word had before a CAS or FAA of this sync.

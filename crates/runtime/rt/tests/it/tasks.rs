@@ -283,6 +283,17 @@ fn a_cancelled_task_leaves_its_buffers_until_the_device_is_done() {
 }
 
 #[test]
+#[should_panic(expected = "is not of a READ or WRITE from a buffer")]
+fn the_word_of_an_atomic_cannot_be_taken() {
+    let mut bed = Bed::<Loopback>::new(&LoopbackDevice::new(), QpKind::Rc);
+    let (peer, remote) = (bed.peer, bed.remote);
+    bed.run_one(move |cx| async move {
+        let ticket = cx.faa(peer, remote.at(0), 1);
+        cx.sync().await.expect("FAA").take(ticket).len()
+    });
+}
+
+#[test]
 fn a_sync_can_be_given_up_for_a_timeout() {
     let mut bed = Bed::<Loopback>::unconnected(&LoopbackDevice::new(), QpKind::Rc);
     let near = bed.pool.create_qp(&bed.ctx, QpKind::Rc).expect("queue pair");

@@ -154,7 +154,7 @@ impl Object {
     /// come from a peer.
     ///
     /// # Errors
-    /// [`TornObject`] if the bytes are not a whole version of that object.
+    /// [`TornObject`] if the bytes are not a whole version of that object; then this copy is unchanged.
     pub fn open(&mut self, bytes: &[u8], incarnation: u16) -> Result<(), TornObject> {
         let (lines, rest) = bytes.as_chunks::<LINE>();
         let first = lines.first().filter(|_| rest.is_empty()).ok_or(TornObject)?;
@@ -166,18 +166,18 @@ impl Object {
         if !is_whole || head.incarnation != incarnation & 0x7fff {
             return Err(TornObject);
         }
+        let key_bytes = usize::from(u16::from_le_bytes([first[8], first[9]]));
+        let value_bytes = u32::from_le_bytes([first[12], first[13], first[14], first[15]]) as usize;
+        let end = START_BYTES + key_bytes + value_bytes;
+        if end > lines.len() * PAYLOAD {
+            return Err(TornObject);
+        }
         self.payload.clear();
         for line in lines {
             self.payload.extend_from_slice(&line[..PAYLOAD]);
         }
-        self.key_bytes = usize::from(u16::from_le_bytes([first[8], first[9]]));
-        let value_bytes = u32::from_le_bytes([first[12], first[13], first[14], first[15]]) as usize;
-        let end = START_BYTES + self.key_bytes + value_bytes;
-        if end > self.payload.len() {
-            return Err(TornObject);
-        }
         self.payload.truncate(end);
-        self.head = head;
+        (self.key_bytes, self.head) = (key_bytes, head);
         Ok(())
     }
 

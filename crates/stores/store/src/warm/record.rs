@@ -55,7 +55,7 @@ impl Shape {
         let fields = |shape: &Shape| {
             [
                 ("the number of partitions", shape.partitions),
-                ("whether nothing is forgotten", u64::from(shape.is_store)),
+                ("the mode (0 cache, 1 store)", u64::from(shape.is_store)),
                 ("the memory for items", shape.log_bytes),
                 ("the number of buckets", shape.bucket_count),
                 ("the length of a partition", shape.part_bytes),

@@ -243,7 +243,7 @@ fn other_settings_start_cold_and_say_what_is_different() {
     let wider = options(FIFO, 1 << 15, 16);
     let more = options(FIFO, 1 << 14, 32);
     let cases = [
-        (small(Mode::Store), 2, "nothing is forgotten"),
+        (small(Mode::Store), 2, "the mode"),
         (wider, 2, "memory for items"),
         (more, 2, "buckets"),
         (small(FIFO), 3, "partitions"),

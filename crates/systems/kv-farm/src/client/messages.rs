@@ -56,6 +56,7 @@ impl Reader {
         match (reply.status, reply.status.outcome(kind)) {
             (status, Some(outcome)) => {
                 let is_confirmed = status == Status::NotFound && kind == OpKind::Get;
+                self.stats.misses += u64::from(is_confirmed);
                 self.stats.confirmed_misses += u64::from(is_confirmed && is_miss);
                 ops.finish(at, outcome, sink);
             }

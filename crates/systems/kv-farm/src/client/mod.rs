@@ -16,7 +16,7 @@ pub use mailbox::fuzz_mailbox;
 use crate::logic::{Lookup, Miss};
 use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
-use drover_kv::Reads;
+use drover_kv::{OpKind, Reads};
 use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{MOVES, OBJECT, SENT, SLOTS, Session};
@@ -38,6 +38,8 @@ type Operations<P> = drover_one_sided::Operations<P, Reader>;
 pub struct ClientStats {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
+    /// GETs that found no value.
+    pub misses: u64,
     /// READs of neighbourhoods of the table.
     pub neighbourhood_reads: u64,
     /// READs of overflow blocks.
@@ -55,6 +57,8 @@ pub struct ClientStats {
     /// GETs whose READs found no key, or an item that seemed expired, although the server had a value: the key moved
     /// during the READs, or was inserted just then.
     pub false_misses: u64,
+    /// GET messages sent: to confirm misses and expiries, and after too many torn READs. A GET may send several.
+    pub asked: u64,
     /// Request records WRITTEN into rings, without fillers.
     pub messages: u64,
 }
@@ -135,9 +139,10 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     fn reads(stats: &ClientStats) -> Reads {
         Reads {
             hits: stats.hits,
+            misses: stats.misses,
             probes: stats.neighbourhood_reads + stats.overflow_reads,
             records: stats.object_reads,
-            asked: stats.confirmed_misses + stats.false_misses,
+            asked: stats.asked,
             torn: stats.retries,
         }
     }
@@ -166,6 +171,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         ops.own(at).tail = sent;
         self.asked.push(at as u32);
         self.stats.messages += 1;
+        self.stats.asked += u64::from(ops.kind(at) == OpKind::Get);
     }
 
     #[inline]

@@ -52,6 +52,7 @@ impl Reader {
             }
             Step::Ask => self.ask(ops, at, false),
             Step::Miss => {
+                self.stats.misses += 1;
                 self.stats.confirmed_misses += 1;
                 ops.finish(at, Outcome::NotFound, sink);
             }

@@ -253,7 +253,7 @@ impl Shard {
         self.turn = self.turn.wrapping_add(1);
         self.evictions += 1;
         let rival = self.table.rival(hash, self.turn);
-        self.forget(rival.expect("a full neighbourhood has somebody"), now);
+        self.forget(rival.expect("a full neighbourhood has a key to evict"), now);
     }
 
     fn object_version(&self, hash: KeyHash) -> Option<u64> {

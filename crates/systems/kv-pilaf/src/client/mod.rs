@@ -32,6 +32,8 @@ type Operations<P> = drover_one_sided::Operations<P, Reader>;
 pub struct ClientStats {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
+    /// GETs that found no value.
+    pub misses: u64,
     /// READs of table entries.
     pub entry_reads: u64,
     /// READs of records.
@@ -108,6 +110,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     fn reads(stats: &ClientStats) -> Reads {
         Reads {
             hits: stats.hits,
+            misses: stats.misses,
             probes: stats.entry_reads,
             records: stats.record_reads,
             asked: stats.asked,

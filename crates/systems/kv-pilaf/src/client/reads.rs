@@ -37,7 +37,10 @@ impl Reader {
                 ops.rest(at);
             }
             Step::Ask => self.ask(ops, at, false),
-            Step::Miss => ops.finish(at, Outcome::NotFound, sink),
+            Step::Miss => {
+                self.stats.misses += 1;
+                ops.finish(at, Outcome::NotFound, sink);
+            }
             Step::Found => {
                 self.stats.hits += 1;
                 let key_bytes = ops.view(at).expect(ITS_SESSION).key.len();

@@ -2,7 +2,7 @@
 
 use super::{Operations, Reader};
 use crate::layout::{Reply, Status};
-use drover_kv::{Outcome, Refusal};
+use drover_kv::{OpKind, Outcome, Refusal};
 use drover_one_sided::Sink;
 use drover_verbs::Provider;
 
@@ -28,8 +28,12 @@ impl Reader {
         if !ops.is_awaited(shard, at, reply.sequence) {
             return;
         }
-        match (reply.status, reply.status.outcome(ops.kind(at))) {
-            (_, Some(outcome)) => ops.finish(at, outcome, sink),
+        let kind = ops.kind(at);
+        match (reply.status, reply.status.outcome(kind)) {
+            (status, Some(outcome)) => {
+                self.stats.misses += u64::from(status == Status::NotFound && kind == OpKind::Get);
+                ops.finish(at, outcome, sink);
+            }
             (Status::Value, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += 1;

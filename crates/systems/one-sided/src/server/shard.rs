@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// The last counter of every one-sided system: [`Server::client_count`], of the shard that has the most clients.
 pub const CLIENTS: Counter = Counter::amount(
     "clients",
-    "Clients with a session at a shard, the most of all shards.",
+    "Clients of a shard, those still connecting included; the most of all shards.",
 )
 .largest();
 

@@ -236,3 +236,12 @@ fn a_name_that_is_not_in_the_table_is_refused_with_those_that_are() {
         "{errors}"
     );
 }
+
+/// The words given decide, not those of this process.
+#[test]
+fn the_exit_status_of_bad_usage_depends_on_the_command() {
+    let status = |words: &[&str]| drover::main_with::<Table>(words.iter().map(Into::into));
+    assert_eq!(status(&["drover", "get", "--nonsense"]), ExitCode::from(2));
+    assert_eq!(status(&["drover", "sim", "--nonsense"]), ExitCode::from(64));
+    assert_eq!(status(&["drover", "--help"]), ExitCode::SUCCESS);
+}

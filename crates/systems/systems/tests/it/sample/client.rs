@@ -165,7 +165,12 @@ impl Reader {
         if !ops.is_awaited(shard, at, reply.sequence) {
             return;
         }
-        let outcome = match (reply.status.outcome(ops.kind(at)), reply.status) {
+        let kind = ops.kind(at);
+        if kind == OpKind::Get {
+            self.reads.hits += u64::from(reply.status == Status::Value);
+            self.reads.misses += u64::from(reply.status == Status::NotFound);
+        }
+        let outcome = match (reply.status.outcome(kind), reply.status) {
             (Some(outcome), _) => outcome,
             (None, Status::Value) => Outcome::Value(value),
             (None, _) => Outcome::Refused(Refusal::BadRequest),
