@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 /// Longest inline payload, as in software RoCE.
 const INLINE_MAX: u32 = 512;
-/// 1024 bytes.
+/// Code of the port's MTU, 1024 bytes.
 const MTU: u32 = 3;
 /// Limits of the device; 0 where it reports none.
 pub const LIMITS: Limits = Limits {
@@ -30,6 +30,7 @@ pub const LIMITS: Limits = Limits {
     atomics: Atomics::Device,
 };
 
+/// The functions of the library without faults.
 pub fn table() -> Library {
     Library {
         get_device_list,
@@ -105,11 +106,13 @@ extern "C" fn get_device_list(count: *mut i32) -> *mut *mut ffi::Device {
     give([device, null_mut::<ffi::Device>()]).cast()
 }
 
+/// As `get_device_list`, for a machine without devices.
 pub extern "C" fn no_devices(count: *mut i32) -> *mut *mut ffi::Device {
     *at(count) = 0;
     give([null_mut::<ffi::Device>(), null_mut()]).cast()
 }
 
+/// As `get_device_list`, but fails with `ENOSYS`, as without kernel modules.
 pub extern "C" fn no_kernel_part(_count: *mut i32) -> *mut *mut ffi::Device {
     refuse(libc::ENOSYS)
 }
@@ -134,6 +137,7 @@ extern "C" fn open_device(device: *mut ffi::Device) -> *mut ffi::Context {
     open_with(device, ops)
 }
 
+/// A data path without functions.
 pub const NO_OPS: ffi::ContextOps = ffi::ContextOps {
     unused_0: [null_mut(); 11],
     poll_cq: None,
@@ -146,6 +150,7 @@ pub const NO_OPS: ffi::ContextOps = ffi::ContextOps {
     unused_27: [null_mut(); 5],
 };
 
+/// Opens `device` with the data path `ops`.
 pub fn open_with(device: *mut ffi::Device, ops: ffi::ContextOps) -> *mut ffi::Context {
     give(ffi::Context {
         device,
@@ -156,6 +161,7 @@ pub fn open_with(device: *mut ffi::Device, ops: ffi::ContextOps) -> *mut ffi::Co
     })
 }
 
+/// As `open_device`, but fails with `EACCES`.
 pub extern "C" fn not_permitted(_device: *mut ffi::Device) -> *mut ffi::Context {
     refuse(libc::EACCES)
 }
@@ -170,6 +176,7 @@ extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAt
     0
 }
 
+/// Reports an active Ethernet port with an MTU of 1024 bytes; there is only port 1.
 pub extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let attr = at(attr);
     (attr.state, attr.active_mtu, attr.gid_tbl_len) = (ffi::PORT_ACTIVE, MTU, 8);
@@ -235,6 +242,7 @@ extern "C" fn reg_mr_iova(
     })
 }
 
+/// As `reg_mr_iova`, but fails with `ENOMEM`.
 pub extern "C" fn no_memory(_: *mut ffi::Pd, _: *mut c_void, _: usize, _: u64, _: i32) -> *mut ffi::Mr {
     refuse(libc::ENOMEM)
 }

@@ -14,6 +14,7 @@ pub fn fabric() -> MutexGuard<'static, Fabric> {
     FABRIC.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Tables of all objects, by their numbers.
 pub struct Fabric {
     next: u32,
     pub objects_alive: usize,
@@ -33,14 +34,19 @@ pub struct Mr {
     pub access: i32,
 }
 
+/// A completion queue.
 pub struct Cq {
+    /// Address of the library's structure, for events.
     pub address: usize,
+    /// Descriptor of its channel.
     pub channel: i32,
+    /// Whether the next completion raises an event.
     pub armed: bool,
     /// Completions, each with the number of send queue slots that polling it frees.
     pub ready: VecDeque<(ffi::Wc, usize)>,
 }
 
+/// RECVs of one queue pair, or of a shared receive queue.
 #[derive(Default)]
 pub struct Recvs {
     pub wrs: VecDeque<Recv>,
@@ -53,6 +59,7 @@ pub struct Recv {
     pub sge: ffi::Sge,
 }
 
+/// A queue pair; `kind` and `state` are numbers of verbs.
 pub struct Qp {
     pub pd: usize,
     pub kind: u32,
@@ -127,14 +134,15 @@ impl Fabric {
         self.complete(cq, failed(qpn, wr_id, status), frees);
     }
 
-    /// Address of `[offset, offset + len)` in the registration `key`, if it grants these rights.
+    /// Address of `[offset, offset + len)` in the registration `key` of the domain `pd`, if it grants the rights
+    /// `access`.
     pub fn address(&self, pd: usize, key: u32, offset: u64, len: u64, access: i32) -> Option<usize> {
         let mr = self.mrs.get(&key)?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= mr.len);
         (mr.pd == pd && inside && mr.access & access == access).then(|| mr.addr + offset as usize)
     }
 
-    /// The bytes of a SEND or WRITE.
+    /// The bytes of a SEND or WRITE; `None` if their memory is not registered.
     pub fn gathered(&self, pd: usize, request: &Request) -> Option<Vec<u8>> {
         if let Some(bytes) = &request.inline {
             return Some(bytes.clone());
@@ -147,7 +155,7 @@ impl Fabric {
         Some(bytes)
     }
 
-    /// Writes fetched bytes to the request's elements.
+    /// Writes fetched bytes to the request's elements; `None` if their memory is not registered for writing.
     pub fn scatter(&self, pd: usize, sges: &[ffi::Sge], bytes: &[u8]) -> Option<()> {
         let mut at = 0;
         for sge in sges {
@@ -159,12 +167,12 @@ impl Fabric {
         Some(())
     }
 
-    /// Takes the RECV for the next message to `qpn`.
+    /// Removes and returns the RECV for the next message to `qpn`; `None` if none is posted.
     pub fn take_recv(&mut self, qpn: u32) -> Option<Recv> {
         self.recvs(qpn)?.wrs.pop_front()
     }
 
-    /// The RECV for the next message to `qpn`.
+    /// The RECV for the next message to `qpn`, which stays posted; `None` if none is posted.
     pub fn front_recv(&mut self, qpn: u32) -> Option<Recv> {
         self.recvs(qpn)?.wrs.front().copied()
     }
@@ -178,6 +186,7 @@ impl Fabric {
     }
 }
 
+/// A completion with the status `status`.
 pub fn failed(qpn: u32, wr_id: u64, status: u32) -> ffi::Wc {
     ffi::Wc {
         wr_id,

@@ -1,5 +1,5 @@
-//! A data path that does nothing: posts are accepted, polls return as many completions as requested. The cost of a call
-//! is then the cost of the provider.
+//! A data path that does nothing: posts are accepted, and a poll reports as many completions as requested. What a call
+//! costs is then the cost of the provider.
 
 use super::control::{NO_OPS, open_with};
 use drover_verbs_ibv::ffi;
@@ -17,12 +17,12 @@ pub(crate) extern "C" fn open_device(device: *mut ffi::Device) -> *mut ffi::Cont
     open_with(device, ops)
 }
 
-/// Takes the whole list.
+/// Accepts the whole list without executing it; returns 0.
 pub extern "C" fn post_send(_qp: *mut ffi::Qp, _wr: *mut ffi::SendWr, _bad: *mut *mut ffi::SendWr) -> i32 {
     0
 }
 
-/// Takes the whole list.
+/// Accepts the whole list without executing it; returns 0.
 pub extern "C" fn post_recv(_qp: *mut ffi::Qp, _wr: *mut ffi::RecvWr, _bad: *mut *mut ffi::RecvWr) -> i32 {
     0
 }
@@ -31,7 +31,7 @@ extern "C" fn post_srq_recv(_: *mut ffi::Srq, _: *mut ffi::RecvWr, _: *mut *mut 
     0
 }
 
-/// Leaves the completions unchanged: zeros are valid ones.
+/// Returns `count` without writing any completion: the caller's array keeps its contents, and zeros are a valid one.
 pub extern "C" fn poll_cq(_cq: *mut ffi::Cq, count: i32, _wcs: *mut ffi::Wc) -> i32 {
     count
 }

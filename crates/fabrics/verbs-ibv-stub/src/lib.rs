@@ -1,5 +1,5 @@
 //! A stub libibverbs: a fabric in this process that executes verbs in the simplest way, behind the library's functions
-//! and structures. It does not lose packets, reorder or take time; tests with devices in a guest cover these.
+//! and structures. It does not lose or reorder packets, and takes no time; tests with devices in a guest cover these.
 //!
 //! One fabric under one lock; objects are numbers in its tables, and the library's structures hold the number.
 //!
@@ -20,12 +20,13 @@ mod send_queue;
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
 
-/// The library of a machine with one device, `stub0`, whose only port has a link-local and an IPv4 address.
+/// Creates the library of a machine with one device, `stub0`, whose only port has a link-local and an IPv4 address. All
+/// libraries of this crate share one fabric per process.
 pub fn library() -> Arc<Library> {
     Arc::new(control::table())
 }
 
-/// As [`library`], with a data path that does nothing, which leaves only the cost of the calls.
+/// As [`library`], but with the data path of [`idle`], which does nothing: only the cost of the calls remains.
 pub fn idle_library() -> Arc<Library> {
     let open_device = idle::open_device;
     Arc::new(Library {
@@ -34,7 +35,7 @@ pub fn idle_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine without devices.
+/// As [`library`], but the machine has no devices.
 pub fn empty_library() -> Arc<Library> {
     let get_device_list = control::no_devices;
     Arc::new(Library {
@@ -43,7 +44,7 @@ pub fn empty_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine without the kernel modules for verbs.
+/// As [`library`], but the kernel modules for verbs are not loaded: listing devices fails with `ENOSYS`.
 pub fn kernel_less_library() -> Arc<Library> {
     let get_device_list = control::no_kernel_part;
     Arc::new(Library {
@@ -52,7 +53,7 @@ pub fn kernel_less_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine where this user has no permission to open the device.
+/// As [`library`], but opening the device fails with `EACCES`.
 pub fn locked_library() -> Arc<Library> {
     let open_device = control::not_permitted;
     Arc::new(Library {
@@ -61,7 +62,7 @@ pub fn locked_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine that cannot pin more memory.
+/// As [`library`], but every registration of memory fails with `ENOMEM`.
 pub fn full_library() -> Arc<Library> {
     let reg_mr_iova = control::no_memory;
     Arc::new(Library {
@@ -70,7 +71,7 @@ pub fn full_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine whose port has only a null GID.
+/// As [`library`], but the port's only GID is null.
 pub fn null_gid_library() -> Arc<Library> {
     let query_gid_table = odd::query_null_gid_table;
     Arc::new(Library {
@@ -79,7 +80,7 @@ pub fn null_gid_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine whose port carries packets of 4096 bytes, on the same fabric.
+/// As [`library`], but packets carry up to 4096 bytes instead of 1024.
 pub fn wide_library() -> Arc<Library> {
     let query_port = odd::query_wide_port;
     Arc::new(Library {
@@ -88,7 +89,7 @@ pub fn wide_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine whose port is down.
+/// As [`library`], but the port is down.
 pub fn down_library() -> Arc<Library> {
     let query_port = odd::query_down_port;
     Arc::new(Library {
@@ -97,7 +98,7 @@ pub fn down_library() -> Arc<Library> {
     })
 }
 
-/// The library of a machine whose device registers no more than 64 KiB at once.
+/// As [`library`], but the device reports 64 KiB as its longest registration.
 pub fn narrow_library() -> Arc<Library> {
     let query_device = odd::query_narrow_device;
     Arc::new(Library {
@@ -106,7 +107,8 @@ pub fn narrow_library() -> Arc<Library> {
     })
 }
 
-/// Number of objects of this process that are created and not yet destroyed.
+/// Number of objects (contexts, queues, registrations, device lists and so on) of all libraries of this process that
+/// are created and not yet destroyed.
 pub fn objects_alive() -> usize {
     fabric::fabric().objects_alive
 }

@@ -4,14 +4,14 @@ use super::control::{LIMITS, at, query_port};
 use drover_verbs_ibv::ffi;
 use drover_verbs_ibv::survey::Limits;
 
-/// As `query_port`, with packets of 4096 bytes.
+/// As `query_port`, with an active MTU of 4096 bytes.
 pub extern "C" fn query_wide_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let errno = query_port(context, port, attr);
     at(attr).active_mtu = 5;
     errno
 }
 
-/// As `query_port`, with the cable unplugged.
+/// As `query_port`, with the port down.
 pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let errno = query_port(context, port, attr);
     at(attr).state = ffi::PORT_DOWN;
@@ -28,7 +28,7 @@ pub extern "C" fn query_narrow_device(_context: *mut ffi::Context, attr: *mut ff
     0
 }
 
-/// A table with one GID, which is null.
+/// Reports one GID, which is null.
 pub extern "C" fn query_null_gid_table(
     _context: *mut ffi::Context,
     entries: *mut ffi::GidEntry,

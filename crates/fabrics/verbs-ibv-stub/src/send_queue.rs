@@ -1,8 +1,9 @@
-//! [`SendQueue`]: requests of a queue pair that wait to be executed, and the slots that they and others occupy.
+//! [`SendQueue`]: requests of a queue pair that wait to be executed, and the slots in use.
 
 use drover_verbs_ibv::ffi;
 use std::collections::VecDeque;
 
+/// A posted request.
 #[derive(Clone)]
 pub struct Request {
     pub wr_id: u64,
@@ -19,6 +20,7 @@ pub struct Request {
     pub sges: Vec<ffi::Sge>,
 }
 
+/// The send queue of a queue pair. A slot is in use until a completion that covers its request is polled.
 pub struct SendQueue {
     depth: usize,
     inline_bytes_max: usize,
@@ -43,7 +45,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes a request; returns 0 or an error number.
+    /// Adds a request; returns 0, `ENOMEM` if the queue is full, or `EINVAL` if the inline payload is too long.
     pub fn take(&mut self, request: Request) -> i32 {
         let inline_bytes = request.inline.as_ref().map_or(0, Vec::len);
         if self.occupied == self.depth {

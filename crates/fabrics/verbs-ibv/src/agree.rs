@@ -13,18 +13,18 @@ use crate::wire::QpName;
 use drover_verbs::QpKind;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Parameters that both ends support.
+/// Parameters of a connection that both ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
-    /// MTU in bytes.
+    /// Most payload bytes of a packet on this connection.
     pub mtu_bytes: usize,
-    /// Most READs and atomics in flight from here to the peer.
+    /// Most READs and atomics in flight from this end to the peer.
     pub reads_outstanding: usize,
-    /// Longest payload that both ends' devices send inline, bytes.
+    /// Longest payload that both ends' devices can send inline, in bytes. A queue pair may have been created for less.
     pub inline_bytes: usize,
 }
 
-/// The peer's packets are too small.
+/// The peer's MTU is too small.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{kind:?} packets from {place} carry up to {ours} bytes and the peer {peer} takes {theirs}, so that {harm}; give \

@@ -10,20 +10,21 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Device, port and address that the user asks for; all fields are optional.
+/// Device, port and address that the user asks for. A field that is `None` permits any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Required GID: this address (for example, that of a listener).
+    /// IP address whose GID must be used, for example that of a listener. `None` and an unspecified address (`0.0.0.0`,
+    /// `::`) permit any.
     pub address: Option<IpAddr>,
-    /// Name of the device.
+    /// Name of the device that must be used, for example `rxe0`.
     pub device: Option<String>,
-    /// Number of the port, from 1.
+    /// Number of the port that must be used, from 1.
     pub port: Option<u8>,
-    /// Index of the GID.
+    /// Index, in its port's table, of the GID that must be used.
     pub gid_index: Option<u32>,
 }
 
-/// A port of a device.
+/// A port of a device: its state and addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// Name of the device.
@@ -32,7 +33,7 @@ pub struct PortFacts {
     pub port: u8,
     /// State of the port.
     pub state: PortState,
-    /// Addresses of the port.
+    /// Addresses of the port, in the order of its GID table.
     pub gids: Vec<GidFacts>,
 }
 
@@ -41,24 +42,24 @@ pub struct PortFacts {
 pub enum PortState {
     /// No link.
     Down,
-    /// A link that is not configured yet.
+    /// There is a link, which is not configured yet.
     Initializing,
     /// Configured but not yet in use.
     Armed,
     /// Packets can pass.
     Active,
-    /// Another state, by its number.
+    /// Another state, by its number in verbs.
     Other(u32),
 }
 
-/// One address of a port.
+/// One address (GID) of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GidFacts {
-    /// Index in the port's table.
+    /// Index in the port's table of GIDs.
     pub index: u32,
-    /// Type of packets that it sends.
+    /// Type of the packets that are sent from this GID.
     pub kind: GidKind,
-    /// The address.
+    /// The GID: an IPv6 address in network byte order; an IPv4 address is mapped to one.
     pub gid: [u8; 16],
 }
 
@@ -78,27 +79,27 @@ pub enum GidKind {
 pub struct Choice {
     /// Name of the device.
     pub device: String,
-    /// Number of the port.
+    /// Number of the port, from 1.
     pub port: u8,
-    /// The address of the port.
+    /// The chosen address of the port.
     pub gid: GidFacts,
-    /// A sentence for people: what was chosen and what it was preferred to.
+    /// Text for people: the chosen GID, how many there were to choose from, and why it was preferred.
     pub reason: String,
 }
 
-/// Reasons why no device can be used. Each text lists what exists and what to do.
+/// Reason why no device, port and GID fit a [`Wish`]. The text lists what exists and says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChooseError {
-    /// There is no device.
+    /// The table of ports is empty: there is no device, or none that can be opened.
     #[error(
         "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0"
     )]
     NoDevice,
-    /// There are devices, but none can be opened.
+    /// There are devices, but none can be opened. Only [`Survey::choose`](crate::Survey::choose) returns it.
     #[error("{reasons}")]
     Unopened {
-        /// Reason for each device.
+        /// Reasons of all devices, one after the other.
         reasons: String,
     },
     /// No device has the name.
@@ -109,35 +110,35 @@ pub enum ChooseError {
         /// Existing names.
         present: String,
     },
-    /// No port has the number.
+    /// No port of the permitted devices has the requested number.
     #[error("{device} has no port {port}; its ports are: {present}")]
     NoSuchPort {
-        /// Name of the device or devices.
+        /// Name of the requested device; if none was requested, of the first one.
         device: String,
         /// Requested number.
         port: u8,
         /// Existing numbers.
         present: String,
     },
-    /// No port is active.
+    /// No permitted port is active.
     #[error(
         "no port is active: {states}; bring its network interface up (ip link set DEV up) or plug the cable in"
     )]
     NoActivePort {
-        /// All ports with their states.
+        /// The permitted ports with their states.
         states: String,
     },
-    /// No GID has the index, or it is null.
+    /// No permitted active port has a GID with the requested index, or that GID is null.
     #[error("{place} has no GID with index {index} (it is null or beyond the table); there are: {present}")]
     NoSuchGid {
-        /// Device and port.
+        /// The permitted active ports.
         place: String,
         /// Requested index.
         index: u32,
         /// Existing GIDs.
         present: String,
     },
-    /// No GID has the address.
+    /// No permitted active port has a GID with the requested address.
     #[error("no active RDMA port has the address {address}; there are: {present}")]
     NoSuchAddress {
         /// Requested address.
@@ -145,17 +146,18 @@ pub enum ChooseError {
         /// Existing GIDs.
         present: String,
     },
-    /// A port is active, but all its GIDs are null.
+    /// All GIDs of the permitted active ports are null.
     #[error(
         "{place} has no address yet: every GID is null; give its network interface an IP address (ip addr add)"
     )]
     NoGid {
-        /// Devices and ports.
+        /// The permitted active ports.
         place: String,
     },
 }
 
-/// Chooses device, port and address.
+/// Chooses device, port and GID from `table`: the best that `wish` permits, in the order of the [module](self)'s
+/// documentation.
 ///
 /// # Errors
 /// [`ChooseError`] for the first condition that no candidate meets.
@@ -293,7 +295,7 @@ impl GidFacts {
         (self.kind == GidKind::RoceV1, reach)
     }
 
-    /// The IP address of the GID.
+    /// The IP address of the GID: IPv4 if it is a mapped one, else IPv6.
     pub fn address(&self) -> IpAddr {
         let address = Ipv6Addr::from(self.gid);
         address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)

@@ -59,9 +59,11 @@ impl IbvContext {
         Ok(IbvContext { core: Rc::new(core) })
     }
 
-    /// Queue pairs that have had signaled requests outstanding for `patience` without any completion. Each is reported
-    /// once until one of its requests completes. Time counts from the first call, so call it about once a second.
-    /// Contexts do so themselves when idle and log the result ([`IbvOptions::stuck_after`](crate::IbvOptions)).
+    /// Returns the queue pairs that have had signaled requests outstanding for `patience` without any completion. A
+    /// queue pair is reported once until one of its requests completes. Time counts from the first call that finds it
+    /// waiting, so call it about once a second. An idle context does the same by itself with
+    /// [`IbvOptions::stuck_after`](crate::IbvOptions) and logs the result; a queue pair that it has logged is not
+    /// returned.
     pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         self.core.stuck(patience)
     }
@@ -167,12 +169,12 @@ impl Context<Ibv> for IbvContext {
         self.core.sleeper.waker()
     }
 
-    /// Never rung: a device writes to memory without notification.
+    /// Returns a bell that is never rung: a device writes to memory without notification.
     fn bell(&self) -> Bell {
         Bell(wire::encode_bell())
     }
 
-    /// Costs a system call per completion queue.
+    /// Requests an event from every completion queue of the context, which may cost a system call each.
     fn arm(&self) {
         self.core.sleeper.arm();
         for cq in self.core.cqs.borrow().iter().filter_map(Weak::upgrade) {

@@ -17,32 +17,34 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Options of opening a device; the default takes the best device.
+/// Options for opening a device. The default chooses the best device.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IbvOptions {
-    /// Device, port and address to use.
+    /// Device, port and address that must be used. What it leaves open is chosen.
     pub wish: Wish,
     /// Seed of the random streams of its contexts' cores. Each context has a stream of its own, which depends on this
     /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of their hash
     /// from these streams, so the default is unpredictable.
     pub seed: u64,
-    /// RC: time to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
+    /// RC: time without an answer after which a request is retransmitted, as a code of verbs: 4.096 us times 2 to this
+    /// power; 0 waits for ever. More than 31 counts as 31.
     pub timeout_code: u8,
-    /// RC: number of retries, at most 6: software RoCE takes 7 for infinite and never notices a dead peer.
+    /// RC: number of retransmissions after which a request fails. More than 6 counts as 6: software RoCE takes 7 for
+    /// infinite and never notices a dead peer.
     pub retry_count: u8,
-    /// Most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None` for the port's MTU. Set a smaller one if a switch
-    /// on the way requires it; peers with a smaller MTU than this are refused.
+    /// Most payload bytes of a packet: 256, 512, 1024, 2048 or 4096, at most the port's MTU. `None`: the port's MTU.
+    /// Set a smaller one if a switch on the way requires it; peers with a smaller MTU than this are refused.
     pub mtu_bytes: Option<usize>,
     /// Time for which a queue pair may have signaled requests outstanding without any completion before its context
     /// logs a warning with the device's report.
     pub stuck_after: Ns,
-    /// Library to use instead of the machine's.
+    /// Verbs library to use; `None` loads the machine's.
     pub library: Option<Arc<Library>>,
 }
 
 impl Default for IbvOptions {
-    /// With these values a dead peer is noticed after 7 times 67 ms.
+    /// With these values a request to a dead peer fails after 7 times 67 ms.
     fn default() -> IbvOptions {
         IbvOptions {
             wish: Wish::default(),
@@ -78,7 +80,7 @@ pub(crate) struct Opening {
     pub(crate) stuck_after: Ns,
 }
 
-/// Parameters of this end that it tells its peers, to agree on those of a connection.
+/// Parameters of this end that it sends to its peers, so that both agree on those of a connection.
 #[derive(Debug)]
 pub(crate) struct EndParams {
     pub(crate) mtu_code: u8,
@@ -92,13 +94,13 @@ pub(crate) struct EndParams {
 /// Retransmission by RC queue pairs.
 #[derive(Debug)]
 pub(crate) struct Retries {
-    /// Time to wait for an answer, as the code of verbs.
+    /// Time without an answer before a retransmission, as a code of verbs.
     pub(crate) timeout_code: u8,
     pub(crate) count: u8,
 }
 
 impl Opening {
-    /// Name of the place in errors: `rxe0 port 1`.
+    /// Device and port for errors: `rxe0 port 1`.
     pub(crate) fn place(&self) -> String {
         format!("{} port {}", self.choice.device, self.choice.port)
     }
@@ -133,7 +135,8 @@ impl IbvDevice {
     /// Loads the library, reads the properties of all devices, chooses one and reads its limits.
     ///
     /// # Errors
-    /// [`OpenError::Unavailable`] without a library or device, or if none fits the wish; each text says what to do.
+    /// [`OpenError::Unavailable`] if there is no library or device, none fits `options`, or it cannot be opened; each
+    /// text says what to do. [`OpenError::System`] if the library cannot list devices or report their limits.
     pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
         let lib = load(options.library.clone())?;
         let (table, unopened) = survey(&lib)?;
@@ -148,7 +151,7 @@ impl IbvDevice {
         IbvDevice::read(lib, &opened, choice, &options)
     }
 
-    /// Opens the device of the given name with its best port and address; without a name, the best device.
+    /// Opens the device called `name` with its best port and address; with `None`, the best device.
     ///
     /// # Errors
     /// As [`open`](IbvDevice::open).
@@ -201,12 +204,12 @@ impl IbvDevice {
         Ok(IbvDevice { opening, caps })
     }
 
-    /// Vendor number that the device reports: the maker's IEEE number.
+    /// Number of the device's maker, assigned by IEEE, as the device reports it.
     pub fn vendor_id(&self) -> u32 {
         self.opening.vendor_id
     }
 
-    /// The chosen device, port and address, and the reason.
+    /// The chosen device, port and address, and the reason for the choice.
     pub fn choice(&self) -> &Choice {
         &self.opening.choice
     }

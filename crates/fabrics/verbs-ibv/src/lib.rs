@@ -1,8 +1,9 @@
 //! Verbs over libibverbs: InfiniBand and RoCE cards, and the kernel's software RoCE on any network interface.
 //!
-//! It exposes the semantics of the hardware without emulation: a list is one chain for one post, completions are the
-//! device's, and a peer's death shows as an exhausted retry counter. The library is loaded when an [`IbvDevice`] is
-//! opened, so a machine without RDMA does not need it; if it is missing, the error says what to do.
+//! It exposes the semantics of the hardware without emulation: a list is one chain for one post (longer lists than 256
+//! requests are several), completions are the device's, and a peer's death shows as an exhausted retry counter. The
+//! library is loaded when an [`IbvDevice`] is opened, so a machine without RDMA does not need it; if it is missing, the
+//! error says what to do.
 //!
 //! - [`IbvDevice`] is a choice of device, port and address ([`choose`]), with the limits read from it;
 //!   [`IbvContext`] is one thread's view, which opens the device separately.
@@ -40,7 +41,8 @@
 //! - **Waiting**: polling never sleeps; a parked context sleeps until a completion arrives (`park.rs`). The program's
 //!   run loop decides when to poll, to park and to yield the core.
 //! - A stuck queue pair is logged with the attributes that its device reports ([`IbvOptions::stuck_after`]).
-//! - The MTU must be equal at both ends of UC and UD; RC uses the smaller one (`agree.rs`).
+//! - The MTU must be equal at both ends of a UC connection, and no smaller at the receiver of datagrams; RC uses the
+//!   smaller one, unless [`IbvOptions::mtu_bytes`] is set (`agree.rs`).
 //! - Statuses that only broken devices report become [`RemoteOperation`](drover_verbs::WcStatus).
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
@@ -81,7 +83,7 @@ pub use watch::StuckQp;
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 
-/// The libibverbs provider.
+/// The provider `ibv`: verbs over libibverbs, on cards and on the kernel's software RoCE.
 #[derive(Clone, Copy, Debug)]
 pub struct Ibv;
 

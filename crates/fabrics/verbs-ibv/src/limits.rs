@@ -1,4 +1,4 @@
-//! [`Limits`]: what a device offers at most.
+//! [`Limits`]: the largest numbers and sizes that a device supports.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Limits {
     /// Maximum number of queue pairs.
     pub qp: usize,
-    /// Maximum number of outstanding requests per queue.
+    /// Maximum number of outstanding requests per send queue or receive queue.
     pub qp_wr: usize,
     /// Maximum number of scatter/gather elements per request.
     pub sge: usize,
@@ -17,11 +17,11 @@ pub struct Limits {
     pub cqe: usize,
     /// Maximum number of registered regions.
     pub mr: usize,
-    /// Longest registered region, bytes.
+    /// Longest region that can be registered, in bytes.
     pub mr_bytes: u64,
-    /// Maximum number of READs and atomics that a queue pair answers at a time.
+    /// Maximum number of READs and atomics that a queue pair answers at a time, as responder.
     pub qp_rd_atom: usize,
-    /// Maximum number of READs and atomics that a queue pair requests at a time.
+    /// Maximum number of READs and atomics that a queue pair has outstanding, as requester.
     pub qp_init_rd_atom: usize,
     /// Maximum number of shared receive queues.
     pub srq: usize,
@@ -36,14 +36,14 @@ pub struct Limits {
 pub enum Atomics {
     /// The device has no atomics.
     None,
-    /// Atomic with respect to the same device.
+    /// Atomic with respect to other CAS and FAA through the same device.
     Device,
     /// Atomic with respect to all accesses, including those of the machine's cores.
     Machine,
 }
 
 impl Limits {
-    /// Longest registration, bytes.
+    /// Longest region that can be registered, in bytes; `u64::MAX` if not reported.
     pub(crate) fn registration_bytes(&self) -> u64 {
         match self.mr_bytes {
             0 => u64::MAX, // not reported

@@ -11,7 +11,7 @@ use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::io;
 
-/// A registered region. Dropping it makes its keys stale.
+/// A registered region. Dropping it deregisters it: requests with its keys then fail.
 pub struct IbvMr {
     memory: Memory,
     access: Access,
@@ -77,7 +77,7 @@ impl MemoryRegion for IbvMr {
         sge_within(self.memory.region(), self.lkey, offset, len)
     }
 
-    /// Ignores the watches: WRITEs into memory raise no notification, as the capabilities say.
+    /// Ignores `watches`: a WRITE into memory raises no notification, and the capabilities say so.
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
         debug_assert!(watches.iter().all(|watch| wire::is_bell(&watch.bell.0)));
         Ok(wire::encode_region(&RegionName {

@@ -24,7 +24,7 @@ use std::rc::Rc;
 /// Most routers that a packet may pass. *(our choice: IP's usual limit)*
 pub(crate) const HOP_LIMIT: u8 = 64;
 
-/// A queue pair. A post costs the library's post and the filling of the chain.
+/// A queue pair. A post costs the library's own post and the conversion of each request.
 pub struct IbvQp {
     core: Rc<Core>,
     link: Rc<Link>,
@@ -36,7 +36,7 @@ pub struct IbvQp {
     agreement: Option<Agreement>,
 }
 
-/// The error for incompatible ends.
+/// Converts a mismatch of both ends to the error of an import.
 pub(crate) fn unfit(why: MtuMismatch) -> ImportError {
     let reason = why.to_string();
     ImportError::Incompatible { reason }
@@ -103,7 +103,7 @@ impl IbvQp {
         Ok(qp)
     }
 
-    /// The parameters agreed with the peer on connecting.
+    /// The parameters agreed with the peer; `None` for UD, and for RC and UC until they are connected.
     pub fn agreement(&self) -> Option<Agreement> {
         self.agreement
     }
@@ -319,8 +319,8 @@ impl QueuePair<Ibv> for IbvQp {
         Ok(())
     }
 
-    /// Costs a system call unless the failure is known already: a responder's device may fail a queue pair without a
-    /// completion.
+    /// Costs a system call while no failure is known: a responder's device may move a queue pair to the error state
+    /// without a completion, so the device is asked.
     fn state(&self) -> QpState {
         if self.link.state.get() == QpState::ReadyToSend
             && let Ok(attr) = self.link.raw.query()

@@ -8,7 +8,7 @@ use drover_mem::NativeCpu;
 use drover_verbs::{PostError, RecvList, SharedReceiveQueue};
 use std::rc::Rc;
 
-/// A receive queue shared by queue pairs of one context.
+/// A receive queue that queue pairs of one context share.
 pub struct IbvSrq {
     pub(crate) core: Rc<Core>,
     pub(crate) raw: Rc<SharedRecvs>,

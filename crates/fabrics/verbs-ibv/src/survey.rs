@@ -9,26 +9,26 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The devices found.
+/// All RDMA devices of a machine, as [`take`](Survey::take) found them.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// Devices in the order of the library's list.
+    /// Devices, sorted by name.
     pub devices: Vec<DeviceFacts>,
 }
 
-/// One device.
+/// A device of a [`Survey`].
 #[derive(Clone, Debug)]
 pub struct DeviceFacts {
     /// Name of the device.
     pub name: String,
-    /// Its properties, or why it cannot be opened and what to do.
+    /// Properties of the device, or why they cannot be read and what to do.
     pub details: Result<Details, String>,
 }
 
 /// Properties of an opened device.
 #[derive(Clone, Debug)]
 pub struct Details {
-    /// Firmware version; empty if the device has none.
+    /// Firmware version as the device reports it; empty if it has none.
     pub firmware: String,
     /// Limits of the device.
     pub limits: Limits,
@@ -36,38 +36,39 @@ pub struct Details {
     pub ports: Vec<PortDetails>,
 }
 
-/// One port.
+/// A port of a device, with its limits.
 #[derive(Clone, Debug)]
 pub struct PortDetails {
-    /// Number, state and addresses.
+    /// Device, number, state and addresses.
     pub facts: PortFacts,
     /// Link layer of the port.
     pub link_layer: LinkLayer,
-    /// Longest payload of a packet as configured, bytes.
+    /// Longest payload of a packet as the port is configured (active MTU), in bytes.
     pub mtu_bytes: usize,
-    /// Longest payload of a packet that the port supports, bytes.
+    /// Longest payload of a packet that the port supports, in bytes.
     pub mtu_bytes_max: usize,
-    /// Longest message, bytes.
+    /// Longest message, in bytes.
     pub message_bytes_max: u64,
-    /// Capabilities of drover on this port: kinds of queue pairs and inline payloads are found by trial.
+    /// Capabilities that an [`IbvDevice`](crate::IbvDevice) on this port has. Kinds of queue pairs and the longest
+    /// inline payload were found by trial.
     pub caps: Caps,
 }
 
 /// Link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// Native InfiniBand links.
+    /// Native InfiniBand, or any link layer other than Ethernet.
     Infiniband,
     /// Ethernet, that is, RoCE.
     Ethernet,
 }
 
 impl Survey {
-    /// Reads the properties of all devices, with the machine's library or another one.
+    /// Opens each device and reads its properties. `library` is the verbs library to use; `None` loads the machine's.
     ///
     /// # Errors
-    /// There is no verbs library, or it cannot list devices. An empty list is no error here, but an error of
-    /// [`choose`](Survey::choose).
+    /// [`OpenError`] if there is no verbs library or it cannot list devices. An empty list, or a device that cannot be
+    /// opened, is no error here.
     pub fn take(library: Option<Arc<Library>>) -> Result<Survey, OpenError> {
         let lib = load(library)?;
         let look = |name: String| DeviceFacts {
@@ -78,10 +79,10 @@ impl Survey {
         Ok(Survey { devices })
     }
 
-    /// Chooses the device and port that `IbvDevice::open` would use for `wish`, and says why.
+    /// Chooses the device, port and address that `IbvDevice::open` would use for `wish`.
     ///
     /// # Errors
-    /// [`ChooseError`]; if devices exist and none can be opened, it is [`ChooseError::Unopened`].
+    /// [`ChooseError`] if nothing fits; [`ChooseError::Unopened`] if devices exist and none can be opened.
     pub fn choose(&self, wish: &Wish) -> Result<Choice, ChooseError> {
         let opened = self.devices.iter().flat_map(|device| device.details.as_ref());
         let ports = opened.flat_map(|details| details.ports.iter().map(|port| port.facts.clone()));

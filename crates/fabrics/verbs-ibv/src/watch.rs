@@ -95,11 +95,12 @@ impl Link {
     }
 }
 
-/// A queue pair without progress. Its text is for the log: the queue pair, the time, and the device's report.
+/// A queue pair whose requests have not completed for long. Its `Display` text is the line for the log: the queue pair,
+/// the time, and the device's report.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StuckQp {
-    /// Device and port.
+    /// Device and port, for example `rxe0 port 1`.
     pub place: String,
     /// Number of the queue pair.
     pub qpn: Qpn,
@@ -107,9 +108,9 @@ pub struct StuckQp {
     pub kind: QpKind,
     /// Number of signaled requests that have not completed.
     pub outstanding: u32,
-    /// Time since the last completion, or since the first check.
+    /// Time from the first check after its last completion to the check that reports it.
     pub time: Ns,
-    /// Attributes that the device reports, or why it reports none.
+    /// Attributes that the device reports for it, as text, or why it reports none.
     pub device: String,
 }
 

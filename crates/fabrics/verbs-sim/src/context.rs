@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A thread's view of its card. Creating objects takes no virtual time.
+/// A simulated thread's view of its machine's card. Creating objects takes no virtual time.
 #[derive(Debug)]
 pub struct SimContext {
     sim: SimNet,
@@ -40,12 +40,12 @@ impl SimContext {
         }
     }
 
-    /// Index of its machine.
+    /// Index, from 0, of the machine whose card this context uses.
     pub fn machine(&self) -> u16 {
         self.device.machine
     }
 
-    /// Whether something has arrived since `arm`.
+    /// Whether something has arrived, or a waker was used, since `arm`.
     fn is_rung(&self) -> bool {
         // Acquire: pairs with the waker's Release.
         self.woken.load(Ordering::Acquire) || self.sim.with(|net, _| net.ctxs.at(self.id).rung)
@@ -176,8 +176,9 @@ impl Context<Sim> for SimContext {
 
     fn disarm(&self) {}
 
-    /// Runs the world until something arrives here or `deadline` passes. For code that drives a context from outside;
-    /// an actor returns [`Progress::Idle`](drover_base::Progress::Idle) instead.
+    /// Runs the whole world until something arrives here, `deadline` is reached or, without a deadline, no event is
+    /// left. For code that drives a context from outside the world; an actor returns
+    /// [`Progress::Idle`](drover_base::Progress::Idle) instead.
     fn park(&self, deadline: Ns) {
         let deadline_ps = match deadline {
             NEVER => Ps::MAX,

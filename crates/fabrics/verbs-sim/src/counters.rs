@@ -5,19 +5,19 @@ use drover_sim::Ps;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one card. They only grow.
+        /// Counters of one card since the creation of its world; or of a period, from [`since`](Counters::since).
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
-            /// Time that cores spent waiting for doorbell registers.
+            /// Time that cores waited for locks of doorbell registers, summed over cores.
             pub lock_wait: Ps,
-            /// Time that cores spent waiting for the card to take their lines.
+            /// Time that cores waited for the card to ingest lines that they wrote, summed over cores.
             pub pio_stall: Ps,
         }
 
         impl Counters {
-            /// Counts since `earlier`.
+            /// The difference to `earlier`, an older copy of the same card's counters.
             pub fn since(&self, earlier: &Counters) -> Counters {
                 Counters {
                     $($name: self.$name - earlier.$name,)*
@@ -26,7 +26,7 @@ macro_rules! counters {
                 }
             }
 
-            /// All counters by name; times in nanoseconds.
+            /// Name and value of every counter; times in nanoseconds, rounded down, with `_ns` added to their names.
             pub fn by_name(&self) -> Vec<(&'static str, u64)> {
                 vec![
                     $((stringify!($name), self.$name),)*
@@ -39,53 +39,57 @@ macro_rules! counters {
 }
 
 counters! {
-    /// WRITEs executed as responder.
+    /// WRITEs accepted as responder, RC and UC; repeats are not counted.
     rx_write_requests,
-    /// READs executed as responder.
+    /// READs accepted as responder; repeats are not counted.
     rx_read_requests,
-    /// CAS and FAA executed as responder.
+    /// CAS and FAA accepted as responder; repeats are not counted.
     rx_atomic_requests,
-    /// SENDs taken as responder.
+    /// SENDs that took a RECV here.
     rx_send_requests,
-    /// Messages that arrived without a RECV.
+    /// SENDs, and WRITEs with immediate data, that arrived here and found no RECV. Over RC each retry counts again.
     out_of_buffer,
-    /// Requests that arrived before an earlier one.
+    /// RC requests that arrived here while an earlier one of their connection was missing.
     out_of_sequence,
-    /// Requests received again.
+    /// RC requests that arrived here again after they had been accepted.
     duplicate_request,
-    /// Reports of a missing request, received as requester.
+    /// Negative acknowledgements "an earlier request is missing" that this card received as requester.
     packet_seq_err,
-    /// Timeouts of RC requests.
+    /// Timeouts of RC queue pairs that led to a retransmission; the last one, after which a request fails, is not
+    /// counted.
     local_ack_timeout_err,
-    /// Requests given up because the peer had no RECV.
+    /// Requests that failed with `RnrRetryExceeded`, because the peer had no RECV for too long.
     rnr_nak_retry_err,
-    /// Requests retransmitted.
+    /// Retransmissions of RC requests after a timeout, a missing request or a missing RECV; each repeat counts.
     retransmitted,
-    /// Requests refused as responder.
+    /// RC requests refused as responder: wrong key, range or right, unaligned atomic, or a RECV with unregistered
+    /// memory.
     resp_remote_access_errors,
-    /// Messages longer than their RECV.
+    /// RC SENDs that were longer than the RECV they found here.
     resp_local_length_error,
-    /// Completions with an error, as requester.
+    /// Send requests that failed and broke their queue pair. Those flushed after them are not counted.
     req_cqe_error,
-    /// Requests flushed.
+    /// Send requests flushed.
     req_cqe_flush_error,
     /// RECVs flushed.
     resp_cqe_flush_error,
-    /// Completions for a full queue.
+    /// Completions dropped because their completion queue was full; the next poll of that queue panics.
     cq_overruns,
-    /// Packets put on the link.
+    /// Packets that this card sent, lost ones included.
     tx_packets,
-    /// Bytes put on the link.
+    /// Bytes that this card sent, headers and lost packets included.
     tx_bytes,
-    /// Bytes taken from the link.
+    /// Bytes that this card received, headers included.
     rx_bytes,
-    /// Messages dropped: lost, unexpected, or for a machine that is down.
+    /// Messages (requests and answers) that this card dropped: lost on its outgoing link, sent or received while its
+    /// machine was down, or received for a queue pair that did not expect them.
     lost,
-    /// Lines that cores wrote into the card.
+    /// Lines of 64 bytes that cores wrote into the card; a doorbell counts as one.
     mmio_lines,
-    /// Requests fetched again after eviction from their cache.
+    /// Work requests that the card fetched again because its cache had evicted them.
     wqe_cache_misses,
-    /// Requests that waited for a READ slot.
+    /// Times that a READ or atomic was next in its send queue and could not start: too many were outstanding, it was
+    /// fenced, or its queue pair waited for a RECV of the peer. One request may count several times.
     read_slot_stalls,
 }
 

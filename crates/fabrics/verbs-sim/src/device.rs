@@ -21,15 +21,18 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    /// Index of its machine.
+    /// Index, from 0, of the machine whose card this is.
     pub fn machine(&self) -> u16 {
         self.machine
     }
 
-    /// Creates a further context on the core of an existing one.
+    /// Creates a context on `cpu`, a core that another context of this machine already uses.
     ///
     /// # Errors
-    /// [`OpenError`] if this thread does not own the world.
+    /// [`OpenError`] if the world lives on another thread or has ended.
+    ///
+    /// # Panics
+    /// If `cpu` belongs to another machine.
     pub fn context_on(&self, cpu: &VirtualCpu) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         assert_eq!(cpu.machine(), self.machine, "a core of the card's machine");
@@ -51,7 +54,7 @@ impl SimDevice {
     }
 
     /// Adds a core of the profile's kind. Cores are assigned socket by socket, then as siblings of the first ones,
-    /// which slows both siblings down.
+    /// which slows both siblings down from then on.
     fn add_core(&self, sim: &world::SimNet) -> VirtualCpu {
         let (options, siblings) = sim.with(|net, _| {
             let machine = &net.prices.p.machine;
@@ -124,7 +127,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
 }
 
 impl Device<Sim> for SimDevice {
-    /// Creates a context on a core of its own.
+    /// Creates a context on a new core of the machine.
     fn context(&self) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         let cpu = self.add_core(&sim);

@@ -19,7 +19,7 @@ const POLL: Cost = Cost::new("verbs.poll");
 /// Poll that finds no completion.
 const POLL_EMPTY: Cost = Cost::new("verbs.poll_empty");
 
-/// A queue pair.
+/// A simulated queue pair; dropping it destroys it.
 #[derive(Debug)]
 pub struct SimQp {
     sim: SimNet,
@@ -136,7 +136,7 @@ impl Drop for SimCq {
     }
 }
 
-/// A shared receive queue.
+/// A simulated shared receive queue of exactly the requested depth.
 #[derive(Debug)]
 pub struct SimSrq {
     sim: SimNet,

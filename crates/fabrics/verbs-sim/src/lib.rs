@@ -12,12 +12,13 @@
 //! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
 //! card answers (in torn mode line by line before), and a CAS or FAA is atomic towards READs and other atomics.
 //!
-//! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive, a
-//! last-level cache (a line not touched recently comes from DRAM), and flow control between ports (their queues are
-//! unbounded, which makes no difference while windows are bounded).
+//! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive,
+//! and the capacity of the last-level cache (regions that peers may write are always in it; any other line that a core
+//! has not touched recently comes from DRAM). Nor is flow control between ports: their queues are unbounded, which
+//! makes no difference while windows are bounded.
 //!
-//! **Threads.** All objects of a world live on the thread that created it. A device may move to another thread, but
-//! opening a context there is an error that says so.
+//! **Threads.** All objects of a world stay on the thread that created it. A device may move to another thread, but
+//! creating a context there is an error that says so.
 //!
 //! ```
 //! use drover_verbs::*;
@@ -73,7 +74,7 @@ pub use world::World;
 
 use drover_verbs::Provider;
 
-/// The simulated provider; see the crate documentation.
+/// The provider `sim`: cards, links and hosts in virtual time, in one thread.
 #[derive(Debug)]
 pub enum Sim {}
 

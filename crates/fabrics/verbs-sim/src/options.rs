@@ -5,32 +5,34 @@ use drover_base::Ns;
 use drover_sim::{Noise, Phase};
 use drover_verbs::{Caps, Support};
 
-/// Costs to switch off in cards, hosts and network, to see their effect.
+/// Costs to switch off in cards, hosts and network, to see their effect. By default none is switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ablations {
-    /// Contexts and work requests always hit.
+    /// If true, the card's caches of queue-pair contexts and work requests never fill, so a context misses only at its
+    /// first use. The first level (`near_entries` of the profile) keeps its size.
     pub caches: bool,
-    /// Doorbell registers have no locks.
+    /// If true, doorbell registers have no locks.
     pub locks: bool,
-    /// Links have infinite bandwidth.
+    /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays.
     pub links: bool,
-    /// The work of cores costs nothing.
+    /// If true, the work and the memory accesses of cores take no time. Waiting for locks and for the card stays, and
+    /// so does the time to detect an arrival.
     pub cpu: bool,
 }
 
-/// Retries of RC requesters.
+/// Timeouts and retries of RC queue pairs as requesters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RcOptions {
-    /// Time without any answer after which a request is retransmitted.
+    /// Time since its last transmission or answer after which a queue pair retransmits all unacknowledged requests.
     pub timeout: Ns,
-    /// Consecutive timeouts after which the peer counts as dead.
+    /// Most consecutive timeouts that lead to a retransmission. The next one fails the request with `RetryExceeded`.
     pub retries: u32,
-    /// Delay of a retry after "no RECV".
+    /// Time that a requester waits before it repeats a request for which the peer had no RECV.
     pub rnr_delay: Ns,
 }
 
 impl Default for RcOptions {
-    /// The usual 4.096 us x 2^14, seven times.
+    /// A timeout of 67 ms (4.096 us times 2^14), seven retries, and 10 us before a repeat for lack of a RECV.
     fn default() -> RcOptions {
         RcOptions {
             timeout: Ns(4_096 << 14),
@@ -40,35 +42,38 @@ impl Default for RcOptions {
     }
 }
 
-/// Settings of a cluster. Start from [`WorldOptions::new`].
+/// Settings of a simulated cluster, the same for all its machines. Start from [`WorldOptions::new`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Prices of its parts.
+    /// Kind of its machines: sizes and prices of all parts.
     pub profile: Profile,
     /// Costs to switch off.
     pub ablations: Ablations,
-    /// Stalls and clock skew of cores.
+    /// Random stalls and clock skew of cores.
     pub noise: Noise,
-    /// Position of pollers in their polling round when something arrives.
+    /// Assumed position of a parked core in its polling round when something arrives.
     pub phase: Phase,
-    /// Probability of losing a packet. RC retransmits, UC and UD do not.
+    /// Probability, from 0 to 1, that a packet is lost on the link. RC retransmits, UC and UD do not.
     pub loss: f64,
-    /// Whether lines of messages become visible, and lines of a READ are sampled, one by one.
+    /// Torn mode. If true, the 64-byte lines of a message become visible one by one in ascending order, and the lines
+    /// of a READ are sampled one by one; if false, all lines at one time.
     pub torn: bool,
-    /// Whether cards claim that UC loses no WRITE and keeps their order, which is true without loss and tearing.
+    /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless). With `loss` above 0 or in torn
+    /// mode they never do.
     pub lossless: bool,
-    /// Torn mode: longest time from line to line.
+    /// Torn mode: longest time from one line to the next; the actual times are random.
     pub tear_max: Ns,
-    /// Retries of RC requesters.
+    /// Timeouts and retries of RC queue pairs.
     pub rc: RcOptions,
-    /// Highest charge of one step of an actor.
+    /// Most that one step of a core may charge, waiting excluded; the simulation panics if a step charges more.
     pub step_cap: Ns,
-    /// Prices of costs that actors charge, in nanoseconds per unit, in addition to those of verbs.
+    /// Prices of costs that actors charge: name and nanoseconds per unit. The prices of verbs come from the profile; an
+    /// entry with the name of one replaces it.
     pub costs: Vec<(String, f64)>,
 }
 
 impl WorldOptions {
-    /// A quiet, lossless cluster of `profile`.
+    /// Settings for machines of the kind `profile` without stalls, clock skew, packet loss or tearing, all costs on.
     pub fn new(profile: Profile) -> WorldOptions {
         WorldOptions {
             profile,

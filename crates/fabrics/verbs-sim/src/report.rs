@@ -9,31 +9,31 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MachineReport {
-    /// The parts of the card and its connections.
+    /// Usage of the card's engines, its bus and its link.
     pub parts: PartUsages,
-    /// Bytes over the bus: card to host, host to card.
+    /// Bytes over the bus between card and host, headers included: (card to host, host to card).
     pub bus_bytes: (u64, u64),
-    /// Bytes over the link: outgoing, incoming.
+    /// Bytes over the card's link, headers included: (outgoing, incoming).
     pub link_bytes: (u64, u64),
-    /// Context cache: hits and misses.
+    /// Lookups in the card's cache of queue-pair contexts: (hits, misses).
     pub contexts: (u64, u64),
     /// The card's counters.
     pub counters: Counters,
-    /// Cores in the order of their creation.
+    /// The machine's cores in the order of their creation.
     pub cores: Vec<CoreReport>,
 }
 
-/// Usage of the parts of a card and of its connections.
+/// Usage of the engines of a card, its bus and its link.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct PartUsages {
-    /// The card's MMIO ingest.
+    /// The card's ingest of lines that cores write by MMIO.
     pub pio: Usage,
     /// The card's transmit engine.
     pub tx: Usage,
     /// The card's receive engine.
     pub rx: Usage,
-    /// The card's atomics unit.
+    /// The card's unit for CAS and FAA; with one bucket, the time for which its lock is held.
     pub atomics: Usage,
     /// The bus from card to host.
     pub bus_out: Usage,
@@ -45,26 +45,28 @@ pub struct PartUsages {
     pub link_in: Usage,
 }
 
-/// All counters up to a time, or between two times.
+/// All counters of a world, from its creation to a time ([`World::report`](crate::World::report)) or between two times
+/// ([`since`](Report::since)).
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Length of the period.
+    /// Length of the period that the report covers, in virtual time.
     pub time: Ps,
-    /// Machines by index.
+    /// One report per machine, by machine index.
     pub machines: Vec<MachineReport>,
-    /// Total hold time of the doorbell register that was held longest; its machine is not known.
+    /// Total time that the lock of the busiest doorbell register of all machines was held; which one it is, is not
+    /// recorded. After [`since`](Report::since): how much this maximum has grown.
     pub doorbell: Ps,
 }
 
-/// The bottleneck: the part that is busy for the largest share of the time.
+/// The bottleneck of a cluster or machine: the part that is busy for the largest share of the time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Binding {
-    /// Index of its machine; `None` if not known.
+    /// Index of the busiest part's machine; `None` if that part is a doorbell register.
     pub machine: Option<usize>,
     /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if no part is
     /// busy for nine tenths of the time, `latency`.
     pub resource: &'static str,
-    /// Its share of the time.
+    /// Share of the time for which the busiest part was busy (1: always), also if `resource` is `latency`.
     pub share: f64,
 }
 
@@ -112,7 +114,8 @@ impl Report {
         })
     }
 
-    /// Counters since `earlier`. The cores' lines by cost stay totals.
+    /// The difference to `earlier`, an older report of the same world. Of a core only `busy`, `waited` and `idle` are
+    /// differences; its other numbers, and `high_water` of all parts, stay totals.
     pub fn since(&self, earlier: &Report) -> Report {
         let mut report = self.clone();
         report.time = self.time - earlier.time;
@@ -133,7 +136,8 @@ impl Report {
         report
     }
 
-    /// The busiest part of all machines. Cores count only with work they found, without waiting.
+    /// The bottleneck of the cluster: the busiest part of all machines, cores and doorbell registers included. A core
+    /// counts as busy in steps that found work, without the time it waited in them.
     pub fn binding(&self) -> Binding {
         let machines = (0..self.machines.len()).map(|machine| self.busiest_of(machine));
         let doorbell = Binding {
@@ -147,7 +151,10 @@ impl Report {
         ))
     }
 
-    /// The busiest part of one machine.
+    /// The bottleneck of one machine, as [`binding`](Report::binding) but without doorbell registers.
+    ///
+    /// # Panics
+    /// If there is no such machine.
     pub fn binding_of(&self, machine: usize) -> Binding {
         named(self.busiest_of(machine))
     }
@@ -184,7 +191,7 @@ fn named(mut binding: Binding) -> Binding {
 }
 
 impl MachineReport {
-    /// Work found by the busiest core, without waiting.
+    /// Busy time of the machine's busiest core, without the time it waited; zero without cores.
     pub fn busiest_core(&self) -> Ps {
         let work = self.cores.iter().map(|core| core.busy - core.waited);
         work.max().unwrap_or_default()
@@ -192,7 +199,7 @@ impl MachineReport {
 }
 
 impl PartUsages {
-    /// All parts by name.
+    /// Name and usage of every part; the names are those of [`Binding::resource`].
     pub fn by_name(&self) -> [(&'static str, Usage); 8] {
         [
             ("pio", self.pio),
@@ -206,7 +213,7 @@ impl PartUsages {
         ]
     }
 
-    /// Usage since `earlier`.
+    /// Usage since the older copy `earlier`; only `high_water` is that of all time.
     pub fn since(&self, earlier: &PartUsages) -> PartUsages {
         PartUsages {
             pio: self.pio.since(&earlier.pio),

@@ -25,10 +25,10 @@ thread_local! {
     static WORLDS: RefCell<BTreeMap<u64, SimNet>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The world of a device.
+/// The simulation of the world with this id.
 ///
 /// # Errors
-/// [`OpenError`] if this thread has no such world.
+/// [`OpenError`] if the world lives on another thread or has ended.
 pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     let found = WORLDS.with_borrow(|worlds| worlds.get(&id).cloned());
     found.ok_or_else(|| OpenError::Unavailable {
@@ -39,8 +39,8 @@ pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     })
 }
 
-/// A cluster of machines. All of its objects stay on the thread that created it; time passes only during its `run_*`
-/// methods.
+/// A cluster of machines. All of its objects stay on the thread that created it. Virtual time passes only during its
+/// `run_*` methods and during [`park`](Context::park) of its contexts.
 ///
 /// ```compile_fail
 /// let profile = drover_verbs_sim::profile::Profile::named("apt").unwrap();
@@ -54,7 +54,7 @@ pub struct World {
     _mappings: Rc<dyn MapObserver>,
 }
 
-/// Tells a world of its thread's mappings: all of its memory is among them.
+/// Reports its thread's mappings to a world: they include all memory of the world.
 struct Mappings(AddressSpace);
 
 impl MapObserver for Mappings {
@@ -68,15 +68,20 @@ impl MapObserver for Mappings {
 }
 
 impl World {
-    /// `machines` machines of `profile`: quiet and lossless.
+    /// Creates a cluster of `machines` machines with the settings of [`WorldOptions::new`]: all of the kind `profile`,
+    /// without stalls or packet loss. Runs of the same program with equal seeds are equal.
+    ///
+    /// # Panics
+    /// With more than 65,535 machines.
     pub fn new(profile: Profile, machines: usize, seed: u64) -> World {
         World::with_options(WorldOptions::new(profile), machines, seed)
     }
 
-    /// A world with the given options.
+    /// Creates a cluster of `machines` machines with `options`. Runs of the same program with equal options and seeds
+    /// are equal.
     ///
     /// # Panics
-    /// With more than 65,535 machines.
+    /// With more than 65,535 machines, or if a bandwidth in the profile is not positive.
     pub fn with_options(options: WorldOptions, machines: usize, seed: u64) -> World {
         static MADE: AtomicU64 = AtomicU64::new(1);
         let id = MADE.fetch_add(1, Ordering::Relaxed);
@@ -94,12 +99,17 @@ impl World {
         }
     }
 
-    /// A process opens the card of `machine`; clones of the device are the same process.
+    /// Opens the card of `machine` (counted from 0) for a new process. Each call stands for another process, with
+    /// doorbell registers of its own; clones of the result belong to the same process.
+    ///
+    /// # Panics
+    /// If there is no such machine.
     pub fn device(&self, machine: usize) -> SimDevice {
         self.device_with(machine, Doorbells::Driver)
     }
 
-    /// As [`device`](World::device), with doorbell registers assigned as `doorbells` says.
+    /// As [`device`](World::device), but assigns doorbell registers to queue pairs as `doorbells` says; `device` uses
+    /// [`Doorbells::Driver`].
     ///
     /// # Panics
     /// If there is no such machine.
@@ -107,80 +117,91 @@ impl World {
         SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
     }
 
-    /// Hosts `actor` on the core of `ctx`.
+    /// As [`spawn_on`](World::spawn_on), on the core of `ctx`.
     pub fn spawn(&self, ctx: &SimContext, actor: Box<dyn Actor<VirtualCpu>>) {
         self.spawn_on(ctx.cpu(), actor);
     }
 
-    /// Hosts `actor` on `cpu`.
+    /// Adds `actor` to those that run on `cpu`; its first step comes with the core's next step. On a core of a crashed
+    /// machine it never steps.
     pub fn spawn_on(&self, cpu: &VirtualCpu, actor: Box<dyn Actor<VirtualCpu>>) {
         self.cluster.host(cpu, actor);
     }
 
-    /// All cores, in the order of their creation.
+    /// Handles of all cores of all machines, crashed ones included, in the order of their creation.
     pub fn cores(&self) -> Vec<VirtualCpu> {
         self.cluster.cores()
     }
 
-    /// Time since the creation of the cluster.
+    /// Virtual time since the creation of the cluster, rounded down to nanoseconds.
     pub fn now(&self) -> Ns {
         self.cluster.now().floor()
     }
 
-    /// Runs until `time`.
+    /// Runs all events up to and including virtual time `time`, and sets the clock to `time`.
     pub fn run_until(&self, time: Ns) {
         self.cluster.run_until(time);
     }
 
-    /// Runs for `time` from now.
+    /// Runs all events up to and including `time` from now, and sets the clock to that.
     pub fn run_for(&self, time: Ns) {
         self.cluster.run_for(time);
     }
 
-    /// Runs until `until`, or until `going` returns false; it is called after every step of a core. Returns its last
-    /// result: false means stopped early.
+    /// As [`run_until`](World::run_until), but stops early when `going` returns false; `going` is called after every
+    /// step of a core. Returns false if the run stopped early, else true.
     pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
         self.cluster.run_while(until, going)
     }
 
-    /// A hash over all events so far: equal for equal seeds.
+    /// A hash over all events so far. Two runs of a program with equal options and seed give equal hashes.
     pub fn trace_hash(&self) -> u64 {
         self.cluster.trace_hash()
     }
 
-    /// Number of events so far.
+    /// Number of events handled since the creation of the cluster, including steps of cores.
     pub fn events(&self) -> u64 {
         self.cluster.events()
     }
 
-    /// Number of requests that are in flight or not yet covered by a completion.
+    /// Number of send requests that cards still hold: those outstanding in their queue pairs, and those that have ended
+    /// but of which a packet or a write to memory is still on its way. Zero once all traffic has ended.
     pub fn requests_alive(&self) -> usize {
         self.cluster.with(|net, _| net.ops.alive())
     }
 
-    /// All counters so far. Keep the report from the end of the warm-up and pass it to [`since`](Report::since) of a
-    /// later one.
+    /// Returns all counters since the creation of the cluster. For a part of a run, keep the report from its start and
+    /// pass it to [`since`](Report::since) of the report from its end.
     pub fn report(&self) -> Report {
         Report::of(&self.cluster)
     }
 
-    /// Crashes a machine: its cores stop, its card falls silent. Actors and the objects they own are dropped.
+    /// Crashes a machine: its cores stop for good, its card neither sends nor receives. The actors of its cores are
+    /// dropped, and so are the objects they own.
+    ///
+    /// # Panics
+    /// If there is no such machine.
     pub fn crash(&self, machine: usize) {
         self.cluster.with(|net, _| net.nic(machine as u16).down = true);
         self.cluster.crash(machine as u16);
     }
 
-    /// Restarts a crashed machine; open its card again.
+    /// Lets the card of a crashed machine send and receive again. The machine's old cores stay stopped: open the card
+    /// again and create contexts, which get new cores.
+    ///
+    /// # Panics
+    /// If there is no such machine.
     pub fn restart(&self, machine: usize) {
         self.cluster.with(|net, _| net.nic(machine as u16).down = false);
     }
 
-    /// Stalls the core of `ctx` for `time`.
+    /// Stalls the core of `ctx`: none of its steps begins until `time` from now.
     pub fn stall(&self, ctx: &SimContext, time: Ns) {
         self.cluster.stall(ctx.cpu(), time);
     }
 
-    /// Sets the probability of losing a packet from now on.
+    /// Sets the probability, from 0 to 1, that a packet sent from now on is lost. The capabilities that cards report do
+    /// not change.
     pub fn set_loss(&self, loss: f64) {
         self.cluster.with(|net, _| net.options.loss = loss);
     }

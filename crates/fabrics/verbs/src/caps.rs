@@ -3,18 +3,19 @@
 /// Kind of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum QpKind {
-    /// Reliable connection: all verbs, in order, acknowledged.
+    /// Reliable connection: all verbs, in order and acknowledged; lost packets are sent again.
     Rc,
-    /// Unreliable connection: SEND and WRITE; a lost request completes with success.
+    /// Unreliable connection: SEND and WRITE, not acknowledged; a lost request completes with success, too.
     Uc,
-    /// Unreliable datagram: SEND to any address handle; the receiver drops it silently if it has no RECV posted.
+    /// Unreliable datagram, without a connection: each SEND names its receiver by an address handle. The receiver drops
+    /// it silently if it has no RECV posted.
     Ud,
 }
 
-/// Rights on a registered region. Local reads are always allowed.
+/// Rights on a registered region, of its owner's requests and of peers. Local reads are always allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// The provider may write to the region: RECVs, and results of READs and atomics.
+    /// The owner's own requests may write to the region: messages that take RECVs, and results of READs and atomics.
     pub local_write: bool,
     /// Peers may READ the region.
     pub remote_read: bool,
@@ -61,23 +62,23 @@ impl Access {
     }
 }
 
-/// Kinds of queue pairs, and verbs that not every fabric has.
+/// Kinds of queue pairs and other features that a fabric supports, of those that not every fabric has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
-    /// RC queue pairs.
+    /// Whether there are RC queue pairs.
     pub rc: bool,
-    /// UC queue pairs.
+    /// Whether there are UC queue pairs.
     pub uc: bool,
-    /// UD queue pairs.
+    /// Whether there are UD queue pairs.
     pub ud: bool,
-    /// CAS and FAA on 8-byte words.
+    /// Whether RC queue pairs offer CAS and FAA on 8-byte words.
     pub atomics: bool,
-    /// Shared receive queues.
+    /// Whether there are shared receive queues.
     pub srq: bool,
 }
 
 impl Support {
-    /// Nothing.
+    /// No feature is supported.
     pub const NONE: Support = Support {
         rc: false,
         uc: false,
@@ -85,7 +86,7 @@ impl Support {
         atomics: false,
         srq: false,
     };
-    /// Everything.
+    /// All features are supported.
     pub const ALL: Support = Support {
         rc: true,
         uc: true,
@@ -95,7 +96,7 @@ impl Support {
     };
 }
 
-/// What is certain about WRITEs.
+/// Guarantees of a fabric about WRITEs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteCaps {
     /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
@@ -104,10 +105,11 @@ pub struct WriteCaps {
     pub lossless: bool,
 }
 
-/// What wakes a parked context, besides completions.
+/// Events that end a [`park`](crate::Context::park), besides completions and wakers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WakeCaps {
-    /// Whether a WRITE into a [`Watch`](crate::Watch)ed region does. If not, pollers of memory spin.
+    /// Whether a peer's WRITE or atomic that touches a [`Watch`](crate::Watch)ed range ends the park of the context
+    /// whose bell the watch names. If not, pollers of memory spin.
     pub on_memory: bool,
     /// Whether a readable file descriptor ends [`park_beside`](crate::Context::park_beside). If not, a core that also
     /// waits for sockets polls them between short parks.
@@ -118,7 +120,7 @@ pub struct WakeCaps {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
-    /// Kinds of queue pairs, and verbs that not every fabric has.
+    /// Kinds of queue pairs and other features that are supported.
     pub supports: Support,
     /// Longest inline payload that every supported kind of queue pair accepts, in bytes.
     pub inline_bytes_max: usize,
@@ -129,19 +131,21 @@ pub struct Caps {
     /// Largest SEND over RC or UC that every queue pair accepts, in bytes. A longer one may be refused as
     /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
     pub send_bytes_max: usize,
-    /// Maximum depth of a send queue: requests posted and not yet completed.
+    /// Maximum depth of a send queue. A request takes a place from posting until its completion is polled or, if it has
+    /// none, that of a later request.
     pub send_depth_max: usize,
-    /// Maximum depth of a receive queue, shared or not: RECVs posted and not yet completed.
+    /// Maximum depth of a receive queue, shared or not: most RECVs posted and not yet completed.
     pub recv_depth_max: usize,
     /// Maximum number of scatter/gather elements per send request; a RECV has one.
     pub sge_max: usize,
     /// Maximum number of READs and atomics that a queue pair executes at the same time. More may be posted; they wait.
     pub reads_outstanding_max: usize,
-    /// What is certain about WRITEs.
+    /// Guarantees about WRITEs.
     pub writes: WriteCaps,
-    /// What wakes a parked context, besides completions.
+    /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
-    /// Number of requests that are worth collecting for one doorbell (1 where posting is only a copy); not a limit.
+    /// Number of requests that a protocol should collect for one post, if latency permits; 1 where a post is only a
+    /// copy. Advice, not a limit.
     pub post_batch: usize,
 }
 

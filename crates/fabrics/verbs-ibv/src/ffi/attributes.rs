@@ -57,6 +57,7 @@ impl DeviceAttr {
         self.phys_port_cnt
     }
 
+    /// The device's limits; a negative number becomes 0.
     pub fn limits(&self) -> Limits {
         let number = |limit: c_int| usize::try_from(limit).unwrap_or(0);
         Limits {
@@ -79,7 +80,8 @@ impl DeviceAttr {
         }
     }
 
-    /// Sets the number of ports and the limits, for libraries of one's own.
+    /// Sets the number of ports and the limits: for programs that provide a library of their own. A limit that is too
+    /// large for a C `int` becomes the largest `int`.
     pub fn describe(&mut self, port_count: u8, limits: &Limits) {
         let number = |limit| c_int::try_from(limit).unwrap_or(c_int::MAX);
         self.phys_port_cnt = port_count;
@@ -145,7 +147,7 @@ assert_layout!(QpAttr: 144, path_mtu @ 8, qkey @ 16, dest_qp_num @ 28, qp_access
     local.max_rd_atomic @ 126, local.min_rnr_timer @ 128, local.port_num @ 129, local.timeout @ 130,
     local.rnr_retry @ 132);
 
-/// The part of `ibv_qp_attr` with an end's port, and its limits and patience in reliable connections.
+/// The part of `ibv_qp_attr` with the port of this end and, for RC, its timeouts, retries and limits on READs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalAttr {
@@ -159,7 +161,7 @@ pub struct LocalAttr {
 }
 
 impl QpAttr {
-    /// Attributes of a transition to `state`, all others 0.
+    /// Attributes with `qp_state` set to `state`; all others are 0.
     pub fn to(state: c_uint) -> QpAttr {
         QpAttr {
             qp_state: state,

@@ -1,4 +1,4 @@
-//! Types that cross the ABI by value: requests, completions, and what objects are made of; and their constants.
+//! Types that cross the ABI by value (requests, completions, attributes for creating objects), and their constants.
 //!
 //! Offsets are those of `[rdma-core]` on 64-bit machines, read by a C program from its header; they are the same in all
 //! versions since 25.
@@ -95,7 +95,7 @@ assert_layout!(SendWr: 128, next @ 8, sg_list @ 16, num_sge @ 24, opcode @ 28, s
     wr.ud.remote_qpn @ 48, wr.ud.remote_qkey @ 52, unused @ 72);
 
 impl SendWr {
-    /// A request that has not been filled in.
+    /// A SEND without payload, unsignaled, to be filled in.
     pub const EMPTY: SendWr = SendWr {
         wr_id: 0,
         next: std::ptr::null_mut(),

@@ -19,8 +19,8 @@ const UPDATE: &str = "version 32 of rdma-core (2020) or newer is needed";
 /// Declares the table of symbols and the code that fills it, one line per symbol.
 macro_rules! symbols {
     ($($symbol:literal $name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of the control path, by name without the prefix. Their contracts are in the manual pages. The
-        /// data path is in [`ContextOps`](super::ContextOps).
+        /// The library's functions of the control path, each under its C name without the prefix. Their contracts are
+        /// in the manual pages. The data path is in [`ContextOps`](super::ContextOps).
         #[derive(Clone, Debug)]
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
@@ -71,7 +71,7 @@ symbols! {
 }
 
 impl Library {
-    /// Loads the library called `name`, and keeps it loaded until the process ends.
+    /// Loads the library with the file name `name`, and keeps it loaded until the process ends.
     ///
     /// # Errors
     /// [`OpenError::Unavailable`] with the loader's reason and advice, if the library is missing or too old.

@@ -23,9 +23,9 @@ pub(crate) struct Places {
 /// Where a requester's context was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// In the first-level cache, if there is one.
+    /// In the first-level cache; or in the larger one, if there is no first level.
     Near,
-    /// In the larger cache.
+    /// Only in the larger cache.
     Cached,
     /// In the host's memory.
     Missed,

@@ -7,13 +7,14 @@ use drover_sim::{Ps, VirtualCpu};
 /// Time spent waiting for a doorbell register's lock.
 const LOCK_WAIT: Cost = Cost::new("verbs.lock_wait");
 
-/// Assignment of registers to the queue pairs of a process.
+/// How the queue pairs of a process get their doorbell registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doorbells {
-    /// The driver's default: a few exclusive registers first, then shared ones round-robin.
+    /// The driver's default: the first queue pairs get an exclusive register each, later ones share the others
+    /// round-robin. The profile has the numbers of both.
     #[default]
     Driver,
-    /// One per context, that is, per thread: locks are never contended.
+    /// One register per context, that is, per thread: posts take no lock.
     PerContext,
 }
 

@@ -98,7 +98,7 @@ pub(crate) struct Posted {
 /// How a request gets from its core into the card.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handover {
-    /// The core that posted it.
+    /// Id of the context that posted it.
     pub(crate) core: u32,
     /// Lines that its core wrote; 0 if the card fetched it.
     pub(crate) lines: u32,

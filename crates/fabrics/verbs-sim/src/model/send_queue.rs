@@ -108,7 +108,7 @@ impl SendQueue {
         self.uncovered += 1;
     }
 
-    /// Number of slots that the next completion covers.
+    /// Returns the number of slots that the completion being written covers, and starts the next count.
     #[inline]
     pub(crate) fn take_covered(&mut self) -> usize {
         std::mem::take(&mut self.uncovered)

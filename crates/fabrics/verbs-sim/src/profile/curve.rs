@@ -8,7 +8,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve through `points` of (bytes, cost). `None` if there is no point or bytes do not strictly ascend.
+    /// The curve through `points` of (bytes, cost). `None` if there is no point, bytes do not strictly ascend, or a
+    /// number is not finite.
     pub fn new(points: Vec<(f64, f64)>) -> Option<Curve> {
         let ascending = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let finite = points.iter().all(|(x, y)| x.is_finite() && y.is_finite());
@@ -22,7 +23,11 @@ impl Curve {
         }
     }
 
-    /// The cost of `bytes`, in the curve's unit; never negative. About 10 ns: tabulate it for hot paths.
+    /// The cost of `bytes`, in the curve's unit; never negative. The call itself takes about 10 ns: tabulate the
+    /// results for hot paths.
+    ///
+    /// # Panics
+    /// On `Curve::default()`, which has no points.
     pub fn at(&self, bytes: f64) -> f64 {
         let last = self.points.len() - 1;
         let next = self.points.partition_point(|(x, _)| *x < bytes);
@@ -40,12 +45,15 @@ impl Curve {
         y0 + (y1 - y0) * (bytes - x0) / (x1 - x0)
     }
 
-    /// The points, bytes ascending.
+    /// The points of (bytes, cost), bytes ascending.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// This curve with the cost of point `index` replaced.
+    /// A copy of this curve in which point `index` has the cost `cost`.
+    ///
+    /// # Panics
+    /// If there is no such point.
     pub fn with_point(&self, index: usize, cost: f64) -> Curve {
         let mut points = self.points.clone();
         points[index].1 = cost;

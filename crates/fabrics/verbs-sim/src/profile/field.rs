@@ -13,12 +13,12 @@ pub enum Shape {
     Curve,
 }
 
-/// A parameter's name and unit.
+/// Name, unit and kind of value of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// `group.parameter`, as in profile files.
     pub path: &'static str,
-    /// Unit as in profile files.
+    /// Unit as in profile files, for example `ns`.
     pub unit: &'static str,
     /// Kind of the value.
     pub shape: Shape,
@@ -34,7 +34,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// All numbers of the value: one, or one per point.
+    /// The number; for a curve, the costs at its points.
     pub fn numbers(&self) -> Vec<f64> {
         match self {
             Value::Number(number) => vec![*number],
@@ -42,7 +42,10 @@ impl Value {
         }
     }
 
-    /// This value with its number `index` replaced.
+    /// A copy of this value with its number replaced; for a curve, the cost at point `index`.
+    ///
+    /// # Panics
+    /// If a curve has no such point.
     pub fn with_number(&self, index: usize, number: f64) -> Value {
         match self {
             Value::Number(_) => Value::Number(number),

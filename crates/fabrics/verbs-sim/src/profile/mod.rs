@@ -20,7 +20,7 @@ pub use schema::*;
 
 use std::collections::BTreeMap;
 
-/// Kind of the source of a parameter's value.
+/// Where a parameter's value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
     /// Stated by a source in words or in a table.
@@ -33,7 +33,7 @@ pub enum Tag {
     Fitted,
     /// Our guess, with bounds.
     Estimate,
-    /// From the literature, not checked by us.
+    /// From memory of the literature, not looked up by us.
     Recalled,
     /// Chosen after one of us saw a held-out figure: results that depend on it are not predictions.
     Leak,
@@ -54,7 +54,7 @@ impl Tag {
         TAGS.iter().find(|(_, w)| *w == word).map(|(tag, _)| *tag)
     }
 
-    /// The word in profile files.
+    /// The word for this tag in profile files: `stated`, `plot` and so on.
     pub fn word(self) -> &'static str {
         let (_, word) = TAGS
             .iter()
@@ -64,22 +64,22 @@ impl Tag {
     }
 }
 
-/// One parameter with its source and bounds.
+/// Value, bounds and source of one parameter of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// Value of the parameter.
     pub value: Value,
-    /// Lower bound (of every point of a curve).
+    /// Lowest permitted value, inclusive; for a curve, of the cost at every point.
     pub low: f64,
-    /// Upper bound.
+    /// Highest permitted value, inclusive; for a curve, of the cost at every point.
     pub high: f64,
-    /// Kind of the source.
+    /// Where the value comes from.
     pub tag: Tag,
-    /// Source: rows, section.
+    /// The source in words, for example `HERD Fig 4: READ`.
     pub source: String,
 }
 
-/// A profile could not be loaded or changed.
+/// Reason why a profile could not be loaded or changed.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
@@ -89,27 +89,28 @@ pub enum ProfileError {
         /// Message of the parser.
         reason: String,
     },
-    /// A key that the simulator does not know.
+    /// The file has a key that the simulator does not know; or [`Profile::set`] got a parameter or index that does not
+    /// exist.
     #[error("unknown key `{path}`")]
     Unknown {
-        /// `group.parameter`.
+        /// The key with the groups around it, mostly `group.parameter`.
         path: String,
     },
-    /// A key that is missing in both the file and its base.
+    /// A required key is neither in the file nor in its base.
     #[error("missing key `{path}`")]
     Missing {
-        /// `group.parameter`.
+        /// `group.parameter`, `name` or `about`.
         path: String,
     },
-    /// A key whose value is malformed.
+    /// A key has a value of the wrong form, kind or unit, or outside its bounds.
     #[error("`{path}` {reason}")]
     Malformed {
-        /// `group.parameter`.
+        /// `group.parameter`, `name`, `about` or `base`.
         path: String,
-        /// Fault found.
+        /// What is wrong: the rest of a sentence that begins with the key.
         reason: &'static str,
     },
-    /// There is no profile of that name.
+    /// No built-in profile has the name.
     #[error("no profile `{name}`; there are {}", Profile::names().join(", "))]
     NoSuch {
         /// Requested name.
@@ -125,7 +126,8 @@ impl ProfileError {
     }
 }
 
-/// A complete profile. Its numbers are in [`parameters`](Profile::parameters).
+/// A profile with all parameters, its own and those of its base. [`parameters`](Profile::parameters) has the values,
+/// [`entry`](Profile::entry) also their sources and bounds.
 #[derive(Clone, Debug)]
 pub struct Profile {
     name: String,
@@ -156,7 +158,7 @@ impl Profile {
     /// The built-in profile `name`. Parsing takes about a millisecond: keep the result.
     ///
     /// # Errors
-    /// [`ProfileError::NoSuch`] if there is none of that name.
+    /// [`ProfileError::NoSuch`] if no built-in profile has that name.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         let text = FILES.iter().find(|(n, _)| *n == name);
         let (_, text) = text.ok_or_else(|| ProfileError::NoSuch {
@@ -168,7 +170,7 @@ impl Profile {
     /// Parses the text of a profile file. Its base must be a built-in profile.
     ///
     /// # Errors
-    /// [`ProfileError`] for the first fault in the text.
+    /// [`ProfileError`] for the first fault in the text, or if there is no such base.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let file = file::read(text)?;
         let base = match &file.base {
@@ -223,42 +225,45 @@ impl Profile {
         })
     }
 
-    /// Name of the profile.
+    /// Name of the profile, as in its file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One-line description.
+    /// One-line description of the machines, as in the file.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// The numbers.
+    /// The values of all parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The entry of the parameter `path`.
+    /// Value, bounds and source of the parameter `path` (`group.parameter`), its own or the base's; `None` if there is
+    /// no such parameter.
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.own.get(path).or_else(|| self.inherited.get(path))
     }
 
-    /// Whether the file itself, not its base, contains `path`.
+    /// Whether the parameter `path` is the profile's own: from its file or changed by [`set`](Profile::set), not from
+    /// its base.
     pub fn is_own(&self, path: &str) -> bool {
         self.own.contains_key(path)
     }
 
-    /// Whether `path` is a whole number.
+    /// Whether the parameter `path` accepts only whole numbers; false if there is no such parameter.
     pub fn is_count(&self, path: &str) -> bool {
         KEYS.iter()
             .any(|key| key.path == path && key.shape == Shape::Count)
     }
 
-    /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, clamped to its bounds. A parameter
-    /// of the base becomes the profile's own.
+    /// Sets the parameter `path` to `number`, clamped to its bounds; for a curve, the cost at point `index`. `index` is
+    /// 0 for a parameter that is no curve. A parameter of the base becomes the profile's own.
     ///
     /// # Errors
-    /// [`ProfileError`] if there is no such parameter.
+    /// [`ProfileError::Unknown`] if there is no such parameter or point, [`ProfileError::Malformed`] if a count gets a
+    /// fraction.
     pub fn set(&mut self, path: &str, index: usize, number: f64) -> Result<(), ProfileError> {
         let unknown = || ProfileError::Unknown {
             path: path.to_string(),
@@ -275,7 +280,7 @@ impl Profile {
         self.refresh(key.path)
     }
 
-    /// Sets the source of `path`, a parameter of the profile itself.
+    /// Sets tag and source of the parameter `path`. Does nothing if the profile has it from its base, or not at all.
     pub fn set_source(&mut self, path: &str, tag: Tag, source: &str) {
         if let Some(entry) = self.own.get_mut(path) {
             entry.tag = tag;
@@ -283,7 +288,8 @@ impl Profile {
         }
     }
 
-    /// Sixteen hexadecimal digits that identify all its numbers (FNV-1a over paths and values).
+    /// Sixteen hexadecimal digits that identify the values of all parameters, rounded to four decimals (FNV-1a over
+    /// paths and values). Names, bounds and sources do not count.
     pub fn hash(&self) -> String {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut eat = |text: &str| {
@@ -305,7 +311,8 @@ impl Profile {
         format!("{hash:016x}")
     }
 
-    /// The profile as the text of a file.
+    /// The text of a profile file with the profile's own parameters, rounded to four decimals; the others stay with the
+    /// base that the file names.
     pub fn to_toml(&self) -> String {
         file::write(&self.name, &self.about, self.base.as_deref(), &self.own)
     }

@@ -1,4 +1,4 @@
-//! All parameters of a profile: name, unit and meaning. To add one, add it here.
+//! All parameters of a profile: name, unit and meaning. To add a parameter, add it here.
 
 use super::curve::Curve;
 use super::field::{Field, Key, Shaped};
@@ -11,11 +11,11 @@ macro_rules! parameters {
         #[derive(Clone, Debug, PartialEq, Default)]
         pub struct $Group { $( $(#[$doc])* pub $field: $kind ),* } )*
 
-        /// All parameters, typed: the part of a profile that the simulator reads.
+        /// The values of all parameters of a profile: the part that the simulator reads.
         #[derive(Clone, Debug, PartialEq, Default)]
         pub struct Parameters { $( $(#[$about])* pub $group: $Group ),* }
 
-        /// All parameters, in the order of this file.
+        /// Name, unit and kind of every parameter, group by group.
         pub const KEYS: &[Key] = &[ $( $( Key {
             path: concat!(stringify!($group), ".", stringify!($field)),
             unit: $unit,
@@ -37,261 +37,269 @@ macro_rules! parameters {
 parameters! {
     /// Hardware of a machine.
     machine: Machine {
-        /// Machines in the published set-up.
+        /// Number of machines in the published set-up. The simulator ignores it.
         machines: u64 ["count"],
-        /// Physical cores.
+        /// Number of physical cores of a machine, all sockets together.
         cores: u64 ["count"],
-        /// Hardware threads per core.
+        /// Number of hardware threads per core. The simulator ignores it.
         threads_per_core: u64 ["count"],
-        /// Processor sockets; cores and threads divide evenly.
+        /// Number of processor sockets; cores and threads divide evenly.
         sockets: u64 ["count"],
         /// Clock rate of a core.
         clock_ghz: f64 ["GHz"],
-        /// Factor on every charge while the sibling thread of the core is busy.
+        /// Factor on charges and memory accesses of both hardware threads of a core, once the simulation has created
+        /// both.
         sibling_factor: f64 ["factor"],
     }
     /// MMIO: how requests get from a core into the card.
     pio: Pio {
-        /// Ingest of one 64-byte line.
+        /// Time to ingest one 64-byte line.
         line_ns: f64 ["ns"],
-        /// Lines a core may be ahead of the ingest before it stalls.
+        /// Most lines that a core may be ahead of the ingest; beyond that it stalls.
         buf_lines: u64 ["lines"],
-        /// Layout of a work request, which decides its lines: 4 (mlx4) or 5 (mlx5).
+        /// Layout of a work request, which decides how many lines it has: 4 for mlx4, any other number for mlx5.
         wqe_layout: u64 ["generation"],
-        /// Requests of more lines than this are fetched by DMA instead of being written by the core.
+        /// Most lines of a request that the core writes; a longer request is fetched by DMA.
         bf_lines_max: u64 ["lines"],
-        /// Transmit engine's time per request longer than `bf_lines_max`, beyond its usual cost.
+        /// Additional time of the transmit engine for a request longer than `bf_lines_max` that was posted alone.
         bf_over_ns: f64 ["ns"],
-        /// 1: every single post goes through MMIO; 0: only inline ones and READs do.
+        /// 1: every request posted alone is written by MMIO; 0: only inline ones, READs and atomics are.
         bf_every: u64 ["switch"],
         /// Additional delay of a request per line after the first (flush of write-combining buffers).
         extra_line_ns: f64 ["ns"],
     }
     /// Transmit engine: time per item.
     tx: Tx {
-        /// WRITE or connected SEND whose payload came with the request.
+        /// Transmit engine's time per WRITE, or SEND over RC or UC, whose payload came with the request or that has
+        /// none.
         write_inline_ns: f64 ["ns"],
-        /// SEND over UD whose payload came with the request.
+        /// Transmit engine's time per SEND over UD whose payload came with the request or that has none.
         send_ud_ns: f64 ["ns"],
-        /// READ request.
+        /// Transmit engine's time per READ request.
         read_ns: f64 ["ns"],
-        /// CAS or FAA request.
+        /// Transmit engine's time per CAS or FAA request.
         atomic_ns: f64 ["ns"],
-        /// WRITE or SEND whose payload is fetched from host memory, by payload bytes.
+        /// Transmit engine's time per WRITE or SEND whose payload is fetched from host memory, by payload bytes.
         gather_ns: Curve ["ns"],
-        /// Response to a READ or an atomic, by payload bytes.
+        /// Transmit engine's time per response to a READ or an atomic, by payload bytes.
         response_ns: Curve ["ns"],
-        /// Acknowledgement (RC).
+        /// Transmit engine's time per positive or negative acknowledgement (RC).
         ack_ns: f64 ["ns"],
     }
     /// Receive engine: time per item.
     rx: Rx {
-        /// WRITE over UC, by payload bytes.
+        /// Receive engine's time per WRITE over UC without immediate data, by payload bytes.
         write_uc_ns: Curve ["ns"],
-        /// WRITE over RC, by payload bytes.
+        /// Receive engine's time per WRITE over RC without immediate data, by payload bytes.
         write_rc_ns: Curve ["ns"],
-        /// READ request.
+        /// Receive engine's time per READ request, at the responder.
         read_ns: f64 ["ns"],
-        /// CAS or FAA request.
+        /// Receive engine's time per CAS or FAA request, at the responder.
         atomic_ns: f64 ["ns"],
-        /// Message into a RECV: payload and completion.
+        /// Receive engine's time per message that takes a RECV (SEND, or WRITE with immediate data), completion
+        /// included.
         recv_ns: f64 ["ns"],
-        /// Message without payload into a RECV.
+        /// Receive engine's time per message without payload that takes a RECV, completion included.
         recv_header_ns: f64 ["ns"],
-        /// Message whose payload travels inside the completion.
+        /// Receive engine's time per message whose payload is written inside the completion. The simulator ignores it.
         recv_inline_ns: f64 ["ns"],
-        /// Response to a READ or an atomic without its completion, by payload bytes.
+        /// Receive engine's time per response to a READ or an atomic, at the requester, without the completion; by
+        /// payload bytes.
         response_ns: Curve ["ns"],
-        /// Acknowledgement without a completion.
+        /// Receive engine's time per acknowledgement, at the requester, without the completion.
         ack_ns: f64 ["ns"],
-        /// Completion written because of an acknowledgement, a response or the end of an unacknowledged request.
+        /// Receive engine's additional time for the completion that an acknowledgement or a response causes.
         cqe_ns: f64 ["ns"],
-        /// Item that only writes a completion (signaled UC and UD requests).
+        /// Receive engine's time, at the requester, for the completion of a signaled UC or UD request, which has no
+        /// answer.
         self_cqe_ns: f64 ["ns"],
     }
     /// Unit for CAS and FAA.
     atomics: Atomics {
-        /// Locks; addresses equal modulo this (in 8-byte words) exclude each other.
+        /// Number of locks. Operations on words whose addresses, divided by 8, are equal modulo this exclude each
+        /// other.
         buckets: u64 ["count"],
-        /// Time for which a lock is held.
+        /// Time for which an operation holds its lock.
         hold_ns: f64 ["ns"],
         /// The unit's own time per operation.
         unit_ns: f64 ["ns"],
-        /// Operations that may wait for locks before the unit itself stops.
+        /// Most operations that may wait for or hold locks; beyond that the unit itself stops.
         waiting: u64 ["count"],
     }
     /// Cable and switch.
     link: Link {
-        /// Usable bandwidth of one direction.
+        /// Usable bandwidth of the link in one direction.
         bytes_per_ns: f64 ["B/ns"],
-        /// Bytes around the payload of a WRITE.
+        /// Header bytes of each packet of a WRITE.
         write_header: f64 ["B"],
-        /// Bytes around the payload of a connected SEND.
+        /// Header bytes of each packet of a SEND over RC or UC.
         send_header: f64 ["B"],
-        /// Bytes around the payload of a SEND over UD.
+        /// Header bytes of a SEND over UD.
         ud_header: f64 ["B"],
         /// Bytes of a READ request.
         read_request: f64 ["B"],
         /// Bytes of a CAS or FAA request.
         atomic_request: f64 ["B"],
-        /// Bytes around the payload of a READ response.
+        /// Header bytes of each packet of a response to a READ or an atomic.
         response_header: f64 ["B"],
-        /// Bytes of an acknowledgement.
+        /// Bytes of a positive or negative acknowledgement.
         ack_bytes: f64 ["B"],
-        /// More bytes around every packet (Ethernet and IP below RDMA).
+        /// Bytes that every packet has in addition to the RDMA headers (those of Ethernet and IP below them).
         packet_extra: f64 ["B"],
-        /// Payload bytes of one packet.
+        /// Most payload bytes of one packet.
         mtu: u64 ["B"],
     }
     /// The bus between card and host.
     pcie: Pcie {
-        /// Bandwidth from card to host.
+        /// Bandwidth of the bus from card to host.
         out_bytes_per_ns: f64 ["B/ns"],
-        /// Bandwidth from host to card.
+        /// Bandwidth of the bus from host to card.
         in_bytes_per_ns: f64 ["B/ns"],
-        /// Bytes around each posted write and each read request.
+        /// Header bytes of each PCIe write, of the card or of a core, and of each read request of the card.
         request_tlp: f64 ["B"],
-        /// Bytes around each completion of a read.
+        /// Header bytes of each completion of a PCIe read.
         completion_tlp: f64 ["B"],
-        /// Payload of one posted write.
+        /// Most payload bytes of one PCIe write.
         write_payload: u64 ["B"],
-        /// Payload of one completion of a read.
+        /// Most payload bytes of one completion of a PCIe read.
         completion_payload: u64 ["B"],
-        /// Bytes of a completion-queue entry as written.
+        /// Bytes of a completion-queue entry, without headers.
         cqe_bytes: f64 ["B"],
     }
     /// Delays that occupy no resource.
     latency: Latency {
-        /// From a core's MMIO write to the card.
+        /// Delay from a core's MMIO write until the card has it.
         mmio_ns: f64 ["ns"],
-        /// Additional delay from a socket that the card is not attached to.
+        /// Additional delay of MMIO writes from a socket that the card is not attached to.
         far_socket_ns: f64 ["ns"],
-        /// From the transmit engine to the port.
+        /// Delay from the transmit engine to the port.
         tx_ns: f64 ["ns"],
-        /// From the port to the receive engine.
+        /// Delay from the port to the receive engine.
         rx_ns: f64 ["ns"],
-        /// One way over cable and switch.
+        /// Delay over cable and switch, one way.
         wire_ns: f64 ["ns"],
-        /// From the engine until written bytes are visible to the host.
+        /// Delay from the card's write over the bus until the bytes are visible to the host.
         dma_write_ns: f64 ["ns"],
-        /// Read of host memory by the card.
+        /// Delay of a read of host memory by the card.
         dma_read_ns: f64 ["ns"],
         /// Additional delay of the payload fetch of a gathered request (two dependent reads, address translation).
         gather_ns: f64 ["ns"],
-        /// From the arrival of an RC request to its acknowledgement.
+        /// Delay from when the receive engine has served an RC SEND or WRITE until its acknowledgement reaches the
+        /// transmit engine.
         ack_ns: f64 ["ns"],
     }
     /// Cache of queue-pair contexts.
     context: Contexts {
-        /// Total weight of the contexts that fit.
+        /// Total weight of the queue-pair contexts that fit the cache.
         capacity: f64 ["weight"],
-        /// Weight of a queue pair that sends requests.
+        /// Weight, in the cache, of a queue pair's context as requester.
         weight_out: f64 ["weight"],
-        /// Weight of a queue pair that serves requests.
+        /// Weight, in the cache, of an RC or UC queue pair's context as responder (a UD queue pair has only
+        /// `weight_out`).
         weight_in: f64 ["weight"],
-        /// Transmit engine's time per miss.
+        /// Transmit engine's additional time per request whose context is not cached.
         miss_tx_ns: f64 ["ns"],
-        /// Receive engine's time per miss on RC.
+        /// Receive engine's additional time per RC request whose context is not cached.
         miss_rx_rc_ns: f64 ["ns"],
-        /// Receive engine's time per miss on UC and UD.
+        /// Receive engine's additional time per UC or UD request whose context is not cached.
         miss_rx_uc_ns: f64 ["ns"],
-        /// Requester contexts in a smaller first level; 0 switches it off.
+        /// Number of requester contexts that fit a smaller first-level cache; 0: there is none.
         near_entries: u64 ["count"],
-        /// Transmit engine's time per miss of the first level.
+        /// Transmit engine's additional time per inline request whose context is only in the larger cache.
         near_miss_ns: f64 ["ns"],
     }
     /// Cache of work requests between MMIO ingest and the engines.
     wqe_cache: WqeCache {
-        /// Sets; 1 is a plain FIFO.
+        /// Number of sets of the cache of work requests; 1 is a plain FIFO.
         sets: u64 ["count"],
-        /// Entries per set.
+        /// Number of work requests per set.
         ways: u64 ["count"],
-        /// Transmit engine's time per READ or atomic that is fetched again.
+        /// Transmit engine's additional time per READ or atomic that is fetched again.
         miss_read_tx_ns: f64 ["ns"],
-        /// Receive engine's time when a response finds its request evicted.
+        /// Receive engine's additional time per response whose request is fetched again.
         miss_read_rx_ns: f64 ["ns"],
-        /// Transmit engine's time per WRITE or SEND that is fetched again.
+        /// Transmit engine's additional time per WRITE or SEND that is fetched again.
         miss_write_tx_ns: f64 ["ns"],
     }
-    /// Cache of address translations.
+    /// Cache of address translations. The simulator does not model it.
     mtt: Mtt {
-        /// Entries; 0 switches it off.
+        /// Number of entries; 0: there is no cache.
         entries: u64 ["count"],
         /// Bytes that one entry covers.
         page_bytes: u64 ["B"],
-        /// Engine's time per miss.
+        /// Engine's additional time per miss.
         miss_ns: f64 ["ns"],
     }
     /// Limits of a queue pair.
     qp: Qp {
-        /// READs and atomics outstanding, at the requester and at the responder.
+        /// Most READs and atomics that a queue pair has outstanding as requester; further ones wait in the card.
         reads_max: u64 ["count"],
-        /// Longest inline payload.
+        /// Most bytes of an inline payload.
         inline_max: u64 ["B"],
-        /// Least distance between requests of one queue pair that are fetched by DMA; 0 for none.
+        /// Shortest time between requests of one queue pair that are fetched by DMA; 0: they may follow at once.
         fetch_spacing_ns: f64 ["ns"],
     }
     /// Locks of doorbell registers.
     lock: Lock {
-        /// Low-latency registers: one queue pair each, no lock.
+        /// Number of low-latency registers per process: its first queue pairs get one each, without a lock.
         low_registers: u64 ["count"],
-        /// Registers shared round-robin by all other queue pairs; 0: no locks at all.
+        /// Number of registers that all other queue pairs of a process share round-robin; 0: there are no locks.
         shared_registers: u64 ["count"],
-        /// Hold time per post.
+        /// Time for which a post holds the lock of its doorbell register.
         hold_ns: f64 ["ns"],
-        /// Additional hold time per READ or atomic.
+        /// Additional hold time of a post whose first request is a READ or atomic.
         read_extra_ns: f64 ["ns"],
-        /// Additional hold time per thread that waits when the lock is taken.
+        /// Additional hold time per thread that waits for the lock.
         per_waiter_ns: f64 ["ns"],
-        /// Further hold time per waiting thread of another socket.
+        /// Further hold time per waiting thread, if the poster's core is on a socket that the card is not attached to.
         per_far_waiter_ns: f64 ["ns"],
     }
     /// Costs of verbs for a core.
     cpu: CpuCosts {
-        /// Post of one request of one line.
+        /// Core's time to post one request of one line, or a list's first request.
         post_ns: f64 ["ns"],
-        /// Every further line.
+        /// Core's time per further line of a request that it writes.
         line_ns: f64 ["ns"],
-        /// Every further request of a list (its first costs `post_ns`).
+        /// Core's time per further request of a list (the first costs `post_ns`).
         list_ns: f64 ["ns"],
-        /// Poll of an available completion.
+        /// Core's time per completion that a poll finds.
         poll_ns: f64 ["ns"],
-        /// Poll that finds nothing.
+        /// Core's time per poll that finds no completion.
         poll_empty_ns: f64 ["ns"],
-        /// Post of a single RECV.
+        /// Core's time to post a RECV, alone or as the first of a list.
         recv_ns: f64 ["ns"],
-        /// Post of a RECV in a list.
+        /// Core's time per further RECV of a list.
         recv_list_ns: f64 ["ns"],
-        /// From visibility of bytes to detection by the poller.
+        /// Time from when bytes or a completion are visible until an idle core notices them.
         detect_ns: f64 ["ns"],
-        /// Once per batch in loops that post a batch and wait for all of it.
+        /// Core's time per batch in benchmarks that post a batch and wait for all of it. Microbenchmarks charge it.
         batch_tail_ns: f64 ["ns"],
-        /// Check of one empty slot in a scan of memory.
+        /// Core's time to check one empty slot in a scan of memory. Programs charge it, verbs do not.
         slot_poll_ns: f64 ["ns"],
     }
     /// Memory accesses of a core.
     memory: Memory {
-        /// Random access that misses all caches.
+        /// Time of a random memory access that misses all caches.
         dram_ns: f64 ["ns"],
-        /// Hit in the last-level cache.
+        /// Time of a memory access that hits the last-level cache.
         llc_ns: f64 ["ns"],
-        /// Hit in the second-level cache.
+        /// Time of a memory access that hits the second-level cache. The simulator ignores it.
         l2_ns: f64 ["ns"],
-        /// A prefetch instruction.
+        /// Time to issue a prefetch.
         prefetch_ns: f64 ["ns"],
-        /// Misses in flight per core.
+        /// Most prefetched lines in flight from DRAM per core.
         prefetch_slots: u64 ["count"],
-        /// Number of independent misses that overlap without prefetching.
+        /// Number of independent misses that overlap without prefetching. Only microbenchmarks use it.
         overlap: f64 ["factor"],
-        /// Copying, per byte after the first line.
+        /// Time per byte of a sequential access, after its first line.
         copy_ns_per_byte: f64 ["ns/B"],
-        /// Last-level cache of a socket.
+        /// Bytes of a socket's last-level cache. The simulator ignores it.
         llc_bytes: u64 ["B"],
-        /// Ways of that cache.
+        /// Number of ways of the last-level cache. The simulator ignores it.
         llc_ways: u64 ["count"],
-        /// Ways that a card's writes may fill.
+        /// Number of ways of the last-level cache that a card's writes may fill. The simulator ignores it.
         ddio_ways: u64 ["count"],
-        /// 1: every random access of a table misses; 0: the last-level cache is modelled.
+        /// 1: random accesses to tables miss all caches; 0: some hit. The simulator ignores it and does as with 1.
         tables_always_miss: u64 ["switch"],
     }
 }

@@ -57,7 +57,8 @@ impl LoopbackContext {
         }
     }
 
-    /// Number of imported regions and address handles that this context has not released; for tests of leaks.
+    /// Number of imported regions and address handles that this context has created and not released: for tests of
+    /// leaks.
     pub fn imports_held(&self) -> usize {
         let fabric = self.shared.lock();
         let regions = fabric.imports.keys().filter(|key| key.0 == self.id);

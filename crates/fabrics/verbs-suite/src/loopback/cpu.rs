@@ -1,4 +1,4 @@
-//! [`LoopbackCpu`]: a core whose clock is moved by hand.
+//! [`LoopbackCpu`]: a core whose clock moves by a tick per refresh, or by hand.
 
 use drover_base::{Cpu, Line, Ns, Rng};
 use std::cell::{Cell, RefCell};

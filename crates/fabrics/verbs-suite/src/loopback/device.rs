@@ -7,28 +7,29 @@ use drover_base::{Ns, Rng};
 use drover_verbs::{Caps, Device, OpenError, Support};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// What [`park`](drover_verbs::Context::park) does when nothing has arrived.
+/// What [`park`](drover_verbs::Context::park) does if nothing has arrived when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParkMode {
-    /// Moves the clock to the deadline, if there is one, and returns: for programs of one thread.
+    /// Moves the device's clock to the deadline, if there is one, and returns at once: for programs of one thread.
     AdvanceClock,
-    /// Really sleeps, one nanosecond of system time per nanosecond of the clock, then moves the clock to the deadline:
-    /// for contexts in several threads.
+    /// Blocks the thread until something arrives or as much system time has passed as the deadline is ahead of the
+    /// device's clock; then, if nothing arrived, moves that clock to the deadline. For contexts in several threads.
     Block,
 }
 
 /// Options of a [`LoopbackDevice`].
 #[derive(Clone, Debug)]
 pub struct LoopbackOptions {
-    /// Capabilities that the device reports and enforces; lower them to test how a protocol copes.
+    /// Capabilities that the device reports; lower them to test how a protocol copes. The device enforces kinds of
+    /// queue pairs, atomics, depths, and lengths of payloads (but not `send_bytes_max`).
     pub caps: Caps,
     /// Seed of the random streams of the device's cores, which differ from each other.
     pub seed: u64,
-    /// Time by which each refresh of a core moves the device's clock.
+    /// Time by which each [`refresh`](drover_base::Cpu::refresh) of a core moves the device's clock.
     pub tick: Ns,
-    /// What `park` does when nothing has arrived.
+    /// What `park` does if nothing has arrived when it is called.
     pub park: ParkMode,
-    /// Bug to switch on, to test the tests; `None` for a correct provider.
+    /// Bug to switch on, to test the tests; `None` for a provider without one.
     pub flaw: Option<Flaw>,
 }
 
@@ -44,7 +45,7 @@ impl Default for LoopbackOptions {
     }
 }
 
-/// All capabilities that exist.
+/// All features and guarantees, with limits like those of a card.
 fn caps() -> Caps {
     let mut caps = Caps::none();
     caps.supports = Support::ALL;

@@ -1,4 +1,4 @@
-//! [`Flaw`]: bugs that each break one rule. The conformance suite must catch every one.
+//! [`Flaw`]: bugs to switch on; each breaks one rule. The conformance suite must catch every one.
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
@@ -19,39 +19,39 @@ macro_rules! flaws {
 flaws! {
     /// A WRITE completes before its bytes are visible.
     CompletesBeforeLanding,
-    /// WRITEs of 257 bytes and more are lost.
+    /// WRITEs of 257 bytes or more are lost, and complete with success.
     LosesLongWrites,
-    /// A list is executed from its end.
+    /// A list is executed in reverse order.
     ReversesLists,
     /// The last word of a WRITE becomes visible some polls before the others.
     LastWordFirst,
-    /// One WRITE in 97 is lost.
+    /// One WRITE in 97 is lost, over RC as over UC, and completes with success.
     LosesSomeUcWrites,
     /// The length of a WRITE is rounded up to whole words.
     WritesWholeWords,
-    /// WRITEs are truncated at the packet size.
+    /// WRITEs are truncated to [`Caps::mtu_bytes`](drover_verbs::Caps::mtu_bytes).
     CutsAtMtu,
     /// A WRITE of no bytes fails.
     RefusesEmptyWrites,
     /// READs return 0 for their last byte.
     ReadsShort,
-    /// Completions of READs report no length.
+    /// Completions of READs report the length 0.
     ReadsWithoutLength,
     /// A message takes the RECV that was posted last.
     TakesLastRecv,
     /// Completions report no immediate data.
     LosesImm,
-    /// SENDs of no bytes are lost.
+    /// SENDs of no bytes over RC and UC are lost.
     LosesEmptySends,
     /// A WRITE with immediate data takes no RECV.
     WriteImmTakesNoRecv,
-    /// Over RC, a SEND without a RECV is lost as over UC.
+    /// Over RC, a SEND that finds no RECV is lost as over UC.
     LosesEarlySends,
-    /// Over UC, a SEND without a RECV waits as over RC.
+    /// Over UC, a SEND that finds no RECV waits as over RC.
     UcWaitsForRecv,
     /// Unsignaled requests complete as if they were signaled.
     CompletesUnsignaled,
-    /// A completion frees one slot, however many unsignaled requests precede it.
+    /// A completion frees only one slot of the send queue, however many unsignaled requests precede it.
     CoversOnlyItself,
     /// Completions are polled newest first.
     PollsNewestFirst,
@@ -59,17 +59,17 @@ flaws! {
     ForgetsVerbs,
     /// A poll with too little space drops the completions that do not fit.
     PollDropsRest,
-    /// Completions report no queue pair.
+    /// Completions report 0 as the number of the queue pair.
     NamesNoQueuePair,
     /// Inline payloads are read at execution, not at posting.
     InlineByReference,
     /// Inline payloads may be of any length.
     AnyInlineLength,
-    /// Only the first piece of a gather list is sent.
+    /// Only the first piece of a gather list is sent; zeros replace the others.
     GathersFirstPiece,
     /// Only the first piece of scattered results is written.
     ScattersFirstPiece,
-    /// A refused request does not stop the list.
+    /// Requests of a list after a refused one are posted.
     PostsPastRefusal,
     /// A refusal reports that no request was accepted.
     MiscountsAccepted,
@@ -89,7 +89,7 @@ flaws! {
     IgnoresLocalBounds,
     /// The right of local write is not checked.
     IgnoresLocalWrite,
-    /// Inconsistent rights may be registered: remote write without local write.
+    /// Inconsistent rights may be registered: remote write or atomics without local write.
     AnyAccess,
     /// CAS swaps whatever the value of the word.
     CasAlwaysSwaps,
@@ -109,11 +109,11 @@ flaws! {
     IgnoresReadRight,
     /// The right of remote atomics is not checked.
     IgnoresAtomicRight,
-    /// Over UC, refusals are reported as over RC.
+    /// Over UC, requests that the responder refuses fail as over RC.
     UcReportsRefusals,
     /// A WRITE that should be refused, for example outside a region, succeeds without effect.
     IgnoresBounds,
-    /// The last byte of a region counts as out of bounds.
+    /// For remote access, the last byte of a region counts as out of bounds.
     BoundsOneShort,
     /// An unknown remote key is taken for that of the first region imported.
     GuessesKeys,
@@ -121,11 +121,11 @@ flaws! {
     RemembersKeys,
     /// Remote keys are valid in every context.
     SharesKeys,
-    /// Requests are flushed in reverse order.
+    /// Send requests and RECVs are flushed in reverse order.
     FlushesInReverse,
-    /// Flushed requests do not complete.
+    /// Flushed send requests and RECVs do not complete.
     FlushesSilently,
-    /// Unsignaled requests do not complete when flushed.
+    /// Unsignaled requests do not complete when they fail or are flushed.
     FlushesSignaledOnly,
     /// Posts in the error state are refused.
     RefusesAfterError,
@@ -137,9 +137,9 @@ flaws! {
     WaitsForEver,
     /// A message longer than its RECV is truncated.
     CutsLongMessages,
-    /// Requests to a destroyed queue pair succeed without effect.
+    /// Requests to a peer whose queue pair is destroyed succeed without effect.
     TalksToTheDead,
-    /// WRITEs through destroyed queue pairs take effect.
+    /// WRITEs to a peer whose queue pair is destroyed take effect.
     LandsThroughTheDead,
     /// Datagrams are placed at the start of their RECV, without the 40 bytes of GRH.
     NoGap,
@@ -149,7 +149,7 @@ flaws! {
     KeepsDatagrams,
     /// The queue key of a datagram is not checked.
     IgnoresQkey,
-    /// Completions of datagrams do not name the sender.
+    /// Completions of datagrams report 0 as the sender's queue pair.
     HidesSender,
     /// Datagrams may be of any length.
     AnyDatagramLength,
@@ -157,13 +157,13 @@ flaws! {
     AnyVerb,
     /// Destroyed address handles remain valid.
     RemembersHandles,
-    /// A queue pair with a shared receive queue accepts RECVs of its own.
+    /// A queue pair with a shared receive queue accepts RECVs posted to itself.
     RecvBesideSrq,
-    /// The failure of a queue pair flushes the shared receive queue.
+    /// The failure of a queue pair removes all RECVs from its shared receive queue, without completions.
     FlushesSrq,
-    /// A queue pair reports that it is ready before it is connected.
+    /// A queue pair reports that it is ready to send in every state.
     AlwaysReady,
-    /// SENDs before the connection are accepted and lost.
+    /// Send requests posted before the connection are accepted and lost.
     SendsUnconnected,
     /// RECVs posted before the connection are lost.
     LosesEarlyRecvs,
@@ -171,9 +171,9 @@ flaws! {
     Reconnects,
     /// Queue pairs of different kinds connect.
     ConnectsAnything,
-    /// The export of a queue pair is accepted as one of a region.
+    /// The export of a queue pair or a bell is accepted as one of a region.
     TakesAnyExport,
-    /// The limits of the capabilities are not enforced.
+    /// Creating a queue pair does not enforce the limits in the capabilities.
     IgnoresLimits,
     /// Wakers do nothing.
     DeafToWakers,
@@ -181,8 +181,8 @@ flaws! {
     DeafToCompletions,
     /// Readable descriptors do not end a park.
     DeafToDescriptors,
-    /// Writes into watched memory do not end a park.
+    /// WRITEs and atomics into watched memory do not end a park.
     DeafToWrites,
-    /// `park` ignores events since `arm`.
+    /// `park` ignores events between `arm` and its call.
     ForgetsAtPark,
 }

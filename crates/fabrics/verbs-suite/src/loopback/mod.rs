@@ -1,8 +1,8 @@
 //! [`Loopback`]: the reference provider. Two ends in one process, a clock moved by hand, simple rather than fast.
 //!
-//! It executes every verb when it is posted, under one lock, in the simplest way. A request waits only if it is an RC
-//! SEND without a RECV, or if the RC peer is not connected yet. Protocols are developed against it, and its switchable
-//! [`Flaw`]s prove that the conformance suite can fail.
+//! It executes every verb when it is posted, under one lock, in the simplest way. Only RC requests wait: for a RECV
+//! (SEND, and WRITE with immediate data), or until the peer is connected. Protocols are developed against it, and its
+//! switchable [`Flaw`]s prove that the conformance suite can fail.
 //!
 //! It is not fast, not a simulator (no operation takes time), and works only within one process.
 //!
@@ -68,7 +68,7 @@ pub use queues::{LoopbackCq, LoopbackSrq};
 
 use drover_verbs::Provider;
 
-/// The reference provider; see the module documentation.
+/// The reference provider `loopback`: it executes every verb at posting, within one process.
 #[derive(Debug)]
 pub enum Loopback {}
 

@@ -135,7 +135,7 @@ impl Fabric {
     }
 }
 
-/// A completion queue of exactly the requested depth. Polling it after an overrun panics.
+/// A completion queue of exactly the requested depth. Polling it panics once it has held more completions than that.
 #[derive(Debug)]
 pub struct LoopbackCq {
     pub(super) shared: Shared,
@@ -155,7 +155,7 @@ impl Drop for LoopbackCq {
     }
 }
 
-/// A shared receive queue of the loopback fabric.
+/// A shared receive queue of exactly the requested depth.
 #[derive(Debug)]
 pub struct LoopbackSrq {
     pub(super) shared: Shared,
