@@ -113,8 +113,11 @@ fn an_id_is_not_used_again_before_the_workers_let_go() {
 fn an_id_is_not_used_again_before_the_workers_have_answered() {
     let mut world = World::new(&ServerOptions {
         partition_count: 2,
-        clients_max: 1,
-        datagram_recvs: 64,
+        clients: ClientLimits {
+            count_max: 1,
+            datagram_recvs: 64,
+            ..options().clients
+        },
         ..options()
     });
     let datagrams = || Hello {
