@@ -5,11 +5,11 @@ use super::ops::Files;
 use super::run::{Running, Start};
 use super::settings::Settings;
 use super::{memory_file, ops, plan, ways};
-use crate::admin::{Snapshot, SocketStats, Source, Whole};
+use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
 use drover_control::ControlListener;
-use drover_kv::{OnCore, Service};
+use drover_kv::{HostingService, OnCore, Service, System};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_net::Listener;
@@ -113,12 +113,12 @@ pub(super) struct HerdServer<P: Provider> {
 
 impl<P: Provider> Source for HerdServer<P> {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        let whole = Whole {
-            server: &self.server,
+        Ok(Snapshot::Hosting(HostingSnapshot {
+            counters: drover_kv_herd::Herd::FACTS.counters,
+            service: HostingService::stats(&self.server, patience)?,
             clients_max: self.clients_max,
-            front: self.front.as_ref(),
-        };
-        whole.snapshot(patience)
+            sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
+        }))
     }
 }
 

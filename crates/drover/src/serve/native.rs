@@ -3,11 +3,11 @@
 use super::ops::{self, Files};
 use super::run::{Running, Start};
 use super::settings::{Origin, Settings};
-use crate::admin::{ServiceCounters, Snapshot, Source};
+use crate::admin::{ShardsSnapshot, Snapshot, Source};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_control::ControlListener;
-use drover_kv::{Capacity, Facts, OnCore, Policy, Service, Sizes, System};
+use drover_kv::{Capacity, Facts, OnCore, Policy, Service, Sizes, SlotPolicy, System};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_verbs::{Device, Provider};
@@ -94,6 +94,10 @@ fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
                 spin: Ns::from_us(us),
             },
         },
+        slots: SlotPolicy {
+            clients_max: settings.slot_clients.value,
+            bytes_max: settings.slot_bytes_max.value.into(),
+        },
     };
     S::set_policy(&mut plan, &policy);
     Ok(plan)
@@ -108,15 +112,11 @@ struct NativeService {
 
 impl Source for NativeService {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        let service = ServiceCounters {
+        Ok(Snapshot::Shards(ShardsSnapshot {
             facts: self.facts,
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
-        };
-        Ok(Snapshot {
-            service: Some(service),
-            ..Snapshot::default()
-        })
+        }))
     }
 }
 

@@ -1,19 +1,19 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
+use super::counters::stats_text;
 use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
 use super::listeners::Listeners;
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
 use super::setup::Setup;
-use super::stats::{ServerStats, WorkerStats};
 use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_control::service::ServiceQuery;
+use drover_control::service::{ServiceQuery, StatsQuery, StatsReply};
 use drover_control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
-use drover_kv::StartError;
+use drover_kv::{ServiceStats, StartError, WorkerStats};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -33,7 +33,7 @@ pub(super) enum Ask {
     /// Serve the client at the other end.
     Adopt(ControlStream),
     /// Tell.
-    Stats(mpsc::Sender<ServerStats>),
+    Stats(mpsc::Sender<ServiceStats>),
     /// Say which workers have not answered the last question yet.
     Silent(mpsc::Sender<Vec<usize>>),
     /// Say goodbye to all clients and stop the workers.
@@ -64,8 +64,8 @@ pub struct Acceptor<P: Provider, V: Variant = Standard> {
     started: Ns,
     /// Workers that owe an answer.
     stats_missing: Vec<usize>,
-    stats: ServerStats,
-    stats_for: Vec<mpsc::Sender<ServerStats>>,
+    stats: ServiceStats,
+    stats_for: Vec<mpsc::Sender<ServiceStats>>,
     pub(super) stopping: bool,
     /// Why it stops, if nobody asked it to.
     pub(super) failure: Option<String>,
@@ -115,7 +115,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             clients_total: 0,
             started,
             stats_missing: Vec::new(),
-            stats: ServerStats::default(),
+            stats: ServiceStats::default(),
             stats_for: Vec::new(),
             stopping: false,
             failure: None,
@@ -189,6 +189,15 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         if frame.kind == ServiceQuery::KIND {
             return session.announce();
         }
+        // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
+        let may_ask = session.phase == Phase::Live || self.offer.auth.is_empty();
+        if frame.kind == StatsQuery::KIND {
+            if !may_ask {
+                return session.refuse(ErrorCode::Auth, "not authorised");
+            }
+            session.wants_stats_reply = true;
+            return self.ask_stats();
+        }
         let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
             Ok(message) => message,
             Err(error) => return session.refuse(ErrorCode::Malformed, &error.to_string()),
@@ -196,8 +205,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         match (session.phase, message) {
             (_, Message::Bye) => session.stream.close(),
             (Phase::Hello, Message::Hello(hello)) => self.greet(index, &hello),
-            // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
-            (phase, Message::StatsRequest) if phase == Phase::Live || self.offer.auth.is_empty() => {
+            (_, Message::StatsRequest) if may_ask => {
                 session.wants_stats = true;
                 self.ask_stats();
             }
@@ -343,10 +351,14 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         self.stats.datagram_clients = live().filter(|session| session.uses(FrontEnd::Datagrams)).count();
         self.stats.clients_total = self.clients_total;
         self.stats.uptime_s = self.ctx.cpu().now().since(self.started).as_s();
-        let text = self.stats.to_text();
+        let text = stats_text(&self.stats);
         for session in &mut self.sessions {
             if std::mem::take(&mut session.wants_stats) {
                 session.send(&Message::Stats { text: text.clone() });
+            }
+            if std::mem::take(&mut session.wants_stats_reply) {
+                // What goes wrong shows at the next `recv`.
+                let _ = session.stream.send_message(&StatsReply { text: text.clone() });
             }
         }
         for asker in self.stats_for.drain(..) {

@@ -1,9 +1,9 @@
 //! [`Inbox`]: a queue between the control thread and a worker. Looking into an empty one costs one load.
 
 use super::clients::NewClient;
-use super::stats::WorkerStats;
 use crate::control::{Resync, Resynced};
 use drover_base::sync::{AtomicUsize, Ordering};
+use drover_kv::WorkerStats;
 use drover_mem::Region;
 use drover_verbs::{Export, Waker};
 use std::collections::VecDeque;

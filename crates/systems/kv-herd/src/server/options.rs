@@ -108,6 +108,14 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
+    /// Each partition's store.
+    pub(crate) fn partition_options(&self) -> PartitionOptions {
+        PartitionOptions {
+            value_bytes_max: self.item_bytes_max,
+            ..self.partition
+        }
+    }
+
     /// Most requests in a batch.
     pub(super) fn batch(&self) -> usize {
         match self.mode {

@@ -78,7 +78,10 @@ pub(super) struct Session<P: Provider> {
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
     pub(super) deadline: Ns,
+    /// It has asked for statistics by [`Message::StatsRequest`].
     pub(super) wants_stats: bool,
+    /// It has asked for them by [`StatsQuery`](drover_control::service::StatsQuery), as clients of every system may.
+    pub(super) wants_stats_reply: bool,
 }
 
 impl<P: Provider> Session<P> {
@@ -100,6 +103,7 @@ impl<P: Provider> Session<P> {
             replies: Vec::new(),
             deadline,
             wants_stats: false,
+            wants_stats_reply: false,
         }
     }
 

@@ -1,16 +1,16 @@
 //! [`Server`]: workers and acceptor in threads of their own.
 
 use super::acceptor::{Acceptor, Ask};
-use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
+use super::colocated::Colocated;
 use super::inbox::{Event, Inbox};
 use super::options::ServerOptions;
 use super::setup::Setup;
-use super::stats::{ServerStats, Silence};
+use super::stats::Silence;
 use super::variant::{Mistake, Standard, Variant};
 use super::worker::{Introduction, Worker};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{ControlListener, ControlStream};
-use drover_kv::StartError;
+use drover_kv::{CoActor, CoreInfo, MakeCoActor, ServiceStats, StartError};
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
 use drover_shards::{Hello, ThreadGroup, wait_for_all};
 use drover_verbs::{Context, Provider, Waker};
@@ -55,7 +55,7 @@ impl<P: Provider> Server<P> {
         Server::start_with(device, listeners, options, on_worker, None)
     }
 
-    /// The same with a [`CoActor`](super::CoActor) at each worker, which `co_actors` makes.
+    /// The same with a [`CoActor`] at each worker, which `co_actors` makes.
     pub fn start_with(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
@@ -142,7 +142,7 @@ impl<P: Provider> Server<P> {
     }
 
     /// Asks all workers what they did; waits for the answers, at most a few seconds.
-    pub fn stats(&self) -> Option<ServerStats> {
+    pub fn stats(&self) -> Option<ServiceStats> {
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Stats(asker));
         answer.recv_timeout(Duration::from_secs(5)).ok()
@@ -150,7 +150,7 @@ impl<P: Provider> Server<P> {
 
     /// The same, waiting for at most `patience`, and as long again (at least a second) for the error. Errors: who did
     /// not answer, which is how a thread that hangs is found.
-    pub fn ask(&self, patience: Duration) -> Result<ServerStats, Silence> {
+    pub fn ask(&self, patience: Duration) -> Result<ServiceStats, Silence> {
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Stats(asker));
         if let Ok(stats) = answer.recv_timeout(patience) {

@@ -2,7 +2,8 @@
 //! items, and outlives a panic, which costs the items.
 
 use drover_base::{HashSeed, Ns, Progress};
-use drover_kv_herd::server::{CoActor, MakeCoActor, Server, ServerOptions};
+use drover_kv::{CoActor, MakeCoActor};
+use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_rt::WakeFd;
 use drover_store::{Key, Partition, PartitionOptions};

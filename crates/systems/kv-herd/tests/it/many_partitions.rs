@@ -121,10 +121,7 @@ fn serves_every_partition(partition_count: usize, front_end: FrontEnd) {
         });
         world.step();
     }
-    let idle = world
-        .workers
-        .iter()
-        .filter(|worker| worker.stats().counters.puts == 0);
+    let idle = world.workers.iter().filter(|worker| worker.counters().puts == 0);
     assert!(
         idle.count() <= 1,
         "8 keys each, and all but the unluckiest has some"
