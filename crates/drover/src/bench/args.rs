@@ -1,13 +1,24 @@
 //! Arguments of `drover bench`.
 
+mod comparison;
+mod load;
+mod output;
+mod pace;
+mod sampling;
+mod workload;
+
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use comparison::ComparisonArgs;
 use drover_bench::Helper;
-use drover_bench::rivals::Entrant;
-use drover_bench::workload::{Mix, Popularity};
 use drover_kv::SystemTable;
 use drover_systems::System;
+use load::LoadArgs;
+use output::OutputArgs;
+use pace::PaceArgs;
+use sampling::SamplingArgs;
 use std::path::PathBuf;
+use workload::WorkloadArgs;
 
 /// Arguments of `bench`.
 #[derive(clap::Args, Clone, Debug)]
@@ -48,151 +59,24 @@ pub struct Args {
     pub address: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Operations: a, b, c, d, f or put=SHARE
-    #[arg(long, default_value = "b", value_name = "MIX")]
-    pub mix: String,
-    /// Popularity of the keys [default: uniform; mix d: latest]
-    #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
-    pub dist: Option<String>,
-    /// Interleave a second popularity of the keys with that of --dist and compare the two
-    #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
-    pub beside_dist: Option<String>,
-    /// Exponent of zipf and latest
-    #[arg(long, default_value_t = 0.99, value_name = "S")]
-    pub zipf: f64,
-    /// Keys loaded before the run [default: 1000000; with one-sided systems and auto 786432, which fill a table of 2^20
-    /// slots to three quarters]
-    #[arg(long, value_name = "N")]
-    pub keys: Option<u32>,
-    /// After the samples, replace all keys this many times in random order and report the READs per GET; for systems
-    /// whose GETs are READs [default: 1 over shared memory where bench starts the server, else 0]
-    #[arg(long, value_name = "COUNT")]
-    pub churn: Option<u32>,
-    /// Bytes of a key
-    #[arg(long, default_value_t = 16, value_name = "BYTES")]
-    pub key_size: usize,
-    /// Bytes of a value, or a range such as 16-64; with --system auto, several separated by commas
-    #[arg(long, default_value = "32", value_name = "BYTES")]
-    pub value_size: String,
-    /// Operations in flight per client and server core
-    #[arg(long, default_value_t = 16, value_name = "COUNT")]
-    pub window: usize,
-    /// Server cores, one partition each
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub server_cores: usize,
-    /// Clients, one thread and core each; with --processes, per process
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub client_cores: usize,
-    /// Client processes; 1: the clients are threads of this one
-    #[arg(long, default_value_t = 1, value_name = "COUNT")]
-    pub processes: usize,
-    /// Length of a sample, seconds
-    #[arg(long, default_value_t = 1.0, value_name = "S")]
-    pub seconds: f64,
-    /// Number of samples
-    #[arg(long, default_value_t = 5, value_name = "COUNT")]
-    pub repeats: usize,
-    /// Count only samples with the two cores this far apart, and wait for such; virtual cores move
-    #[arg(long, value_parser = ["smt", "near", "far"], value_name = "WHERE")]
-    pub placement: Option<String>,
-    /// With --placement: also wait until both cores run at full speed, and count only samples with full speed before
-    /// and after; a virtual core may share a real one with other machines' work
-    #[arg(long, requires = "placement")]
-    pub full_speed: bool,
-    /// With --placement: give up after this many seconds
-    #[arg(long, default_value_t = 120.0, value_name = "S", requires = "placement")]
-    pub patience: f64,
-    /// Warm-up before the first sample, seconds
-    #[arg(long, default_value_t = 0.5, value_name = "S")]
-    pub warm_up: f64,
-    /// Idle polling time of a client before it sleeps, microseconds; without this it never sleeps. For machines with
-    /// fewer cores than clients and workers
-    #[arg(long, value_name = "MICROSECONDS", conflicts_with = "rate")]
-    pub spin_us: Option<u64>,
-    /// Open loop: operations per second and client
-    #[arg(long, value_name = "OPS")]
-    pub rate: Option<f64>,
-    /// Rivals to compare with, if installed: memcached, redis; drover: this program through memcached's protocol.
-    /// NAME=PATH adds another build of a rival
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub vs: Vec<String>,
-    /// Rivals only in modes whose names contain one of these: unix, tcp, 50x1, 50x32, multiget, depth 1
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub vs_modes: Vec<String>,
-    /// Measure this machine's own bounds, interleaved with the samples
-    #[arg(long)]
-    pub bound: bool,
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    #[command(flatten)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    #[command(flatten)]
+    pub comparison: ComparisonArgs,
     /// Seed of keys and operations
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write one JSON object here (-: standard output); the table then goes to standard error
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the latency distribution here, as HDR text
-    #[arg(long, value_name = "FILE")]
-    pub hdr: Option<PathBuf>,
-    /// Directory of result files [default: $XDG_STATE_HOME/drover/results, that is ~/.local/state/drover/results]
-    #[arg(long, value_name = "DIR")]
-    pub results: Option<PathBuf>,
-    /// Write no result file
-    #[arg(long, conflicts_with = "results")]
-    pub no_results: bool,
-    /// Show no progress bar
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 impl Args {
-    /// The mix.
-    pub fn mix(&self) -> Result<Mix, Failure> {
-        Mix::parse(&self.mix).map_err(usage)
-    }
-
-    /// The distribution.
-    pub fn popularity(&self, mix: &Mix) -> Popularity {
-        let default = match mix.insert_share > 0.0 {
-            true => "latest",
-            false => "uniform",
-        };
-        self.named(self.dist.as_deref().unwrap_or(default))
-    }
-
-    /// The popularity to interleave with it.
-    pub fn beside(&self) -> Option<Popularity> {
-        self.beside_dist.as_deref().map(|name| self.named(name))
-    }
-
-    fn named(&self, popularity: &str) -> Popularity {
-        match popularity {
-            "zipf" => Popularity::Zipf(self.zipf),
-            "latest" => Popularity::Latest(self.zipf),
-            _ => Popularity::Uniform,
-        }
-    }
-
-    /// Minimum and maximum bytes of a value.
-    pub fn value_bytes(&self) -> Result<[usize; 2], Failure> {
-        match &self.value_list()?[..] {
-            [one] => Ok(*one),
-            _ => Err(usage(format!(
-                "--value-size {}: several sizes need --system auto",
-                self.value_size
-            ))),
-        }
-    }
-
-    /// Minimum and maximum bytes of each value size in the list.
-    pub fn value_list(&self) -> Result<Vec<[usize; 2]>, Failure> {
-        let one = |text: &str| {
-            let (from, to) = text.split_once('-').unwrap_or((text, text));
-            match (from.parse(), to.parse()) {
-                (Ok(from), Ok(to)) if from <= to => Ok([from, to]),
-                _ => Err(usage(format!("--value-size {text}: bytes, or FROM-TO"))),
-            }
-        };
-        self.value_size.split(',').map(one).collect()
-    }
-
     /// Command line to start this program again with the hidden command `helper`.
     pub fn helper(&self, helper: &str) -> Result<Helper, Failure> {
         match &self.again {
@@ -226,23 +110,21 @@ impl Args {
 
     /// Number of keys for `system`; `None`: for all systems interleaved.
     pub fn keys<T: SystemTable>(&self, system: Option<T>) -> u32 {
-        self.keys.unwrap_or(match system {
-            Some(system) if system.facts().table.is_none() => 1_000_000,
-            // Fills a table to three quarters, the load for which READs were computed.
-            _ => 3 << 18,
-        })
+        let has_table = |system: T| system.facts().table.is_some();
+        self.workload.key_count(system.is_none_or(has_table))
     }
 
     /// Number of times that all keys are replaced with `system`; `inserts`: the mix inserts keys.
     pub fn turnovers<T: SystemTable>(&self, system: T, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
-        let given = self.churn.filter(|churn| *churn > 0);
-        match (self.churn, given) {
+        let churn = self.workload.churn();
+        let given = churn.filter(|churn| *churn > 0);
+        match (churn, given) {
             (None, _) if reads_nothing || inserts || self.address.is_some() => Ok(0),
             (None, _) => Ok(u32::from(self.fabric == "shm")),
             (_, Some(_)) if inserts => Err(usage(format!(
                 "--churn keeps the table's load constant, but mix {} inserts keys",
-                self.mix
+                self.workload.mix_name()
             ))),
             (_, Some(_)) if reads_nothing && !self.is_auto() => Err(usage(format!(
                 "--churn reports the READs of GETs, and {system}'s GETs make none",
@@ -251,51 +133,26 @@ impl Args {
         }
     }
 
-    /// The rivals to measure.
-    pub fn rivals(&self) -> Result<Vec<Entrant>, Failure> {
-        let named = |name: &String| {
-            Entrant::named(name)
-                .ok_or_else(|| usage(format!("--vs {name}: memcached, redis and drover are known")))
-        };
-        self.vs.iter().map(named).collect()
-    }
-
-    /// Number of clients in all processes.
-    pub fn client_count(&self) -> usize {
-        self.client_cores * self.processes
-    }
-
     /// Checks ranges that clap does not.
     pub fn check(&self) -> Result<(), Failure> {
-        let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
-        let complaint = match () {
-            () if self.keys.is_some_and(|keys| keys == 0 || keys >= 1 << 30) => "--keys: 1 to 2^30 - 1",
-            () if !(1..=256).contains(&self.window) => "--window: 1 to 256",
-            () if !(1..=64).contains(&self.server_cores) => "--server-cores: 1 to 64",
-            () if !(1..=64).contains(&self.client_cores) => "--client-cores: 1 to 64",
-            () if !(1..=64).contains(&self.processes) => "--processes: 1 to 64",
-            () if bad(self.seconds) => "--seconds: over 0, at most 3600",
-            () if self.warm_up != 0.0 && bad(self.warm_up) => "--warm-up: 0 to 3600",
-            () if bad(self.patience) => "--patience: over 0, at most 3600",
-            () if self.repeats == 0 => "--repeats: at least 1",
-            () if self.churn.is_some_and(|churn| churn > 100) => "--churn: 0 to 100",
-            () if !(self.zipf > 0.0 && self.zipf < 10.0) => "--zipf: over 0, under 10",
-            () if self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate)) => "--rate: 1 to 1e9",
-            () => return Ok(()),
-        };
-        Err(usage(complaint))
+        let complaint = (self.workload.complaint())
+            .or_else(|| self.load.complaint())
+            .or_else(|| self.sampling.complaint())
+            .or_else(|| self.pace.complaint());
+        complaint.map_or(Ok(()), |text| Err(usage(text)))
     }
 
     /// Refuses options that do not work with `--system auto`.
     pub fn check_auto(&self) -> Result<(), Failure> {
-        let flag = match () {
-            () if self.address.is_some() => "--address",
-            () if self.placement.is_some() => "--placement",
-            () if self.beside_dist.is_some() => "--beside-dist",
-            () if self.bound => "--bound",
-            () if !self.vs.is_empty() => "--vs",
-            () if self.hdr.is_some() => "--hdr",
-            () => return Ok(()),
+        let flags = [
+            self.address.as_ref().map(|_| "--address"),
+            self.sampling.has_placement().then_some("--placement"),
+            self.workload.beside().map(|_| "--beside-dist"),
+            self.comparison.flag(),
+            self.output.hdr.as_ref().map(|_| "--hdr"),
+        ];
+        let Some(flag) = flags.into_iter().flatten().next() else {
+            return Ok(());
         };
         Err(usage(format!(
             "{flag} is for one system at a time, but --system auto runs all of them"
@@ -319,15 +176,16 @@ fn system_help() -> String {
 pub fn fuzz_args(args: &Args) {
     let outcomes = [
         args.check(),
-        args.mix().map(|mix| {
-            args.popularity(&mix);
+        args.workload.mix().map(|mix| {
+            args.workload.popularity(&mix);
         }),
-        args.value_bytes().map(|[from, to]| assert!(from <= to)),
-        args.value_list()
+        args.workload.value_bytes().map(|[from, to]| assert!(from <= to)),
+        args.workload
+            .value_list()
             .map(|all| assert!(all.iter().all(|[from, to]| from <= to))),
         args.check_auto(),
         args.system::<System>().map(drop),
-        args.rivals().map(drop),
+        args.comparison.rivals().map(drop),
     ];
     for refused in outcomes.into_iter().filter_map(Result::err) {
         assert!(!refused.text.is_empty(), "a refusal without a reason");
@@ -344,6 +202,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use drover_bench::rivals::Kind;
+    use drover_bench::workload::Popularity;
 
     #[derive(Parser)]
     struct Line {
@@ -362,15 +221,15 @@ mod tests {
                      --window 16 --server-cores 1 --client-cores 1 --seconds 1 --repeats 5 --vs memcached,redis \
                      --bound --json -";
         let args = parse(&words.split_whitespace().collect::<Vec<_>>());
-        let rivals = args.rivals().expect("rivals");
+        let rivals = args.comparison.rivals().expect("rivals");
         let kinds: Vec<Kind> = rivals.iter().map(|entrant| entrant.kind).collect();
         assert_eq!(kinds, [Kind::Memcached, Kind::Redis]);
-        assert_eq!(args.value_bytes().expect("sizes"), [32, 32]);
+        assert_eq!(args.workload.value_bytes().expect("sizes"), [32, 32]);
         assert_eq!(
-            args.popularity(&args.mix().expect("a mix")),
+            args.workload.popularity(&args.workload.mix().expect("a mix")),
             Popularity::Zipf(0.99)
         );
-        assert!(args.check().is_ok() && args.bound);
+        assert!(args.check().is_ok() && args.comparison.flag().is_some());
     }
 
     #[test]
@@ -392,20 +251,25 @@ mod tests {
         }
         assert!(
             parse(&["--mix", "e"])
+                .workload
                 .mix()
                 .is_err_and(|f| f.text.contains("scan"))
         );
-        assert!(parse(&["--vs", "mysql"]).rivals().is_err());
-        assert!(parse(&["--value-size", "9-8"]).value_bytes().is_err());
+        assert!(parse(&["--vs", "mysql"]).comparison.rivals().is_err());
+        assert!(parse(&["--value-size", "9-8"]).workload.value_bytes().is_err());
         assert_eq!(
-            parse(&["--value-size", "8-9"]).value_bytes().expect("a range"),
+            parse(&["--value-size", "8-9"])
+                .workload
+                .value_bytes()
+                .expect("a range"),
             [8, 9]
         );
         let list = parse(&["--value-size", "8-9,32", "--system", "auto"]);
-        assert_eq!(list.value_list().expect("two"), [[8, 9], [32, 32]]);
+        assert_eq!(list.workload.value_list().expect("two"), [[8, 9], [32, 32]]);
         assert!(list.is_auto() && list.system::<System>().is_ok_and(|system| system.is_none()));
         assert!(
-            list.value_bytes()
+            list.workload
+                .value_bytes()
                 .is_err_and(|f| f.text.contains("--system auto"))
         );
     }
@@ -413,7 +277,7 @@ mod tests {
     #[test]
     fn mix_d_asks_for_the_latest() {
         let args = parse(&["--mix", "d"]);
-        let mix = args.mix().expect("a mix");
-        assert_eq!(args.popularity(&mix), Popularity::Latest(0.99));
+        let mix = args.workload.mix().expect("a mix");
+        assert_eq!(args.workload.popularity(&mix), Popularity::Latest(0.99));
     }
 }

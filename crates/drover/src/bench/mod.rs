@@ -10,12 +10,11 @@ pub use args::{Args, fuzz_args};
 use crate::exit::{self, Failure};
 use args::usage;
 use drover_base::Ns;
-use drover_bench::bound::Placement;
 use drover_bench::pin::{self, Cores};
 use drover_bench::report::Report;
-use drover_bench::session::{self, Plan, Wanted};
+use drover_bench::session::{self, Clients, Plan, ServerFacts};
 use drover_bench::workload::{KeyText, Tape};
-use drover_bench::{Latency, Pace, Progress, helper_main, result_file};
+use drover_bench::{Latency, Progress, helper_main, result_file};
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{System, SystemJob, SystemTable, ask_service};
@@ -64,9 +63,14 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         None => args.system()?.unwrap_or(T::ALL[0]),
         Some(addr) => system_of(args, addr)?,
     };
-    let mut plan = plan(args, system, args.value_bytes()?, args.keys(Some(system)))?;
+    let mut plan = plan(
+        args,
+        system,
+        args.workload.value_bytes()?,
+        args.keys(Some(system)),
+    )?;
     let server = server_plan(args, system, &plan)?;
-    let progress = Progress::new(!args.quiet);
+    let progress = Progress::new(!args.output.quiet);
     let mut process = match &addr {
         Some(_) => None,
         None => {
@@ -74,7 +78,7 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
             Some(start(&mut plan, &server, &addr)?)
         }
     };
-    plan.footprint = server.footprint();
+    plan.server.footprint = server.footprint();
     let addr = addr.or_else(|| Some(process.as_ref()?.addr.clone()));
     let addr = addr.expect("there is a server, ours or the one that was named");
     plan.fabric = Fabric::name(&addr).to_owned();
@@ -107,15 +111,15 @@ fn start<T: SystemTable>(
 ) -> Result<ServerProcess, Failure> {
     let process = ServerProcess::start(&plan.helper, server, addr)
         .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-    plan.server_pid = Some(process.pid());
-    plan.table = server.table(plan.key_count);
+    plan.server.pid = Some(process.pid());
+    plan.server.table = server.table(plan.workload.key_count);
     Ok(process)
 }
 
 fn settings(args: &Args) -> ClientSettings {
     ClientSettings {
-        window: args.window,
-        spin_us: args.spin_us,
+        window: args.load.window,
+        spin_us: args.pace.spin_us(),
     }
 }
 
@@ -189,87 +193,64 @@ fn own_address<T: SystemTable>(args: &Args, system: T) -> ControlAddr {
 }
 
 fn plan<T: SystemTable>(args: &Args, system: T, value_bytes: [usize; 2], keys: u32) -> Result<Plan, Failure> {
-    let mix = args.mix()?;
     let cores = pin::allowed_cores().map_err(os_error)?;
-    let mix_inserts = mix.insert_share > 0.0;
+    let (workload, load) = (args.workload.plan(keys, value_bytes, args.seed)?, &args.load);
+    let turnovers = args.turnovers(system, workload.mix.insert_share > 0.0)?;
     // The replaced keys and their replacements are all different.
-    let generations = 1 + u64::from(args.turnovers(system, mix_inserts)?);
-    KeyText::new(args.key_size, u64::from(keys) * generations, args.seed).map_err(usage)?;
+    let generations = 1 + u64::from(turnovers);
+    KeyText::new(workload.key_bytes, u64::from(keys) * generations, args.seed).map_err(usage)?;
     Ok(Plan {
         system: system.to_string(),
         fabric: args.fabric.clone(),
-        popularity: args.popularity(&mix),
-        beside: args.beside(),
-        mix,
-        key_count: keys,
-        key_bytes: args.key_size,
-        value_bytes,
-        window: args.window * args.server_cores,
-        pace: args.rate.map_or(Pace::Closed, Pace::Open),
-        time: seconds(args.seconds),
-        repeats: args.repeats,
-        wanted: wanted(args),
-        warm_up: seconds(args.warm_up),
-        seed: args.seed,
-        cores: Cores::choose(&cores, args.server_cores, args.client_count()),
-        processes: args.processes,
-        bound: args.bound,
-        footprint: [0; 2],
-        rivals: args.rivals()?,
-        rival_modes: args.vs_modes.clone(),
+        workload,
+        clients: Clients {
+            window: load.window * load.server_cores,
+            pace: args.pace.pace(),
+            processes: load.processes,
+        },
+        sampling: args.sampling.plan(),
+        cores: Cores::choose(&cores, load.server_cores, load.client_count()),
+        comparison: args.comparison.plan()?,
         load: true,
         helper: args.helper(HELPER)?,
-        server_pid: None,
-        table: None,
-        turnovers: args.turnovers(system, mix_inserts)?,
-    })
-}
-
-fn wanted(args: &Args) -> Option<Wanted> {
-    let placement = Placement::named(args.placement.as_deref()?)?;
-    Some(Wanted {
-        placement,
-        full_speed: args.full_speed,
-        patience: seconds(args.patience),
+        server: ServerFacts::default(),
+        turnovers,
     })
 }
 
 /// Sizes of the server; the bound's reads cover the same memory.
 fn server_plan<T: SystemTable>(args: &Args, system: T, plan: &Plan) -> Result<ServerPlan<T>, Failure> {
-    let value_bytes_max = plan.value_bytes[1];
+    let value_bytes_max = plan.workload.value_bytes[1];
     // Includes keys that inserts will add.
-    let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_count() as f64) as u64;
-    let item_count = u64::from(plan.key_count) + inserts;
+    let inserts =
+        (plan.workload.mix.insert_share * 1.3 * f64::from(1 << 22) * args.load.client_count() as f64) as u64;
+    let item_count = u64::from(plan.workload.key_count) + inserts;
     if item_count >= u64::from(Tape::KEYS_MAX) {
         return Err(usage(format!(
             "--keys {}: too many with the inserts of this mix",
-            plan.key_count
+            plan.workload.key_count
         )));
     }
     Ok(ServerPlan {
         system,
         cores: plan.cores.server.clone(),
         item_count,
-        key_bytes: plan.key_bytes,
-        window: args.window,
+        key_bytes: plan.workload.key_bytes,
+        window: args.load.window,
         value_bytes_max,
     })
 }
 
-fn seconds(seconds: f64) -> Ns {
-    Ns((seconds * 1e9) as u64)
-}
-
 /// Prints the table and writes the files.
 fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failure> {
-    match &args.json {
+    match &args.output.json {
         None => print!("{report}"),
         Some(path) => {
             eprint!("{report}");
             write_json(path, report)?;
         }
     }
-    if let Some(path) = &args.hdr {
+    if let Some(path) = &args.output.hdr {
         std::fs::write(path, latency.to_hdr_text()).map_err(|e| file_error(path, &e))?;
     }
     write_result(args, report, latency)
@@ -277,17 +258,22 @@ fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failur
 
 /// Writes the result file, if one is wanted.
 fn write_result(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failure> {
-    if args.no_results {
+    if args.output.no_results {
         return Ok(());
     }
-    let Some(directory) = args.results.clone().or_else(result_file::default_directory) else {
+    let Some(directory) = args
+        .output
+        .results
+        .clone()
+        .or_else(result_file::default_directory)
+    else {
         eprintln!("no result file: no --results, and neither XDG_STATE_HOME nor HOME is set");
         return Ok(());
     };
     match result_file::write(&directory, report, latency) {
         Ok(path) => eprintln!("\nresult file: {}", path.display()),
         // The table has been printed; a full disk does not invalidate it.
-        Err(error) if args.results.is_none() => {
+        Err(error) if args.output.results.is_none() => {
             eprintln!("\nno result file: {}: {error}", directory.display())
         }
         Err(error) => return Err(file_error(&directory, &error)),

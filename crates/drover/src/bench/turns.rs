@@ -40,9 +40,9 @@ struct Size {
 /// Runs the benchmark.
 pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check_auto()?;
-    let progress = Progress::new(!args.quiet);
+    let progress = Progress::new(!args.output.quiet);
     let mut sizes = Vec::new();
-    for value_bytes in args.value_list()? {
+    for value_bytes in args.workload.value_list()? {
         let results = one_size::<T>(args, value_bytes, &progress)?;
         for (report, latency) in &results {
             write_result(args, report, latency)?;
@@ -55,7 +55,7 @@ pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         system: super::args::AUTO,
         sizes,
     };
-    match &args.json {
+    match &args.output.json {
         None => print!("{}", turns.table()),
         Some(path) => {
             eprint!("{}", turns.table());
@@ -77,7 +77,7 @@ fn one_size<T: SystemTable>(
         let server = server_plan(args, system, &plan)?;
         let addr = args.device.of(&own_address(args, system))?;
         let process = start(&mut plan, &server, &addr)?;
-        plan.footprint = server.footprint();
+        plan.server.footprint = server.footprint();
         plan.fabric = Fabric::name(&process.addr).to_owned();
         entrants.push(Entrant {
             system,
@@ -155,8 +155,9 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for Contest<P> {
 
 impl Size {
     fn of(value_size: [usize; 2], reports: Vec<Report>) -> Size {
+        let ops = |report: &Report| report.performance.throughput_ops;
         let mut order: Vec<&Report> = reports.iter().collect();
-        order.sort_by(|a, b| b.throughput_ops.total_cmp(&a.throughput_ops));
+        order.sort_by(|a, b| ops(b).total_cmp(&ops(a)));
         let (winner, ratio) = match order[..] {
             [first, second, ..] => (first.system.clone(), ratio(first, second)),
             [only] => (only.system.clone(), [1.0; 3]),
@@ -191,24 +192,22 @@ impl Turns {
     }
 
     fn write(&self, to: &mut String) -> std::fmt::Result {
-        let Some(Report {
-            workload, machine, ..
-        }) = self.sizes.first().and_then(|size| size.reports.first())
+        let Some(Report { workload, run, .. }) = self.sizes.first().and_then(|size| size.reports.first())
         else {
             return Ok(());
         };
         writeln!(
             to,
             "interleaved: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
-            workload.mix,
-            workload.dist,
-            workload.keys,
-            workload.key_size,
-            workload.window,
-            workload.clients,
-            workload.repeats,
-            workload.seconds,
-            machine.cpu
+            workload.operations.mix,
+            workload.operations.dist,
+            workload.operations.keys,
+            workload.operations.key_size,
+            workload.clients.window,
+            workload.clients.clients,
+            workload.sampling.repeats,
+            workload.sampling.seconds,
+            run.machine.cpu
         )?;
         writeln!(
             to,
@@ -220,15 +219,20 @@ impl Turns {
         }
         for size in &self.sizes {
             for report in &size.reports {
-                let Some(per_get) = &report.reads_per_get else {
+                let Some(per_get) = &report.reads.reads_per_get else {
                     continue;
                 };
-                let churned = report.churned.as_ref().map(|churned| &churned.reads_per_get);
+                let churned = report
+                    .reads
+                    .churned
+                    .as_ref()
+                    .map(|churned| &churned.reads_per_get);
                 for (per_get, when) in [(Some(per_get), ""), (churned, ", keys replaced")] {
                     let beside = per_get.and_then(|it| {
                         Some((it, it.computed_probes?, it.computed_reads()?, it.deviation()?))
                     });
-                    let (Some((per_get, probes, reads, deviation)), Some(table)) = (beside, report.table)
+                    let (Some((per_get, probes, reads, deviation)), Some(table)) =
+                        (beside, report.reads.table)
                     else {
                         continue;
                     };
@@ -258,12 +262,14 @@ impl Size {
                 .server_ns
                 .map(|[user, system]| format!("{:.0}", user + system));
             let probes = report
+                .reads
                 .reads_per_get
                 .map(|per_get| format!("{:.2}", per_get.probes));
             let reads = report
+                .reads
                 .reads_per_get
                 .map(|per_get| format!("{:.2}", per_get.reads));
-            let load = report.table.map(|table| format!("{:.2}", table.load));
+            let load = report.reads.table.map(|table| format!("{:.2}", table.load));
             let won = match (report.system == self.winner, self.ratio) {
                 (true, [middle, least, most]) if least > 1.0 => {
                     format!("won: {middle:.2} x the next ({least:.2} to {most:.2})")
@@ -278,9 +284,9 @@ impl Size {
                 "{:<12}{:<8}{:>12.0}{:>10.2}{:>10.2}{:>12}{:>9}{:>9}{:>10}  {won}",
                 span(self.value_size),
                 report.system,
-                report.throughput_ops,
-                report.latency_us.p50,
-                report.latency_us.p99,
+                report.performance.throughput_ops,
+                report.performance.latency_us.p50,
+                report.performance.latency_us.p99,
                 or_dash(cpu),
                 or_dash(probes),
                 or_dash(reads),

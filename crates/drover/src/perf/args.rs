@@ -1,11 +1,11 @@
 //! The command line of `perf`: perftest's option letters, and the address of the other end.
 
+use super::plan_args::PlanArgs;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use drover_base::Ns;
 use drover_control::ControlAddr;
-use drover_perf::{Atomic, Given, Op, Options, Plan};
-use drover_verbs::{Caps, QpKind};
+use drover_perf::{Given, Op, Options, Plan};
+use drover_verbs::Caps;
 
 const TEACH: &str = "\
 Tests: send-lat write-lat read-lat atomic-lat send-bw write-bw read-bw atomic-bw (or as perftest calls them, \
@@ -41,42 +41,8 @@ pub struct Args {
     /// Fabric: shm, sim, sim:PROFILE or rdma [default: implied by the other options, else shm]
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["server", "listen"])]
     pub fabric: Option<String>,
-    /// Kind of queue pair: RC, UC or UD
-    #[arg(short, long, value_name = "KIND", value_parser = kind)]
-    pub connection: Option<QpKind>,
-    /// Bytes per message [default: 2 for latency, 65536 for rate, 8 for atomics]
-    #[arg(short, long, value_name = "BYTES")]
-    pub size: Option<u32>,
-    /// All sizes from 2 B to 8 MiB that the fabric supports
-    #[arg(short, long, conflicts_with = "size")]
-    pub all: bool,
-    /// Iterations [default: 1000; 5000 for the rate of SEND, WRITE and atomics]
-    #[arg(short = 'n', long, value_name = "COUNT")]
-    pub iters: Option<u64>,
-    /// Measure for this many seconds instead
-    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iters")]
-    pub duration: Option<u32>,
-    /// Warm-up iterations [default: 100]
-    #[arg(long, value_name = "COUNT")]
-    pub warm_up: Option<u64>,
-    /// Outstanding requests [default: 128]
-    #[arg(short, long, value_name = "COUNT")]
-    pub tx_depth: Option<u32>,
-    /// RECVs posted [default: 512]
-    #[arg(short, long, value_name = "COUNT")]
-    pub rx_depth: Option<u32>,
-    /// Send messages of up to this many bytes inline [default: 220 for latency, 0 for rate]
-    #[arg(short = 'I', long = "inline_size", value_name = "BYTES")]
-    pub inline_size: Option<u32>,
-    /// Signal one request in this many [default: 100]
-    #[arg(short = 'Q', long, value_name = "COUNT")]
-    pub cq_mod: Option<u32>,
-    /// Requests per post [default: 1]
-    #[arg(short = 'l', long = "post_list", value_name = "COUNT")]
-    pub post_list: Option<u32>,
-    /// Atomic operation: FETCH_AND_ADD or CMP_AND_SWAP
-    #[arg(short = 'A', long = "atomic_type", value_name = "TYPE", value_parser = atomic)]
-    pub atomic: Option<Atomic>,
+    #[command(flatten)]
+    pub plan: PlanArgs,
     /// Sleep for events instead of polling (this end only)
     #[arg(short, long)]
     pub events: bool,
@@ -172,54 +138,18 @@ impl Args {
     /// The fabric does not support it.
     pub fn plan(&self, caps: &Caps) -> Result<Plan, Failure> {
         let op = self.test.expect("looked at with the place");
-        let plan = self.plan_of(op, caps);
+        let plan = self.plan.plan(op, caps);
         plan.check(caps).map_err(usage)?;
         Ok(plan)
     }
 
-    fn plan_of(&self, op: Op, caps: &Caps) -> Plan {
-        let mut plan = Plan::new(op, caps);
-        set(&mut plan.kind, self.connection);
-        set(&mut plan.sizes, self.size.map(|size| vec![size]));
-        if self.all {
-            plan.sizes = plan.all_sizes(caps);
-        }
-        set(&mut plan.iterations, self.iters);
-        plan.duration = self.duration.map(|seconds| Ns::from_s(seconds.into()));
-        set(&mut plan.warm_up, self.warm_up);
-        set(&mut plan.tx_depth, self.tx_depth);
-        set(&mut plan.rx_depth, self.rx_depth);
-        set(&mut plan.inline_bytes, self.inline_size);
-        set(&mut plan.cq_mod, self.cq_mod);
-        set(&mut plan.post_list, self.post_list);
-        set(&mut plan.atomic, self.atomic);
-        plan
-    }
-
     /// The options that a server requires of its client: those that it was given.
     pub fn given(&self, caps: &Caps) -> Given {
-        let settings = [
-            ("test", self.test.is_some()),
-            ("--connection", self.connection.is_some()),
-            ("--size", self.size.is_some() || self.all && self.test.is_some()),
-            ("--iters", self.iters.is_some()),
-            ("--duration", self.duration.is_some()),
-            ("--warm-up", self.warm_up.is_some()),
-            ("--tx-depth", self.tx_depth.is_some()),
-            ("--rx-depth", self.rx_depth.is_some()),
-            ("--inline_size", self.inline_size.is_some()),
-            ("--cq-mod", self.cq_mod.is_some()),
-            ("--post_list", self.post_list.is_some()),
-            ("--atomic", self.atomic.is_some()),
-        ];
-        let names: Vec<&str> = settings
-            .iter()
-            .filter(|(_, given)| *given)
-            .map(|(name, _)| *name)
-            .collect();
+        let test = self.test.map(|_| "test");
+        let names: Vec<&str> = test.into_iter().chain(self.plan.given(test.is_some())).collect();
         // Without a test only the given options are compared, so any test will do.
         let op = self.test.or(Op::all().next()).expect("there are tests");
-        Given::of(names, self.plan_of(op, caps))
+        Given::of(names, self.plan.plan(op, caps))
     }
 
     /// Polling or events at this end.
@@ -231,27 +161,6 @@ impl Args {
     }
 }
 
-fn set<T>(to: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *to = given;
-    }
-}
-
-fn kind(text: &str) -> Result<QpKind, String> {
-    match text {
-        "RC" | "rc" => Ok(QpKind::Rc),
-        "UC" | "uc" => Ok(QpKind::Uc),
-        "UD" | "ud" => Ok(QpKind::Ud),
-        _ => Err("RC, UC or UD".to_string()),
-    }
-}
-
-fn atomic(text: &str) -> Result<Atomic, String> {
-    let all = [Atomic::FetchAdd, Atomic::CompareSwap];
-    let found = all.into_iter().find(|atomic| atomic.to_string() == text);
-    found.ok_or_else(|| "FETCH_AND_ADD or CMP_AND_SWAP".to_string())
-}
-
 pub fn usage(why: impl std::fmt::Display) -> Failure {
     Failure::new(exit::USAGE, why)
 }
@@ -260,6 +169,9 @@ pub fn usage(why: impl std::fmt::Display) -> Failure {
 mod tests {
     use super::*;
     use clap::Parser;
+    use drover_base::Ns;
+    use drover_perf::Atomic;
+    use drover_verbs::QpKind;
 
     #[derive(Parser)]
     struct Line {

@@ -3,6 +3,7 @@
 mod args;
 mod cluster;
 mod ends;
+mod plan_args;
 
 pub use args::Args;
 

@@ -68,7 +68,7 @@ impl Herd<'_> {
     /// long the start takes, items expire when their client said.
     fn prepare_items<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<u64, Failure> {
         let now_unix_s = unix_time_s();
-        if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
+        if self.sockets.is_empty() && self.settings.memory.memory_file.value.is_none() {
             return Ok(now_unix_s);
         }
         let context = device

@@ -6,18 +6,18 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Checks and raises limits, so that the server fails at the start, with advice.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
-    let wanted_bytes = settings.memory_mib.value << 20;
-    if settings.lock_memory.value {
+    let wanted_bytes = settings.capacity.memory_mib.value << 20;
+    if settings.memory.lock_memory.value {
         let limit = raise_memlock();
         check_memlock(wanted_bytes, limit, may_lock_anything())?;
     }
-    if settings.large_pages.value {
+    if settings.memory.large_pages.value {
         check_huge_pages(wanted_bytes, free_huge_bytes())?;
     }
-    let clients = settings.conn_limit.value as u64;
+    let clients = settings.capacity.conn_limit.value as u64;
     check_files(
         clients,
-        files_per_client(settings.threads.value as u64),
+        files_per_client(settings.capacity.threads.value as u64),
         raise_files(),
     );
     Ok(())

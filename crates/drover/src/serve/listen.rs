@@ -20,7 +20,7 @@ pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
         return Err(Failure::new(exit::USAGE, text));
     }
     let mut addrs = vec![fabric];
-    for text in &settings.control_listen.value {
+    for text in &settings.sockets.control_listen.value {
         let addr = parse(text)?;
         if !matches!(addr.scheme(), Scheme::Unix | Scheme::Tcp) {
             let text = format!("--control-listen {addr}: expected tcp://host:port or unix:/path.sock");

@@ -8,9 +8,9 @@ use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv::{CoActor, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
 use drover_memcached::{
-    Connections, Core, Executor, Receiver, Rings, Server, ServerHooks, Session, Settings as Limits,
+    AllowedCommands, Connections, Core, Executor, Guest, ItemSettings, Receiver, Rings, Server, ServerHooks,
+    Session, Settings as Limits, SocketInfo, TlsSettings,
 };
-use drover_memcached::{Guest, TlsSettings};
 use drover_net::{
     Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
     TlsAcceptor, TlsOptions, Token,
@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,12 +60,12 @@ impl Memcached {
         core_count: usize,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
-        let conn_table = Arc::new(ConnTable::new(core_count, settings.conn_limit.value)?);
+        let conn_table = Arc::new(ConnTable::new(core_count, settings.capacity.conn_limit.value)?);
         let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
         let program = Box::new(Program {
             conn_table: conn_table.clone(),
             files: files.clone(),
-            saves: settings.memory_file.value.is_some(),
+            saves: settings.memory.memory_file.value.is_some(),
         });
         let hasher = hash_seed.hasher();
         let server = Server::new(
@@ -78,7 +79,7 @@ impl Memcached {
             program,
         );
         let extended = &settings.extended.value;
-        let item_bytes = settings.max_item_bytes.value;
+        let item_bytes = settings.capacity.max_item_bytes.value;
         let options = SocketOptions {
             idle_timeout_s: extended.idle_timeout_s,
             refusal: extended.maxconns_fast.then_some(REFUSAL),
@@ -168,7 +169,7 @@ impl Memcached {
 
 /// Logs the choices.
 fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
-    let (limit, extended) = (settings.conn_limit.value, &settings.extended.value);
+    let (limit, extended) = (settings.capacity.conn_limit.value, &settings.extended.value);
     let beyond = if extended.maxconns_fast {
         "refused"
     } else {
@@ -444,46 +445,49 @@ fn limits(settings: &Settings) -> Limits {
     Limits {
         // Clients infer features from this version: drover behaves as this memcached.
         version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
-        memory_bytes: settings.memory_mib.value << 20,
-        connections_max: settings.conn_limit.value,
-        tcp_port: settings.port.value.clamp(0, 65535) as u16,
-        listen: Some(settings.listen.value.join(",")),
-        unix_socket: settings
-            .unix_socket
-            .value
-            .as_ref()
-            .map(|path| path.display().to_string()),
-        unix_mask: settings.unix_mask.value,
-        threads: settings.threads.value,
-        requests_per_event: settings.requests_per_event.value,
-        backlog: settings.backlog.value as usize,
-        item_bytes_max: settings.max_item_bytes.value,
-        evictions: !settings.disable_evictions.value,
-        protocol: match settings.protocol.value.as_str() {
-            "ascii" => "ascii",
-            _ => "auto-negotiate",
+        sockets: sockets_shown(settings),
+        commands: AllowedCommands {
+            flush: !settings.commands.disable_flush_all.value,
+            dump: !settings.commands.disable_dumping.value,
+            watch: !settings.commands.disable_watch.value,
+            shutdown: settings.commands.enable_shutdown.value,
         },
-        maxconns_fast: settings.extended.value.maxconns_fast,
-        cas: !settings.disable_cas.value,
-        flush: !settings.disable_flush_all.value,
-        dump: !settings.disable_dumping.value,
-        watch: !settings.disable_watch.value,
-        shutdown: settings.enable_shutdown.value,
-        idle_timeout_s: settings.extended.value.idle_timeout_s,
+        items: ItemSettings {
+            memory_bytes: settings.capacity.memory_mib.value << 20,
+            item_bytes_max: settings.capacity.max_item_bytes.value,
+            evictions: !settings.capacity.disable_evictions.value,
+            cas: !settings.commands.disable_cas.value,
+            memory_file: path_shown(&settings.memory.memory_file.value),
+        },
+        threads: settings.capacity.threads.value,
+        requests_per_event: settings.sockets.requests_per_event.value,
         watcher_bytes: settings.extended.value.watcher_kib << 10,
-        auth_file: settings
-            .ops
-            .auth_file
-            .value
-            .as_ref()
-            .map(|path| path.display().to_string()),
-        tls: settings.ops.tls.as_ref().map(tls_shown),
-        memory_file: settings
-            .memory_file
-            .value
-            .as_ref()
-            .map(|path| path.display().to_string()),
         verbosity: u32::from(settings.verbose),
         ..Limits::default()
     }
+}
+
+/// Settings of the sockets for `stats settings`.
+fn sockets_shown(settings: &Settings) -> SocketInfo {
+    SocketInfo {
+        tcp_port: settings.sockets.port.value.clamp(0, 65535) as u16,
+        listen: Some(settings.sockets.listen.value.join(",")),
+        unix_socket: path_shown(&settings.sockets.unix_socket.value),
+        unix_mask: settings.sockets.unix_mask.value,
+        backlog: settings.sockets.backlog.value as usize,
+        connections_max: settings.capacity.conn_limit.value,
+        maxconns_fast: settings.extended.value.maxconns_fast,
+        idle_timeout_s: settings.extended.value.idle_timeout_s,
+        protocol: match settings.sockets.protocol.value.as_str() {
+            "ascii" => "ascii",
+            _ => "auto-negotiate",
+        },
+        auth_file: path_shown(&settings.ops.auth_file.value),
+        tls: settings.ops.tls.as_ref().map(tls_shown),
+    }
+}
+
+/// A path for `stats settings`.
+fn path_shown(path: &Option<PathBuf>) -> Option<String> {
+    path.as_ref().map(|path| path.display().to_string())
 }

@@ -23,7 +23,7 @@ pub fn open(
     seed: HashSeed,
     now_s: u64,
 ) -> Result<(), Failure> {
-    let Some(path) = &settings.memory_file.value else {
+    let Some(path) = &settings.memory.memory_file.value else {
         return Ok(());
     };
     check_owner(path)?;

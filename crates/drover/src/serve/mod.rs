@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 /// Serves until a signal comes.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
-    if args.version {
+    if args.program.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }

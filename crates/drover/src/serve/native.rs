@@ -59,16 +59,19 @@ impl<'a, S: System> Start<'a> for Native<'a, S> {
 
 /// The plan of a service with these settings.
 fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
-    let (mib, asked) = (settings.memory_mib.value, &settings.max_item_bytes);
+    let (mib, asked) = (
+        settings.capacity.memory_mib.value,
+        &settings.capacity.max_item_bytes,
+    );
     let refuse = |why: String| Failure::new(exit::USAGE, format!("-m {mib}: {why}"));
     let bytes = (mib as usize).checked_mul(1 << 20);
     let sizes = Sizes {
-        shard_count: settings.threads.value,
+        shard_count: settings.capacity.threads.value,
         capacity: Capacity::Memory {
             bytes: bytes.ok_or_else(|| refuse("too much".to_owned()))?,
         },
         value_bytes_max: asked.value,
-        window: settings.window_max.value.into(),
+        window: settings.workers.window_max.value.into(),
     };
     let mut plan = S::plan(&sizes).map_err(refuse)?;
     // An explicit size that is too large is refused; memcached's default is reduced.
@@ -85,10 +88,10 @@ fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
         *longest = most;
     }
     let policy = Policy {
-        evicts: !settings.disable_evictions.value,
-        clients_max: settings.conn_limit.value,
-        large_pages: settings.large_pages.value,
-        idle: match settings.spin_us.value {
+        evicts: !settings.capacity.disable_evictions.value,
+        clients_max: settings.capacity.conn_limit.value,
+        large_pages: settings.memory.large_pages.value,
+        idle: match settings.workers.spin_us.value {
             0 => Idle::Spin,
             us => Idle::Adaptive {
                 spin: Ns::from_us(us),
@@ -136,17 +139,20 @@ fn announce(settings: &Settings, facts: &Facts, plan: &[String]) {
     for line in plan {
         tracing::info!("{}: {line}", facts.name);
     }
-    let (count, memory) = (settings.threads.value, &settings.memory_mib);
+    let (count, memory) = (settings.capacity.threads.value, &settings.capacity.memory_mib);
     tracing::info!("memory: {} MiB requested ({})", memory.value, memory.origin);
-    match &settings.cores.value {
-        Some(cores) => tracing::info!("shards: {count}, on cores {cores:?} ({})", settings.cores.origin),
-        None => tracing::info!("shards: {count}, not pinned ({})", settings.cores.origin),
+    match &settings.workers.cores.value {
+        Some(cores) => tracing::info!(
+            "shards: {count}, on cores {cores:?} ({})",
+            settings.workers.cores.origin
+        ),
+        None => tracing::info!("shards: {count}, not pinned ({})", settings.workers.cores.origin),
     }
-    match settings.spin_us.value {
+    match settings.workers.spin_us.value {
         0 => tracing::info!("idle shards poll for ever (--spin-us 0)"),
         us => tracing::info!(
             "idle shards poll for {us} us, then sleep ({})",
-            settings.spin_us.origin
+            settings.workers.spin_us.origin
         ),
     }
 }

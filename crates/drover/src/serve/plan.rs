@@ -34,8 +34,11 @@ pub fn shm_device() -> ShmDevice {
 
 /// The options of a server with these settings.
 pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
-    let log_bytes = log_bytes(settings.memory_mib.value, settings.threads.value)?;
-    let mode = if settings.disable_evictions.value {
+    let log_bytes = log_bytes(
+        settings.capacity.memory_mib.value,
+        settings.capacity.threads.value,
+    )?;
+    let mode = if settings.capacity.disable_evictions.value {
         Mode::Store
     } else {
         Mode::Cache { move_to_head: 1.0 }
@@ -44,7 +47,7 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         mode,
         log_bytes,
         bucket_count: log_bytes / LOG_BYTES_PER_BUCKET,
-        pages: if settings.large_pages.value {
+        pages: if settings.memory.large_pages.value {
             PageWish::Huge
         } else {
             PageWish::HugeIfAny
@@ -52,18 +55,18 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         ..PartitionOptions::default()
     };
     Ok(ServerOptions {
-        partition_count: settings.threads.value,
+        partition_count: settings.capacity.threads.value,
         partition,
         item_bytes_max: item_bytes(settings, log_bytes)?,
-        window_max: settings.window_max.value.into(),
-        slot_bytes_max: settings.slot_bytes_max.value.into(),
-        clients_max: settings.conn_limit.value,
-        slot_clients_max: settings.slot_clients.value,
-        datagram_recvs: match settings.slot_clients.value < settings.conn_limit.value {
+        window_max: settings.workers.window_max.value.into(),
+        slot_bytes_max: settings.workers.slot_bytes_max.value.into(),
+        clients_max: settings.capacity.conn_limit.value,
+        slot_clients_max: settings.capacity.slot_clients.value,
+        datagram_recvs: match settings.capacity.slot_clients.value < settings.capacity.conn_limit.value {
             true => DATAGRAM_RECVS,
             false => 0,
         },
-        idle: match settings.spin_us.value {
+        idle: match settings.workers.spin_us.value {
             0 => Idle::Spin,
             us => Idle::Adaptive {
                 spin: Ns::from_us(us),
@@ -76,7 +79,7 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
 /// `-I`. As with memcached an item takes at most half of the memory for items; memcached's default is silently reduced
 /// to that, an explicit value is refused.
 fn item_bytes(settings: &Settings, log_bytes: usize) -> Result<usize, Failure> {
-    let asked = &settings.max_item_bytes;
+    let asked = &settings.capacity.max_item_bytes;
     if asked.origin != Origin::Default && asked.value > log_bytes / 2 {
         let (asked, most) = (size(asked.value), size(log_bytes / 2));
         let text = format!(
@@ -105,44 +108,50 @@ fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
 pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     let log = size(options.partition.log_bytes);
     let index_kib = (options.partition.bucket_count * 64) >> 10;
-    let (asked, count) = (settings.memory_mib.value, options.partition_count);
+    let (asked, count) = (settings.capacity.memory_mib.value, options.partition_count);
     tracing::info!(
         "items: {count} partition(s) of {log} ({asked} MiB requested by {}; each a power of two) and {index_kib} KiB of index",
-        settings.memory_mib.origin
+        settings.capacity.memory_mib.origin
     );
     tracing::info!(
         "when full: {}",
-        if settings.disable_evictions.value {
+        if settings.capacity.disable_evictions.value {
             "answers \"full\" (-M)"
         } else {
             "evicts the oldest items"
         }
     );
     tracing::info!("pages: {}", pages(settings, options));
-    match &settings.cores.value {
-        Some(cores) => tracing::info!("workers: {count}, on cores {cores:?} ({})", settings.cores.origin),
+    match &settings.workers.cores.value {
+        Some(cores) => tracing::info!(
+            "workers: {count}, on cores {cores:?} ({})",
+            settings.workers.cores.origin
+        ),
         None => tracing::info!(
             "workers: {count}, not pinned ({}): too few cores, or not wanted",
-            settings.cores.origin
+            settings.workers.cores.origin
         ),
     }
-    let (clients, slots) = (settings.conn_limit.value, settings.slot_clients.value);
+    let (clients, slots) = (
+        settings.capacity.conn_limit.value,
+        settings.capacity.slot_clients.value,
+    );
     match clients.checked_sub(slots) {
         None | Some(0) => tracing::info!("clients: {clients}, all with request slots"),
         Some(more) => {
             tracing::info!("clients: {clients}; {slots} with request slots, {more} more by datagrams")
         }
     }
-    match settings.spin_us.value {
+    match settings.workers.spin_us.value {
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
         us if !caps.memory_wait => tracing::info!(
             "idle workers poll for {us} us, then at intervals of up to a millisecond ({}): requests on this fabric \
              raise no event",
-            settings.spin_us.origin
+            settings.workers.spin_us.origin
         ),
         us => tracing::info!(
             "idle workers poll for {us} us, then sleep ({})",
-            settings.spin_us.origin
+            settings.workers.spin_us.origin
         ),
     }
 }
@@ -159,7 +168,7 @@ fn pages(settings: &Settings, options: &ServerOptions) -> String {
     let wanted =
         options.partition_count * (options.partition.log_bytes + options.partition.bucket_count * 64);
     let free = free_huge_bytes();
-    if settings.large_pages.value {
+    if settings.memory.large_pages.value {
         return "reserved huge pages (-L)".to_string();
     }
     if free >= wanted as u64 {

@@ -74,7 +74,7 @@ impl SystemJob for ServeNative<'_> {
 fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure> {
     start_logging(settings.verbose);
     limits::check(settings)?;
-    if settings.lock_memory.value {
+    if settings.memory.lock_memory.value {
         limits::lock_all()?;
     }
     let signals = Signals::catch()?;
@@ -87,7 +87,7 @@ fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure>
     let start = S::prepare(settings)?;
     fabric.run(Serve {
         start,
-        cores: settings.cores.value.clone(),
+        cores: settings.workers.cores.value.clone(),
         ops: Ops::take(&settings.ops, &socket_files(settings, &listeners))?,
         listeners,
         signals,
@@ -96,7 +96,7 @@ fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure>
 
 /// Socket files that the user of `-u` must be able to remove at the end, and its group to use.
 fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
+    let mut files: Vec<PathBuf> = settings.sockets.unix_socket.value.iter().cloned().collect();
     for listener in listeners {
         if let Endpoint::Path(path) = listener.addr().place() {
             let mut lock = path.as_os_str().to_owned();

@@ -13,11 +13,11 @@ const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 /// Listens at every address, in addition to inherited listeners. With inherited ones the default port is not used.
 pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
-    let backlog = settings.backlog.value.min(i32::MAX as u32) as i32;
-    let needs_no_port = !inherited.is_empty() && settings.port.origin == Origin::Default;
+    let backlog = settings.sockets.backlog.value.min(i32::MAX as u32) as i32;
+    let needs_no_port = !inherited.is_empty() && settings.sockets.port.origin == Origin::Default;
     let mut listeners = inherited;
-    if let Some(path) = &settings.unix_socket.value {
-        let mode = settings.unix_mask.value;
+    if let Some(path) = &settings.sockets.unix_socket.value {
+        let mode = settings.sockets.unix_mask.value;
         listeners.push(Listener::unix(path, mode, backlog).map_err(|error| failure(settings, &error))?);
     }
     let addrs = if needs_no_port {
@@ -43,13 +43,13 @@ const PLAIN_PREFIX: &str = "notls:";
 
 /// The addresses of `-l` and their tags; `-p` is the default port.
 fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure> {
-    let port = match settings.port.value {
+    let port = match settings.sockets.port.value {
         0 => return Ok(Vec::new()),
         -1 => 0,
         port => port as u16,
     };
     let mut addrs = Vec::new();
-    for text in &settings.listen.value {
+    for text in &settings.sockets.listen.value {
         let bad = |why: &str| Failure::new(exit::USAGE, format!("-l {text}: {why}"));
         let (addr, tag) = match text.strip_prefix(PLAIN_PREFIX) {
             Some(addr) => (addr, PLAIN),
@@ -106,7 +106,7 @@ fn failure(settings: &Settings, error: &ListenError) -> Failure {
         _ => exit::UNAVAILABLE,
     };
     let hint = match error {
-        ListenError::InUse { .. } if settings.port.origin == Origin::Default => {
+        ListenError::InUse { .. } if settings.sockets.port.origin == Origin::Default => {
             " (memcached's port is taken by default: -p chooses another one, -p 0 none)"
         }
         _ => "",

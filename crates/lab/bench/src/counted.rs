@@ -10,7 +10,13 @@ const FULL_SPEED: f64 = 0.9;
 impl Sample {
     /// Speed of the slower core, before or after the throughput run, relative to `quickest_ns`.
     pub fn core_speed(&self, quickest_ns: f64) -> Option<f64> {
-        let slowest = self.core_ns?.as_flattened().iter().copied().fold(0.0, f64::max);
+        let slowest = self
+            .cores
+            .core_ns?
+            .as_flattened()
+            .iter()
+            .copied()
+            .fold(0.0, f64::max);
         (quickest_ns > 0.0 && slowest > 0.0).then(|| quickest_ns / slowest)
     }
 }
@@ -19,23 +25,25 @@ impl Report {
     /// Records a measurement of the cores, nanoseconds for the same work on each. Returns whether all cores are at full
     /// speed, as far as known.
     pub fn note_core_speed(&mut self, core_ns: &[f64]) -> bool {
-        let known = self.quickest_core_ns.unwrap_or(f64::INFINITY);
+        let known = self.counted.quickest_core_ns.unwrap_or(f64::INFINITY);
         let quickest = core_ns.iter().copied().fold(known, f64::min);
-        self.quickest_core_ns = Some(quickest);
+        self.counted.quickest_core_ns = Some(quickest);
         core_ns.iter().all(|&ns| quickest / ns >= FULL_SPEED)
     }
 
     /// Number of samples with the requested placement and speed.
     pub fn wanted_count(&self) -> usize {
-        let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
+        let wanted = |s: &&Sample| {
+            self.counted.wanted_placement.is_none() || s.cores.placement == self.counted.wanted_placement
+        };
         let all = self.samples.iter().filter(wanted);
         all.filter(|s| self.is_quick_enough(s)).count()
     }
 
     /// Whether the cores were fast enough for the sample to count.
     fn is_quick_enough(&self, sample: &Sample) -> bool {
-        let quickest = self.quickest_core_ns.unwrap_or(0.0);
-        !self.wants_full_speed
+        let quickest = self.counted.quickest_core_ns.unwrap_or(0.0);
+        !self.counted.wants_full_speed
             || sample
                 .core_speed(quickest)
                 .is_none_or(|speed| speed >= FULL_SPEED)
@@ -44,7 +52,7 @@ impl Report {
     /// Whether a sample counts, once the counted placement is known. If full speed was requested but never occurred,
     /// all samples in the placement count.
     pub fn counts(&self, sample: &Sample) -> bool {
-        let in_place = |s: &Sample| s.placement == self.placement;
+        let in_place = |s: &Sample| s.cores.placement == self.counted.placement;
         let any_quick = || {
             self.samples
                 .iter()
@@ -55,8 +63,8 @@ impl Report {
 
     /// Placement of the samples that count: the requested one if it occurred, else the most common one.
     pub(crate) fn counted_placement(&self) -> Option<Placement> {
-        let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
-        match self.wanted_placement {
+        let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.cores.placement).collect();
+        match self.counted.wanted_placement {
             Some(wanted) if places.contains(&wanted) => Some(wanted),
             _ => Placement::most_common(&places),
         }
@@ -66,40 +74,52 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Counted;
     use crate::report::tests::sample;
 
     fn at(core_ns: f64, ops: f64) -> Sample {
-        Sample {
-            core_ns: Some([[10e3, 10e3], [10e3, core_ns]]),
-            ..sample(ops, Placement::Near)
-        }
+        let mut sample = sample(ops, Placement::Near);
+        sample.cores.core_ns = Some([[10e3, 10e3], [10e3, core_ns]]);
+        sample
     }
 
     #[test]
     fn samples_of_slowed_cores_count_unless_full_speed_is_asked_for() {
         let mut report = Report {
-            quickest_core_ns: Some(10e3),
+            counted: Counted {
+                quickest_core_ns: Some(10e3),
+                ..Counted::default()
+            },
             samples: vec![at(10.5e3, 10e6), at(17e3, 6e6), at(16e3, 7e6)],
             ..Report::default()
         };
         report.summarize();
-        assert_eq!((report.samples_counted, report.throughput_ops), (3, 7e6));
-        report.wants_full_speed = true;
+        assert_eq!(
+            (report.counted.samples_counted, report.performance.throughput_ops),
+            (3, 7e6)
+        );
+        report.counted.wants_full_speed = true;
         report.summarize();
-        assert_eq!((report.samples_counted, report.throughput_ops), (1, 10e6));
+        assert_eq!(
+            (report.counted.samples_counted, report.performance.throughput_ops),
+            (1, 10e6)
+        );
         assert_eq!(report.wanted_count(), 1);
     }
 
     #[test]
     fn without_full_speed_all_of_the_placement_count() {
         let mut report = Report {
-            quickest_core_ns: Some(10e3),
-            wants_full_speed: true,
+            counted: Counted {
+                quickest_core_ns: Some(10e3),
+                wants_full_speed: true,
+                ..Counted::default()
+            },
             samples: vec![at(17e3, 6e6), at(16e3, 7e6), sample(1e6, Placement::Far)],
             ..Report::default()
         };
         report.summarize();
-        assert_eq!((report.samples_counted, report.wanted_count()), (2, 1));
+        assert_eq!((report.counted.samples_counted, report.wanted_count()), (2, 1));
     }
 
     #[test]
@@ -108,7 +128,7 @@ mod tests {
         assert!(report.note_core_speed(&[16e3, 16e3]), "the first is all we know");
         assert!(!report.note_core_speed(&[10e3, 16e3]));
         assert!(report.note_core_speed(&[10e3, 11e3]));
-        assert_eq!(report.quickest_core_ns, Some(10e3));
+        assert_eq!(report.counted.quickest_core_ns, Some(10e3));
         assert_eq!(at(20e3, 1.0).core_speed(10e3), Some(0.5));
     }
 }

@@ -1,5 +1,9 @@
 //! [`Report`]: all results of a run, as one JSON object. Field names are stable; fields may be added.
 
+mod workload;
+
+pub use workload::{ClientsInfo, OperationsInfo, SamplingInfo, Workload};
+
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
@@ -15,6 +19,36 @@ pub struct Report {
     pub system: String,
     /// Name of the fabric, such as `shm`.
     pub fabric: String,
+    /// Throughput and latency.
+    #[serde(flatten)]
+    pub performance: Performance,
+    /// READs of the server's memory.
+    #[serde(flatten)]
+    pub reads: ReadsSummary,
+    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests;
+    /// medians.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_ns: Option<[f64; 2]>,
+    /// All samples, including those that do not count.
+    pub samples: Vec<Sample>,
+    /// Which samples count.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// Bounds and rivals.
+    #[serde(flatten)]
+    pub compared: Compared,
+    /// The operations and clients.
+    pub workload: Workload,
+    /// What ran where and when.
+    #[serde(flatten)]
+    pub run: RunInfo,
+    /// Notes for the reader.
+    pub notes: Vec<String>,
+}
+
+/// Throughput and latency of a run: medians over the samples that count.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Performance {
     /// Operations per second: the median of the samples that count.
     pub throughput_ops: f64,
     /// Minimum and maximum of those samples.
@@ -28,6 +62,35 @@ pub struct Report {
     pub latency_us: LatencyUs,
     /// Results with one operation in flight; medians.
     pub window1: Lone,
+}
+
+impl Performance {
+    /// Medians and ranges over `samples`.
+    fn of(samples: &[&Sample]) -> Performance {
+        let all = |of: fn(&Sample) -> f64| samples.iter().map(|s| of(s)).collect::<Vec<f64>>();
+        let ops = all(|s| s.throughput_ops);
+        let over = samples
+            .iter()
+            .filter_map(|s| Some(s.throughput_ops / s.beside_ops?))
+            .collect::<Vec<f64>>();
+        let [least, most] = range(&over);
+        Performance {
+            throughput_ops: median(&ops),
+            throughput_range: range(&ops),
+            over_beside: (!over.is_empty()).then(|| [median(&over), least, most]),
+            hit_rate: median(&all(|s| s.hit_rate)),
+            latency_us: median_latency(samples.iter().map(|s| s.latency_us)),
+            window1: Lone {
+                throughput_ops: median(&all(|s| s.window1.throughput_ops)),
+                latency_us: median_latency(samples.iter().map(|s| s.window1.latency_us)),
+            },
+        }
+    }
+}
+
+/// READs of the server's memory, for clients that read it.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReadsSummary {
     /// READs per GET, for clients that read the server's memory; over all samples that count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads_per_get: Option<ReadsPerGet>,
@@ -37,12 +100,11 @@ pub struct Report {
     /// The table that clients read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<Table>,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests;
-    /// medians.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub server_ns: Option<[f64; 2]>,
-    /// All samples, including those that do not count.
-    pub samples: Vec<Sample>,
+}
+
+/// Which samples were requested, and which count.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Counted {
     /// The requested placement.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wanted_placement: Option<Placement>,
@@ -56,6 +118,11 @@ pub struct Report {
     pub placement: Option<Placement>,
     /// Number of samples that count.
     pub samples_counted: usize,
+}
+
+/// A system beside bounds and rivals.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Compared {
     /// The machine's bounds, if requested; medians.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
@@ -68,8 +135,11 @@ pub struct Report {
     pub through_sockets: Vec<ModeRatio>,
     /// Ratios of the medians.
     pub ratios: Ratios,
-    /// The operations and clients.
-    pub workload: Workload,
+}
+
+/// What ran where and when.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunInfo {
     /// The commit that the program was built from.
     pub commit: String,
     /// The seed of the run.
@@ -78,8 +148,6 @@ pub struct Report {
     pub machine: Machine,
     /// Time of the run, seconds since 1970.
     pub time: u64,
-    /// Notes for the reader.
-    pub notes: Vec<String>,
 }
 
 /// Results with one operation in flight.
@@ -101,23 +169,16 @@ pub struct Sample {
     pub beside_ops: Option<f64>,
     /// Hits per GET.
     pub hit_rate: f64,
-    /// Operations finished.
-    pub ops: u64,
-    /// Hits compared byte by byte with the written value.
-    pub verified: u64,
-    /// Duration of the throughput run, nanoseconds.
-    pub elapsed_ns: u64,
+    /// What the throughput run did.
+    #[serde(flatten)]
+    pub counts: SampleCounts,
     /// Latencies of the throughput run.
     pub latency_us: LatencyUs,
     /// Results with one operation in flight.
     pub window1: Lone,
-    /// Bare round trip before and after the throughput run, and after window 1 and the bound, nanoseconds.
-    pub rtt_ns: [f64; 3],
-    /// Placement of the cores according to these round trips.
-    pub placement: Option<Placement>,
-    /// Time of client and server core for the same fixed work, before and after the throughput run, nanoseconds.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub core_ns: Option<[[f64; 2]; 2]>,
+    /// Where and how fast the cores were.
+    #[serde(flatten)]
+    pub cores: CoreProbes,
     /// READs of the clients, if they read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
@@ -129,6 +190,29 @@ pub struct Sample {
     pub bound: Option<Bound>,
     /// The rivals.
     pub rivals: Vec<RivalResult>,
+}
+
+/// What the throughput run of a sample did.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SampleCounts {
+    /// Operations finished.
+    pub ops: u64,
+    /// Hits compared byte by byte with the written value.
+    pub verified: u64,
+    /// Duration of the throughput run, nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// Where and how fast the cores were during a sample.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CoreProbes {
+    /// Bare round trip before and after the throughput run, and after window 1 and the bound, nanoseconds.
+    pub rtt_ns: [f64; 3],
+    /// Placement of the cores according to these round trips.
+    pub placement: Option<Placement>,
+    /// Time of client and server core for the same fixed work, before and after the throughput run, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub core_ns: Option<[[f64; 2]; 2]>,
 }
 
 /// A rival in one mode.
@@ -177,102 +261,43 @@ pub struct Ratios {
     pub rival_latency: Option<f64>,
 }
 
-/// The operations and clients of a run.
-#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Workload {
-    /// YCSB letter or shares.
-    pub mix: String,
-    /// `uniform`, `zipf`, `latest`.
-    pub dist: String,
-    /// Distribution of the second popularity, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub beside: Option<String>,
-    /// Keys loaded.
-    pub keys: u64,
-    /// Bytes of a key.
-    pub key_size: usize,
-    /// Minimum and maximum bytes of a value.
-    pub value_size: [usize; 2],
-    /// Operations in flight per client.
-    pub window: usize,
-    /// Open loop: requested operations per second.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub rate: Option<f64>,
-    /// Number of clients, one thread each.
-    pub clients: usize,
-    /// Number of processes that share these threads; 1: all in the measuring process.
-    #[serde(default)]
-    pub processes: usize,
-    /// Cores of the clients.
-    pub client_cores: Vec<usize>,
-    /// Cores of the server and the rivals.
-    pub server_cores: Vec<usize>,
-    /// Seconds of one throughput sample.
-    pub seconds: f64,
-    /// Number of samples.
-    pub repeats: usize,
-    /// Warm-up before the first sample, seconds.
-    pub warm_up_seconds: f64,
-    /// One operation in this many has its latency measured in throughput samples.
-    pub latency_sampled_every: u64,
-    /// Cost of the load generator itself on the client core, nanoseconds per operation.
-    pub driver_ns: f64,
-    /// Footprint of the bound's reads, bytes: index and log.
-    pub footprint_bytes: [u64; 2],
-    /// Kind of pages of the bound's reads.
-    pub pages: String,
-}
-
 impl Report {
     /// Computes medians, ranges and ratios from the samples that [count](Report::counts).
     pub fn summarize(&mut self) {
-        self.placement = self.counted_placement();
+        self.counted.placement = self.counted_placement();
         let counted: Vec<&Sample> = self.samples.iter().filter(|s| self.counts(s)).collect();
-        self.samples_counted = counted.len();
-        let all = |of: &dyn Fn(&Sample) -> f64| counted.iter().map(|s| of(s)).collect::<Vec<f64>>();
-        let ops = all(&|s| s.throughput_ops);
-        self.throughput_ops = median(&ops);
-        self.throughput_range = range(&ops);
-        let over = counted
-            .iter()
-            .filter_map(|s| Some(s.throughput_ops / s.beside_ops?))
-            .collect::<Vec<f64>>();
-        let [least, most] = range(&over);
-        self.over_beside = (!over.is_empty()).then(|| [median(&over), least, most]);
-        self.hit_rate = median(&all(&|s| s.hit_rate));
-        self.latency_us = median_latency(counted.iter().map(|s| s.latency_us));
-        self.window1 = Lone {
-            throughput_ops: median(&all(&|s| s.window1.throughput_ops)),
-            latency_us: median_latency(counted.iter().map(|s| s.window1.latency_us)),
-        };
+        self.counted.samples_counted = counted.len();
+        self.performance = Performance::of(&counted);
         let mut reads = Reads::default();
         counted
             .iter()
             .filter_map(|s| s.reads)
             .for_each(|some| reads.add(&some));
-        self.reads_per_get = ReadsPerGet::of(&reads, self.table.as_ref());
+        self.reads.reads_per_get = ReadsPerGet::of(&reads, self.reads.table.as_ref());
         self.server_ns = median_pair(counted.iter().filter_map(|s| s.server_ns));
-        self.bound = median_bound(&counted);
-        self.rivals = median_rivals(&counted);
-        self.through_sockets = mode_ratios(&counted);
-        self.ratios = self.ratios();
+        self.compared.bound = median_bound(&counted);
+        self.compared.rivals = median_rivals(&counted);
+        self.compared.through_sockets = mode_ratios(&counted);
+        self.compared.ratios = self.ratios();
     }
 
     fn ratios(&self) -> Ratios {
         let over = |a: f64, b: f64| (b > 0.0 && a > 0.0).then(|| a / b);
-        let p50 = self.window1.latency_us.p50;
-        let foreign = || self.rivals.iter().filter(|r| r.is_foreign());
+        let p50 = self.performance.window1.latency_us.p50;
+        let foreign = || self.compared.rivals.iter().filter(|r| r.is_foreign());
         let best = foreign().map(|r| r.throughput_ops).fold(0.0, f64::max);
         let at_depth_1 = foreign().filter(|r| r.mode == crate::rivals::Mode::UNIX_DEPTH_1.name);
         let quickest = at_depth_1.map(|r| r.latency_us.p50).fold(f64::INFINITY, f64::min);
         Ratios {
             of_bound: self
+                .compared
                 .bound
-                .and_then(|b| over(self.throughput_ops, b.ring_ops.min(b.dram_pair_ops))),
+                .and_then(|b| over(self.performance.throughput_ops, b.ring_ops.min(b.dram_pair_ops))),
             window1_of_bound: self
+                .compared
                 .bound
                 .and_then(|b| over(p50 * 1e3, b.ring_rtt_ns + b.dram_pair_ns)),
-            of_best_rival: over(self.throughput_ops, best),
+            of_best_rival: over(self.performance.throughput_ops, best),
             rival_latency: over(quickest, p50).filter(|r| r.is_finite()),
         }
     }
@@ -418,7 +443,10 @@ pub(crate) mod tests {
                 throughput_ops: 2e6,
                 latency_us,
             },
-            placement: Some(placement),
+            cores: CoreProbes {
+                placement: Some(placement),
+                ..CoreProbes::default()
+            },
             bound: Some(Bound {
                 ring_ops: 100e6,
                 dram_pair_ops: 40e6,
@@ -437,22 +465,28 @@ pub(crate) mod tests {
     #[test]
     fn samples_of_the_placement_asked_for_count_if_there_are_any() {
         let mut report = Report {
-            wanted_placement: Some(Placement::Near),
+            counted: Counted {
+                wanted_placement: Some(Placement::Near),
+                ..Counted::default()
+            },
             samples: vec![sample(1e6, Placement::Far), sample(2e6, Placement::Far)],
             ..Report::default()
         };
         report.summarize();
         assert_eq!(
-            (report.wanted_count(), report.placement),
+            (report.wanted_count(), report.counted.placement),
             (0, Some(Placement::Far))
         );
         report.samples.push(sample(10e6, Placement::Near));
         report.summarize();
         assert_eq!(
-            (report.wanted_count(), report.placement),
+            (report.wanted_count(), report.counted.placement),
             (1, Some(Placement::Near))
         );
-        assert_eq!((report.samples_counted, report.throughput_ops), (1, 10e6));
+        assert_eq!(
+            (report.counted.samples_counted, report.performance.throughput_ops),
+            (1, 10e6)
+        );
     }
 
     #[test]
@@ -470,15 +504,15 @@ pub(crate) mod tests {
         };
         report.summarize();
         assert_eq!(
-            (report.placement, report.samples_counted),
+            (report.counted.placement, report.counted.samples_counted),
             (Some(Placement::Near), 3)
         );
-        assert_eq!(report.throughput_ops, 12e6);
-        assert_eq!(report.throughput_range, [10e6, 14e6]);
-        assert_eq!(report.ratios.of_bound, Some(12.0 / 40.0));
-        assert_eq!(report.ratios.window1_of_bound, Some(500.0 / 400.0));
-        assert_eq!(report.ratios.of_best_rival, Some(12.0));
-        assert_eq!(report.ratios.rival_latency, Some(18.0));
+        assert_eq!(report.performance.throughput_ops, 12e6);
+        assert_eq!(report.performance.throughput_range, [10e6, 14e6]);
+        assert_eq!(report.compared.ratios.of_bound, Some(12.0 / 40.0));
+        assert_eq!(report.compared.ratios.window1_of_bound, Some(500.0 / 400.0));
+        assert_eq!(report.compared.ratios.of_best_rival, Some(12.0));
+        assert_eq!(report.compared.ratios.rival_latency, Some(18.0));
     }
 
     #[test]
@@ -492,7 +526,7 @@ pub(crate) mod tests {
             ..Report::default()
         };
         report.summarize();
-        assert_eq!(report.over_beside, Some([1.0, 0.5, 2.0]));
+        assert_eq!(report.performance.over_beside, Some([1.0, 0.5, 2.0]));
     }
 
     #[test]
@@ -526,13 +560,13 @@ pub(crate) mod tests {
             ..Report::default()
         };
         report.summarize();
-        let [ratio] = &report.through_sockets[..] else {
-            panic!("one mode: {:?}", report.through_sockets);
+        let [ratio] = &report.compared.through_sockets[..] else {
+            panic!("one mode: {:?}", report.compared.through_sockets);
         };
         assert_eq!(ratio.throughput, [1.0, 0.5, 2.0]);
         assert_eq!(ratio.p99, [1.0, 0.5, 2.0]);
         assert_eq!(
-            report.ratios.of_best_rival,
+            report.compared.ratios.of_best_rival,
             Some(50.0),
             "drover is no rival of drover"
         );

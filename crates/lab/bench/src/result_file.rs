@@ -22,9 +22,9 @@ pub fn default_directory() -> Option<PathBuf> {
 /// # Errors
 /// A file or folder could not be written.
 pub fn write(directory: &Path, report: &Report, latency: &Latency) -> io::Result<PathBuf> {
-    let folder = directory.join(&report.machine.name);
+    let folder = directory.join(&report.run.machine.name);
     std::fs::create_dir_all(&folder)?;
-    let stem = format!("{}-bench", stamp(report.time));
+    let stem = format!("{}-bench", stamp(report.run.time));
     let (path, mut file) = create_new(&folder, &stem)?;
     serde_json::to_writer_pretty(&mut file, report)?;
     std::fs::write(path.with_extension("hgrm"), latency.to_hdr_text())?;
@@ -108,10 +108,10 @@ mod tests {
         let mut report = Report {
             system: "herd".to_owned(),
             samples: vec![sample(1e6, Placement::Near), sample(3e6, Placement::Near)],
-            seed: 42,
             ..Report::default()
         };
-        report.machine.name = "m".to_owned();
+        report.run.seed = 42;
+        report.run.machine.name = "m".to_owned();
         report.summarize();
         let first = write(&directory, &report, &Latency::new()).expect("a file");
         let second = write(&directory, &report, &Latency::new()).expect("a file");

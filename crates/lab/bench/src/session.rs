@@ -6,171 +6,33 @@
 //! ```
 //! Samples are interleaved, so that disturbances of the machine affect all of them.
 
+mod plan;
+
+pub use plan::{Clients, Comparison, Plan, Sampling, ServerFacts, Wanted, WorkloadPlan};
+
 use crate::bound::{Bound, Echo, EchoError, Pairs, Placement};
 use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY, since};
 use crate::latency::Latency;
-use crate::load_threads::{LoadOptions, LoadThreads, System};
+use crate::load_threads::{LoadThreads, System};
 use crate::machine::Machine;
-use crate::pin::{self, Cores};
+use crate::pin;
 use crate::progress::Progress;
-use crate::report::{Lone, Report, RivalResult, Sample, Workload};
+use crate::report::{CoreProbes, Lone, ReadsSummary, Report, RivalResult, RunInfo, Sample, SampleCounts};
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
-use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
-use crate::{Churned, Helper, ReadsPerGet, Table, result_file, server_time};
+use crate::workload::{KeyText, Tape, TapeOptions, Values};
+use crate::{Churned, ReadsPerGet, result_file, server_time};
 use drover_base::Ns;
 use drover_mem::timestamp;
+use plan::closed_loop;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 
-/// Options of a bench.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Name of the system, for the report.
-    pub system: String,
-    /// Name of the fabric, for the report.
-    pub fabric: String,
-    /// Mix of operations.
-    pub mix: Mix,
-    /// Popularity of the keys.
-    pub popularity: Popularity,
-    /// Popularity of the keys in a second run of each sample, for comparison.
-    pub beside: Option<Popularity>,
-    /// Number of keys loaded first.
-    pub key_count: u32,
-    /// Bytes of a key.
-    pub key_bytes: usize,
-    /// Minimum and maximum bytes of a value.
-    pub value_bytes: [usize; 2],
-    /// Operations in flight per client.
-    pub window: usize,
-    /// Closed or open loop.
-    pub pace: Pace,
-    /// Length of a throughput sample.
-    pub time: Ns,
-    /// Number of samples; with `wanted`, of those in that placement.
-    pub repeats: usize,
-    /// The placement whose samples count.
-    pub wanted: Option<Wanted>,
-    /// Duration of the warm-up before the first sample.
-    pub warm_up: Ns,
-    /// Seed of keys and operations.
-    pub seed: u64,
-    /// Cores of servers and clients.
-    pub cores: Cores,
-    /// Number of processes that share the clients; 1: all are threads of this process.
-    pub processes: usize,
-    /// Measure the machine's bounds too.
-    pub bound: bool,
-    /// Bytes of index and log that the bound's reads cover.
-    pub footprint: [u64; 2],
-    /// Rivals to compare with.
-    pub rivals: Vec<Entrant>,
-    /// Words, one of which a rival mode's name must contain; empty: all modes.
-    pub rival_modes: Vec<String>,
-    /// Whether to load the keys first (not for a server that was already running).
-    pub load: bool,
-    /// Command line to start this program again.
-    pub helper: Helper,
-    /// Process id of our server, to report its processor time.
-    pub server_pid: Option<u32>,
-    /// The table that one-sided clients read, once the keys are loaded.
-    pub table: Option<Table>,
-    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. If above 0, the
-    /// mix has no inserts.
-    pub turnovers: u32,
-}
-
-/// A placement to wait for: virtual cores move, and some results are meaningful in one placement only.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wanted {
-    /// Required placement of the cores.
-    pub placement: Placement,
-    /// Whether both cores must be at full speed, too.
-    pub full_speed: bool,
-    /// Time limit for the whole run to find samples in it.
-    pub patience: Ns,
-}
-
-/// Entries of a tape: 16 MiB, more than any cache holds.
-const TAPE_ENTRIES: usize = 1 << 22;
-/// Maximum duration of a sample of a rival's mode, of window 1, of a bound.
-const SIDE_TIME: Ns = Ns::from_ms(400);
+/// Maximum duration of a sample of a bound.
 const BOUND_TIME: Ns = Ns::from_ms(150);
 /// Interval between checks of the cores' placement.
 const LOOK_EVERY: Ns = Ns::from_ms(20);
-
-impl Plan {
-    fn tape(&self) -> TapeOptions {
-        TapeOptions {
-            mix: self.mix.clone(),
-            popularity: self.popularity,
-            key_count: self.key_count,
-            entry_count: TAPE_ENTRIES,
-            seed: self.seed,
-            client_index: 0,
-            client_count: 1,
-        }
-    }
-
-    fn load_threads(&self) -> LoadOptions {
-        LoadOptions {
-            cores: self.cores.client.clone(),
-            tape: TapeOptions {
-                client_count: self.cores.client.len() as u32,
-                ..self.tape()
-            },
-            other: self.beside,
-            key_bytes: self.key_bytes,
-            value_bytes: self.value_bytes,
-        }
-    }
-
-    fn run_options(&self, window: usize, pace: Pace, time: Ns) -> RunOptions {
-        RunOptions {
-            window,
-            pace,
-            time,
-            ops_min: 0,
-            other_tape: false,
-        }
-    }
-
-    fn side_time(&self) -> Ns {
-        self.time.min(SIDE_TIME)
-    }
-
-    fn workload(&self, driver_ns: f64, pages: String) -> Workload {
-        Workload {
-            mix: self.mix.name.clone(),
-            dist: self.popularity.name().to_owned(),
-            beside: self.beside.map(|beside| beside.name().to_owned()),
-            keys: u64::from(self.key_count),
-            key_size: self.key_bytes,
-            value_size: self.value_bytes,
-            window: self.window,
-            rate: match self.pace {
-                Pace::Closed => None,
-                Pace::Open(rate) => Some(rate),
-            },
-            clients: self.cores.client.len(),
-            processes: self.processes,
-            client_cores: self.cores.client.clone(),
-            server_cores: self.cores.server.clone(),
-            seconds: self.time.0 as f64 / 1e9,
-            repeats: self.repeats,
-            warm_up_seconds: self.warm_up.0 as f64 / 1e9,
-            latency_sampled_every: match (self.pace, self.window) {
-                (Pace::Closed, 2..) => SAMPLE_EVERY,
-                _ => 1,
-            },
-            driver_ns,
-            footprint_bytes: self.footprint,
-            pages,
-        }
-    }
-}
 
 /// Runs `plan` against `system`. The calling thread is pinned to the first client core meanwhile: it measures the
 /// bounds and drives the rivals itself. Returns the report and the latencies of all throughput samples.
@@ -218,7 +80,7 @@ impl<S: System> Contestant for S {
         scope: &'scope Scope<'scope, 'env>,
         plan: &Plan,
     ) -> Result<LoadThreads, Box<TargetError>> {
-        match plan.processes {
+        match plan.clients.processes {
             0 | 1 => LoadThreads::start(scope, self, &plan.load_threads()),
             processes => {
                 LoadThreads::start_processes(scope, self, &plan.helper, &plan.load_threads(), processes)
@@ -239,7 +101,7 @@ pub fn run_by_turns(
     let Some((_, first)) = contestants.first() else {
         return Ok(Vec::new());
     };
-    let repeats = first.repeats;
+    let repeats = first.sampling.repeats;
     tied(first, || {
         std::thread::scope(|scope| {
             let mut stages = Vec::new();
@@ -284,38 +146,43 @@ impl<'a> Stage<'a> {
         let mut report = Report {
             system: plan.system.clone(),
             fabric: plan.fabric.clone(),
-            commit: env!("DROVER_COMMIT").to_owned(),
-            seed: plan.seed,
-            machine: Machine::this(),
-            time: result_file::now(),
-            table: plan.table,
+            run: RunInfo {
+                commit: env!("DROVER_COMMIT").to_owned(),
+                seed: plan.workload.seed,
+                machine: Machine::this(),
+                time: result_file::now(),
+            },
+            reads: ReadsSummary {
+                table: plan.server.table,
+                ..ReadsSummary::default()
+            },
             ..Report::default()
         };
         if plan.load {
             let counter = progress.phase(
-                format!("loading {} keys", plan.key_count),
-                u64::from(plan.key_count),
+                format!("loading {} keys", plan.workload.key_count),
+                u64::from(plan.workload.key_count),
             );
-            load_threads.load(0..plan.key_count, plan.window.max(16), &counter)?;
+            load_threads.load(0..plan.workload.key_count, plan.clients.window.max(16), &counter)?;
         }
-        let rivals = systems_under_test(plan, progress, &mut report.rivals_missing);
+        let rivals = systems_under_test(plan, progress, &mut report.compared.rivals_missing);
         let echo = Echo::start(&plan.helper, plan.cores.server[0])?;
-        let pairs = match plan.bound {
+        let pairs = match plan.comparison.bound {
             true => Some(Pairs::new(
-                plan.footprint[0] as usize,
-                plan.footprint[1] as usize,
-                plan.seed,
+                plan.server.footprint[0] as usize,
+                plan.server.footprint[1] as usize,
+                plan.workload.seed,
             )?),
             false => None,
         };
         let pages = pairs
             .as_ref()
             .map_or_else(String::new, |p| p.page_kind().to_string());
-        report.workload = plan.workload(driver_ns(plan)?, pages);
+        report.workload = plan.report_workload(driver_ns(plan)?, pages);
         report.notes = notes(plan);
         progress.phase("warming up", 1);
-        if plan.warm_up > Ns::ZERO {
-            let options = plan.run_options(plan.window, plan.pace, plan.warm_up);
+        if plan.sampling.warm_up > Ns::ZERO {
+            let options = plan.clients.run_options(plan.sampling.warm_up);
             load_threads.run(plan.cores.client.len(), &options)?;
         }
         Ok(Stage {
@@ -330,12 +197,13 @@ impl<'a> Stage<'a> {
     }
 
     fn run_samples(&mut self, progress: &Progress) -> Result<(), Box<dyn Error>> {
-        let steps = 2 + usize::from(self.plan.bound) + self.rivals.len();
-        let counter = progress.phase("measuring", (self.plan.repeats * steps) as u64);
+        let steps = 2 + usize::from(self.plan.comparison.bound) + self.rivals.len();
+        let counter = progress.phase("measuring", (self.plan.sampling.repeats * steps) as u64);
         let began = timestamp();
-        self.report.wanted_placement = self.plan.wanted.map(|wanted| wanted.placement);
-        self.report.wants_full_speed = self.plan.wanted.is_some_and(|wanted| wanted.full_speed);
-        while self.report.wanted_count() < self.plan.repeats && self.await_placement(began)? {
+        self.report.counted.wanted_placement = self.plan.sampling.wanted.map(|wanted| wanted.placement);
+        self.report.counted.wants_full_speed =
+            self.plan.sampling.wanted.is_some_and(|wanted| wanted.full_speed);
+        while self.report.wanted_count() < self.plan.sampling.repeats && self.await_placement(began)? {
             let sample = self.sample(&counter)?;
             self.report.samples.push(sample);
             let counted = self.report.wanted_count() * steps;
@@ -350,7 +218,7 @@ impl<'a> Stage<'a> {
         reason = "waits for the machine, between measurements"
     )]
     fn await_placement(&mut self, began: u64) -> Result<bool, Box<dyn Error>> {
-        let Some(wanted) = self.plan.wanted else {
+        let Some(wanted) = self.plan.sampling.wanted else {
             return Ok(true);
         };
         while !self.is_as(wanted)? {
@@ -364,7 +232,7 @@ impl<'a> Stage<'a> {
                         ""
                     },
                     self.report.wanted_count(),
-                    self.plan.repeats,
+                    self.plan.sampling.repeats,
                     since(began).0 as f64 / 1e9
                 ));
                 return Ok(false);
@@ -395,8 +263,8 @@ impl<'a> Stage<'a> {
             sample.bound = Some(sample_bound(self.plan, &mut self.echo, pairs)?);
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        sample.rtt_ns[2] = self.echo.probe_ns()?;
-        sample.placement = Some(Placement::among(&sample.rtt_ns));
+        sample.cores.rtt_ns[2] = self.echo.probe_ns()?;
+        sample.cores.placement = Some(Placement::among(&sample.cores.rtt_ns));
         for contender in &mut self.rivals {
             sample.rivals.push(contender.sample(self.plan)?);
             counter.fetch_add(1, Ordering::Relaxed);
@@ -406,12 +274,12 @@ impl<'a> Stage<'a> {
 
     fn sample_system(&mut self) -> Result<Sample, Box<dyn Error>> {
         let plan = self.plan;
-        let options = plan.run_options(plan.window, plan.pace, plan.time);
+        let options = plan.clients.run_options(plan.sampling.time);
         let speed_before = self.echo.core_ns()?;
         let before = self.echo.probe_ns()?;
-        let used = plan.server_pid.and_then(server_time::cpu_ns);
+        let used = plan.server.pid.and_then(server_time::cpu_ns);
         let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
-        let used_now = plan.server_pid.and_then(server_time::cpu_ns);
+        let used_now = plan.server.pid.and_then(server_time::cpu_ns);
         let after = self.echo.probe_ns()?;
         let core_ns = [speed_before, self.echo.core_ns()?];
         self.report.note_core_speed(core_ns.as_flattened());
@@ -420,12 +288,17 @@ impl<'a> Stage<'a> {
         Ok(Sample {
             throughput_ops: measured.ops_per_s(),
             hit_rate: measured.counts.hit_rate(),
-            ops: measured.counts.ops,
-            verified: measured.counts.verified,
-            elapsed_ns: measured.elapsed.0,
+            counts: SampleCounts {
+                ops: measured.counts.ops,
+                verified: measured.counts.verified,
+                elapsed_ns: measured.elapsed.0,
+            },
             latency_us: measured.latency.summary(),
-            rtt_ns: [before, after, after],
-            core_ns: Some(core_ns),
+            cores: CoreProbes {
+                rtt_ns: [before, after, after],
+                placement: None,
+                core_ns: Some(core_ns),
+            },
             reads: measured.reads,
             server_ns: server_time::per_op(used, used_now, measured.counts.ops),
             ..Sample::default()
@@ -435,12 +308,12 @@ impl<'a> Stage<'a> {
     /// Operations per second with the second popularity, if there is one.
     fn sample_beside(&mut self) -> Result<Option<f64>, Box<dyn Error>> {
         let plan = self.plan;
-        if plan.beside.is_none() {
+        if plan.workload.beside.is_none() {
             return Ok(None);
         }
         let options = RunOptions {
             other_tape: true,
-            ..plan.run_options(plan.window, plan.pace, plan.time)
+            ..plan.clients.run_options(plan.sampling.time)
         };
         let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
         honest(&measured)?;
@@ -450,13 +323,13 @@ impl<'a> Stage<'a> {
     /// Results of one client with one operation in flight; those of the sample itself if it was such a run.
     fn sample_window1(&mut self, sample: &Sample) -> Result<Lone, Box<dyn Error>> {
         let plan = self.plan;
-        if plan.window == 1 && plan.cores.client.len() == 1 && plan.pace == Pace::Closed {
+        if plan.clients.window == 1 && plan.cores.client.len() == 1 && plan.clients.pace == Pace::Closed {
             return Ok(Lone {
                 throughput_ops: sample.throughput_ops,
                 latency_us: sample.latency_us,
             });
         }
-        let options = plan.run_options(1, Pace::Closed, plan.side_time());
+        let options = closed_loop(1, plan.sampling.side_time());
         let measured = self.load_threads.run(1, &options)?;
         honest(&measured)?;
         Ok(Lone {
@@ -472,21 +345,21 @@ impl<'a> Stage<'a> {
         if turnovers == 0 {
             return Ok(());
         }
-        let all = u64::from(plan.key_count) * u64::from(turnovers);
+        let all = u64::from(plan.workload.key_count) * u64::from(turnovers);
         let counter = progress.phase(
-            format!("replacing {} keys, {turnovers} times", plan.key_count),
+            format!("replacing {} keys, {turnovers} times", plan.workload.key_count),
             all,
         );
         for _ in 0..turnovers {
-            let (count, window) = (plan.key_count, plan.window.max(16));
+            let (count, window) = (plan.workload.key_count, plan.clients.window.max(16));
             self.load_threads.churn(count, 0..count, window, &counter)?;
         }
-        let options = plan.run_options(plan.window, plan.pace, plan.side_time());
+        let options = plan.clients.run_options(plan.sampling.side_time());
         let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
         honest(&measured)?;
         let reads = measured.reads.unwrap_or_default();
-        self.report.churned =
-            ReadsPerGet::under_churn(&reads, plan.table.as_ref()).map(|reads_per_get| Churned {
+        self.report.reads.churned =
+            ReadsPerGet::under_churn(&reads, plan.server.table.as_ref()).map(|reads_per_get| Churned {
                 turnovers,
                 reads_per_get,
             });
@@ -512,8 +385,8 @@ fn honest(measured: &Measured) -> Result<(), Box<TargetError>> {
 }
 
 fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound, Box<dyn Error>> {
-    let time = plan.time.min(BOUND_TIME);
-    let ring_ops = echo.ring_ops(plan.window, time)?;
+    let time = plan.sampling.time.min(BOUND_TIME);
+    let ring_ops = echo.ring_ops(plan.clients.window, time)?;
     let ring_rtt_ns = 1e9 / echo.ring_ops(1, time)?;
     let socket_rtt_us = echo.socket_rtt_us(Ns(time.0 / 4))?;
     // On the server's core, where the server does its reads.
@@ -533,32 +406,36 @@ fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound
 fn driver_ns(plan: &Plan) -> Result<f64, Box<dyn Error>> {
     let tape = Tape::new(&TapeOptions {
         entry_count: 1 << 16,
-        ..plan.tape()
+        ..plan.workload.tape()
     });
     let mut client = client_of(plan, NullTarget::default(), tape)?;
-    let options = plan.run_options(plan.window, Pace::Closed, Ns::from_ms(20));
+    let options = closed_loop(plan.clients.window, Ns::from_ms(20));
     client.run(&options)?;
     Ok(1e9 / client.run(&options)?.ops_per_s())
 }
 
 fn client_of<T: crate::Target>(plan: &Plan, target: T, tape: Tape) -> Result<Client<T>, Box<dyn Error>> {
-    let keys = KeyText::new(plan.key_bytes, u64::from(tape.index_count()), plan.seed)?;
-    let values = Values::new(plan.value_bytes[0], plan.value_bytes[1]);
+    let keys = KeyText::new(
+        plan.workload.key_bytes,
+        u64::from(tape.index_count()),
+        plan.workload.seed,
+    )?;
+    let values = Values::new(plan.workload.value_bytes[0], plan.workload.value_bytes[1]);
     Ok(Client::new(target, tape, keys, values, 0))
 }
 
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
-    if plan.window > 1 && plan.pace == Pace::Closed {
+    if plan.clients.window > 1 && plan.clients.pace == Pace::Closed {
         notes.push(format!(
             "latencies at window {} are those of one operation in {SAMPLE_EVERY}; at window 1 of every one",
-            plan.window
+            plan.clients.window
         ));
     }
     if plan.cores.shared {
         notes.push("too few cores: server and clients share one, the figures mean little".to_owned());
     }
-    if !plan.rivals.is_empty() && plan.cores.client.len() > 1 {
+    if !plan.comparison.rivals.is_empty() && plan.cores.client.len() > 1 {
         notes.push("rivals are driven from one client core".to_owned());
     }
     notes
@@ -575,7 +452,7 @@ struct SystemUnderTest {
 
 fn systems_under_test(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Vec<SystemUnderTest> {
     let mut all = Vec::new();
-    for entrant in &plan.rivals {
+    for entrant in &plan.comparison.rivals {
         if entrant.find().is_none() {
             missing.push(format!("{} is not installed", entrant.name()));
             continue;
@@ -593,16 +470,6 @@ fn systems_under_test(plan: &Plan, progress: &Progress, missing: &mut Vec<String
     all
 }
 
-impl Plan {
-    fn wants(&self, mode: &Mode) -> bool {
-        self.rival_modes.is_empty()
-            || self
-                .rival_modes
-                .iter()
-                .any(|word| mode.name.contains(word.as_str()))
-    }
-}
-
 fn systems_over(
     entrant: &Entrant,
     transport: Transport,
@@ -611,12 +478,12 @@ fn systems_over(
 ) -> Result<Vec<SystemUnderTest>, Box<dyn Error>> {
     let options = RivalOptions {
         cores: plan.cores.server.clone(),
-        item_count: u64::from(plan.key_count),
-        item_bytes: (plan.key_bytes + plan.value_bytes[1]) as u64,
+        item_count: u64::from(plan.workload.key_count),
+        item_bytes: (plan.workload.key_bytes + plan.workload.value_bytes[1]) as u64,
     };
     let modes = Mode::ALL.into_iter();
     let modes: Vec<Mode> = modes
-        .filter(|mode| mode.transport == transport && plan.wants(mode))
+        .filter(|mode| mode.transport == transport && plan.comparison.wants(mode))
         .collect();
     let (name, program) = (entrant.name(), entrant.find().ok_or("it is gone")?);
     let mut all = Vec::new();
@@ -628,12 +495,12 @@ fn systems_over(
     for mode in modes {
         let tape = Tape::new(&TapeOptions {
             entry_count: 1 << 20,
-            ..plan.tape()
+            ..plan.workload.tape()
         });
         let mut client = client_of(plan, server.client(&mode)?, tape)?;
         if all.is_empty() {
-            let counter = progress.phase(format!("loading {name}"), u64::from(plan.key_count));
-            client.load(0..plan.key_count, mode.window(), &counter)?;
+            let counter = progress.phase(format!("loading {name}"), u64::from(plan.workload.key_count));
+            client.load(0..plan.workload.key_count, mode.window(), &counter)?;
         }
         all.push(SystemUnderTest {
             name: name.clone(),
@@ -647,7 +514,7 @@ fn systems_over(
 
 impl SystemUnderTest {
     fn sample(&mut self, plan: &Plan) -> Result<RivalResult, Box<dyn Error>> {
-        let options = plan.run_options(self.mode.window(), Pace::Closed, plan.side_time());
+        let options = closed_loop(self.mode.window(), plan.sampling.side_time());
         let before = self.server.cpu_ns();
         let measured = self.client.run(&options)?;
         honest(&measured)?;

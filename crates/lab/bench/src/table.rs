@@ -14,7 +14,7 @@ impl Display for Report {
         bound(self, f)?;
         ratios(self, f)?;
         server_time(self, f)?;
-        for line in self.rivals_missing.iter().chain(&self.notes) {
+        for line in self.compared.rivals_missing.iter().chain(&self.notes) {
             writeln!(f, "note: {line}")?;
         }
         Ok(())
@@ -22,25 +22,38 @@ impl Display for Report {
 }
 
 fn head(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let (w, m) = (&report.workload, &report.machine);
-    let values = match w.value_size {
+    let (w, m) = (&report.workload, &report.run.machine);
+    let values = match w.operations.value_size {
         [from, to] if from == to => format!("{from} B"),
         [from, to] => format!("{from}-{to} B"),
     };
-    let processes = match w.processes {
-        2.. => format!(" in {} processes", w.processes),
+    let processes = match w.clients.processes {
+        2.. => format!(" in {} processes", w.clients.processes),
         _ => String::new(),
     };
     writeln!(
         f,
         "{} over {}: mix {}, {}, {} keys of {} B, values of {values}, window {}, {} client(s){processes}",
-        report.system, report.fabric, w.mix, w.dist, w.keys, w.key_size, w.window, w.clients
+        report.system,
+        report.fabric,
+        w.operations.mix,
+        w.operations.dist,
+        w.operations.keys,
+        w.operations.key_size,
+        w.clients.window,
+        w.clients.clients
     )?;
     let kind = if m.hypervisor { "virtual cores" } else { "cores" };
     writeln!(
         f,
         "{}, {} {kind}, Linux {}; server on core {:?}, clients on {:?}; commit {}, seed {}\n",
-        m.cpu, m.cores, m.kernel, w.server_cores, w.client_cores, report.commit, report.seed
+        m.cpu,
+        m.cores,
+        m.kernel,
+        w.clients.server_cores,
+        w.clients.client_cores,
+        report.run.commit,
+        report.run.seed
     )
 }
 
@@ -52,19 +65,19 @@ fn samples(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
             "   (not counted)"
         };
         let speed = sample
-            .core_speed(report.quickest_core_ns.unwrap_or(0.0))
+            .core_speed(report.counted.quickest_core_ns.unwrap_or(0.0))
             .map_or_else(String::new, |speed| {
                 format!(", slower core at {:.0} %", 100.0 * speed)
             });
-        let placement = sample.placement.map_or_else(String::new, |p| p.to_string());
+        let placement = sample.cores.placement.map_or_else(String::new, |p| p.to_string());
         writeln!(
             f,
             "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{speed}{counted}",
             nth + 1,
             rate(sample.throughput_ops),
-            sample.rtt_ns[0],
-            sample.rtt_ns[1],
-            sample.rtt_ns[2]
+            sample.cores.rtt_ns[0],
+            sample.cores.rtt_ns[1],
+            sample.cores.rtt_ns[2]
         )?;
     }
     writeln!(f)
@@ -76,42 +89,47 @@ fn rows(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         "{:<32}{:>10}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}",
         "medians; latency in us", "ops/s", "hits", "mean", "p50", "p95", "p99", "p99.9"
     )?;
-    let name = format!("{} window {}", report.system, report.workload.window);
+    let name = format!("{} window {}", report.system, report.workload.clients.window);
     row(
         f,
         &name,
-        report.throughput_ops,
-        report.hit_rate,
-        &report.latency_us,
+        report.performance.throughput_ops,
+        report.performance.hit_rate,
+        &report.performance.latency_us,
     )?;
     let name = format!("{} window 1", report.system);
     row(
         f,
         &name,
-        report.window1.throughput_ops,
-        report.hit_rate,
-        &report.window1.latency_us,
+        report.performance.window1.throughput_ops,
+        report.performance.hit_rate,
+        &report.performance.window1.latency_us,
     )?;
-    for rival in &report.rivals {
+    for rival in &report.compared.rivals {
         let name = format!("{} {}", rival.name, rival.mode);
         row(f, &name, rival.throughput_ops, rival.hit_rate, &rival.latency_us)?;
     }
-    let [least, most] = report.throughput_range;
+    let [least, most] = report.performance.throughput_range;
     writeln!(
         f,
         "\n{} of {} samples counted{}, {} to {}; the load generator itself costs {:.0} ns an operation",
-        report.samples_counted,
+        report.counted.samples_counted,
         report.samples.len(),
-        report.placement.map_or_else(String::new, |p| format!(" ({p})")),
+        report
+            .counted
+            .placement
+            .map_or_else(String::new, |p| format!(" ({p})")),
         rate(least),
         rate(most),
         report.workload.driver_ns
     )?;
-    if let (Some([median, least, most]), Some(beside)) = (report.over_beside, &report.workload.beside) {
+    if let (Some([median, least, most]), Some(beside)) =
+        (report.performance.over_beside, &report.workload.operations.beside)
+    {
         writeln!(
             f,
             "{} over {beside}, interleaved: {median:.3} times the throughput, {least:.3} to {most:.3}",
-            report.workload.dist
+            report.workload.operations.dist
         )?;
     }
     Ok(())
@@ -135,12 +153,12 @@ fn row(f: &mut Formatter<'_>, name: &str, ops: f64, hits: f64, latency: &Latency
 
 /// READs per GET of one-sided clients, next to the numbers computed for such a table.
 fn reads(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let Some(per_get) = &report.reads_per_get else {
+    let Some(per_get) = &report.reads.reads_per_get else {
         return Ok(());
     };
-    let load = report.table.map(|table| table.load);
+    let load = report.reads.table.map(|table| table.load);
     reads_line("a GET that hits", per_get, load, f)?;
-    let Some(churned) = &report.churned else {
+    let Some(churned) = &report.reads.churned else {
         return Ok(());
     };
     let when = match churned.turnovers {
@@ -171,7 +189,7 @@ fn reads_line(when: &str, per_get: &ReadsPerGet, load: Option<f64>, f: &mut Form
 }
 
 fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let Some(bound) = &report.bound else {
+    let Some(bound) = &report.compared.bound else {
         return Ok(());
     };
     let w = &report.workload;
@@ -179,7 +197,7 @@ fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         f,
         "\nthis machine's bound: bare ring of 64 B + 64 B {} at window {}, {:.0} ns a round trip at window 1;",
         rate(bound.ring_ops),
-        w.window,
+        w.clients.window,
         bound.ring_rtt_ns
     )?;
     writeln!(
@@ -198,7 +216,7 @@ fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    let r = &report.ratios;
+    let r = &report.compared.ratios;
     let all = [
         (
             r.of_bound.map(|x| format!("{:.0} %", x * 100.0)),
@@ -225,7 +243,7 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
             writeln!(f, "{ratio:>8}  {what}")?;
         }
     }
-    for mode in &report.through_sockets {
+    for mode in &report.compared.through_sockets {
         let ([ops, least, most], [p99, low, high]) = (mode.throughput, mode.p99);
         writeln!(
             f,
@@ -245,7 +263,7 @@ fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
              the kernel (counted in steps of 10 ms)"
         )?;
     }
-    for (nth, rival) in report.rivals.iter().enumerate() {
+    for (nth, rival) in report.compared.rivals.iter().enumerate() {
         let Some([user, system]) = rival.server_ns else {
             continue;
         };
@@ -298,7 +316,10 @@ mod tests {
             ..Report::default()
         };
         report.samples.push(sample(12e6, Placement::Near));
-        report.rivals_missing.push("redis is not installed".to_owned());
+        report
+            .compared
+            .rivals_missing
+            .push("redis is not installed".to_owned());
         report.summarize();
         let text = report.to_string();
         for part in [

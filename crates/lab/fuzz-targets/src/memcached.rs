@@ -3,7 +3,9 @@
 use drover_base::HashSeed;
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::parse::{self, Parsed};
-use drover_memcached::{Core, Executor, NoHooks, Server, Session, Settings, SingleCore};
+use drover_memcached::{
+    AllowedCommands, Core, Executor, ItemSettings, NoHooks, Server, Session, Settings, SingleCore,
+};
 use drover_net::{Need, Output, Protocol};
 use drover_store::{Partition, PartitionOptions};
 use std::io::IoSlice;
@@ -89,8 +91,14 @@ impl Bed {
         };
         let settings = Settings {
             bucket_count: 16,
-            item_bytes_max: 1 << 12,
-            shutdown: true,
+            items: ItemSettings {
+                item_bytes_max: 1 << 12,
+                ..ItemSettings::default()
+            },
+            commands: AllowedCommands {
+                shutdown: true,
+                ..AllowedCommands::default()
+            },
             ..Settings::default()
         };
         Bed {

@@ -88,11 +88,11 @@ impl<C: KvClient<Fabric>> Asker<C> {
             () if roll < load.put_percent + load.delete_percent => OpKind::Delete,
             () => OpKind::Get,
         };
-        let large = dice.below(100) < load.large_percent;
+        let large = dice.below(100) < load.values.large_percent;
         let longest = if large {
-            load.large_bytes_max
+            load.values.large_bytes_max
         } else {
-            load.value_bytes_max
+            load.values.bytes_max
         };
         let value_len = 8 + dice.below(longest.max(9) - 7) as usize;
         let expires = dice.below(100) < load.ttl_percent;
@@ -139,7 +139,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
             Ok(()) => true,
             Err(error) => {
                 record.undo();
-                if error == SubmitError::TooLarge && value.len() as u64 > self.load.refused_above {
+                if error == SubmitError::TooLarge && value.len() as u64 > self.load.values.refused_above {
                     return true;
                 }
                 if error != SubmitError::WindowFull {

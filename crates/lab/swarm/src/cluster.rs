@@ -109,8 +109,8 @@ impl Cluster {
 
     fn device(&mut self, machine: usize) -> FaultyDevice<Sim> {
         let messages = FaultOptions {
-            seed: self.options.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
-            ..self.options.messages.clone()
+            seed: self.options.network.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
+            ..self.options.network.messages.clone()
         };
         let device = FaultyDevice::new(self.world.device(machine), messages);
         self.devices.push(device.clone());
@@ -122,7 +122,7 @@ impl Cluster {
         self.epoch += 1;
         let options = ServerOptions {
             epoch: Some(self.epoch),
-            hash_seed: Some(HashSeed::new(self.options.messages.seed, self.epoch)),
+            hash_seed: Some(HashSeed::new(self.options.network.messages.seed, self.epoch)),
             clients_max: match self.options.full_house {
                 true => self.options.clients,
                 false => self.options.server.clients_max,
@@ -188,7 +188,7 @@ impl Cluster {
             load,
             span,
             key_bytes_max,
-            self.options.messages.seed,
+            self.options.network.messages.seed,
             self.record.clone(),
         );
         asker.server_stats = Some(ServerStats {
@@ -386,12 +386,12 @@ fn world_options(options: &Options) -> WorldOptions {
     WorldOptions {
         costs: vec![("herd.poll".into(), slot_poll)],
         noise: Noise {
-            skew_max: options.skew_max,
+            skew_max: options.machines.skew_max,
             ..Noise::OFF
         },
-        loss: options.loss,
-        torn: options.torn,
-        lossless: options.lossless,
+        loss: options.network.loss,
+        torn: options.network.torn,
+        lossless: options.network.lossless,
         // Values of a hundred kilobytes are copied in one step.
         step_cap: Ns::from_ms(1),
         rc_timeout: Ns::from_us(500),

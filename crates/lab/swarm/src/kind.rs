@@ -191,31 +191,31 @@ impl Kind {
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "kind");
         match self {
-            Kind::Loss => options.messages.drop = rate(dice),
-            Kind::Packets => options.loss = rate(dice),
+            Kind::Loss => options.network.messages.drop = rate(dice),
+            Kind::Packets => options.network.loss = rate(dice),
             Kind::Duplicates => {
-                options.messages.duplicate = rate(dice);
+                options.network.messages.duplicate = rate(dice);
                 late(options, dice);
             }
             Kind::Delays => {
-                options.messages.delay = rate(dice);
-                options.messages.reorder = rate(dice);
+                options.network.messages.delay = rate(dice);
+                options.network.messages.reorder = rate(dice);
                 late(options, dice);
             }
             Kind::Tearing => tear(options, dice),
-            Kind::Breaks => options.messages.rc_break = rate(dice),
+            Kind::Breaks => options.network.messages.rc_break = rate(dice),
             Kind::Servers => {
                 options.machines.server_crashes = between(dice, 1, 3) as u32;
                 options.machines.down_max = time(dice, Ns::from_us(100), Ns::from_ms(50));
             }
-            Kind::Workers => options.machines.worker_restarts = between(dice, 1, 4) as u32,
+            Kind::Workers => options.machines.workers.restarts = between(dice, 1, 4) as u32,
             Kind::Clients => options.machines.client_crashes = between(dice, 1, 4) as u32,
             Kind::Stalls => {
                 options.machines.stalls = between(dice, 1, 30) as u32;
                 options.machines.stall_max = time(dice, Ns::from_us(10), Ns::from_ms(40));
             }
             Kind::Silence => silence(options, dice),
-            Kind::Skew => options.skew_max = time(dice, Ns(100), Ns::from_ms(5)),
+            Kind::Skew => options.machines.skew_max = time(dice, Ns(100), Ns::from_ms(5)),
             Kind::Pressure => {
                 options.server.partition.log_bytes = 1 << between(dice, 12, 15);
                 options.server.partition.bucket_count = 1 << between(dice, 0, 3);
@@ -245,8 +245,8 @@ impl Kind {
             }
             Kind::Datagrams => datagrams(options, dice),
             Kind::Large => {
-                options.load.large_percent = pick(dice, &[2, 10, 30]);
-                options.load.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                options.load.values.large_percent = pick(dice, &[2, 10, 30]);
+                options.load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
                 options.server.partition.log_bytes = 4 << 20;
                 options.client.bulk_chunks = pick(dice, &[1, 4]);
             }
@@ -266,8 +266,8 @@ impl Kind {
                     batch: pick(dice, &[1, 2, 32]),
                 };
             }
-            Kind::Storm => options.messages.drop = 0.3 + 0.6 * dice.unit(),
-            Kind::Ordered => options.lossless = true,
+            Kind::Storm => options.network.messages.drop = 0.3 + 0.6 * dice.unit(),
+            Kind::Ordered => options.network.lossless = true,
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.client.window = options.client.window.min(4);
@@ -280,9 +280,9 @@ impl Kind {
             Kind::Oversize => {
                 options.server.item_bytes_max = pick(dice, &[300, 1_500, 20_000]);
                 options.server.partition.log_bytes = 4 << 20;
-                options.load.refused_above = options.server.item_bytes_max as u64;
-                options.load.large_percent = pick(dice, &[5, 30]);
-                options.load.large_bytes_max = 2 * options.load.refused_above;
+                options.load.values.refused_above = options.server.item_bytes_max as u64;
+                options.load.values.large_percent = pick(dice, &[5, 30]);
+                options.load.values.large_bytes_max = 2 * options.load.values.refused_above;
             }
             Kind::ShortWaits => options.client.waiting_max = pick(dice, &[1, 2, 8]),
         }
@@ -313,15 +313,15 @@ pub const TIMERS: [Ns; 10] = [
 
 /// Draws how late late messages are.
 fn late(options: &mut Options, dice: &Stream) {
-    options.messages.late_polls_max = pick(dice, &[1, 8, 64]);
-    options.messages.late_max = time(dice, Ns(100), Ns::from_ms(30));
+    options.network.messages.late_polls_max = pick(dice, &[1, 8, 64]);
+    options.network.messages.late_max = time(dice, Ns(100), Ns::from_ms(30));
 }
 
 fn tear(options: &mut Options, dice: &Stream) {
-    options.torn = true;
+    options.network.torn = true;
     // Otherwise lines land in ascending order.
     if dice.chance(0.8) {
-        options.messages.tear = rate(dice) * 3.0;
+        options.network.messages.tear = rate(dice) * 3.0;
         late(options, dice);
     }
 }
@@ -367,8 +367,8 @@ fn datagrams(options: &mut Options, dice: &Stream) {
 
 /// At any moment some client waits for a reply that was lost, and older copies of its requests have not landed yet.
 fn restarts(options: &mut Options, dice: &Stream) {
-    let (machines, messages) = (&mut options.machines, &mut options.messages);
-    machines.worker_relapses = between(dice, 40, 120) as u32;
+    let (machines, messages) = (&mut options.machines, &mut options.network.messages);
+    machines.workers.relapses = between(dice, 40, 120) as u32;
     machines.horizon = time(dice, Ns::from_ms(60), Ns::from_ms(300));
     messages.drop = 0.05 + 0.15 * dice.unit();
     messages.duplicate = 0.1 + 0.3 * dice.unit();
@@ -392,7 +392,7 @@ fn backlog(options: &mut Options, dice: &Stream) {
     options.load.in_flight = 32;
     options.load.ops = 250;
     options.load.pause_percent = 10;
-    options.machines.worker_hangs = between(dice, 3, 10) as u32;
+    options.machines.workers.hangs = between(dice, 3, 10) as u32;
     options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
 }
 
@@ -418,15 +418,15 @@ const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);
 
 /// Restricts load and faults to those that the paper's format supports.
 fn speak_as_the_paper(options: &mut Options) {
-    let (messages, load) = (&mut options.messages, &mut options.load);
+    let (messages, load) = (&mut options.network.messages, &mut options.load);
     (
         messages.duplicate,
         messages.delay,
         messages.reorder,
         messages.tear,
     ) = (0.0, 0.0, 0.0, 0.0);
-    (load.delete_percent, load.ttl_percent, load.large_percent) = (0, 0, 0);
-    load.value_bytes_max = load.value_bytes_max.min(40);
+    (load.delete_percent, load.ttl_percent, load.values.large_percent) = (0, 0, 0);
+    load.values.bytes_max = load.values.bytes_max.min(40);
     options.client.crc = false;
     options.client.slot_bytes = options.client.slot_bytes.max(128);
     options.client.front_end = FrontEnd::Slots;

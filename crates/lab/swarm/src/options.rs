@@ -29,18 +29,10 @@ pub struct Options {
     pub client_machines: usize,
     /// Load of each client.
     pub load: Load,
-    /// Faults of single messages.
-    pub messages: FaultOptions,
-    /// Probability that the network loses a packet (RC retransmits it).
-    pub loss: f64,
-    /// Lines of a message become visible one by one, in ascending order.
-    pub torn: bool,
-    /// The fabric promises that WRITEs are neither lost nor overtaken, unless message faults are injected.
-    pub lossless: bool,
+    /// What the network does to messages.
+    pub network: Network,
     /// The server accepts no more clients than there are.
     pub full_house: bool,
-    /// Maximum difference between clocks of cores.
-    pub skew_max: Ns,
     /// Faults of machines and cores.
     pub machines: Machines,
     /// Interval between two polls of the acceptor's control channels, which are not part of the modelled network.
@@ -66,18 +58,50 @@ pub struct Load {
     pub ttl_percent: u64,
     /// Longest time to live, seconds.
     pub ttl_s_max: u32,
+    /// Lengths of the values.
+    pub values: ValueLengths,
+    /// Percentage of operations before which the client requests statistics from the server.
+    pub stats_percent: u64,
+    /// Percentage of operations that follow a pause; the others are submitted as soon as an earlier one completes.
+    pub pause_percent: u64,
+}
+
+/// Lengths of the values that a client writes.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueLengths {
     /// Longest ordinary value, bytes.
-    pub value_bytes_max: u64,
+    pub bytes_max: u64,
     /// Percentage of PUTs with a large value.
     pub large_percent: u64,
     /// Longest large value, bytes.
     pub large_bytes_max: u64,
     /// The server refuses values longer than this, bytes.
     pub refused_above: u64,
-    /// Percentage of operations before which the client requests statistics from the server.
-    pub stats_percent: u64,
-    /// Percentage of operations that follow a pause; the others are submitted as soon as an earlier one completes.
-    pub pause_percent: u64,
+}
+
+impl ValueLengths {
+    /// Ordinary values only, of up to `bytes_max` bytes. The server refuses none.
+    pub fn ordinary(bytes_max: u64) -> ValueLengths {
+        ValueLengths {
+            bytes_max,
+            large_percent: 0,
+            large_bytes_max: 0,
+            refused_above: u64::MAX,
+        }
+    }
+}
+
+/// What the network does to messages.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Faults of single messages.
+    pub messages: FaultOptions,
+    /// Probability that the network loses a packet (RC retransmits it).
+    pub loss: f64,
+    /// Lines of a message become visible one by one, in ascending order.
+    pub torn: bool,
+    /// The fabric promises that WRITEs are neither lost nor overtaken, unless message faults are injected.
+    pub lossless: bool,
 }
 
 /// Faults of machines and cores, and their end.
@@ -97,18 +121,27 @@ pub struct Machines {
     pub non_clients: u32,
     /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
-    /// Restarts of workers with an empty partition, as after a panic.
-    pub worker_restarts: u32,
+    /// Faults of workers.
+    pub workers: WorkerFaults,
     /// Number of times that a core stops.
     pub stalls: u32,
     /// Maximum duration of such a stop.
     pub stall_max: Ns,
     /// Number of times that a core stops for about as long as one of [`TIMERS`](crate::kind::TIMERS).
     pub pauses: u32,
+    /// Maximum difference between clocks of cores.
+    pub skew_max: Ns,
+}
+
+/// Faults of workers: how many of each kind.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct WorkerFaults {
+    /// Restarts of workers with an empty partition, as after a panic.
+    pub restarts: u32,
     /// Number of times that a worker stops for longer than clients wait before they give up a request.
-    pub worker_hangs: u32,
+    pub hangs: u32,
     /// Number of times that a worker stops for a while and then restarts with an empty partition.
-    pub worker_relapses: u32,
+    pub relapses: u32,
 }
 
 /// One of `choices`, at random.
@@ -153,12 +186,13 @@ impl Options {
             variant: SimVariant::default(),
             format: Format::D,
             load: load(dice),
-            messages: FaultOptions::quiet(seed),
-            loss: 0.0,
-            torn: false,
-            lossless: false,
+            network: Network {
+                messages: FaultOptions::quiet(seed),
+                loss: 0.0,
+                torn: false,
+                lossless: false,
+            },
             full_house: false,
-            skew_max: Ns::ZERO,
             machines: Machines {
                 horizon,
                 server_crashes: 0,
@@ -167,12 +201,11 @@ impl Options {
                 shutdowns: 0,
                 non_clients: 0,
                 down_max: Ns::from_ms(20),
-                worker_restarts: 0,
+                workers: WorkerFaults::default(),
                 stalls: 0,
                 stall_max: Ns::ZERO,
                 pauses: 0,
-                worker_hangs: 0,
-                worker_relapses: 0,
+                skew_max: Ns::ZERO,
             },
             look_every: time(dice, Ns::from_us(20), Ns::from_us(200)),
         }
@@ -183,11 +216,11 @@ impl Options {
         let machines = &self.machines;
         let small = self.server.partition.log_bytes < LARGE_LOG_BYTES
             || self.server.partition.bucket_count < LARGE_BUCKETS
-            || self.load.large_percent > 0;
+            || self.load.values.large_percent > 0;
         (small && self.server.partition.mode != Mode::Store)
             || self.load.ttl_percent > 0
             || machines.server_crashes + machines.shutdowns > 0
-            || machines.worker_restarts + machines.worker_relapses > 0
+            || machines.workers.restarts + machines.workers.relapses > 0
     }
 }
 
@@ -230,10 +263,7 @@ fn load(dice: &Stream) -> Load {
         delete_percent: pick(dice, &[0, 3, 10]),
         ttl_percent: 0,
         ttl_s_max: 1,
-        value_bytes_max: pick(dice, &[8, 40, 200, 700]),
-        large_percent: 0,
-        large_bytes_max: 0,
-        refused_above: u64::MAX,
+        values: ValueLengths::ordinary(pick(dice, &[8, 40, 200, 700])),
         stats_percent: 0,
         pause_percent: pick(dice, &[5, 30, 100]),
     }

@@ -109,8 +109,8 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
         let own = (u64::from(asker.id) + 1) << 32;
         let puts = (0..fill).map(|key| wish(OpKind::Put, own + key));
         asker.wishes.extend(reads.chain(puts));
-        if load.large_percent > 0 {
-            let value_len = load.large_bytes_max.min(load.refused_above) as usize;
+        if load.values.large_percent > 0 {
+            let value_len = load.values.large_bytes_max.min(load.values.refused_above) as usize;
             asker.wishes.push_back(Wish {
                 value_len,
                 ..wish(OpKind::Put, own)

@@ -110,9 +110,9 @@ impl Wrong {
         match self {
             Wrong::Server(mistake) => options.variant.mistake = Some(mistake),
             Wrong::Fabric => {
-                options.messages.splits_late = true;
+                options.network.messages.splits_late = true;
                 // Frequent enough to be found in a few hundred seeds.
-                (options.messages.delay, options.loss) = (0.1, 0.1);
+                (options.network.messages.delay, options.network.loss) = (0.1, 0.1);
             }
         }
     }

@@ -114,7 +114,7 @@ pub fn run(case: &Case) -> Outcome {
         troubled: is_troubled(&case.kinds),
         settled_at: Ps::from(cluster.world.now()).0,
         may_be_full: options.server.partition.mode == Mode::Store,
-        refused_above: options.load.refused_above,
+        refused_above: options.load.values.refused_above,
         deadline: options.client.deadline,
         forgets: options.forgets(),
     };
@@ -223,10 +223,10 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         plan.push((at, Trouble::Machine { machine, kind }));
     }
     let dice = Stream::new(seed, 0, "hangs");
-    for hang in 0..machines.worker_hangs + machines.worker_relapses {
+    for hang in 0..machines.workers.hangs + machines.workers.relapses {
         let index = dice.below(options.server.partition_count as u64) as usize;
         let at = Ns(dice.below(machines.horizon.0));
-        let longest = match hang < machines.worker_hangs {
+        let longest = match hang < machines.workers.hangs {
             true => Ns::from_ms(400),
             false => Ns::from_ms(4),
         };
@@ -238,12 +238,12 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         };
         let machine = SERVER;
         plan.push((at, Trouble::Machine { machine, kind }));
-        if hang >= machines.worker_hangs {
+        if hang >= machines.workers.hangs {
             plan.push((at + Ns(time.0 * 9 / 10), Trouble::Worker { index }));
         }
     }
     let dice = Stream::new(seed, 0, "workers");
-    for _ in 0..machines.worker_restarts {
+    for _ in 0..machines.workers.restarts {
         let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);
         plan.push((at, Trouble::Worker { index }));
     }

@@ -282,7 +282,7 @@ mod tests {
     fn leaving_a_kind_out_changes_no_other() {
         let all = ALL[0].options(3, &[Loss, Stalls, Skew]);
         let less = ALL[0].options(3, &[Loss, Skew]);
-        assert_eq!(all.messages, less.messages);
-        assert_eq!(all.skew_max, less.skew_max);
+        assert_eq!(all.network.messages, less.network.messages);
+        assert_eq!(all.machines.skew_max, less.machines.skew_max);
     }
 }

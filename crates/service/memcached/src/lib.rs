@@ -77,6 +77,7 @@ mod rings;
 mod router;
 mod server;
 mod session;
+mod settings;
 mod stats;
 mod watch;
 
@@ -85,6 +86,7 @@ pub use detail::Detail;
 pub use executor::{Core, Executor};
 pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
-pub use server::{Connections, NoHooks, Server, ServerHooks, Settings, TlsSettings};
+pub use server::{Connections, NoHooks, Server, ServerHooks};
 pub use session::Session;
+pub use settings::{AllowedCommands, ItemSettings, Settings, SocketInfo, TlsSettings};
 pub use watch::{Guest, Watchers};

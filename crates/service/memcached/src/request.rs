@@ -103,6 +103,33 @@ impl Letters {
     }
 }
 
+/// Times of a meta command.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MetaTimes {
+    /// Flag `T`: new expiry.
+    pub expiry: Expiry,
+    /// Flag `N`: expiry of an item created on a miss.
+    pub vivify: Expiry,
+    /// Flag `R`: remaining time below which the item is to be recached.
+    pub recache: Expiry,
+}
+
+/// Numbers of `ma`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetaNumber {
+    /// Flag `J`: initial number on a miss.
+    pub initial: u64,
+    /// Flag `D`: number to add or subtract.
+    pub delta: u64,
+}
+
+impl Default for MetaNumber {
+    /// What `ma` does without these flags.
+    fn default() -> MetaNumber {
+        MetaNumber { initial: 0, delta: 1 }
+    }
+}
+
 /// A meta command about one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta<'a> {
@@ -114,22 +141,16 @@ pub struct Meta<'a> {
     pub flags: &'a [u8],
     /// Letters of the flags that are set.
     pub letters: Letters,
-    /// Flag `T`: new expiry.
-    pub expiry: Expiry,
-    /// Flag `N`: expiry of an item created on a miss.
-    pub vivify: Expiry,
-    /// Flag `R`: remaining time below which the item is to be recached.
-    pub recache: Expiry,
+    /// Flags `T`, `N` and `R`.
+    pub times: MetaTimes,
     /// Flag `F`: client flags.
     pub client_flags: u32,
     /// Flag `C`: the CAS that the item must have.
     pub cas: u64,
     /// Flag `E`: the CAS to give the item.
     pub new_cas: u64,
-    /// Flag `J`: initial number on a miss.
-    pub initial: u64,
-    /// Flag `D`: number to add or subtract.
-    pub delta: u64,
+    /// Flags `J` and `D`.
+    pub number: MetaNumber,
     /// Flag `M`: mode; 0 if absent.
     pub mode: u8,
     /// The value of `ms`.

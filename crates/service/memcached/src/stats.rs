@@ -84,7 +84,7 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("pointer_size", usize::BITS);
     lines.add("rusage_user", seconds(user_us));
     lines.add("rusage_system", seconds(system_us));
-    lines.add("max_connections", server.settings.connections_max);
+    lines.add("max_connections", server.settings.sockets.connections_max);
     lines.add("curr_connections", connections.current);
     lines.add("total_connections", connections.total);
     lines.add("rejected_connections", connections.rejected);
@@ -95,7 +95,7 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("idle_kicks", connections.idle_kicks);
     lines.add("bytes_read", connections.bytes_read);
     lines.add("bytes_written", connections.bytes_written);
-    lines.add("limit_maxbytes", server.settings.memory_bytes);
+    lines.add("limit_maxbytes", server.settings.items.memory_bytes);
     lines.add("accepting_conns", u32::from(connections.accepting));
     lines.add("listen_disabled_num", connections.listen_disabled);
     lines.add("threads", server.settings.threads);
@@ -122,47 +122,47 @@ fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     let settings = &executor.server.settings;
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
-    lines.add("maxbytes", settings.memory_bytes);
-    lines.add("maxconns", settings.connections_max);
-    lines.add("tcpport", settings.tcp_port);
+    lines.add("maxbytes", settings.items.memory_bytes);
+    lines.add("maxconns", settings.sockets.connections_max);
+    lines.add("tcpport", settings.sockets.tcp_port);
     lines.add("udpport", 0);
-    lines.add("inter", or_null(&settings.listen));
+    lines.add("inter", or_null(&settings.sockets.listen));
     lines.add("verbosity", settings.verbosity);
     lines.add("oldest", 0);
-    lines.add("evictions", if settings.evictions { "on" } else { "off" });
-    lines.add("domain_socket", or_null(&settings.unix_socket));
-    lines.add("umask", format_args!("{:o}", settings.unix_mask));
-    lines.add("shutdown_command", yes_no(settings.shutdown));
+    lines.add("evictions", if settings.items.evictions { "on" } else { "off" });
+    lines.add("domain_socket", or_null(&settings.sockets.unix_socket));
+    lines.add("umask", format_args!("{:o}", settings.sockets.unix_mask));
+    lines.add("shutdown_command", yes_no(settings.commands.shutdown));
     lines.add("growth_factor", "1.00");
     lines.add("chunk_size", 8);
     lines.add("num_threads", settings.threads);
     lines.add("stat_key_prefix", ":");
     lines.add("detail_enabled", yes_no(executor.server.detail.is_on()));
     lines.add("reqs_per_event", settings.requests_per_event);
-    lines.add("cas_enabled", yes_no(settings.cas));
-    lines.add("tcp_backlog", settings.backlog);
-    lines.add("binding_protocol", settings.protocol);
+    lines.add("cas_enabled", yes_no(settings.items.cas));
+    lines.add("tcp_backlog", settings.sockets.backlog);
+    lines.add("binding_protocol", settings.sockets.protocol);
     lines.add("auth_enabled_sasl", "no");
     lines.add(
         "auth_enabled_ascii",
-        settings.auth_file.as_deref().unwrap_or("no"),
+        settings.sockets.auth_file.as_deref().unwrap_or("no"),
     );
-    lines.add("item_size_max", settings.item_bytes_max);
-    lines.add("maxconns_fast", yes_no(settings.maxconns_fast));
+    lines.add("item_size_max", settings.items.item_bytes_max);
+    lines.add("maxconns_fast", yes_no(settings.sockets.maxconns_fast));
     lines.add("slab_reassign", "no");
     lines.add("slab_automove", 0);
     lines.add("lru_crawler", "no");
-    lines.add("flush_enabled", yes_no(settings.flush));
-    lines.add("dump_enabled", yes_no(settings.dump));
+    lines.add("flush_enabled", yes_no(settings.commands.flush));
+    lines.add("dump_enabled", yes_no(settings.commands.dump));
     lines.add("hash_algorithm", "xxh3");
     lines.add("lru_maintainer_thread", "no");
     lines.add("lru_segmented", "no");
-    lines.add("idle_timeout", settings.idle_timeout_s);
+    lines.add("idle_timeout", settings.sockets.idle_timeout_s);
     lines.add("track_sizes", "no");
     lines.add("inline_ascii_response", "no");
-    lines.add("watch_enabled", yes_no(settings.watch));
-    lines.add("ssl_enabled", yes_no(settings.tls.is_some()));
-    if let Some(tls) = &settings.tls {
+    lines.add("watch_enabled", yes_no(settings.commands.watch));
+    lines.add("ssl_enabled", yes_no(settings.sockets.tls.is_some()));
+    if let Some(tls) = &settings.sockets.tls {
         lines.add("ssl_session_cache", yes_no(tls.session_cache));
         lines.add("ssl_kernel_tls", "no");
         lines.add("ssl_chain_cert", &tls.chain_cert);
@@ -174,7 +174,7 @@ fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
         lines.add("ssl_wbuf_size", tls.write_bytes);
         lines.add("ssl_min_version", tls.min_version);
     }
-    lines.add("memory_file", or_null(&settings.memory_file));
+    lines.add("memory_file", or_null(&settings.items.memory_file));
 }
 
 /// `stats items`: one class holds everything.
@@ -233,7 +233,7 @@ fn detail<C: Cpu>(executor: &Executor<'_, C>, what: &[u8], output: &mut Output) 
 
 /// `stats cachedump <class> <limit>`: obsolete, superseded by metadump. Ours is empty.
 fn cachedump<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
-    if !executor.server.settings.dump {
+    if !executor.server.settings.commands.dump {
         return "CLIENT_ERROR stats cachedump not allowed";
     }
     if words.count < 4 {

@@ -73,9 +73,11 @@ pub fn fuzz_settings(args: Args) {
     match fill(args, Args::default(), &[0, 1, 2, 3]) {
         Err(failure) => assert!(!failure.text.is_empty(), "a refusal without a reason"),
         Ok(settings) => {
-            assert!(settings.threads.value > 0 && settings.window_max.value.is_power_of_two());
-            let cores = settings.cores.value.as_ref();
-            assert!(cores.is_none_or(|cores| cores.len() >= settings.threads.value));
+            assert!(
+                settings.capacity.threads.value > 0 && settings.workers.window_max.value.is_power_of_two()
+            );
+            let cores = settings.workers.cores.value.as_ref();
+            assert!(cores.is_none_or(|cores| cores.len() >= settings.capacity.threads.value));
             assert!(settings.to_string().lines().all(|line| !line.trim().is_empty()));
         }
     }

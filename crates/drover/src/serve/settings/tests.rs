@@ -22,19 +22,26 @@ fn memcached_letters() {
     ])
     .unwrap();
     assert_eq!(
-        (got.port.value, got.memory_mib.value, got.threads.value),
+        (
+            got.sockets.port.value,
+            got.capacity.memory_mib.value,
+            got.capacity.threads.value
+        ),
         (7, 100, 3)
     );
     assert_eq!(
         (
-            got.max_item_bytes.value,
-            got.disable_evictions.value,
-            got.conn_limit.value
+            got.capacity.max_item_bytes.value,
+            got.capacity.disable_evictions.value,
+            got.capacity.conn_limit.value
         ),
         (512 << 10, true, 9)
     );
-    assert_eq!(got.unix_socket.value.as_deref(), Some(Path::new("/run/x")));
-    assert_eq!(got.port.origin, Origin::CommandLine);
+    assert_eq!(
+        got.sockets.unix_socket.value.as_deref(),
+        Some(Path::new("/run/x"))
+    );
+    assert_eq!(got.sockets.port.origin, Origin::CommandLine);
 }
 
 #[test]
@@ -43,21 +50,21 @@ fn the_command_line_beats_the_file_beats_the_default() {
         .unwrap();
     let got = fill(typed(&["-m", "100"]), file, &[0, 1, 2, 3]).unwrap();
     assert_eq!(
-        got.memory_mib,
+        got.capacity.memory_mib,
         Setting {
             value: 100,
             origin: Origin::CommandLine
         }
     );
     assert_eq!(
-        got.threads,
+        got.capacity.threads,
         Setting {
             value: 2,
             origin: Origin::File
         }
     );
-    assert!(got.disable_evictions.value);
-    assert_eq!(got.window_max.origin, Origin::Default);
+    assert!(got.capacity.disable_evictions.value);
+    assert_eq!(got.workers.window_max.origin, Origin::Default);
 }
 
 #[test]
@@ -66,7 +73,7 @@ fn listening_at_an_rdma_address_is_the_fabric_and_options_choose_its_device() {
     assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0");
     assert_eq!(got.fabric.origin, Origin::CommandLine);
     assert_eq!(
-        got.listen.value,
+        got.sockets.listen.value,
         ["127.0.0.1"],
         "-p listens where it does without"
     );
@@ -132,24 +139,41 @@ fn values_out_of_range_are_refused() {
 
 #[test]
 fn cores_are_the_last_ones_unless_told() {
-    assert_eq!(settings(&["-t", "2"]).unwrap().cores.value, Some(vec![2, 3]));
     assert_eq!(
-        settings(&["-t", "2", "--cores", "0-1"]).unwrap().cores.value,
+        settings(&["-t", "2"]).unwrap().workers.cores.value,
+        Some(vec![2, 3])
+    );
+    assert_eq!(
+        settings(&["-t", "2", "--cores", "0-1"])
+            .unwrap()
+            .workers
+            .cores
+            .value,
         Some(vec![0, 1])
     );
-    assert_eq!(settings(&["--cores", "none"]).unwrap().cores.value, None);
-    assert_eq!(settings(&["-t", "5"]).unwrap().cores.value, None);
+    assert_eq!(settings(&["--cores", "none"]).unwrap().workers.cores.value, None);
+    assert_eq!(settings(&["-t", "5"]).unwrap().workers.cores.value, None);
 }
 
 #[test]
 fn ports_and_sockets_are_as_with_memcached() {
     let got = settings(&[]).unwrap();
-    assert_eq!((got.port.value, got.unix_mask.value), (11211, 0o700));
+    assert_eq!(
+        (got.sockets.port.value, got.sockets.unix_mask.value),
+        (11211, 0o700)
+    );
     let got = settings(&["-s", "/run/x", "-a", "0770"]).unwrap();
-    assert_eq!((got.port.value, got.unix_mask.value), (0, 0o770));
-    assert_eq!(settings(&["-s", "/run/x", "-p", "-1"]).unwrap().port.value, -1);
+    assert_eq!((got.sockets.port.value, got.sockets.unix_mask.value), (0, 0o770));
+    assert_eq!(
+        settings(&["-s", "/run/x", "-p", "-1"])
+            .unwrap()
+            .sockets
+            .port
+            .value,
+        -1
+    );
     let got = settings(&["-l", "10.0.0.1,::1", "-l", "localhost:7", "-o", "idle_timeout=9"]).unwrap();
-    assert_eq!(got.listen.value, ["10.0.0.1", "::1", "localhost:7"]);
+    assert_eq!(got.sockets.listen.value, ["10.0.0.1", "::1", "localhost:7"]);
     assert_eq!(got.extended.value.idle_timeout_s, 9);
     assert_eq!(
         settings(&["-p", "65536"]).unwrap_err(),

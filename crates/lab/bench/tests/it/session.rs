@@ -3,7 +3,9 @@
 use drover_base::Ns;
 use drover_bench::pin::{self, Cores};
 use drover_bench::rivals::{Entrant, Mode};
-use drover_bench::session::{Contestant, Plan, run, run_by_turns};
+use drover_bench::session::{
+    Clients, Comparison, Contestant, Plan, Sampling, ServerFacts, WorkloadPlan, run, run_by_turns,
+};
 use drover_bench::workload::{Mix, Popularity};
 use drover_bench::{Helper, Pace, Progress, Reads, System, Table, TableKind, Target, TargetError};
 use drover_kv::{Op, Outcome, SubmitError, Token};
@@ -83,46 +85,49 @@ fn plan() -> Plan {
     Plan {
         system: "toy".to_owned(),
         fabric: "none".to_owned(),
-        mix: Mix::parse("b").expect("a mix"),
-        popularity: Popularity::Uniform,
-        beside: None,
-        key_count: 500,
-        key_bytes: 16,
-        value_bytes: [32, 32],
-        window: 4,
-        pace: Pace::Closed,
-        time: Ns::from_ms(10),
-        repeats: 2,
-        wanted: None,
-        warm_up: Ns::from_ms(1),
-        seed: 7,
+        workload: WorkloadPlan {
+            mix: Mix::parse("b").expect("a mix"),
+            popularity: Popularity::Uniform,
+            beside: None,
+            key_count: 500,
+            key_bytes: 16,
+            value_bytes: [32, 32],
+            seed: 7,
+        },
+        clients: Clients {
+            window: 4,
+            pace: Pace::Closed,
+            processes: 1,
+        },
+        sampling: Sampling {
+            time: Ns::from_ms(10),
+            repeats: 2,
+            wanted: None,
+            warm_up: Ns::from_ms(1),
+        },
         cores: Cores::choose(&allowed, 1, 2),
-        processes: 1,
-        bound: false,
-        footprint: [1 << 16, 1 << 18],
-        rivals: Vec::new(),
-        rival_modes: Vec::new(),
+        comparison: Comparison::default(),
         load: true,
         helper: Helper {
             program: env!("CARGO_BIN_EXE_bench-lab").into(),
             arguments: vec!["helper".to_owned()],
         },
-        server_pid: None,
-        table: None,
+        server: ServerFacts {
+            footprint: [1 << 16, 1 << 18],
+            ..ServerFacts::default()
+        },
         turnovers: 0,
     }
 }
 
 #[test]
 fn samples_bounds_and_rivals_all_appear() {
-    let plan = Plan {
-        bound: true,
-        rivals: ["memcached", "redis"]
-            .iter()
-            .filter_map(|name| Entrant::named(name))
-            .collect(),
-        ..plan()
-    };
+    let mut plan = plan();
+    plan.comparison.bound = true;
+    plan.comparison.rivals = ["memcached", "redis"]
+        .iter()
+        .filter_map(|name| Entrant::named(name))
+        .collect();
     let (report, latency) = run(&Toy::default(), &plan, &Progress::new(false)).expect("a session");
     assert_eq!(report.samples.len(), 2);
     assert!(
@@ -133,32 +138,33 @@ fn samples_bounds_and_rivals_all_appear() {
         "{report}"
     );
     assert!(
-        report.throughput_ops > 0.0 && report.window1.latency_us.p50 > 0.0,
+        report.performance.throughput_ops > 0.0 && report.performance.window1.latency_us.p50 > 0.0,
         "{report}"
     );
     assert!(latency.count() > 0);
-    let bound = report.bound.expect("a bound");
+    let bound = report.compared.bound.expect("a bound");
     assert!(
         bound.ring_ops > 0.0 && bound.dram_pair_ops > 0.0 && bound.socket_rtt_us > 0.0,
         "{bound:?}"
     );
     // All modes for each that is there, a line for each that is not.
     assert_eq!(
-        report.rivals.len() / Mode::ALL.len() + report.rivals_missing.len(),
+        report.compared.rivals.len() / Mode::ALL.len() + report.compared.rivals_missing.len(),
         2,
         "{report}"
     );
-    assert!(report.rivals.iter().all(|r| r.hit_rate == 1.0), "{report}");
-    assert!(report.ratios.of_bound.is_some());
-    assert_eq!(report.workload.latency_sampled_every, 32);
+    assert!(
+        report.compared.rivals.iter().all(|r| r.hit_rate == 1.0),
+        "{report}"
+    );
+    assert!(report.compared.ratios.of_bound.is_some());
+    assert_eq!(report.workload.sampling.latency_sampled_every, 32);
 }
 
 #[test]
 fn other_keys_run_by_turns_and_are_compared() {
-    let plan = Plan {
-        beside: Some(Popularity::Zipf(0.99)),
-        ..plan()
-    };
+    let mut plan = plan();
+    plan.workload.beside = Some(Popularity::Zipf(0.99));
     let (report, _) = run(&Toy::default(), &plan, &Progress::new(false)).expect("a session");
     assert!(
         report
@@ -166,13 +172,13 @@ fn other_keys_run_by_turns_and_are_compared() {
             .iter()
             .all(|s| s.beside_ops.is_some_and(|ops| ops > 0.0))
     );
-    let [median, least, most] = report.over_beside.expect("compared");
+    let [median, least, most] = report.performance.over_beside.expect("compared");
     assert!(least <= median && median <= most, "{report}");
     assert!(
         report.to_string().contains("uniform over zipf, interleaved: "),
         "{report}"
     );
-    assert_eq!(report.workload.beside.as_deref(), Some("zipf"));
+    assert_eq!(report.workload.operations.beside.as_deref(), Some("zipf"));
 }
 
 /// A toy whose clients say that every GET took a READ of a table and one of a record.
@@ -225,12 +231,10 @@ fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
         kind: TableKind::Cuckoo,
         load: 0.75,
     };
-    let with_table = Plan {
-        system: "counting".to_owned(),
-        table: Some(table),
-        server_pid: Some(std::process::id()),
-        ..plan()
-    };
+    let mut with_table = plan();
+    with_table.system = "counting".to_owned();
+    with_table.server.table = Some(table);
+    with_table.server.pid = Some(std::process::id());
     let plain_plan = plan();
     let pairs: [(&dyn Contestant, &Plan); 2] = [(&plain, &plain_plan), (&counting, &with_table)];
     let results = run_by_turns(&pairs, &Progress::new(false)).expect("both run");
@@ -238,8 +242,8 @@ fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
         panic!("two systems, {} reports", results.len());
     };
     assert_eq!((plain.samples.len(), counting.samples.len()), (2, 2));
-    assert_eq!((plain.reads_per_get, plain.server_ns), (None, None));
-    let per_get = counting.reads_per_get.expect("it counts");
+    assert_eq!((plain.reads.reads_per_get, plain.server_ns), (None, None));
+    let per_get = counting.reads.reads_per_get.expect("it counts");
     assert_eq!((per_get.probes, per_get.reads), (1.0, 2.0));
     assert_eq!(per_get.computed_probes, Some(1.56));
     assert!(counting.server_ns.is_some(), "the system tells of this process");
@@ -260,12 +264,12 @@ fn all_keys_are_replaced_after_the_samples_and_reads_are_told_beside_what_was_co
     let map = counting.0.map.clone();
     let all = || -> Vec<Vec<u8>> { map.lock().expect("no client panics").keys().cloned().collect() };
     let mut fresh = plan();
-    fresh.table = Some(Table {
+    fresh.server.table = Some(Table {
         kind: TableKind::Cuckoo,
         load: 0.75,
     });
     let (report, _) = run(&counting, &fresh, &Progress::new(false)).expect("a session");
-    assert_eq!(report.churned, None);
+    assert_eq!(report.reads.churned, None);
     let before = all();
     for turnovers in [1, 3] {
         let plan = Plan {
@@ -280,7 +284,7 @@ fn all_keys_are_replaced_after_the_samples_and_reads_are_told_beside_what_was_co
             after.iter().all(|key| !before.contains(key)),
             "every key is another"
         );
-        let churned = report.churned.expect("GETs found the new keys");
+        let churned = report.reads.churned.expect("GETs found the new keys");
         assert_eq!(
             (churned.turnovers, churned.reads_per_get.computed_probes),
             (turnovers, Some(1.65))
@@ -295,12 +299,9 @@ fn all_keys_are_replaced_after_the_samples_and_reads_are_told_beside_what_was_co
 /// DELETEs that find nothing would leave the load another one.
 #[test]
 fn keys_that_cannot_be_replaced_end_the_session() {
-    let unloaded = Plan {
-        load: false,
-        turnovers: 1,
-        mix: Mix::parse("c").expect("a mix"),
-        ..plan()
-    };
+    let mut unloaded = plan();
+    (unloaded.load, unloaded.turnovers) = (false, 1);
+    unloaded.workload.mix = Mix::parse("c").expect("a mix");
     let error = run(&Toy::default(), &unloaded, &Progress::new(false)).expect_err("nothing to delete");
     assert!(
         error.to_string().contains("failed while keys were replaced"),
@@ -320,10 +321,8 @@ fn a_client_that_cannot_connect_ends_the_session_with_its_reason() {
 
 #[test]
 fn clients_that_share_memory_share_a_process() {
-    let two = Plan {
-        processes: 2,
-        ..plan()
-    };
+    let mut two = plan();
+    two.clients.processes = 2;
     let error = run(&Toy::default(), &two, &Progress::new(false)).expect_err("a map in this process");
     assert!(error.to_string().contains("share one process"), "{error}");
 }
@@ -345,10 +344,8 @@ impl System for Stillborn {
 
 #[test]
 fn a_client_process_that_dies_ends_the_session_with_its_status() {
-    let two = Plan {
-        processes: 2,
-        ..plan()
-    };
+    let mut two = plan();
+    two.clients.processes = 2;
     let error = run(&Stillborn(Toy::default()), &two, &Progress::new(false)).expect_err("it ended");
     assert!(
         error

@@ -175,15 +175,15 @@ impl Kind {
             }
             Kind::Narrow => options.connect.window = pick(dice, &[1, 2]),
             Kind::Large => {
-                load.large_percent = pick(dice, &[2, 10, 30]);
-                load.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                load.values.large_percent = pick(dice, &[2, 10, 30]);
+                load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
                 options.make_space_for(load_bytes_max(options));
             }
             Kind::Oversize => {
                 let item_bytes_max = pick(dice, &[300, 1_500, 20_000]);
-                load.refused_above = item_bytes_max - ITEM_BYTES_BESIDE;
-                load.large_percent = pick(dice, &[5, 30]);
-                load.large_bytes_max = 2 * item_bytes_max;
+                load.values.refused_above = item_bytes_max - ITEM_BYTES_BESIDE;
+                load.values.large_percent = pick(dice, &[5, 30]);
+                load.values.large_bytes_max = 2 * item_bytes_max;
                 options.make_space_for(load_bytes_max(options));
                 options.plan.item_bytes_max = item_bytes_max as usize;
             }
@@ -206,7 +206,7 @@ impl Kind {
 const ITEM_BYTES_BESIDE: u64 = 60 + 24;
 
 fn load_bytes_max(options: &Options) -> usize {
-    (options.load.large_bytes_max + ITEM_BYTES_BESIDE) as usize
+    (options.load.values.large_bytes_max + ITEM_BYTES_BESIDE) as usize
 }
 
 /// Timers of the protocols; pauses are about as long as one of them.

@@ -84,7 +84,7 @@ fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
         troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
         settled_at: Ps::from(cluster.world().now()).0,
         may_be_full: !options.plan.evicts,
-        refused_above: options.load.refused_above,
+        refused_above: options.load.values.refused_above,
         deadline: options.connect.deadline,
         forgets: options.forgets(),
     };

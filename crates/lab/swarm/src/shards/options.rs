@@ -2,7 +2,7 @@
 //! trouble then change.
 
 use super::kind::{Kind, reconcile};
-use crate::options::{Load, between, pick, time};
+use crate::options::{Load, ValueLengths, between, pick, time};
 use drover_base::Ns;
 use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System};
 use drover_mem::PageWish;
@@ -171,10 +171,7 @@ fn load(dice: &Stream) -> Load {
         delete_percent: pick(dice, &[0, 3, 10]),
         ttl_percent: 0,
         ttl_s_max: 1,
-        value_bytes_max: pick(dice, &[8, 40, 200, 700]),
-        large_percent: 0,
-        large_bytes_max: 0,
-        refused_above: u64::MAX,
+        values: ValueLengths::ordinary(pick(dice, &[8, 40, 200, 700])),
         stats_percent: 0,
         pause_percent: pick(dice, &[5, 30, 100]),
     }

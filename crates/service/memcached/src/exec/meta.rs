@@ -28,9 +28,9 @@ impl<C: Cpu> Executor<'_, C> {
             meta,
             key: key.bytes,
             now_s: self.now_s,
-            expiry_s: self.expire_s(meta.expiry),
-            vivify_s: self.expire_s(meta.vivify),
-            recache_s: self.expire_s(meta.recache),
+            expiry_s: self.expire_s(meta.times.expiry),
+            vivify_s: self.expire_s(meta.times.vivify),
+            recache_s: self.expire_s(meta.times.recache),
             created: false,
         };
         let line = &mut self.core.line;
@@ -98,7 +98,7 @@ impl<C: Cpu> Executor<'_, C> {
                 b'P' => Join::Prepend,
                 _ => Join::Replace,
             },
-            expire_s: self.expire_s(meta.expiry),
+            expire_s: self.expire_s(meta.times.expiry),
             flags: meta.client_flags,
             keep: joins,
             condition: set_condition(meta, compares),
@@ -143,7 +143,7 @@ impl<C: Cpu> Executor<'_, C> {
         let invalidates = meta.has(b'I');
         let new_cas = meta.has(b'E').then_some(meta.new_cas);
         let mark = Mark {
-            expire_s: meta.has(b'T').then(|| self.expire_s(meta.expiry)),
+            expire_s: meta.has(b'T').then(|| self.expire_s(meta.times.expiry)),
             stale: Some(true),
             won: Some(false),
             cas: new_cas.map_or(NewCas::Next, NewCas::Exactly),
@@ -171,7 +171,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
         if empties {
             let put = ExtraPut {
-                expire_s: self.expire_s(meta.expiry),
+                expire_s: self.expire_s(meta.times.expiry),
                 flags: meta.client_flags,
                 cas: self.server.new_cas(new_cas.or(cas)),
                 ..ExtraPut::default()
@@ -196,7 +196,7 @@ impl<C: Cpu> Executor<'_, C> {
 
     fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
         let delta = Delta {
-            by: meta.delta,
+            by: meta.number.delta,
             up: !matches!(meta.mode, b'D' | b'-'),
             if_cas: meta.cas,
             new_cas: meta.has(b'E').then_some(meta.new_cas),
@@ -219,8 +219,8 @@ impl<C: Cpu> Executor<'_, C> {
     /// Stores the initial value of a number that does not exist.
     fn meta_vivify_number(&mut self, meta: &Meta<'_>, key: Key<'_>, delta: &Delta, output: &mut Output) {
         let mut text = [0; DIGITS_MAX];
-        let text = &mut text[..digits(meta.initial)];
-        write_number(meta.initial, text);
+        let text = &mut text[..digits(meta.number.initial)];
+        write_number(meta.number.initial, text);
         let put = ExtraPut {
             value: &[text],
             condition: ExtraCondition::IfAbsent,
@@ -228,7 +228,9 @@ impl<C: Cpu> Executor<'_, C> {
             ..ExtraPut::default()
         };
         match self.partition.put_extra(self.cpu, key, &put, self.now_s) {
-            ExtraOutcome::Stored { cas } => self.meta_sum(meta, key, (meta.initial, cas, 0), true, output),
+            ExtraOutcome::Stored { cas } => {
+                self.meta_sum(meta, key, (meta.number.initial, cas, 0), true, output)
+            }
             _ => output.push(b"SERVER_ERROR Out of memory allocating new item\r\n"),
         }
     }
@@ -243,7 +245,7 @@ impl<C: Cpu> Executor<'_, C> {
         created: bool,
         output: &mut Output,
     ) {
-        let (expiry_s, vivify_s) = (self.expire_s(meta.expiry), self.expire_s(meta.vivify));
+        let (expiry_s, vivify_s) = (self.expire_s(meta.times.expiry), self.expire_s(meta.times.vivify));
         let line = &mut self.core.line;
         match meta.has(b'v') {
             true => line.start(b"VA ").number(digits(value) as u64),

@@ -47,7 +47,7 @@ impl<C: Cpu> Executor<'_, C> {
     pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>, name: &str) -> ExtraOutcome {
         let mut put = *put;
         put.cas = self.server.new_cas(put.cas);
-        if !self.server.settings.cas && matches!(put.condition, ExtraCondition::IfCas(_)) {
+        if !self.server.settings.items.cas && matches!(put.condition, ExtraCondition::IfCas(_)) {
             // As memcached: with CAS switched off, any CAS matches.
             put.condition = ExtraCondition::IfPresent;
         }
@@ -82,7 +82,7 @@ impl<C: Cpu> Executor<'_, C> {
     /// towards its size. An unmet condition takes precedence.
     fn joins_too_much(&mut self, key: Key<'_>, put: &ExtraPut<'_>) -> bool {
         let more: usize = put.value.iter().map(|piece| piece.len()).sum();
-        let bytes_max = self.server.settings.item_bytes_max;
+        let bytes_max = self.server.settings.items.item_bytes_max;
         let mut too_much = false;
         self.partition.mark(self.cpu, key, self.now_s, |item| {
             let holds = match put.condition {

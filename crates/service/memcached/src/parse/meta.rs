@@ -2,7 +2,7 @@
 
 use super::scan::{self, number_i32, number_u32, number_u64};
 use super::{BAD_FORMAT, Command, ERROR, KEY_BYTES_MAX, Parsed, base64, is_too_large};
-use crate::request::{Expiry, Letters, Meta, MetaKind, Request, TooLarge};
+use crate::request::{Expiry, Letters, Meta, MetaKind, MetaNumber, MetaTimes, Request, TooLarge};
 
 /// Maximum number of words of a command, including name and key.
 const META_WORDS_MAX: usize = 19;
@@ -41,14 +41,11 @@ fn empty<'a>(command: &Command<'a>, kind: MetaKind, flags: &'a [u8]) -> Meta<'a>
         key: command.words.word(1),
         flags,
         letters: Letters::default(),
-        expiry: Expiry(0),
-        vivify: Expiry(0),
-        recache: Expiry(0),
+        times: MetaTimes::default(),
         client_flags: 0,
         cas: 0,
         new_cas: 0,
-        initial: 0,
-        delta: 1,
+        number: MetaNumber::default(),
         mode: 0,
         value: &[],
     }
@@ -173,19 +170,31 @@ fn read_flag(
         value.map(|value| *place = value).ok_or(or)
     }
     Ok(match letter {
-        b'N' => take(&mut meta.vivify, number_i32(argument).map(Expiry), BAD_TOKEN),
-        b'T' => take(&mut meta.expiry, number_i32(argument).map(Expiry), BAD_TOKEN),
-        b'R' => take(&mut meta.recache, number_i32(argument).map(Expiry), BAD_TOKEN),
+        b'N' => take(
+            &mut meta.times.vivify,
+            number_i32(argument).map(Expiry),
+            BAD_TOKEN,
+        ),
+        b'T' => take(
+            &mut meta.times.expiry,
+            number_i32(argument).map(Expiry),
+            BAD_TOKEN,
+        ),
+        b'R' => take(
+            &mut meta.times.recache,
+            number_i32(argument).map(Expiry),
+            BAD_TOKEN,
+        ),
         b'C' => take(&mut meta.cas, number_u64(argument), BAD_TOKEN),
         b'E' => take(&mut meta.new_cas, number_u64(argument), BAD_TOKEN),
         b'F' => take(&mut meta.client_flags, number_u32(argument), BAD_FORMAT),
         b'J' => take(
-            &mut meta.initial,
+            &mut meta.number.initial,
             number_u64(argument),
             "CLIENT_ERROR invalid numeric initial value",
         ),
         b'D' => take(
-            &mut meta.delta,
+            &mut meta.number.delta,
             number_u64(argument),
             "CLIENT_ERROR invalid numeric delta value",
         ),

@@ -183,7 +183,7 @@ fn gather<'a, const N: usize, C: Cpu>(
     most: usize,
     gathered: &mut Gathered<'a, N>,
 ) {
-    let item_bytes_max = executor.server.settings.item_bytes_max;
+    let item_bytes_max = executor.server.settings.items.item_bytes_max;
     while gathered.count < most && gathered.end < rest.len() {
         let start = gathered.end;
         let parsed = parse::parse(&rest[start..], item_bytes_max);

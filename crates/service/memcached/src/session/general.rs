@@ -78,7 +78,7 @@ impl<C: Cpu + 'static> Session<C> {
             return Some(ERROR);
         }
         executor.core.counters.cmd_flush += 1;
-        if !executor.server.settings.flush {
+        if !executor.server.settings.commands.flush {
             return Some("CLIENT_ERROR flush_all not allowed");
         }
         let mut at_s = 0;
@@ -134,8 +134,8 @@ impl<C: Cpu + 'static> Session<C> {
                 Some(1_000_001..) => "CLIENT_ERROR sleep must be one second or less",
                 Some(_) => OK,
             },
-            (b"metadump", 3) if !executor.server.settings.dump => "ERROR metadump not allowed",
-            (b"mgdump", 3) if !executor.server.settings.dump => "ERROR mgdump not allowed",
+            (b"metadump", 3) if !executor.server.settings.commands.dump => "ERROR metadump not allowed",
+            (b"mgdump", 3) if !executor.server.settings.commands.dump => "ERROR mgdump not allowed",
             (kind @ (b"metadump" | b"mgdump"), 3) if is_class_list(argument) => {
                 let kind = if kind == b"mgdump" { Kind::Keys } else { Kind::Meta };
                 let dump = Dump::new(kind);
@@ -180,7 +180,7 @@ impl<C: Cpu + 'static> Session<C> {
 
     /// `watch`: subscribes the connection to the named events, by default fetches.
     fn watch(&mut self, executor: &Executor<'_, C>, line: &[u8]) -> &'static str {
-        if !executor.server.settings.watch {
+        if !executor.server.settings.commands.watch {
             return "CLIENT_ERROR watch commands not allowed";
         }
         let mut names = Words::new(line).skip(1).peekable();
@@ -196,7 +196,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 
     fn shutdown(&mut self, executor: &Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
-        if !executor.server.settings.shutdown {
+        if !executor.server.settings.commands.shutdown {
             return Some("ERROR: shutdown not enabled");
         }
         let graceful = match (words.count, words.word(1)) {
@@ -257,7 +257,7 @@ fn memlimit<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static st
         None => ERROR,
         Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
         Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
-        Some(mib) if u64::from(mib) << 20 == executor.server.settings.memory_bytes => OK,
+        Some(mib) if u64::from(mib) << 20 == executor.server.settings.items.memory_bytes => OK,
         Some(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
     }
 }

@@ -1,7 +1,7 @@
 //! `watch`: subscribers receive events as memcached's lines.
 
 use crate::bed::{Bed, Client, settings};
-use drover_memcached::{NoHooks, Settings};
+use drover_memcached::{ItemSettings, NoHooks, Settings};
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
@@ -106,7 +106,10 @@ fn a_slow_watcher_costs_no_more_than_its_queue_and_is_told_what_it_missed() {
 #[test]
 fn without_cas_all_numbers_are_zero_and_any_is_right() {
     let settings = Settings {
-        cas: false,
+        items: ItemSettings {
+            cas: false,
+            ..ItemSettings::default()
+        },
         ..settings()
     };
     let mut bed = Bed::with(settings, Box::new(NoHooks));

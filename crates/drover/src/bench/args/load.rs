@@ -1,0 +1,36 @@
+//! How many clients and server cores take part.
+
+/// Arguments about the number of clients and their requests.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// Operations in flight per client and server core
+    #[arg(long, default_value_t = 16, value_name = "COUNT")]
+    pub window: usize,
+    /// Server cores, one partition each
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub server_cores: usize,
+    /// Clients, one thread and core each; with --processes, per process
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub client_cores: usize,
+    /// Client processes; 1: the clients are threads of this one
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub processes: usize,
+}
+
+impl LoadArgs {
+    /// Number of clients in all processes.
+    pub fn client_count(&self) -> usize {
+        self.client_cores * self.processes
+    }
+
+    /// The first range that clap does not check, and that is left.
+    pub fn complaint(&self) -> Option<&'static str> {
+        match () {
+            () if !(1..=256).contains(&self.window) => Some("--window: 1 to 256"),
+            () if !(1..=64).contains(&self.server_cores) => Some("--server-cores: 1 to 64"),
+            () if !(1..=64).contains(&self.client_cores) => Some("--client-cores: 1 to 64"),
+            () if !(1..=64).contains(&self.processes) => Some("--processes: 1 to 64"),
+            () => None,
+        }
+    }
+}

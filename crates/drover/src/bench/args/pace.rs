@@ -1,0 +1,33 @@
+//! When clients start operations, and what they do in between.
+
+use drover_bench::Pace;
+
+/// Arguments about the clients' pace.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PaceArgs {
+    /// Idle polling time of a client before it sleeps, microseconds; without this it never sleeps. For machines with
+    /// fewer cores than clients and workers
+    #[arg(long, value_name = "MICROSECONDS", conflicts_with = "rate")]
+    spin_us: Option<u64>,
+    /// Open loop: operations per second and client
+    #[arg(long, value_name = "OPS")]
+    rate: Option<f64>,
+}
+
+impl PaceArgs {
+    /// Closed or open loop.
+    pub fn pace(&self) -> Pace {
+        self.rate.map_or(Pace::Closed, Pace::Open)
+    }
+
+    /// Idle polling time of a client before it sleeps, microseconds; `None`: it never sleeps.
+    pub fn spin_us(&self) -> Option<u64> {
+        self.spin_us
+    }
+
+    /// The first range that clap does not check, and that is left.
+    pub fn complaint(&self) -> Option<&'static str> {
+        let is_bad = self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate));
+        is_bad.then_some("--rate: 1 to 1e9")
+    }
+}

@@ -1,0 +1,230 @@
+//! [`Plan`]: options of a bench.
+
+use crate::bound::Placement;
+use crate::driver::{Pace, RunOptions, SAMPLE_EVERY};
+use crate::load_threads::LoadOptions;
+use crate::pin::Cores;
+use crate::report::{ClientsInfo, OperationsInfo, SamplingInfo, Workload};
+use crate::rivals::{Entrant, Mode};
+use crate::workload::{Mix, Popularity, TapeOptions};
+use crate::{Helper, Table};
+use drover_base::Ns;
+
+/// Options of a bench.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name of the system, for the report.
+    pub system: String,
+    /// Name of the fabric, for the report.
+    pub fabric: String,
+    /// Keys, values and operations.
+    pub workload: WorkloadPlan,
+    /// How the clients work.
+    pub clients: Clients,
+    /// Length, number and choice of the samples.
+    pub sampling: Sampling,
+    /// Cores of servers and clients.
+    pub cores: Cores,
+    /// Bounds and rivals to compare with.
+    pub comparison: Comparison,
+    /// Whether to load the keys first (not for a server that was already running).
+    pub load: bool,
+    /// Command line to start this program again.
+    pub helper: Helper,
+    /// The server, as far as it is known.
+    pub server: ServerFacts,
+    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. If above 0, the
+    /// mix has no inserts.
+    pub turnovers: u32,
+}
+
+/// Keys, values and operations of a bench.
+#[derive(Clone, Debug)]
+pub struct WorkloadPlan {
+    /// Mix of operations.
+    pub mix: Mix,
+    /// Popularity of the keys.
+    pub popularity: Popularity,
+    /// Popularity of the keys in a second run of each sample, for comparison.
+    pub beside: Option<Popularity>,
+    /// Number of keys loaded first.
+    pub key_count: u32,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Minimum and maximum bytes of a value.
+    pub value_bytes: [usize; 2],
+    /// Seed of keys and operations.
+    pub seed: u64,
+}
+
+/// How the clients of a bench work.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients {
+    /// Operations in flight per client.
+    pub window: usize,
+    /// Closed or open loop.
+    pub pace: Pace,
+    /// Number of processes that share the clients; 1: all are threads of this process.
+    pub processes: usize,
+}
+
+/// Length, number and choice of samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    /// Length of a throughput sample.
+    pub time: Ns,
+    /// Number of samples; with `wanted`, of those in that placement.
+    pub repeats: usize,
+    /// The placement whose samples count.
+    pub wanted: Option<Wanted>,
+    /// Duration of the warm-up before the first sample.
+    pub warm_up: Ns,
+}
+
+/// A placement to wait for: virtual cores move, and some results are meaningful in one placement only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Required placement of the cores.
+    pub placement: Placement,
+    /// Whether both cores must be at full speed, too.
+    pub full_speed: bool,
+    /// Time limit for the whole run to find samples in it.
+    pub patience: Ns,
+}
+
+/// Bounds and rivals to compare a system with.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// Measure the machine's bounds too.
+    pub bound: bool,
+    /// Rivals to compare with.
+    pub rivals: Vec<Entrant>,
+    /// Words, one of which a rival mode's name must contain; empty: all modes.
+    pub rival_modes: Vec<String>,
+}
+
+/// What is known of a server that the bench has started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerFacts {
+    /// Its process id, to report its processor time.
+    pub pid: Option<u32>,
+    /// The table that one-sided clients read, once the keys are loaded.
+    pub table: Option<Table>,
+    /// Bytes of index and log that the bound's reads cover.
+    pub footprint: [u64; 2],
+}
+
+/// Entries of a tape: 16 MiB, more than any cache holds.
+const TAPE_ENTRIES: usize = 1 << 22;
+/// Maximum duration of a sample of a rival's mode, and of window 1.
+const SIDE_TIME: Ns = Ns::from_ms(400);
+
+impl Plan {
+    pub(super) fn load_threads(&self) -> LoadOptions {
+        let workload = &self.workload;
+        LoadOptions {
+            cores: self.cores.client.clone(),
+            tape: TapeOptions {
+                client_count: self.cores.client.len() as u32,
+                ..workload.tape()
+            },
+            other: workload.beside,
+            key_bytes: workload.key_bytes,
+            value_bytes: workload.value_bytes,
+        }
+    }
+
+    /// The workload as the report shows it.
+    pub(super) fn report_workload(&self, driver_ns: f64, pages: String) -> Workload {
+        let (workload, clients, sampling) = (&self.workload, &self.clients, &self.sampling);
+        Workload {
+            operations: OperationsInfo {
+                mix: workload.mix.name.clone(),
+                dist: workload.popularity.name().to_owned(),
+                beside: workload.beside.map(|beside| beside.name().to_owned()),
+                keys: u64::from(workload.key_count),
+                key_size: workload.key_bytes,
+                value_size: workload.value_bytes,
+            },
+            clients: ClientsInfo {
+                window: clients.window,
+                rate: match clients.pace {
+                    Pace::Closed => None,
+                    Pace::Open(rate) => Some(rate),
+                },
+                clients: self.cores.client.len(),
+                processes: clients.processes,
+                client_cores: self.cores.client.clone(),
+                server_cores: self.cores.server.clone(),
+            },
+            sampling: SamplingInfo {
+                seconds: sampling.time.0 as f64 / 1e9,
+                repeats: sampling.repeats,
+                warm_up_seconds: sampling.warm_up.0 as f64 / 1e9,
+                latency_sampled_every: clients.sample_every(),
+            },
+            driver_ns,
+            footprint_bytes: self.server.footprint,
+            pages,
+        }
+    }
+}
+
+impl WorkloadPlan {
+    /// Operations of a lone client.
+    pub(super) fn tape(&self) -> TapeOptions {
+        TapeOptions {
+            mix: self.mix.clone(),
+            popularity: self.popularity,
+            key_count: self.key_count,
+            entry_count: TAPE_ENTRIES,
+            seed: self.seed,
+            client_index: 0,
+            client_count: 1,
+        }
+    }
+}
+
+impl Clients {
+    /// A run of the clients for `time`.
+    pub(super) fn run_options(&self, time: Ns) -> RunOptions {
+        RunOptions {
+            pace: self.pace,
+            ..closed_loop(self.window, time)
+        }
+    }
+
+    /// One operation in this many has its latency measured.
+    fn sample_every(&self) -> u64 {
+        match (self.pace, self.window) {
+            (Pace::Closed, 2..) => SAMPLE_EVERY,
+            _ => 1,
+        }
+    }
+}
+
+/// A run for `time` with `window` operations in flight.
+pub(super) fn closed_loop(window: usize, time: Ns) -> RunOptions {
+    RunOptions {
+        window,
+        pace: Pace::Closed,
+        time,
+        ops_min: 0,
+        other_tape: false,
+    }
+}
+
+impl Sampling {
+    /// Length of a sample that is no throughput sample of the system.
+    pub(super) fn side_time(&self) -> Ns {
+        self.time.min(SIDE_TIME)
+    }
+}
+
+impl Comparison {
+    /// Whether rivals are measured in `mode`.
+    pub(super) fn wants(&self, mode: &Mode) -> bool {
+        let words = &self.rival_modes;
+        words.is_empty() || words.iter().any(|word| mode.name.contains(word.as_str()))
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Settings`]: limits and switches of a server, most of which are shown by `stats settings`.
+
+/// Limits and switches of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Reply to `version`; one word.
+    pub version: String,
+    /// Sockets and who may use them.
+    pub sockets: SocketInfo,
+    /// Commands that can be switched off.
+    pub commands: AllowedCommands,
+    /// Items and their memory.
+    pub items: ItemSettings,
+    /// `-t`: number of threads.
+    pub threads: usize,
+    /// `-R`: requests per connection and turn.
+    pub requests_per_event: usize,
+    /// `-v`: log level at the start.
+    pub verbosity: u32,
+    /// Second in which this process started; above 0 if it continues with the items of an earlier process.
+    pub began_s: u32,
+    /// Maximum bytes queued for each watching connection.
+    pub watcher_bytes: usize,
+    /// Number of buckets of the largest partition, for dumps.
+    pub bucket_count: u64,
+}
+
+impl Default for Settings {
+    /// memcached's defaults.
+    fn default() -> Settings {
+        Settings {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sockets: SocketInfo::default(),
+            commands: AllowedCommands::default(),
+            items: ItemSettings::default(),
+            threads: 4,
+            requests_per_event: 20,
+            verbosity: 0,
+            began_s: 0,
+            watcher_bytes: 256 << 10,
+            bucket_count: 0,
+        }
+    }
+}
+
+/// Settings of the sockets. Only `stats` shows them: sockets are the surrounding program's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SocketInfo {
+    /// `-p`: TCP port; 0 = none.
+    pub tcp_port: u16,
+    /// `-l`: addresses to listen at.
+    pub listen: Option<String>,
+    /// `-s`: path of the Unix socket.
+    pub unix_socket: Option<String>,
+    /// `-a`: mode of the Unix socket, as a number (0o700).
+    pub unix_mask: u32,
+    /// `-b`: backlog of listening sockets.
+    pub backlog: usize,
+    /// `-c`: maximum number of connections.
+    pub connections_max: usize,
+    /// `-o maxconns_fast`: excess connections are refused instead of left waiting.
+    pub maxconns_fast: bool,
+    /// `-o idle_timeout`, in seconds; 0 = never.
+    pub idle_timeout_s: u32,
+    /// `-B`: protocol, in memcached's words.
+    pub protocol: &'static str,
+    /// `-Y`: path of the auth file; if set, clients must log in first.
+    pub auth_file: Option<String>,
+    /// `-Z`: TLS settings.
+    pub tls: Option<TlsSettings>,
+}
+
+impl Default for SocketInfo {
+    /// memcached's defaults.
+    fn default() -> SocketInfo {
+        SocketInfo {
+            tcp_port: 11211,
+            listen: None,
+            unix_socket: None,
+            unix_mask: 0o700,
+            backlog: 1024,
+            connections_max: 1024,
+            maxconns_fast: true,
+            idle_timeout_s: 0,
+            protocol: "auto-negotiate",
+            auth_file: None,
+            tls: None,
+        }
+    }
+}
+
+/// TLS settings for `stats settings`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TlsSettings {
+    /// Path of the server's certificate.
+    pub chain_cert: String,
+    /// Path of the certificate's key.
+    pub key: String,
+    /// Path of the CA certificates for clients.
+    pub ca_cert: Option<String>,
+    /// memcached's number: 0 no client certificates, 1 optional, 2 required.
+    pub verify_mode: u32,
+    /// `tlsv1.2` or `tlsv1.3`.
+    pub min_version: &'static str,
+    /// Maximum encrypted bytes buffered per connection.
+    pub write_bytes: usize,
+    /// Whether returning clients may resume their session.
+    pub session_cache: bool,
+}
+
+/// Commands that can be switched off, and whether they are allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllowedCommands {
+    /// Whether `flush_all` is allowed (not `-F`).
+    pub flush: bool,
+    /// Whether dumps are allowed (not `-X`).
+    pub dump: bool,
+    /// Whether `watch` is allowed (not `-W`).
+    pub watch: bool,
+    /// `-A`: whether `shutdown` is allowed.
+    pub shutdown: bool,
+}
+
+impl Default for AllowedCommands {
+    /// memcached's defaults.
+    fn default() -> AllowedCommands {
+        AllowedCommands {
+            flush: true,
+            dump: true,
+            watch: true,
+            shutdown: false,
+        }
+    }
+}
+
+/// Items and their memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ItemSettings {
+    /// `-m`: memory for items, in bytes.
+    pub memory_bytes: u64,
+    /// `-I`, in bytes: key, value and memcached's header together must be shorter.
+    pub item_bytes_max: usize,
+    /// Whether items are evicted (not `-M`).
+    pub evictions: bool,
+    /// Whether items have CAS numbers (not `-C`).
+    pub cas: bool,
+    /// `-e`: path of the memory file.
+    pub memory_file: Option<String>,
+}
+
+impl Default for ItemSettings {
+    /// memcached's defaults.
+    fn default() -> ItemSettings {
+        ItemSettings {
+            memory_bytes: 64 << 20,
+            item_bytes_max: 1 << 20,
+            evictions: true,
+            cas: true,
+            memory_file: None,
+        }
+    }
+}
