@@ -1,6 +1,6 @@
 //! `drover`: the service, its command-line clients, its benchmarks, and checks of the machine.
 //!
-//! Only this crate names fabrics and systems; everything below it is generic. One module per command; `exit` lists the
+//! Only this crate names fabrics; systems come from the table of systems. One module per command; `exit` lists the
 //! exit statuses. It is a library so that fuzzers reach its parsers: the program only calls [`main`].
 #![forbid(unsafe_code)]
 

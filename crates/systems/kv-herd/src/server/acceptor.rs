@@ -11,7 +11,7 @@ use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_control::service::{ServiceQuery, StatsQuery, StatsReply};
+use drover_control::service::{ServiceQuery, StatsQuery};
 use drover_control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
 use drover_kv::{ServiceStats, StartError, WorkerStats};
 use drover_verbs::{Context, Device, Provider};
@@ -195,7 +195,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             if !may_ask {
                 return session.refuse(ErrorCode::Auth, "not authorised");
             }
-            session.wants_stats_reply = true;
+            session.wants_stats.by_query = true;
             return self.ask_stats();
         }
         let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
@@ -206,7 +206,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             (_, Message::Bye) => session.stream.close(),
             (Phase::Hello, Message::Hello(hello)) => self.greet(index, &hello),
             (_, Message::StatsRequest) if may_ask => {
-                session.wants_stats = true;
+                session.wants_stats.by_request = true;
                 self.ask_stats();
             }
             (Phase::Attaching, Message::Attach { uc }) => self.attach(index, &uc),
@@ -353,13 +353,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         self.stats.uptime_s = self.ctx.cpu().now().since(self.started).as_s();
         let text = stats_text(&self.stats);
         for session in &mut self.sessions {
-            if std::mem::take(&mut session.wants_stats) {
-                session.send(&Message::Stats { text: text.clone() });
-            }
-            if std::mem::take(&mut session.wants_stats_reply) {
-                // What goes wrong shows at the next `recv`.
-                let _ = session.stream.send_message(&StatsReply { text: text.clone() });
-            }
+            session.tell_stats(&text);
         }
         for asker in self.stats_for.drain(..) {
             // The caller may have stopped waiting.

@@ -11,7 +11,7 @@ use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use crate::logic::KeyRule;
 use drover_base::Ns;
-use drover_control::service::ServiceInfo;
+use drover_control::service::{ServiceInfo, StatsReply};
 use drover_control::{ControlError, ControlStream};
 use drover_mem::MaskedRegion;
 use drover_verbs::{Export, Provider, QueuePair};
@@ -60,6 +60,15 @@ pub(super) struct BulkPort<P: Provider> {
     pub(super) attached: bool,
 }
 
+/// How a client has asked for statistics that it has not got yet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct StatsWanted {
+    /// By [`Message::StatsRequest`].
+    pub(super) by_request: bool,
+    /// By the query that services of all systems answer.
+    pub(super) by_query: bool,
+}
+
 /// One client.
 pub(super) struct Session<P: Provider> {
     pub(super) stream: ControlStream,
@@ -78,10 +87,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
     pub(super) deadline: Ns,
-    /// It has asked for statistics by [`Message::StatsRequest`].
-    pub(super) wants_stats: bool,
-    /// It has asked for them by [`StatsQuery`](drover_control::service::StatsQuery), as clients of every system may.
-    pub(super) wants_stats_reply: bool,
+    pub(super) wants_stats: StatsWanted,
 }
 
 impl<P: Provider> Session<P> {
@@ -102,8 +108,7 @@ impl<P: Provider> Session<P> {
             exports: Vec::new(),
             replies: Vec::new(),
             deadline,
-            wants_stats: false,
-            wants_stats_reply: false,
+            wants_stats: StatsWanted::default(),
         }
     }
 
@@ -144,6 +149,19 @@ impl<P: Provider> Session<P> {
             Err(error) => {
                 tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
             }
+        }
+    }
+
+    /// Tells statistics, if the client has asked for them.
+    pub(super) fn tell_stats(&mut self, text: &str) {
+        let wanted = std::mem::take(&mut self.wants_stats);
+        let text = text.to_owned();
+        if wanted.by_query {
+            // What goes wrong shows at the next `recv`.
+            let _ = self.stream.send_message(&StatsReply { text: text.clone() });
+        }
+        if wanted.by_request {
+            self.send(&Message::Stats { text });
         }
     }
 
