@@ -8,7 +8,7 @@ use crate::in_cluster::{Asked, InCluster, outcome};
 use crate::micro::Outcome;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{ServeMode, ServerOptions};
+use drover_kv_herd::server::{ReplyOptions, ServeMode, ServerOptions};
 use drover_simcluster::{Load, Setup};
 
 /// Variant of server and clients.
@@ -87,7 +87,10 @@ impl Herd {
         drover_simcluster::Herd {
             server: ServerOptions {
                 partition_count: self.cores,
-                inline_bytes_max: self.inline_bytes_max,
+                replies: ReplyOptions {
+                    inline_bytes_max: self.inline_bytes_max,
+                    ..self.style.server().replies
+                },
                 ..self.style.server()
             },
             client: ClientOptions {

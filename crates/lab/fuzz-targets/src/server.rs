@@ -3,7 +3,7 @@
 use drover_base::{Actor, HashSeed};
 use drover_control::ControlStream;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
-use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, IdentityOptions, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_store::PartitionOptions;
 use drover_verbs::{
@@ -140,8 +140,10 @@ fn options() -> ServerOptions {
     ServerOptions {
         partition,
         item_bytes_max: 16 << 10,
-        hash_seed: Some(HashSeed::new(1, 2)),
-        epoch: Some(7),
+        identity: IdentityOptions {
+            hash_seed: Some(HashSeed::new(1, 2)),
+            epoch: Some(7),
+        },
         idle_sweeps: 1,
         ..ServerOptions::default()
     }

@@ -8,7 +8,7 @@ use drover_kv::StartError;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::layout::paper;
-use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
+use drover_kv_herd::server::{ClientLimits, IdentityOptions, Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::PageWish;
 use drover_store::{Key, Mode, PartitionOptions, PutOutcome, item_bytes};
 use drover_verbs_sim::{Sim, World};
@@ -60,9 +60,14 @@ impl Herd {
                 pages: PageWish::Small,
                 ..PartitionOptions::for_items(Mode::Cache { move_to_head: 1.0 }, items, item)
             },
-            clients_max: setup.clients.max(1),
-            hash_seed: Some(setup.hash_seed()),
-            epoch: Some(setup.seed),
+            clients: ClientLimits {
+                count_max: setup.clients.max(1),
+                ..self.server.clients
+            },
+            identity: IdentityOptions {
+                hash_seed: Some(setup.hash_seed()),
+                epoch: Some(setup.seed),
+            },
             ..self.server.clone()
         }
     }

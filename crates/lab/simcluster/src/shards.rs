@@ -5,7 +5,7 @@ use crate::{Load, Service, Setup};
 use drover_base::{Actor, Ns, Progress};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
-    Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TableShape,
+    Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TablePlan, TableShape,
 };
 use drover_mem::PageWish;
 use drover_sim::VirtualCpu;
@@ -58,11 +58,8 @@ impl<S: ShardedSystem> Shards<S> {
         let usual = S::plan(&sizes).expect("a plan by items has the memory it needs");
         let record_bytes = S::record_bytes(key_bytes, setup.load.value_bytes);
         ShardPlan {
-            table: self.table,
-            entry_count: self.entry_count,
             // What a figure assumes of its load stays true.
-            entry_count_max: self.entry_count,
-            grows_into_records: false,
+            table: TablePlan::fixed(self.table, self.entry_count),
             record_bytes: (4 * self.entry_count * record_bytes).max(MEMORY_MIN),
             item_bytes_max: ITEM_BYTES_MAX,
             evicts: false,

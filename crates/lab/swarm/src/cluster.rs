@@ -11,7 +11,7 @@ use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::{ControlStream, DialError};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, ClientLimits, IdentityOptions, Server, ServerOptions, Worker};
 use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
@@ -121,11 +121,16 @@ impl Cluster {
         let device = self.device(SERVER);
         self.epoch += 1;
         let options = ServerOptions {
-            epoch: Some(self.epoch),
-            hash_seed: Some(HashSeed::new(self.options.network.messages.seed, self.epoch)),
-            clients_max: match self.options.full_house {
-                true => self.options.clients,
-                false => self.options.server.clients_max,
+            identity: IdentityOptions {
+                epoch: Some(self.epoch),
+                hash_seed: Some(HashSeed::new(self.options.network.messages.seed, self.epoch)),
+            },
+            clients: ClientLimits {
+                count_max: match self.options.full_house {
+                    true => self.options.clients,
+                    false => self.options.server.clients.count_max,
+                },
+                ..self.options.server.clients
             },
             ..self.options.server.clone()
         };

@@ -261,7 +261,7 @@ impl Kind {
                 };
             }
             Kind::ShortQueues => {
-                options.server.signal_period = pick(dice, &[1, 2, 5]);
+                options.server.replies.signal_period = pick(dice, &[1, 2, 5]);
                 options.server.mode = ServeMode::Batch {
                     batch: pick(dice, &[1, 2, 32]),
                 };
@@ -347,7 +347,7 @@ fn non_clients(options: &mut Options, dice: &Stream) {
     options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);
     if dice.chance(0.5) {
-        options.server.auth = b"open".to_vec();
+        options.server.requests.auth = b"open".to_vec();
         options.client.auth = b"open".to_vec();
     }
     if dice.chance(0.1) {
@@ -357,10 +357,10 @@ fn non_clients(options: &mut Options, dice: &Stream) {
 }
 
 fn datagrams(options: &mut Options, dice: &Stream) {
-    options.server.datagram_recvs = 64 << between(dice, 0, 4);
+    options.server.clients.datagram_recvs = 64 << between(dice, 0, 4);
     match dice.below(3) {
         // Only clients that get no slots.
-        0 => options.server.slot_clients_max = dice.below(3) as usize,
+        0 => options.server.clients.with_slots_max = dice.below(3) as usize,
         _ => options.client.front_end = FrontEnd::Datagrams,
     }
 }
@@ -382,7 +382,7 @@ fn restarts(options: &mut Options, dice: &Stream) {
 }
 
 fn backlog(options: &mut Options, dice: &Stream) {
-    options.server.datagram_recvs = 1024;
+    options.server.clients.datagram_recvs = 1024;
     options.server.mode = ServeMode::Batch {
         batch: pick(dice, &[1, 1, 4]),
     };
@@ -430,5 +430,5 @@ fn speak_as_the_paper(options: &mut Options) {
     options.client.crc = false;
     options.client.slot_bytes = options.client.slot_bytes.max(128);
     options.client.front_end = FrontEnd::Slots;
-    options.server.slot_clients_max = usize::MAX;
+    options.server.clients.with_slots_max = usize::MAX;
 }

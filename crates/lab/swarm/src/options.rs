@@ -4,7 +4,7 @@ use crate::planted::SimVariant;
 use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{ServeMode, ServerOptions};
+use drover_kv_herd::server::{ClientLimits, ServeMode, ServerOptions};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_store::{Mode, PartitionOptions};
@@ -244,7 +244,10 @@ fn server(dice: &Stream) -> ServerOptions {
             pages: PageWish::Small,
             ..PartitionOptions::default()
         },
-        clients_max: 32,
+        clients: ClientLimits {
+            count_max: 32,
+            ..ClientLimits::default()
+        },
         mode: ServeMode::Batch {
             batch: pick(dice, &[1, 4, 32, 32]),
         },

@@ -11,6 +11,7 @@ use drover_kv::{
     ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
+use drover_one_sided::Membership;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -81,7 +82,7 @@ impl System for Farm {
     }
 
     fn entry_count(plan: &ShardPlan) -> usize {
-        plan.entry_count * plan.shard_count
+        plan.entry_count()
     }
 
     fn describe(plan: &ShardPlan) -> Vec<String> {
@@ -140,21 +141,18 @@ impl ShardedSystem for Farm {
 /// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
-        shard: index as u16,
-        shard_count: plan.shard_count as u16,
-        kind: match plan.table {
+        membership: Membership::of(plan, index, seed),
+        kind: match plan.table.shape {
             TableShape::WIDE => SlotKind::Wide,
             _ => SlotKind::Narrow,
         },
-        home_count: plan.entry_count,
-        block_count: plan.block_count(),
+        home_count: plan.table.entry_count,
+        block_count: plan.table.block_count(),
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,
         grace: plan.grace,
-        look_every: plan.look_every,
         pages: plan.pages,
-        hash_seed: Some(seed),
         ..ServerOptions::default()
     }
 }

@@ -9,7 +9,7 @@ use drover_base::{Actor, Cpu, HashSeed};
 use drover_control::LocalListener;
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, Paper, RequestFormat};
-use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
+use drover_kv_herd::server::{IdentityOptions, Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::{NativeCpu, PageWish};
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
@@ -131,8 +131,10 @@ fn server_options() -> ServerOptions {
             pages: PageWish::Small,
             ..PartitionOptions::default()
         },
-        hash_seed: Some(HashSeed::new(1, 2)),
-        epoch: Some(7),
+        identity: IdentityOptions {
+            hash_seed: Some(HashSeed::new(1, 2)),
+            epoch: Some(7),
+        },
         ..ServerOptions::default()
     }
 }

@@ -221,7 +221,10 @@ fn run_as<V: Variant>(
     let counters = *worker.counters();
     println!(
         "{} GETs, {} of them hits, {} PUTs, {} doorbells",
-        counters.gets, counters.get_hits, counters.puts, counters.doorbells
+        counters.operations.gets,
+        counters.operations.get_hits,
+        counters.operations.puts,
+        counters.replies.doorbells
     );
     Ok(metered)
 }

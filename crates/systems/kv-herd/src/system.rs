@@ -1,7 +1,7 @@
 //! [`Herd`]: the system's row in the table of systems.
 
 use crate::client::{ClientOptions, HerdClient};
-use crate::server::{COUNTERS, Server, ServerOptions};
+use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, Server, ServerOptions};
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem, Offers,
@@ -92,7 +92,10 @@ impl System for Herd {
             partition_count: shards,
             partition,
             item_bytes_max: item_bytes_max.min(VALUE_BYTES_MAX),
-            window_max: sizes.window.next_power_of_two(),
+            clients: ClientLimits {
+                window_max: sizes.window.next_power_of_two(),
+                ..ClientLimits::default()
+            },
             ..ServerOptions::default()
         };
         Ok(HerdPlan { server, item_bytes })
@@ -107,11 +110,11 @@ impl System for Herd {
             true => PageWish::Huge,
             false => PageWish::HugeIfAny,
         };
-        server.clients_max = policy.clients_max;
+        server.clients.count_max = policy.clients_max;
         server.idle = policy.idle;
-        server.slot_bytes_max = policy.slots.bytes_max;
-        server.slot_clients_max = policy.slots.clients_max;
-        server.datagram_recvs = match policy.slots.clients_max < policy.clients_max {
+        server.clients.slot_bytes_max = policy.slots.bytes_max;
+        server.clients.with_slots_max = policy.slots.clients_max;
+        server.clients.datagram_recvs = match policy.slots.clients_max < policy.clients_max {
             true => DATAGRAM_RECVS,
             false => 0,
         };
@@ -178,9 +181,14 @@ impl HostingSystem for Herd {
     ) -> Result<Box<dyn HostingService>, StartError> {
         let options = ServerOptions {
             warm: hosting.memory_file,
-            hash_seed: hosting.hash_seed,
-            start_s: hosting.start_s,
-            started: hosting.started,
+            identity: IdentityOptions {
+                hash_seed: hosting.hash_seed,
+                ..plan.server.identity
+            },
+            clock: ClockStart {
+                start_s: hosting.start_s,
+                started: hosting.started,
+            },
             ..plan.server.clone()
         };
         let server = Server::<P>::start_with(device, listeners, &options, on_core, hosting.co_actors)?;

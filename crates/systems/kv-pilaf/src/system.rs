@@ -10,6 +10,7 @@ use drover_kv::{
     ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
+use drover_one_sided::Membership;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -69,7 +70,7 @@ impl System for Pilaf {
     }
 
     fn entry_count(plan: &ShardPlan) -> usize {
-        plan.entry_count * plan.shard_count
+        plan.entry_count()
     }
 
     fn describe(plan: &ShardPlan) -> Vec<String> {
@@ -125,18 +126,15 @@ impl ShardedSystem for Pilaf {
 /// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
-        shard: index as u16,
-        shard_count: plan.shard_count as u16,
-        entry_count: plan.entry_count,
-        entry_count_max: plan.entry_count_max,
-        grows_into_records: plan.grows_into_records,
+        membership: Membership::of(plan, index, seed),
+        entry_count: plan.table.entry_count,
+        entry_count_max: plan.table.entry_count_max,
+        grows_into_records: plan.table.grows_into_records,
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,
         grace: plan.grace,
-        look_every: plan.look_every,
         pages: plan.pages,
-        hash_seed: Some(seed),
         ..ServerOptions::default()
     }
 }

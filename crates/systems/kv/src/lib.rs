@@ -38,7 +38,7 @@ pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text}
 pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
-pub use plan::{ShardPlan, TableShape};
+pub use plan::{ShardPlan, TablePlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;

@@ -75,20 +75,71 @@ impl TableShape {
     }
 }
 
+/// The table of every shard of a service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TablePlan {
+    /// Sizes of the table's parts.
+    pub shape: TableShape,
+    /// Entries at the start, a power of two.
+    pub entry_count: usize,
+    /// Maximum number of entries in memory of its own, a power of two. Ignored by systems whose tables do not grow.
+    pub entry_count_max: usize,
+    /// Whether a table of that many entries may keep growing into memory that no record has needed.
+    pub grows_into_records: bool,
+}
+
+impl TablePlan {
+    /// A table that keeps its number of entries, a power of two.
+    pub fn fixed(shape: TableShape, entry_count: usize) -> TablePlan {
+        TablePlan {
+            shape,
+            entry_count,
+            entry_count_max: entry_count,
+            grows_into_records: false,
+        }
+    }
+
+    /// A table that may take `bytes_max` bytes. If tables of this shape grow, it starts small, and may keep growing into
+    /// the records' memory.
+    fn of_bytes(shape: TableShape, bytes_max: usize) -> TablePlan {
+        let entry_count_max: usize = 1 << (bytes_max / shape.place_bytes).ilog2();
+        let entry_count = match shape.grows {
+            true => (entry_count_max / FIRST_PART)
+                .max(FIRST_PLACES)
+                .min(entry_count_max),
+            false => entry_count_max,
+        };
+        TablePlan {
+            shape,
+            entry_count,
+            entry_count_max,
+            grows_into_records: shape.grows,
+        }
+    }
+
+    /// Gives the table its maximum number of entries from the start.
+    fn start_large(&mut self) {
+        self.entry_count = self.entry_count_max;
+    }
+
+    /// Number of overflow blocks at the start.
+    pub fn block_count(&self) -> usize {
+        self.shape.blocks(self.entry_count)
+    }
+
+    /// Bytes of the table once it is as large as planned.
+    fn bytes_max(&self) -> usize {
+        self.shape.bytes(self.entry_count_max)
+    }
+}
+
 /// Sizes and options of every shard of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardPlan {
     /// Number of shards; each has its own thread.
     pub shard_count: usize,
-    /// Sizes of the table's parts.
-    pub table: TableShape,
-    /// Entries of each table at the start, a power of two.
-    pub entry_count: usize,
-    /// Maximum number of entries of a table in memory of its own, a power of two. Ignored by systems whose tables do not
-    /// grow.
-    pub entry_count_max: usize,
-    /// Whether a table of that many entries may keep growing into memory that no record has needed.
-    pub grows_into_records: bool,
+    /// Each shard's table.
+    pub table: TablePlan,
     /// Bytes of memory for each shard's records.
     pub record_bytes: usize,
     /// Longest record, bytes.
@@ -108,17 +159,17 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
-    /// A plan for `sizes` with tables of the form `table`.
+    /// A plan for `sizes` with tables of the form `shape`.
     ///
     /// # Errors
     /// If the memory is too small for the shards; the text is for people.
-    pub fn new(table: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
+    pub fn new(shape: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
         let (shards, value_bytes_max) = (sizes.shard_count, sizes.value_bytes_max);
         match sizes.capacity {
-            Capacity::Memory { bytes } => ShardPlan::of_memory(table, bytes, shards, value_bytes_max)
+            Capacity::Memory { bytes } => ShardPlan::of_memory(shape, bytes, shards, value_bytes_max)
                 .ok_or_else(|| format!("too little for {shards} shards")),
             Capacity::Items { count, key_bytes } => Ok(ShardPlan::of_items(
-                table,
+                shape,
                 count,
                 key_bytes + value_bytes_max,
                 shards,
@@ -134,7 +185,7 @@ impl ShardPlan {
         if policy.large_pages {
             self.pages = PageWish::Huge;
             // Reserved pages are there now; a table that grows could find them gone.
-            self.entry_count = self.entry_count_max;
+            self.table.start_large();
         }
     }
 
@@ -144,15 +195,16 @@ impl ShardPlan {
             true => "evicts the items that were written first: GETs leave no trace",
             false => "answers \"full\" (-M)",
         };
-        let growth = match self.entry_count_max > self.entry_count {
-            true => format!(" (up to {} as items arrive)", self.entry_count_max),
+        let table = &self.table;
+        let growth = match table.entry_count_max > table.entry_count {
+            true => format!(" (up to {} as items arrive)", table.entry_count_max),
             false => String::new(),
         };
         vec![
             format!(
                 "{} shard(s) of {} places{growth} and {} KiB of records",
                 self.shard_count,
-                self.entry_count,
+                table.entry_count,
                 self.record_bytes >> 10
             ),
             format!("when full: {full}"),
@@ -162,7 +214,7 @@ impl ShardPlan {
     /// A plan for shards that share `memory_bytes`, for values of up to `value_bytes_max` bytes. `None` if the memory
     /// is too small.
     pub fn of_memory(
-        table: TableShape,
+        shape: TableShape,
         memory_bytes: usize,
         shard_count: usize,
         value_bytes_max: usize,
@@ -171,36 +223,25 @@ impl ShardPlan {
         if share < SHARE_MIN {
             return None;
         }
-        let entry_count_max: usize = 1 << (share / SHARE_PER_PLACE / table.place_bytes).ilog2();
-        let entry_count = match table.grows {
-            true => (entry_count_max / FIRST_PART)
-                .max(FIRST_PLACES)
-                .min(entry_count_max),
-            false => entry_count_max,
-        };
+        let table = TablePlan::of_bytes(shape, share / SHARE_PER_PLACE);
         Some(ShardPlan {
             shard_count,
             table,
-            entry_count,
-            entry_count_max,
-            grows_into_records: table.grows,
-            record_bytes: share - table.bytes(entry_count_max),
+            record_bytes: share - table.bytes_max(),
             ..ShardPlan::for_values(value_bytes_max)
         })
     }
 
     /// A plan for `item_count` items in total, each of `item_bytes` (key and value). The tables stay less than full,
     /// and there is space for twice the records, because replaced records stay readable for a while.
-    pub fn of_items(table: TableShape, item_count: u64, item_bytes: usize, shard_count: usize) -> ShardPlan {
+    pub fn of_items(shape: TableShape, item_count: u64, item_bytes: usize, shard_count: usize) -> ShardPlan {
         let share = (item_count as usize).div_ceil(shard_count.max(1));
         let entry_count = (share * 100 / FULL_PERCENT).max(1 << 10).next_power_of_two();
         // A size class may be a quarter larger than the record. FaRM's records also carry a version in every line.
         let record_bytes = (item_bytes + RECORD_HEADER_BYTES).next_multiple_of(62) * 5 / 4;
         ShardPlan {
             shard_count,
-            table,
-            entry_count,
-            entry_count_max: entry_count,
+            table: TablePlan::fixed(shape, entry_count),
             record_bytes: (share * 2 * record_bytes + (16 << 20)).next_multiple_of(1 << 21),
             ..ShardPlan::for_values(item_bytes)
         }
@@ -209,10 +250,7 @@ impl ShardPlan {
     fn for_values(value_bytes_max: usize) -> ShardPlan {
         ShardPlan {
             shard_count: 1,
-            table: TableShape::SINGLE,
-            entry_count: 1 << 10,
-            entry_count_max: 1 << 10,
-            grows_into_records: false,
+            table: TablePlan::fixed(TableShape::SINGLE, 1 << 10),
             record_bytes: 1 << 20,
             item_bytes_max: RECORD_HEADER_BYTES + KEY_BYTES_MAX + value_bytes_max,
             evicts: true,
@@ -224,14 +262,14 @@ impl ShardPlan {
         }
     }
 
-    /// Number of overflow blocks of each table.
-    pub fn block_count(&self) -> usize {
-        self.table.blocks(self.entry_count)
+    /// Number of entries of all tables at the start.
+    pub fn entry_count(&self) -> usize {
+        self.table.entry_count * self.shard_count
     }
 
     /// Bytes of the tables, as large as planned, and of the records, all shards together.
     pub fn footprint(&self) -> [usize; 2] {
-        [self.table.bytes(self.entry_count_max), self.record_bytes].map(|bytes| bytes * self.shard_count)
+        [self.table.bytes_max(), self.record_bytes].map(|bytes| bytes * self.shard_count)
     }
 }
 
@@ -251,7 +289,7 @@ mod tests {
                     table + records <= all && table + records > all - shards,
                     "{plan:?}"
                 );
-                let places = plan.entry_count_max * shape.place_bytes * shards;
+                let places = plan.table.entry_count_max * shape.place_bytes * shards;
                 assert!(places * 3 <= all && places * 6 > all * 99 / 100, "{plan:?}");
             }
         }
@@ -261,7 +299,7 @@ mod tests {
     #[test]
     fn a_table_that_grows_begins_small_unless_its_pages_are_reserved() {
         let plan = |shape, mib: usize| ShardPlan::of_memory(shape, mib << 20, 1, 1000).expect("enough");
-        let sizes = |plan: &ShardPlan| (plan.entry_count, plan.entry_count_max);
+        let sizes = |plan: &ShardPlan| (plan.table.entry_count, plan.table.entry_count_max);
         assert_eq!(sizes(&plan(TableShape::SINGLE, 64)), (1 << 13, 1 << 19));
         assert_eq!(sizes(&plan(TableShape::SINGLE, 1)), (1 << 10, 1 << 13));
         assert_eq!(sizes(&plan(TableShape::WIDE, 64)), (1 << 18, 1 << 18));
@@ -278,14 +316,15 @@ mod tests {
         });
         assert_eq!(sizes(&reserved), (1 << 19, 1 << 19));
         let items = ShardPlan::of_items(TableShape::SINGLE, 1000, 48, 1);
-        assert!(items.entry_count == items.entry_count_max && !items.grows_into_records);
+        let table = items.table;
+        assert_eq!(table, TablePlan::fixed(TableShape::SINGLE, table.entry_count));
     }
 
     #[test]
     fn a_table_for_three_quarters_of_a_power_of_two_is_three_quarters_full() {
         for shards in [1, 2, 4] {
             let plan = ShardPlan::of_items(TableShape::SINGLE, 3 << 18, 48, shards);
-            assert_eq!(plan.entry_count * shards, 1 << 20, "{plan:?}");
+            assert_eq!(plan.entry_count(), 1 << 20, "{plan:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Capacity, Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardPlan, ShardedJob,
-    ShardedSystem, Sizes, SystemTable,
+    ShardedSystem, Sizes, SystemTable, TablePlan,
 };
 use drover_mem::{NativeCpu, PageWish};
 use drover_systems::System;
@@ -152,16 +152,16 @@ fn plan<S: ShardedSystem>() -> ShardPlan {
         value_bytes_max: VALUE.len(),
         window: WINDOW,
     };
+    let usual = S::plan(&sizes).expect("a plan by items has the memory it needs");
     ShardPlan {
-        entry_count: ENTRIES,
-        entry_count_max: ENTRIES,
+        table: TablePlan::fixed(usual.table.shape, ENTRIES),
         record_bytes: 4 << 20,
         item_bytes_max: 1 << 20,
         evicts: false,
         pages: PageWish::Small,
         grace: Ns::ZERO,
         look_every: Ns::from_us(20),
-        ..S::plan(&sizes).expect("a plan by items has the memory it needs")
+        ..usual
     }
 }
 

@@ -232,10 +232,10 @@ fn slow(options: &mut Options) {
 /// is a wrong answer.
 fn small_tables(options: &mut Options, dice: &Stream) {
     let (load, plan) = (&mut options.load, &mut options.plan);
-    plan.entry_count = pick(dice, &[32, 64, 128]);
-    plan.entry_count_max = plan.entry_count << pick(dice, &[0, 1, 4]);
+    plan.table.entry_count = pick(dice, &[32, 64, 128]);
+    plan.table.entry_count_max = plan.table.entry_count << pick(dice, &[0, 1, 4]);
     plan.evicts = dice.chance(0.2);
-    let places = (plan.entry_count * plan.shard_count) as u64;
+    let places = plan.entry_count() as u64;
     load.keys = places * between(dice, 60, 130) / 100;
     load.put_percent = pick(dice, &[30, 40]);
     load.delete_percent = pick(dice, &[10, 20, 30]);

@@ -4,7 +4,7 @@
 use super::kind::{Kind, reconcile};
 use crate::options::{Load, ValueLengths, between, pick, time};
 use drover_base::Ns;
-use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System};
+use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System, TablePlan};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_verbs_suite::faulty::FaultOptions;
@@ -149,15 +149,14 @@ fn plan<S: System<Plan = ShardPlan>>(dice: &Stream) -> ShardPlan {
         value_bytes_max: 1000,
         window: 1,
     };
+    let usual = S::plan(&sizes).expect("enough memory for so few shards");
     ShardPlan {
-        entry_count: LARGE_ENTRIES,
-        entry_count_max: LARGE_ENTRIES,
-        grows_into_records: false,
+        table: TablePlan::fixed(usual.table.shape, LARGE_ENTRIES),
         record_bytes: LARGE_RECORD_BYTES,
         evicts: dice.chance(0.6),
         pages: PageWish::Small,
         look_every: time(dice, Ns::from_us(20), Ns::from_us(500)),
-        ..S::plan(&sizes).expect("enough memory for so few shards")
+        ..usual
     }
 }
 

@@ -5,7 +5,7 @@ use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
-use drover_kv::{Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes};
+use drover_kv::{Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TablePlan};
 use drover_mem::PageWish;
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -32,7 +32,7 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
         window: options.window,
     };
     let usual = S::plan(&sizes).expect("a plan by items has the memory it needs");
-    let (entry_count, entry_count_max) = match usual.table.grows {
+    let (entry_count, entry_count_max) = match usual.table.shape.grows {
         true => (GROWING_ENTRIES, ENTRIES_MAX),
         false => {
             let count = (options.memory_bytes / BYTES_PER_ENTRY).next_power_of_two();
@@ -40,8 +40,11 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
         }
     };
     ShardPlan {
-        entry_count,
-        entry_count_max,
+        table: TablePlan {
+            entry_count,
+            entry_count_max,
+            ..usual.table
+        },
         record_bytes: options.memory_bytes,
         item_bytes_max: options.item_bytes_max,
         evicts: !options.store_mode,

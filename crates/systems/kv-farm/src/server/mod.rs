@@ -62,12 +62,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     fn membership(options: &ServerOptions) -> Membership {
         assert!(options.message_bytes >= REQUEST_HEADER_BYTES.max(REPLY_TRAILER_BYTES) + KEY_BYTES_MAX);
         assert!(record_bytes(options.message_bytes) <= options.ring_bytes / 4);
-        Membership {
-            shard: options.shard,
-            shard_count: options.shard_count,
-            look_every: options.look_every,
-            hash_seed: options.hash_seed,
-        }
+        options.membership
     }
 
     fn new(

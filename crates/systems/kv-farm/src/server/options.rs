@@ -1,17 +1,16 @@
 //! Options and counters of a server.
 
 use crate::logic::RING_BYTES;
-use drover_base::{HashSeed, Ns};
+use drover_base::Ns;
 use drover_index::hopscotch::{Geometry, SlotKind};
 use drover_mem::PageWish;
+use drover_one_sided::Membership;
 
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Index of this shard.
-    pub shard: u16,
-    /// Number of shards of the service.
-    pub shard_count: u16,
+    /// What this shard is among those of its service.
+    pub membership: Membership,
     /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
     /// Wide: slots hold values of up to 32 bytes. Narrow: all values are in objects.
@@ -32,21 +31,15 @@ pub struct ServerOptions {
     pub evicts: bool,
     /// How long the memory of a removed object is not reused.
     pub grace: Ns,
-    /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
-    /// from sleeping longer.
-    pub look_every: Ns,
     /// Page size of table and objects.
     pub pages: PageWish,
-    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
-    pub hash_seed: Option<HashSeed>,
 }
 
 impl Default for ServerOptions {
     /// One shard: 64 MiB of objects, 2^20 slots that hold short values.
     fn default() -> ServerOptions {
         ServerOptions {
-            shard: 0,
-            shard_count: 1,
+            membership: Membership::alone(),
             geometry: Geometry::CLASSIC,
             kind: SlotKind::Wide,
             home_count: 1 << 20,
@@ -57,9 +50,7 @@ impl Default for ServerOptions {
             ring_bytes: RING_BYTES,
             evicts: false,
             grace: Ns::from_ms(1),
-            look_every: Ns::from_us(20),
             pages: PageWish::HugeIfAny,
-            hash_seed: None,
         }
     }
 }

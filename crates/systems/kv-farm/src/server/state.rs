@@ -140,7 +140,7 @@ impl<P: Provider> ShardState<P> {
     #[cold]
     fn refuse(&mut self, refusal: Refusal) -> Status {
         let usage = Usage {
-            shard: self.options.shard,
+            shard: self.options.membership.shard,
             items: self.shard.len(),
             places: self.slot_count(),
             used_bytes: self.shard.used_bytes(),

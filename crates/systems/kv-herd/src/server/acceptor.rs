@@ -81,37 +81,39 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         let ctx = setup.device.context()?;
         let (cpu, caps) = (ctx.cpu(), ctx.caps());
         let hash_seed = options
+            .identity
             .hash_seed
             .unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
         let header = crate::layout::DATAGRAM_HEADER_BYTES;
         let slot_bytes_max = options
+            .clients
             .slot_bytes_max
             .min((caps.mtu_bytes - header) & !63)
             .clamp(64, 1024);
         Ok(Acceptor {
             offer: Offer {
-                auth: options.auth.clone(),
-                crc_required: options.crc || !caps.ordered_writes,
+                auth: options.requests.auth.clone(),
+                crc_required: options.requests.crc || !caps.ordered_writes,
                 paper_format: variant.paper_format(),
                 datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
-                hash_only: options.hash_only,
+                hash_only: options.requests.hash_only,
                 slot_bytes_max,
-                window_max: options.window_max,
+                window_max: options.clients.window_max,
                 partition_count: options.partition_count,
             },
             identity: Identity {
-                epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+                epoch: options.identity.epoch.unwrap_or_else(|| cpu.random()).max(1),
                 hash_seed,
                 item_bytes_max: options.item_bytes_max,
             },
-            slot_clients_max: options.slot_clients_max,
+            slot_clients_max: options.clients.with_slots_max,
             variant,
             workers,
             events: setup.events.clone(),
             asks: Inbox::new(),
             listeners: Listeners::new(listeners),
             sessions: Vec::new(),
-            ids: ClientIds::new(options.clients_max),
+            ids: ClientIds::new(options.clients.count_max),
             clients_total: 0,
             started,
             stats_missing: Vec::new(),
@@ -396,10 +398,10 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
 /// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
 /// enough that 64 clients with all of theirs under way find one each.
 fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
-    match options.datagram_recvs.min(recv_depth_max) {
+    match options.clients.datagram_recvs.min(recv_depth_max) {
         0 => 0,
-        _ if variant.makes(Mistake::AnyDatagramWindow) => options.window_max,
-        recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
+        _ if variant.makes(Mistake::AnyDatagramWindow) => options.clients.window_max,
+        recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.clients.window_max),
     }
 }
 

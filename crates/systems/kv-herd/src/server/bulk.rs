@@ -55,8 +55,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     bytes: request.key(),
                 };
                 let expire_s = self.clock.expire_s(request.ttl_s());
-                self.counters.puts += 1;
-                self.counters.bulk_ops += 1;
+                self.counters.operations.puts += 1;
+                self.counters.operations.bulk_ops += 1;
                 put_status(self.partition.put(
                     cpu,
                     key,
@@ -88,7 +88,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             true => Ok(len),
             false => {
                 // The client's WRITE has not landed whole. It has not happened, then.
-                self.counters.crc_mismatches += 1;
+                self.counters.irregular.crc_mismatches += 1;
                 Err(Status::Retry)
             }
         }
@@ -98,8 +98,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[cold]
     #[inline(never)]
     pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
-        self.counters.gets += 1;
-        self.counters.bulk_ops += 1;
+        self.counters.operations.gets += 1;
+        self.counters.operations.bulk_ops += 1;
         let (status, payload) = match self.store_chunk(cpu, at, k) {
             Ok(bulk) => (Status::Ok, self.replies.list.inline(&bulk.to_bytes())),
             Err(status) => (status, Payload::EMPTY),
@@ -131,7 +131,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let space = self.scratch.space(len);
         item.copy_value(space);
         memory.region().copy_in(chunk_at, space);
-        self.counters.get_hits += 1;
+        self.counters.operations.get_hits += 1;
         Ok(Bulk {
             chunk: bulk.chunk,
             len: len as u32,

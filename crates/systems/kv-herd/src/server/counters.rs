@@ -48,96 +48,49 @@ const fn family(name: &'static str, help: &'static str) -> MetricFamily {
 /// A counter, and its value for a worker.
 type Row = (Counter, fn(&Counters, &WorkerStats) -> u64);
 
-/// A count of events that has a field in [`Counters`], and the metric that it feeds.
+/// A count of events: its name, its field in [`Counters`], its help, and the metric that it feeds.
 macro_rules! events {
-    ($name:ident, $help:literal) => {
-        (Counter::events(stringify!($name), $help), |counters, _| {
-            counters.$name
-        })
-    };
-    ($name:ident, $help:literal, $family:ident, $labels:expr) => {
+    ($name:ident, $group:ident.$field:ident, $help:literal $(, $family:ident, $labels:expr)?) => {
         (
-            Counter::events(stringify!($name), $help).feeding($family, $labels),
-            |counters, _| counters.$name,
+            Counter::events(stringify!($name), $help)$(.feeding($family, $labels))?,
+            |counters, _| counters.$group.$field,
         )
     };
 }
 
+#[rustfmt::skip] // a table: one counter a line
 const ROWS: [Row; 25] = [
-    events!(gets, "GETs executed."),
-    events!(get_hits, "GETs that found their key.", COMMANDS, GET_HIT),
-    events!(puts, "PUTs executed.", COMMANDS, SET),
-    events!(deletes, "DELETEs executed."),
-    (
-        Counter::amount("items", "Items stored now, an estimate."),
-        |_, worker| worker.partition.items,
-    ),
-    (
-        Counter::amount("clients", "Clients with a session.").largest(),
-        |_, worker| worker.clients as u64,
-    ),
+    events!(gets, operations.gets, "GETs executed."),
+    events!(get_hits, operations.get_hits, "GETs that found their key.", COMMANDS, GET_HIT),
+    events!(puts, operations.puts, "PUTs executed.", COMMANDS, SET),
+    events!(deletes, operations.deletes, "DELETEs executed."),
+    (Counter::amount("items", "Items stored now, an estimate."), |_, worker| worker.partition.items),
+    (Counter::amount("clients", "Clients with a session.").largest(), |_, worker| worker.clients as u64),
     (
         Counter::events("get_misses", "GETs that did not find their key.").feeding(COMMANDS, GET_MISS),
-        |counters, _| counters.gets - counters.get_hits,
+        |counters, _| counters.operations.gets - counters.operations.get_hits,
     ),
     (
-        Counter::events("delete_misses", "DELETEs that did not find their key.")
-            .feeding(COMMANDS, DELETE_MISS),
-        |counters, _| counters.deletes - counters.delete_hits,
+        Counter::events("delete_misses", "DELETEs that did not find their key.").feeding(COMMANDS, DELETE_MISS),
+        |counters, _| counters.operations.deletes - counters.operations.delete_hits,
     ),
-    events!(delete_hits, "DELETEs that found their key.", COMMANDS, DELETE_HIT),
-    events!(nops, "NOPs answered."),
-    events!(bulk_ops, "GETs and PUTs through bulk memory.", BULK, &[]),
-    events!(
-        retransmits,
-        "Retransmissions of the last request of a slot.",
-        RETRANSMITS,
-        &[]
-    ),
-    events!(ignored, "Requests that were no news.", DROPPED, SUPERSEDED),
-    events!(bad_requests, "Requests answered `BadRequest`.", REFUSED, BAD),
-    events!(
-        wrong_partition,
-        "Requests answered `WrongPartition`.",
-        REFUSED,
-        WRONG
-    ),
-    events!(stale_epoch, "Requests answered `StaleEpoch`.", REFUSED, STALE),
-    events!(
-        crc_mismatches,
-        "Looks at a slot whose checksum did not match yet."
-    ),
-    events!(
-        crc_dropped,
-        "Requests dropped because their checksum never matched.",
-        DROPPED,
-        CHECKSUM
-    ),
-    events!(
-        out_of_turn,
-        "Requests found in another slot than the one whose turn it was."
-    ),
-    events!(
-        stray_datagrams,
-        "Request datagrams that named no client.",
-        DROPPED,
-        STRAY
-    ),
-    events!(replies, "Replies posted.", REPLIES, POSTED),
-    events!(
-        replies_failed,
-        "Replies that the fabric did not take.",
-        REPLIES,
-        FAILED
-    ),
-    events!(
-        replies_deferred,
-        "GETs whose client has to ask again: no memory for their value.",
-        REPLIES,
-        DEFERRED
-    ),
-    events!(doorbells, "Lists of replies posted.", DOORBELLS, &[]),
-    events!(resyncs, "Positions ruled out by a client's `Resync`."),
+    events!(delete_hits, operations.delete_hits, "DELETEs that found their key.", COMMANDS, DELETE_HIT),
+    events!(nops, operations.nops, "NOPs answered."),
+    events!(bulk_ops, operations.bulk_ops, "GETs and PUTs through bulk memory.", BULK, &[]),
+    events!(retransmits, irregular.retransmits, "Retransmissions of the last request of a slot.", RETRANSMITS, &[]),
+    events!(ignored, irregular.ignored, "Requests older than an executed one, or ruled out.", DROPPED, SUPERSEDED),
+    events!(bad_requests, refused.bad_requests, "Requests answered `BadRequest`.", REFUSED, BAD),
+    events!(wrong_partition, refused.wrong_partition, "Requests answered `WrongPartition`.", REFUSED, WRONG),
+    events!(stale_epoch, refused.stale_epoch, "Requests answered `StaleEpoch`.", REFUSED, STALE),
+    events!(crc_mismatches, irregular.crc_mismatches, "Looks at a slot whose checksum did not match yet."),
+    events!(crc_dropped, irregular.crc_dropped, "Requests whose checksum never matched.", DROPPED, CHECKSUM),
+    events!(out_of_turn, irregular.out_of_turn, "Requests found in another slot than expected."),
+    events!(stray_datagrams, irregular.stray_datagrams, "Datagrams that named no client.", DROPPED, STRAY),
+    events!(replies, replies.posted, "Replies posted.", REPLIES, POSTED),
+    events!(replies_failed, replies.failed, "Replies that the fabric did not take.", REPLIES, FAILED),
+    events!(replies_deferred, replies.deferred, "GETs to be asked again, for lack of memory.", REPLIES, DEFERRED),
+    events!(doorbells, replies.doorbells, "Lists of replies posted.", DOORBELLS, &[]),
+    events!(resyncs, irregular.resyncs, "Positions ruled out by a client's `Resync`."),
 ];
 
 /// The counters of the system's row.

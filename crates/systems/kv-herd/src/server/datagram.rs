@@ -109,7 +109,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             let wc = datagrams.wcs[k];
             let arrived = wc.status == WcStatus::Success;
             if !arrived || self.take_datagram(cpu, at, &datagrams, &wc).is_none() {
-                self.counters.stray_datagrams += 1;
+                self.counters.irregular.stray_datagrams += 1;
             }
             datagrams.stage(wc.wr_id.0 as usize);
         }
@@ -153,7 +153,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if commit.0 == client.states[header.slot as usize].last_commit()
             || commit.body_len() + TRAILER_BYTES > len
         {
-            self.counters.ignored += 1;
+            self.counters.irregular.ignored += 1;
             return Some(()); // a duplicate, or shorter than it says
         }
         let intake = &mut self.intakes[at];

@@ -87,7 +87,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             SlotOp::Get | SlotOp::Put | SlotOp::PutTtl => self.get_or_put(cpu, at, k, op),
             SlotOp::Delete => self.delete(cpu, at, k),
             SlotOp::Nop => {
-                self.counters.nops += 1;
+                self.counters.operations.nops += 1;
                 self.answer(about, Status::Ok, Payload::EMPTY, true);
             }
             SlotOp::PutBulk => self.put_bulk(cpu, at, k),
@@ -120,8 +120,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let request = &self.intakes[at].requests()[k];
         let about = request.about;
         let found = self.partition.delete(cpu, key_of(request), self.clock.now_s());
-        self.counters.deletes += 1;
-        self.counters.delete_hits += u64::from(found);
+        self.counters.operations.deletes += 1;
+        self.counters.operations.delete_hits += u64::from(found);
         let status = if found { Status::Ok } else { Status::NotFound };
         self.answer(about, status, Payload::EMPTY, true);
     }
@@ -144,7 +144,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn said_before(&mut self, about: About, op: SlotOp) -> Option<Status> {
         let client = self.clients.get(about.client)?;
         let status = client.states[usize::from(about.slot)].again(op);
-        self.counters.stale_epoch += u64::from(status == Some(Status::StaleEpoch));
+        self.counters.refused.stale_epoch += u64::from(status == Some(Status::StaleEpoch));
         status
     }
 
@@ -172,12 +172,12 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
         cpu.charge(GET, 1);
-        self.counters.gets += 1;
+        self.counters.operations.gets += 1;
         let key = key_of(request);
         let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
             return self.finish(request, client, Status::NotFound, Payload::EMPTY);
         };
-        self.counters.get_hits += 1;
+        self.counters.operations.get_hits += 1;
         let value = item.value();
         if value.len() <= client.stripe.inline_bytes_max() {
             let (payload, space) = self.replies.list.inline_space(value.len());
@@ -191,7 +191,7 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
     #[inline(always)]
     fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, expire_s: u32) {
         cpu.charge(PUT, 1);
-        self.counters.puts += 1;
+        self.counters.operations.puts += 1;
         let (key, value) = (key_of(request), request.value());
         let outcome = self
             .partition

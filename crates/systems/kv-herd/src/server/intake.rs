@@ -365,7 +365,7 @@ impl<V: Variant> Intake<V> {
         let verdict = client.states[slot as usize].judge(commit);
         if verdict == Verdict::Ignore && !self.executes_ruled_out(commit) {
             client.states[slot as usize].note(commit);
-            counters.ignored += 1;
+            counters.irregular.ignored += 1;
             return Taken::Noted;
         }
         let again = verdict == Verdict::Again;
@@ -387,7 +387,7 @@ impl<V: Variant> Intake<V> {
             && !self.variant.makes(Mistake::IgnoresCrc)
             && !parsed.is_intact(&place.image, start, hash, commit)
         {
-            counters.crc_mismatches += 1;
+            counters.irregular.crc_mismatches += 1;
             return Taken::Torn;
         }
         if !self.share.has(hash) && parsed.op != SlotOp::Nop {
@@ -429,7 +429,7 @@ impl<V: Variant> Intake<V> {
         counters: &mut Counters,
     ) -> Act {
         client.states[slot as usize].note(commit);
-        counters.retransmits += 1;
+        counters.irregular.retransmits += 1;
         match self.variant.makes(Mistake::ExecutesTwice) {
             true => Act::Do(op),
             false => Act::Again(op),
@@ -450,10 +450,7 @@ impl<V: Variant> Intake<V> {
         status: Status,
         counters: &mut Counters,
     ) -> Taken {
-        match status {
-            Status::WrongPartition => counters.wrong_partition += 1,
-            _ => counters.bad_requests += 1,
-        }
+        counters.refused.note(status);
         let state = &mut client.states[slot as usize];
         if again {
             state.note(commit);

@@ -52,8 +52,10 @@ mod worker;
 
 pub use acceptor::Acceptor;
 pub(crate) use counters::COUNTERS;
-pub use options::{ServeMode, ServerOptions};
-pub use stats::{Counters, Silence};
+pub use options::{
+    ClientLimits, ClockStart, IdentityOptions, ReplyOptions, RequestRules, ServeMode, ServerOptions,
+};
+pub use stats::{Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts, Silence};
 pub use threads::{Pieces, Server};
 pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

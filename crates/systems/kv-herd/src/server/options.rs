@@ -32,45 +32,21 @@ pub struct ServerOptions {
     pub partition: PartitionOptions,
     /// Longest value, bytes.
     pub item_bytes_max: usize,
-    /// Most slots per client and partition, a power of two.
-    pub window_max: usize,
-    /// Largest slot, a multiple of 64.
-    pub slot_bytes_max: usize,
-    /// Most clients at a time.
-    pub clients_max: usize,
-    /// Most of them with slots; further ones are asked to send datagrams, if that is possible. Polling slots
-    /// stops scaling near 260 clients `[HERD §5.5]`.
-    pub slot_clients_max: usize,
+    /// How many clients there may be, and what each gets.
+    pub clients: ClientLimits,
     /// Batch or pipeline.
     pub mode: ServeMode,
-    /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
-    /// that was hashed.
-    pub hash_only: bool,
-    /// Requests must end with a checksum even if the fabric keeps the order of a WRITE's bytes.
-    pub crc: bool,
-    /// What clients must say to be let in; empty: nothing.
-    pub auth: Vec<u8>,
+    /// What requests must have.
+    pub requests: RequestRules,
     /// Where the partitions' memory is, if it is to outlive the process. Its keys are hashed under its seed, which must
-    /// be [`hash_seed`](ServerOptions::hash_seed).
+    /// be [`hash_seed`](IdentityOptions::hash_seed).
     pub warm: Option<Arc<WarmFile>>,
-    /// What the clock that items expire by shows when the server starts, in seconds: how long ago it began, in whatever
-    /// process that was.
-    pub start_s: u32,
-    /// When that was, on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
-    /// server is started, the same moment for all workers.
-    pub started: Option<Ns>,
-    /// Secret of the key hash; `None`: random.
-    pub hash_seed: Option<HashSeed>,
-    /// The server's epoch; `None`: random.
-    pub epoch: Option<u64>,
-    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. Clients get a 64th of them as their
-    /// window.
-    pub datagram_recvs: usize,
-    /// Longest value that travels in the request to the fabric itself, if the fabric allows as much. Longer ones are
-    /// fetched by the card, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
-    pub inline_bytes_max: usize,
-    /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
-    pub signal_period: usize,
+    /// Start of the clock that items expire by.
+    pub clock: ClockStart,
+    /// What distinguishes this server from others.
+    pub identity: IdentityOptions,
+    /// How replies are sent.
+    pub replies: ReplyOptions,
     /// Sweeps over the slots without a find before a step looks everywhere and then says that it is idle. On
     /// real cores 64: a sweep costs 3 ns per client and a pause, a look everywhere 3 ns per slot. Simulated time passes
     /// only between steps: 1.
@@ -85,24 +61,94 @@ impl Default for ServerOptions {
             partition_count: 1,
             partition: PartitionOptions::default(),
             item_bytes_max: 1 << 20,
-            window_max: WINDOW_MAX,
-            slot_bytes_max: SLOT_BYTES_MAX,
-            clients_max: 1024,
-            slot_clients_max: usize::MAX,
+            clients: ClientLimits::default(),
             mode: ServeMode::Batch { batch: 32 },
-            hash_only: false,
-            crc: false,
-            auth: Vec::new(),
+            requests: RequestRules::default(),
             warm: None,
-            start_s: 0,
-            started: None,
-            hash_seed: None,
-            epoch: None,
-            datagram_recvs: 0,
-            inline_bytes_max: usize::MAX,
-            signal_period: 64,
+            clock: ClockStart::default(),
+            identity: IdentityOptions::default(),
+            replies: ReplyOptions::default(),
             idle_sweeps: 64,
             idle: Idle::ADAPTIVE,
+        }
+    }
+}
+
+/// How many clients there may be, and what each gets.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimits {
+    /// Most clients at a time.
+    pub count_max: usize,
+    /// Most of them with slots; further ones are asked to send datagrams, if that is possible. Polling slots
+    /// stops scaling near 260 clients `[HERD §5.5]`.
+    pub with_slots_max: usize,
+    /// Most slots per client and partition, a power of two.
+    pub window_max: usize,
+    /// Largest slot, a multiple of 64.
+    pub slot_bytes_max: usize,
+    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. Clients get a 64th of them as their
+    /// window.
+    pub datagram_recvs: usize,
+}
+
+impl Default for ClientLimits {
+    fn default() -> ClientLimits {
+        ClientLimits {
+            count_max: 1024,
+            with_slots_max: usize::MAX,
+            window_max: WINDOW_MAX,
+            slot_bytes_max: SLOT_BYTES_MAX,
+            datagram_recvs: 0,
+        }
+    }
+}
+
+/// What requests must have.
+#[derive(Clone, Default, Debug)]
+pub struct RequestRules {
+    /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
+    /// that was hashed.
+    pub hash_only: bool,
+    /// Requests must end with a checksum even if the fabric keeps the order of a WRITE's bytes.
+    pub crc: bool,
+    /// What clients must say to be let in; empty: nothing.
+    pub auth: Vec<u8>,
+}
+
+/// Start of the clock that items expire by.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ClockStart {
+    /// What the clock shows when the server starts, in seconds: how long ago it began, in whatever process that was.
+    pub start_s: u32,
+    /// When that was, on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
+    /// server is started, the same moment for all workers.
+    pub started: Option<Ns>,
+}
+
+/// What distinguishes a server from others.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct IdentityOptions {
+    /// Secret of the key hash; `None`: random.
+    pub hash_seed: Option<HashSeed>,
+    /// The server's epoch; `None`: random.
+    pub epoch: Option<u64>,
+}
+
+/// How replies are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyOptions {
+    /// Longest value that travels in the request to the fabric itself, if the fabric allows as much. Longer ones are
+    /// fetched by the card, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
+    pub inline_bytes_max: usize,
+    /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
+    pub signal_period: usize,
+}
+
+impl Default for ReplyOptions {
+    fn default() -> ReplyOptions {
+        ReplyOptions {
+            inline_bytes_max: usize::MAX,
+            signal_period: 64,
         }
     }
 }

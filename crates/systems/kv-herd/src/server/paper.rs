@@ -62,8 +62,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             // Should its client ask what became of it.
             client.states[client.turn.slot as usize].take_in_turn(client.turn.seq);
             match act {
-                Act::Say(Status::WrongPartition) => self.counters.wrong_partition += 1,
-                Act::Say(_) => self.counters.bad_requests += 1,
+                Act::Say(status) => self.counters.refused.note(status),
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
             lane.served = true;

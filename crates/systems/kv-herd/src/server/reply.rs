@@ -140,7 +140,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         for wc in &self.wcs[..polled] {
             // What was flushed unasked has no number.
             self.completed = self.completed.max(wc.wr_id.0);
-            counters.replies_failed += u64::from(wc.status != WcStatus::Success);
+            counters.replies.failed += u64::from(wc.status != WcStatus::Success);
         }
         self.left = self.left.max(self.completed);
     }
@@ -184,7 +184,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         self.poll_completions(cpu, counters);
         let payload = self.staging.as_mut()?.payload(number, self.completed, len, fill);
         if payload.is_none() {
-            counters.replies_deferred += 1;
+            counters.replies.deferred += 1;
             self.until_signal = 1; // the next completion comes as soon as it can
         }
         payload
@@ -199,8 +199,8 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         }
         cpu.charge(REPLY, 1);
         self.posted += count as u64;
-        counters.replies += count as u64;
-        counters.doorbells += 1;
+        counters.replies.posted += count as u64;
+        counters.replies.doorbells += 1;
         if let Err(error) = self.qp.post_send(cpu, &self.list) {
             self.post_rest(cpu, error.accepted, error.kind, counters);
         }
@@ -226,8 +226,8 @@ impl<P: Provider, V: Variant> Replies<P, V> {
     ) {
         while let Some(refused) = self.list.wrs().get(accepted) {
             tracing::debug!(%kind, "a reply was refused");
-            counters.replies_failed += 1;
-            counters.replies -= 1;
+            counters.replies.failed += 1;
+            counters.replies.posted -= 1;
             self.posted -= 1;
             if let Some(staging) = &mut self.staging {
                 staging.refused(refused.payload);

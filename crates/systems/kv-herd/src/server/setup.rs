@@ -51,8 +51,8 @@ impl<P: Provider, V> Setup<P, V> {
 /// Options and fabric fit HERD and each other.
 fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(), StartError> {
     let map = SlotMap {
-        slot_bytes: options.slot_bytes_max,
-        window: options.window_max,
+        slot_bytes: options.clients.slot_bytes_max,
+        window: options.clients.window_max,
         partition_count: options.partition_count,
     };
     let bad = |what, why| Err(StartError::Options { what, why });
@@ -62,7 +62,7 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
             "1 to 240 partitions, a window of a power of two up to 256, slots of a multiple of 64 bytes up to 1024",
         );
     }
-    if options.window_max > WINDOW_MAX || options.clients_max == 0 {
+    if options.clients.window_max > WINDOW_MAX || options.clients.count_max == 0 {
         return bad("clients", "at least one client");
     }
     if options.item_bytes_max > drover_store::VALUE_BYTES_MAX {
@@ -88,7 +88,7 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
 /// The start of the server. Workers take what time they need to lay out their memory; their clocks still agree with
 /// each other and with the wall clock.
 fn start_of<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<Ns, StartError> {
-    match options.started {
+    match options.clock.started {
         Some(started) => Ok(started),
         None => Ok(device.context()?.cpu().refresh()),
     }

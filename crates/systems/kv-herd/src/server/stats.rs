@@ -1,9 +1,25 @@
 //! Counters: plain words in the worker that counts, copied out when somebody asks.
 
+use crate::layout::Status;
+
 /// What one worker did since it started.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counters {
+    /// Operations executed.
+    pub operations: OperationCounts,
+    /// Requests that were not found once, whole and in turn.
+    pub irregular: IrregularCounts,
+    /// Requests answered with a refusal.
+    pub refused: RefusalCounts,
+    /// Replies.
+    pub replies: ReplyCounts,
+}
+
+/// Operations executed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct OperationCounts {
     /// GETs executed.
     pub gets: u64,
     /// GETs that found their key.
@@ -18,16 +34,23 @@ pub struct Counters {
     pub nops: u64,
     /// GETs and PUTs through bulk memory.
     pub bulk_ops: u64,
+}
+
+impl OperationCounts {
+    /// All operations.
+    pub fn total(&self) -> u64 {
+        self.gets + self.puts + self.deletes + self.nops
+    }
+}
+
+/// Requests that were not found once, whole and in turn.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct IrregularCounts {
     /// Retransmissions of the last request of a slot.
     pub retransmits: u64,
     /// Words that were no news: older than what had been executed, or ruled out.
     pub ignored: u64,
-    /// Answered `BadRequest`.
-    pub bad_requests: u64,
-    /// Answered `WrongPartition`.
-    pub wrong_partition: u64,
-    /// Answered `StaleEpoch`.
-    pub stale_epoch: u64,
     /// Looks at a slot whose checksum did not fit (yet).
     pub crc_mismatches: u64,
     /// Requests dropped because it never did.
@@ -36,23 +59,44 @@ pub struct Counters {
     pub out_of_turn: u64,
     /// Request datagrams that named no client of ours.
     pub stray_datagrams: u64,
-    /// Replies posted.
-    pub replies: u64,
-    /// Replies that the fabric did not take.
-    pub replies_failed: u64,
-    /// GETs told to ask again because no memory was free to send their long value from.
-    pub replies_deferred: u64,
-    /// Lists of replies posted: doorbells.
-    pub doorbells: u64,
     /// Positions ruled out by `Resync`.
     pub resyncs: u64,
 }
 
-impl Counters {
-    /// Operations executed.
-    pub(super) fn operations(&self) -> u64 {
-        self.gets + self.puts + self.deletes + self.nops
+/// Requests answered with a refusal.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RefusalCounts {
+    /// Answered `BadRequest`.
+    pub bad_requests: u64,
+    /// Answered `WrongPartition`.
+    pub wrong_partition: u64,
+    /// Answered `StaleEpoch`.
+    pub stale_epoch: u64,
+}
+
+impl RefusalCounts {
+    /// Counts a request that cannot be executed, and is answered with `status`.
+    pub(super) fn note(&mut self, status: Status) {
+        match status {
+            Status::WrongPartition => self.wrong_partition += 1,
+            _ => self.bad_requests += 1,
+        }
     }
+}
+
+/// Replies of a worker.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ReplyCounts {
+    /// Replies posted.
+    pub posted: u64,
+    /// Replies that the fabric did not take.
+    pub failed: u64,
+    /// GETs told to ask again because no memory was free to send their long value from.
+    pub deferred: u64,
+    /// Lists of replies posted: doorbells.
+    pub doorbells: u64,
 }
 
 /// Who did not answer in time.

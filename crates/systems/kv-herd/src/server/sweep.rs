@@ -177,7 +177,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 }
                 Taken::Torn => {
                     if torn_too_long(client, found.slot, found.commit, self.clock.now()) {
-                        self.counters.crc_dropped += 1;
+                        self.counters.irregular.crc_dropped += 1;
                         client.aim(lane);
                     }
                     return;
@@ -258,14 +258,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     // Else the worker would wake up for a torn request that is whole by now, again and again.
                     client.torn_since = Ns::MAX;
                     self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
-                    self.counters.out_of_turn += u64::from(slot != client.turn.slot);
+                    self.counters.irregular.out_of_turn += u64::from(slot != client.turn.slot);
                     client.turn = client.turn.skip_done(&client.states);
                 }
                 Taken::Noted => {}
                 Taken::Torn => {
                     around.go_on();
                     if torn_too_long(client, slot, commit, self.clock.now()) {
-                        self.counters.crc_dropped += 1;
+                        self.counters.irregular.crc_dropped += 1;
                     }
                 }
             }

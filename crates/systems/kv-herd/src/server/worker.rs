@@ -69,7 +69,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let ctx = setup.device.context()?;
         let partition = make_partition(options, index)?;
         let batch = options.batch();
-        let mut datagrams = match options.datagram_recvs {
+        let mut datagrams = match options.clients.datagram_recvs {
             0 => None,
             recvs => {
                 let recvs = recvs.min(ctx.caps().recv_depth_max);
@@ -82,7 +82,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let (recv_cq, recv_depth) = match &datagrams {
             Some(datagrams) => (
                 Some(&datagrams.recv_cq),
-                options.datagram_recvs.min(ctx.caps().recv_depth_max),
+                options.clients.datagram_recvs.min(ctx.caps().recv_depth_max),
             ),
             None => (None, 0),
         };
@@ -90,12 +90,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             &ctx,
             recv_cq,
             recv_depth,
-            options.signal_period.max(1),
+            options.replies.signal_period.max(1),
             batch,
             qkey,
             variant,
         )?;
-        replies.inline_bytes_max = replies.inline_bytes_max.min(options.inline_bytes_max);
+        replies.inline_bytes_max = replies.inline_bytes_max.min(options.replies.inline_bytes_max);
         if let Some(datagrams) = &mut datagrams {
             datagrams
                 .start(ctx.cpu(), &mut replies.qp)
@@ -112,10 +112,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let intake = || Intake::new(limit, share, variant);
         Ok(Worker {
             index,
-            clock: Clock::new(setup.started, options.start_s),
+            clock: Clock::new(setup.started, options.clock.start_s),
             partition,
             clients: Clients::new(),
-            sweeper: Sweeper::new(options.window_max),
+            sweeper: Sweeper::new(options.clients.window_max),
             replies,
             datagrams,
             intakes: (0..intake_count).map(|_| intake()).collect(),
@@ -151,7 +151,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub fn stats(&self) -> WorkerStats {
         let stats = WorkerStats {
             counters: Vec::new(),
-            operations: self.counters.operations(),
+            operations: self.counters.operations.total(),
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
@@ -177,7 +177,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// A round of the loop that steps it has ended.
     pub(super) fn note_round(&mut self, stats: RunStats) {
         self.rounds
-            .note(self.clock.now(), self.counters.operations(), stats);
+            .note(self.clock.now(), self.counters.operations.total(), stats);
     }
 
     /// When the server started, on this core's clock.
@@ -200,7 +200,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Begins again with an empty partition, as after a panic: items are lost, connections stay, and requests
     /// that stand in the slots never execute (a retransmission is answered `StaleEpoch`).
     pub fn restart(&mut self) -> Result<(), StartError> {
-        if self.datagrams.is_none() && self.options.datagram_recvs > 0 {
+        if self.datagrams.is_none() && self.options.clients.datagram_recvs > 0 {
             let reason = "their memory was lost in a panic".to_owned();
             return Err(StartError::Datagrams { reason });
         }
@@ -237,7 +237,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     self.events.push(Event::Removed { client });
                 }
                 Command::Resync { client, resync } => {
-                    self.counters.resyncs += 1;
+                    self.counters.irregular.resyncs += 1;
                     if let Some(resynced) = self.clients.resync(client, resync) {
                         self.events.push(Event::Resynced { client, resynced });
                     }

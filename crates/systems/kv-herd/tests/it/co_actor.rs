@@ -3,7 +3,7 @@
 
 use drover_base::{HashSeed, Ns, Progress};
 use drover_kv::{CoActor, MakeCoActor};
-use drover_kv_herd::server::{Server, ServerOptions};
+use drover_kv_herd::server::{ClockStart, IdentityOptions, Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_rt::WakeFd;
 use drover_store::{Key, Partition, PartitionOptions};
@@ -80,7 +80,10 @@ impl Cluster {
                 bucket_count: 1 << 8,
                 ..PartitionOptions::default()
             },
-            hash_seed: Some(SEED),
+            identity: IdentityOptions {
+                hash_seed: Some(SEED),
+                ..IdentityOptions::default()
+            },
             ..ServerOptions::default()
         };
         let bell = WakeFd::new().expect("a descriptor");
@@ -173,7 +176,10 @@ fn all_workers_count_from_the_moment_they_are_given_or_from_one_moment() {
         });
         let options = ServerOptions {
             partition_count: 2,
-            started: given,
+            clock: ClockStart {
+                started: given,
+                ..ClockStart::default()
+            },
             ..ServerOptions::default()
         };
         let server = Server::<Shm>::start_with(&ShmDevice::default(), None, &options, |_| {}, Some(make));

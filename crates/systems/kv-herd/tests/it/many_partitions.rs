@@ -6,7 +6,7 @@ use drover_control::{ControlAddr, ControlListener};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::{FrontEnd, PARTITIONS_MAX};
-use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, ClientLimits, Server, ServerOptions, Worker};
 use drover_store::PartitionOptions;
 use drover_testkit::alone::alone;
 use drover_verbs::{Context, Device};
@@ -64,7 +64,10 @@ fn serves_every_partition(partition_count: usize, front_end: FrontEnd) {
             bucket_count: 1 << 8,
             ..PartitionOptions::default()
         },
-        datagram_recvs: 8,
+        clients: ClientLimits {
+            datagram_recvs: 8,
+            ..ClientLimits::default()
+        },
         idle_sweeps: 1,
         ..ServerOptions::default()
     };
@@ -121,7 +124,10 @@ fn serves_every_partition(partition_count: usize, front_end: FrontEnd) {
         });
         world.step();
     }
-    let idle = world.workers.iter().filter(|worker| worker.counters().puts == 0);
+    let idle = world
+        .workers
+        .iter()
+        .filter(|worker| worker.counters().operations.puts == 0);
     assert!(
         idle.count() <= 1,
         "8 keys each, and all but the unluckiest has some"

@@ -59,12 +59,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
 
     fn membership(options: &ServerOptions) -> Membership {
         assert!(options.message_bytes > MESSAGE_HEADER_BYTES);
-        Membership {
-            shard: options.shard,
-            shard_count: options.shard_count,
-            look_every: options.look_every,
-            hash_seed: options.hash_seed,
-        }
+        options.membership
     }
 
     fn new(

@@ -1,15 +1,14 @@
 //! Options and counters of a server.
 
-use drover_base::{HashSeed, Ns};
+use drover_base::Ns;
 use drover_mem::PageWish;
+use drover_one_sided::Membership;
 
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Index of this shard.
-    pub shard: u16,
-    /// Number of shards of the service.
-    pub shard_count: u16,
+    /// What this shard is among those of its service.
+    pub membership: Membership,
     /// Number of entries of the table at the start, a power of two. Plan four entries for three keys.
     pub entry_count: usize,
     /// Maximum number of entries. The table doubles at a load of 0.75, as long as there is memory. An entry costs 32
@@ -31,21 +30,15 @@ pub struct ServerOptions {
     pub evicts: bool,
     /// How long a replaced record stays readable.
     pub grace: Ns,
-    /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
-    /// from sleeping longer.
-    pub look_every: Ns,
     /// Page size of table and records.
     pub pages: PageWish,
-    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
-    pub hash_seed: Option<HashSeed>,
 }
 
 impl Default for ServerOptions {
     /// One shard: 64 MiB of records, 2^20 entries.
     fn default() -> ServerOptions {
         ServerOptions {
-            shard: 0,
-            shard_count: 1,
+            membership: Membership::alone(),
             entry_count: 1 << 20,
             entry_count_max: 1 << 28,
             grows_into_records: false,
@@ -55,9 +48,7 @@ impl Default for ServerOptions {
             message_bytes: 1024,
             evicts: false,
             grace: Ns::from_ms(1),
-            look_every: Ns::from_us(20),
             pages: PageWish::HugeIfAny,
-            hash_seed: None,
         }
     }
 }

@@ -23,6 +23,36 @@ pub struct Membership {
     pub hash_seed: Option<HashSeed>,
 }
 
+impl Membership {
+    /// The only shard of a service, with a random hash seed.
+    pub fn alone() -> Membership {
+        Membership {
+            shard: 0,
+            shard_count: 1,
+            look_every: Ns::from_us(20),
+            hash_seed: None,
+        }
+    }
+
+    /// Shard `index` of a service of `plan`.
+    pub fn of(plan: &ShardPlan, index: usize, hash_seed: HashSeed) -> Membership {
+        Membership {
+            shard: index as u16,
+            shard_count: plan.shard_count as u16,
+            look_every: plan.look_every,
+            hash_seed: Some(hash_seed),
+        }
+    }
+
+    /// The only shard of a service with this hash seed.
+    pub fn alone_with(hash_seed: HashSeed) -> Membership {
+        Membership {
+            hash_seed: Some(hash_seed),
+            ..Membership::alone()
+        }
+    }
+}
+
 /// Seconds since a server's start.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(pub(super) Ns);

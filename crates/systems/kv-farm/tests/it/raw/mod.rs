@@ -8,6 +8,7 @@ use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready
 use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
+use drover_one_sided::Membership;
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, SendList, SendWr, Wc, WrId,
@@ -33,7 +34,7 @@ fn server(device: &LoopbackDevice) -> Server<Loopback> {
         memory_bytes: 1 << 20,
         item_bytes_max: 8192,
         pages: PageWish::Small,
-        hash_seed: Some(HashSeed::new(1, 2)),
+        membership: Membership::alone_with(HashSeed::new(1, 2)),
         ..ServerOptions::default()
     };
     Server::new(device, &options).expect("a server")

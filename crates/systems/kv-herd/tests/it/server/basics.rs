@@ -4,7 +4,7 @@ use crate::server::fake::{World, hello, key_of, options};
 use drover_base::Ns;
 use drover_kv_herd::control::{Format, FrontEnd, Hello};
 use drover_kv_herd::layout::{SlotOp, Status, paper};
-use drover_kv_herd::server::{ServeMode, ServerOptions};
+use drover_kv_herd::server::{ClientLimits, RequestRules, ServeMode, ServerOptions};
 
 fn all_modes() -> Vec<ServerOptions> {
     let mode = |mode| ServerOptions { mode, ..options() };
@@ -140,7 +140,10 @@ fn a_small_window_of_small_slots() {
 fn datagrams_do_what_slots_do() {
     let mut world = World::new(&ServerOptions {
         partition_count: 2,
-        datagram_recvs: 128,
+        clients: ClientLimits {
+            datagram_recvs: 128,
+            ..options().clients
+        },
         ..options()
     });
     let mut fake = world.connect_as(Hello {
@@ -166,7 +169,10 @@ fn datagrams_do_what_slots_do() {
 #[test]
 fn datagrams_of_strangers_are_dropped() {
     let mut world = World::new(&ServerOptions {
-        datagram_recvs: 8,
+        clients: ClientLimits {
+            datagram_recvs: 8,
+            ..options().clients
+        },
         ..options()
     });
     let datagrams = Hello {
@@ -184,7 +190,7 @@ fn datagrams_of_strangers_are_dropped() {
     }
     world.settle();
     assert!(one.replies().is_empty() && two.replies().is_empty());
-    assert_eq!(world.counters().stray_datagrams, 6);
+    assert_eq!(world.counters().irregular.stray_datagrams, 6);
     std::mem::swap(&mut one.welcome.client_id, &mut two.welcome.client_id);
     two.put(&mut world, b"k", b"v");
 }
@@ -227,7 +233,10 @@ fn hash_only_keys_need_the_servers_leave() {
     fake.write(0, 0, &request);
     assert_eq!(fake.reply(&mut world).status, Status::BadRequest);
     let mut world = World::new(&ServerOptions {
-        hash_only: true,
+        requests: RequestRules {
+            hash_only: true,
+            ..options().requests
+        },
         ..options()
     });
     let mut fake = world.connect();

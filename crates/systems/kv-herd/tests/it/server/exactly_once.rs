@@ -46,8 +46,8 @@ fn a_retransmitted_delete_says_what_it_said() {
         fake.again(&sent, attempt);
         assert_eq!(fake.reply(&mut world).status, Status::Ok, "not NotFound");
     }
-    assert_eq!(world.counters().deletes, 1);
-    assert_eq!(world.counters().retransmits, 7);
+    assert_eq!(world.counters().operations.deletes, 1);
+    assert_eq!(world.counters().irregular.retransmits, 7);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn an_older_request_that_comes_late_is_history() {
     world.settle();
     assert!(fake.replies().is_empty());
     assert_eq!(fake.get(&mut world, b"k"), Some(b"new".to_vec()));
-    assert_eq!(world.counters().ignored, 1);
+    assert_eq!(world.counters().irregular.ignored, 1);
 }
 
 /// Gives up position 1 of 0..=3 after `executed` or before; says whether the late WRITE still had an effect.

@@ -9,7 +9,7 @@ use drover_kv_herd::control::{
 use drover_kv_herd::layout::{
     BODY_BYTES_MAX, Commit, DATAGRAM_HEADER_BYTES, ReplyImm, SlotMap, SlotOp, Status, request_crc,
 };
-use drover_kv_herd::server::{Acceptor, Counters, Mistake, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, Counters, IdentityOptions, Mistake, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_store::PartitionOptions;
 use drover_verbs::*;
@@ -35,8 +35,10 @@ pub fn options() -> ServerOptions {
             ..PartitionOptions::default()
         },
         item_bytes_max: 64 << 10,
-        hash_seed: Some(HashSeed::new(1, 2)),
-        epoch: Some(7),
+        identity: IdentityOptions {
+            hash_seed: Some(HashSeed::new(1, 2)),
+            epoch: Some(7),
+        },
         idle_sweeps: 1,
         ..ServerOptions::default()
     }

@@ -6,7 +6,7 @@ use drover_control::ControlStream;
 use drover_control::service::{StatsQuery, StatsReply};
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::ServerOptions;
+use drover_kv_herd::server::{ClientLimits, RequestRules, ServerOptions};
 use drover_verbs::{Device, Export};
 
 fn refusal(world: &mut World, hello: Hello) -> ErrorCode {
@@ -20,8 +20,14 @@ fn refusal(world: &mut World, hello: Hello) -> ErrorCode {
 #[test]
 fn strangers_are_told_why() {
     let mut world = World::new(&ServerOptions {
-        clients_max: 1,
-        auth: b"secret".to_vec(),
+        clients: ClientLimits {
+            count_max: 1,
+            ..options().clients
+        },
+        requests: RequestRules {
+            auth: b"secret".to_vec(),
+            ..options().requests
+        },
         ..options()
     });
     let known = Hello {
@@ -50,9 +56,12 @@ fn strangers_are_told_why() {
 fn clients_beyond_the_slots_are_asked_for_datagrams() {
     let with = |datagram_recvs| {
         World::new(&ServerOptions {
-            clients_max: 3,
-            slot_clients_max: 1,
-            datagram_recvs,
+            clients: ClientLimits {
+                count_max: 3,
+                with_slots_max: 1,
+                datagram_recvs,
+                ..options().clients
+            },
             ..options()
         })
     };
@@ -228,7 +237,10 @@ fn asked_as_any_system(world: &mut World) -> Option<StatsReply> {
 #[test]
 fn a_stranger_to_the_secret_gets_no_statistics() {
     let mut world = World::new(&ServerOptions {
-        auth: b"secret".to_vec(),
+        requests: RequestRules {
+            auth: b"secret".to_vec(),
+            ..RequestRules::default()
+        },
         ..options()
     });
     assert_eq!(asked_as_any_system(&mut world), None);

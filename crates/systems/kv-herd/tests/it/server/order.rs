@@ -77,7 +77,7 @@ fn defect_8_replies_of_a_batch_are_of_their_moment() {
         assert_eq!(replies[4].payload, [round + 100; 400]);
     }
     assert!(
-        world.counters().doorbells < world.counters().replies / 4,
+        world.counters().replies.doorbells < world.counters().replies.posted / 4,
         "they were batches"
     );
 }
@@ -204,7 +204,7 @@ fn a_retransmission_behind_the_turn_is_found() {
     fake.reply(&mut world);
     fake.again(&sent, 1);
     assert_eq!(fake.reply(&mut world).status, Status::Ok);
-    assert_eq!(world.counters().out_of_turn, 1);
+    assert_eq!(world.counters().irregular.out_of_turn, 1);
 }
 
 /// Replies that the quiet client gets while a hot one keeps its window full for ever.
@@ -310,7 +310,7 @@ fn windows_wrap_for_long() {
                 .all(|reply| reply.seq == round + 1 && reply.status == Status::Ok)
         );
     }
-    assert_eq!(world.counters().puts, 800);
+    assert_eq!(world.counters().operations.puts, 800);
 }
 
 /// Many silent clients cost little and are still heard.

@@ -5,7 +5,7 @@ use drover_base::{Actor, Cpu, Rng};
 use drover_control::ControlStream;
 use drover_kv_herd::control::{Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Mistake, ServerOptions};
+use drover_kv_herd::server::{ClientLimits, Mistake, ServerOptions};
 use drover_verbs::{Context, WcStatus};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_dead_clients_late_write_does_not_execute() {
     world.settle();
     assert_eq!(heir.get(&mut world, b"k"), None);
     assert!(dead.replies().is_empty());
-    assert_eq!(world.counters().puts, 0);
+    assert_eq!(world.counters().operations.puts, 0);
 }
 
 #[test]
@@ -46,7 +46,10 @@ fn requests_that_stood_when_the_client_died_do_not_outlive_it() {
 fn clients_die_at_random_points() {
     let mut world = World::new(&ServerOptions {
         partition_count: 2,
-        clients_max: 8,
+        clients: ClientLimits {
+            count_max: 8,
+            ..options().clients
+        },
         ..options()
     });
     let mut rng = Rng::new(1, 0, 0);

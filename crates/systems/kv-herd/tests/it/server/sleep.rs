@@ -4,7 +4,7 @@ use crate::server::fake::{World, hello, options};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv_herd::control::{FrontEnd, Hello};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{Mistake, ServeMode, ServerOptions};
+use drover_kv_herd::server::{ClientLimits, Mistake, ServeMode, ServerOptions};
 use drover_verbs::Context;
 
 /// Announces sleep, looks once more, sleeps: what a run loop does. Returns whether something ended the sleep.
@@ -93,7 +93,10 @@ fn the_control_thread_wakes_a_sleeping_worker() {
 /// worker says that it is idle.
 fn replies_behind_stale_datagrams(mode: ServeMode, mistake: Option<Mistake>) -> usize {
     let datagrams = ServerOptions {
-        datagram_recvs: 256,
+        clients: ClientLimits {
+            datagram_recvs: 256,
+            ..options().clients
+        },
         mode,
         ..options()
     };

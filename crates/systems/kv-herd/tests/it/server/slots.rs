@@ -4,7 +4,7 @@ use crate::server::fake::{World, hello, options};
 use drover_base::Rng;
 use drover_kv_herd::control::{Format, Hello};
 use drover_kv_herd::layout::{Commit, SlotOp, Status, TRAILER_BYTES};
-use drover_kv_herd::server::{ServeMode, ServerOptions};
+use drover_kv_herd::server::{RequestRules, ServeMode, ServerOptions};
 use proptest::prelude::*;
 
 #[test]
@@ -34,8 +34,8 @@ fn malformed_requests_are_refused_one_by_one() {
         let reply = fake.reply(&mut world);
         assert_eq!((reply.slot, reply.status), (slot, Status::BadRequest));
     }
-    assert_eq!(world.counters().bad_requests, words.len() as u64);
-    assert_eq!(world.counters().puts, 0);
+    assert_eq!(world.counters().refused.bad_requests, words.len() as u64);
+    assert_eq!(world.counters().operations.puts, 0);
     let request = fake.request(SlotOp::Put, 1, b"key", b"value", 0);
     fake.write(0, words.len(), &request);
     assert_eq!(
@@ -61,7 +61,10 @@ fn bulk_ops_without_bulk_memory_are_refused() {
 fn noise(mode: ServeMode, format: Format, seed: u64) {
     let all = ServerOptions {
         mode,
-        hash_only: true,
+        requests: RequestRules {
+            hash_only: true,
+            ..options().requests
+        },
         ..options()
     };
     let mut world = World::new(&all);

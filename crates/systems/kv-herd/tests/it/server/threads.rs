@@ -7,7 +7,7 @@ use drover_base::Ns;
 use drover_control::ControlStream;
 use drover_kv::{HostingService, StartError};
 use drover_kv_herd::control::Message;
-use drover_kv_herd::server::{Mistake, Server, ServerOptions};
+use drover_kv_herd::server::{ClientLimits, Mistake, Server, ServerOptions};
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -105,15 +105,24 @@ fn options_that_cannot_be_are_refused() {
             ..options()
         },
         ServerOptions {
-            window_max: 3,
+            clients: ClientLimits {
+                window_max: 3,
+                ..options().clients
+            },
             ..options()
         },
         ServerOptions {
-            slot_bytes_max: 100,
+            clients: ClientLimits {
+                slot_bytes_max: 100,
+                ..options().clients
+            },
             ..options()
         },
         ServerOptions {
-            clients_max: 0,
+            clients: ClientLimits {
+                count_max: 0,
+                ..options().clients
+            },
             ..options()
         },
         ServerOptions {

@@ -103,13 +103,17 @@ fn a_request_that_stays_torn_is_dropped() {
     fake.write(partition, slot, &damaged);
     world.settle();
     assert!(fake.replies().is_empty());
-    assert!(world.counters().crc_mismatches > 0);
+    assert!(world.counters().irregular.crc_mismatches > 0);
     world.device.advance(Ns::from_ms(2));
     world.settle();
-    assert_eq!(world.counters().crc_dropped, 1);
-    let looks = world.counters().crc_mismatches;
+    assert_eq!(world.counters().irregular.crc_dropped, 1);
+    let looks = world.counters().irregular.crc_mismatches;
     world.settle();
-    assert_eq!(world.counters().crc_mismatches, looks, "it does not look again");
+    assert_eq!(
+        world.counters().irregular.crc_mismatches,
+        looks,
+        "it does not look again"
+    );
     fake.again(&(partition, slot, request), 1);
     assert_eq!(fake.reply(&mut world).status, Status::Ok);
     assert_eq!(fake.get(&mut world, b"k"), Some(vec![9; 200]));
@@ -158,7 +162,10 @@ fn a_torn_request_that_was_taken_wakes_nobody() {
     torn.body[0] ^= 1;
     fake.write(partition, slot, &torn);
     world.step(0);
-    assert_eq!(world.counters().crc_mismatches > 0, fake.replies().is_empty());
+    assert_eq!(
+        world.counters().irregular.crc_mismatches > 0,
+        fake.replies().is_empty()
+    );
     fake.again(&(partition, slot, request), 1);
     world.settle();
     assert_eq!(fake.replies()[0].status, Status::Ok);

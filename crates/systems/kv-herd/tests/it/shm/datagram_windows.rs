@@ -7,7 +7,7 @@ use drover_control::LocalListener;
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
-use drover_kv_herd::server::{Acceptor, Mistake, Server, ServerOptions, Worker};
+use drover_kv_herd::server::{Acceptor, ClientLimits, Mistake, Server, ServerOptions, Worker};
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -32,7 +32,10 @@ fn lost(mistake: Option<Mistake>) -> u64 {
             bucket_count: 1 << 10,
             ..PartitionOptions::default()
         },
-        datagram_recvs: 256,
+        clients: ClientLimits {
+            datagram_recvs: 256,
+            ..ClientLimits::default()
+        },
         idle_sweeps: 1,
         ..ServerOptions::default()
     };

@@ -83,7 +83,7 @@ impl Variant for Datagrams {
     }
 
     fn server(options: &mut ServerOptions) {
-        options.datagram_recvs = 256;
+        options.clients.datagram_recvs = 256;
     }
 }
 

@@ -6,6 +6,7 @@ use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
 use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
+use drover_one_sided::Membership;
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
@@ -31,7 +32,7 @@ pub fn small() -> ServerOptions {
         entry_count: 64,
         memory_bytes: 1 << 20,
         pages: PageWish::Small,
-        hash_seed: Some(HashSeed::new(1, 2)),
+        membership: Membership::alone_with(HashSeed::new(1, 2)),
         ..ServerOptions::default()
     }
 }

@@ -4,6 +4,7 @@ use crate::service::bed::{Cluster, Ended, fabric, get, put, small, value};
 use drover_base::{HashSeed, Ns};
 use drover_kv::Refusal;
 use drover_kv_pilaf::server::ServerOptions;
+use drover_one_sided::Membership;
 
 /// Lets the server go on until it has nothing left to poison, and has looked at its clients.
 fn settle(cluster: &mut Cluster) {
@@ -210,7 +211,7 @@ fn changes_in_a_table_that_was_left(seed: u64) -> u32 {
         fabric(Ns(1)),
         ServerOptions {
             entry_count: 4096,
-            hash_seed: Some(HashSeed::new(seed, 2)),
+            membership: Membership::alone_with(HashSeed::new(seed, 2)),
             ..small()
         },
     );

@@ -74,7 +74,7 @@ impl System for Sample {
     }
 
     fn entry_count(plan: &ShardPlan) -> usize {
-        plan.entry_count * plan.shard_count
+        plan.entry_count()
     }
 
     fn describe(plan: &ShardPlan) -> Vec<String> {

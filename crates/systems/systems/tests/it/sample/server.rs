@@ -209,13 +209,8 @@ impl<P: Provider> ShardLogic<P> for State<P> {
 
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Options {
         Options {
-            membership: Membership {
-                shard: index as u16,
-                shard_count: plan.shard_count as u16,
-                look_every: plan.look_every,
-                hash_seed: Some(seed),
-            },
-            slot_count: plan.entry_count,
+            membership: Membership::of(plan, index, seed),
+            slot_count: plan.table.entry_count,
             memory_bytes: plan.record_bytes,
             item_bytes_max: plan.item_bytes_max.min(ITEM_BYTES_MAX),
             evicts: plan.evicts,
