@@ -3,11 +3,10 @@
 
 use crate::rdma::DeviceArgs;
 use clap::Args;
-use drover_base::{Cpu, Ns};
+use drover_base::Ns;
 use drover_client::{Client, Connected, Options, Service};
-use drover_control::{ControlAddr, ControlStream, service};
-use drover_kv::{Channels, SystemTable};
-use drover_kv_herd::control::Message;
+use drover_control::{ControlAddr, service};
+use drover_kv::SystemTable;
 use drover_mem::NativeCpu;
 use std::error::Error;
 use std::io::{Read, Write};
@@ -144,27 +143,9 @@ fn connect<T: SystemTable>(whom: &Whom) -> Result<Client, Box<dyn Error>> {
 }
 
 fn ask_stats<T: SystemTable>(whom: &Whom) -> Result<String, Box<dyn Error>> {
-    let cpu = NativeCpu::new(0);
     let timeout = Ns::from_ms(whom.timeout_ms);
-    let service = Service::<T>::at(whom.server.clone(), timeout)?;
-    let channels = service.system().facts().channels;
-    let mut stream = service.into_channel();
-    match channels {
-        Channels::One => ask_herd(&mut stream, &cpu, timeout),
-        Channels::PerShard => {
-            let reply: service::StatsReply = service::ask(&mut stream, &cpu, &service::StatsQuery, timeout)?;
-            Ok(reply.text)
-        }
-    }
-}
-
-fn ask_herd(stream: &mut ControlStream, cpu: &NativeCpu, timeout: Ns) -> Result<String, Box<dyn Error>> {
-    let question = Message::StatsRequest.encode();
-    stream.send(question.kind, &question.bytes, &question.fds)?;
-    let frame = stream.recv_until(cpu, cpu.refresh() + timeout)?;
-    match Message::decode(frame.kind, &frame.body, frame.fds)? {
-        Message::Stats { text } => Ok(text),
-        Message::Error { text, .. } => Err(format!("refused by the server: {text}").into()),
-        _ => Err("the server answered something else".into()),
-    }
+    let mut stream = Service::<T>::at(whom.server.clone(), timeout)?.into_channel();
+    let reply: service::StatsReply =
+        service::ask(&mut stream, &NativeCpu::new(0), &service::StatsQuery, timeout)?;
+    Ok(reply.text)
 }

@@ -1,6 +1,6 @@
 //! `drover`: the service, its command-line clients, its benchmarks, and checks of the machine.
 //!
-//! Fabrics and systems are named here and in the crates `client` and `systems`; everything below these is generic. One
+//! Fabrics are named here and in the crate `client`, systems in the table of systems; everything else is generic. One
 //! module per command; `exit` lists the exit statuses. It is a library so that fuzzers reach its parsers: the program
 //! only calls [`main`].
 #![forbid(unsafe_code)]

@@ -1,38 +1,35 @@
 //! All metrics of the server: `/metrics` is written from one table. `docs/metrics.md` lists the same metrics; a test
 //! compares the two.
 
-use super::exposition::{Exposition, Kind, Samples};
+use super::exposition::{Exposition, Kind, Label, Samples};
 use super::process::{self, Process};
-use super::sockets::SocketStats;
+use super::shards::{self, ShardsSnapshot};
 use drover_base::Spread;
-use drover_kv::{Counter, CounterKind, Facts};
-use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
+use drover_kv::{Counter, Metric, MetricFamily, ServiceStats, WorkerStats};
 use drover_store::PartitionStats;
-use drover_verbs::Provider;
-use std::time::Duration;
 
-/// All numbers of a server for the metrics, at one moment.
+const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
+
+/// All data for the metrics of a service, at one moment.
+#[derive(Clone, Debug)]
+pub enum Snapshot {
+    /// Of a system whose workers host socket clients.
+    Hosting(HostingSnapshot),
+    /// Of any other system.
+    Shards(ShardsSnapshot),
+}
+
+/// Workers, partitions and clients of a hosting service.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Numbers of HERD's workers, partitions and native clients.
-    pub server: ServerStats,
+pub struct HostingSnapshot {
+    /// The system's counters: names, and the metrics that they feed.
+    pub counters: &'static [Counter],
+    /// Workers, partitions, native clients.
+    pub service: ServiceStats,
     /// Maximum number of native clients.
     pub clients_max: usize,
     /// Counters of memcached clients.
     pub sockets: Sockets,
-    /// Counters of a system whose row in the table of systems names them. If set, the other fields are not shown.
-    pub service: Option<ServiceCounters>,
-}
-
-/// Counters of a running service. Their names are in [`facts`](ServiceCounters::facts).
-#[derive(Clone, Debug)]
-pub struct ServiceCounters {
-    /// The system's row in the table of systems: its name and the names of its counters.
-    pub facts: &'static Facts,
-    /// Values of the counters, for each shard, in the order of `facts.counters`.
-    pub shards: Vec<Vec<u64>>,
-    /// Seconds since the service started.
-    pub uptime_s: u64,
 }
 
 /// Counters of all memcached clients.
@@ -52,10 +49,14 @@ struct Family {
     name: &'static str,
     kind: Kind,
     help: &'static str,
-    add: fn(&Snapshot, &mut Samples<'_>),
+    add: fn(&HostingSnapshot, &mut Samples<'_>),
 }
 
-const fn counter(name: &'static str, help: &'static str, add: fn(&Snapshot, &mut Samples<'_>)) -> Family {
+const fn counter(
+    name: &'static str,
+    help: &'static str,
+    add: fn(&HostingSnapshot, &mut Samples<'_>),
+) -> Family {
     let kind = Kind::Counter;
     Family {
         name,
@@ -65,7 +66,11 @@ const fn counter(name: &'static str, help: &'static str, add: fn(&Snapshot, &mut
     }
 }
 
-const fn gauge(name: &'static str, help: &'static str, add: fn(&Snapshot, &mut Samples<'_>)) -> Family {
+const fn gauge(
+    name: &'static str,
+    help: &'static str,
+    add: fn(&HostingSnapshot, &mut Samples<'_>),
+) -> Family {
     let kind = Kind::Gauge;
     Family {
         name,
@@ -79,18 +84,14 @@ const FAMILIES: &[Family] = &[
     gauge(
         "drover_uptime_seconds",
         "Seconds since the server started.",
-        |all, out| out.count(&[], all.server.uptime_s),
+        |all, out| out.count(&[], all.service.uptime_s),
     ),
     gauge(
         "drover_version",
         "Always 1; the version is the label.",
         |_, out| out.count(&[("version", env!("CARGO_PKG_VERSION"))], 1),
     ),
-    counter(
-        "drover_commands_total",
-        "Commands of all clients, by result.",
-        add_commands,
-    ),
+    counter(COMMANDS.name, COMMANDS.help, add_commands),
     Family {
         name: "drover_command_duration_seconds",
         kind: Kind::Histogram,
@@ -218,66 +219,6 @@ const FAMILIES: &[Family] = &[
         "Restarts after a panic, each with an empty partition.",
         |all, out| per_worker(all, out, |w| w.restarts as f64),
     ),
-    counter(
-        "drover_requests_refused_total",
-        "Native requests refused.",
-        |all, out| {
-            by_reason(
-                all,
-                out,
-                &[
-                    ("bad_request", |c| c.refused.bad_requests),
-                    ("wrong_partition", |c| c.refused.wrong_partition),
-                    ("stale_epoch", |c| c.refused.stale_epoch),
-                ],
-            )
-        },
-    ),
-    counter(
-        "drover_requests_dropped_total",
-        "Native requests that got no answer.",
-        |all, out| {
-            by_reason(
-                all,
-                out,
-                &[
-                    ("checksum", |c| c.irregular.crc_dropped),
-                    ("stray", |c| c.irregular.stray_datagrams),
-                    ("superseded", |c| c.irregular.ignored),
-                ],
-            )
-        },
-    ),
-    counter(
-        "drover_retransmits_total",
-        "Requests that a native client sent again.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.irregular.retransmits)),
-    ),
-    counter(
-        "drover_replies_total",
-        "Replies to native clients.",
-        |all, out| {
-            by_status(
-                all,
-                out,
-                &[
-                    ("posted", |c| c.replies.posted),
-                    ("failed", |c| c.replies.failed),
-                    ("deferred", |c| c.replies.deferred),
-                ],
-            )
-        },
-    ),
-    counter(
-        "drover_doorbells_total",
-        "Lists of replies handed to the fabric.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.replies.doorbells)),
-    ),
-    counter(
-        "drover_bulk_operations_total",
-        "Operations whose value moved through bulk memory.",
-        |all, out| out.count(&[], all.server.total(|w| w.counters.operations.bulk_ops)),
-    ),
 ];
 
 /// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) it reports that, and
@@ -286,70 +227,56 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
         .count(&[], snapshot.is_some().into());
-    match snapshot.map(|snapshot| (snapshot, &snapshot.service)) {
+    match snapshot {
         None => {}
-        Some((_, Some(service))) => add_service(&mut out, service),
-        Some((snapshot, None)) => {
+        Some(Snapshot::Shards(shards)) => shards::add(&mut out, shards),
+        Some(Snapshot::Hosting(hosting)) => {
             for family in FAMILIES {
-                (family.add)(snapshot, &mut out.family(family.name, family.kind, family.help));
+                (family.add)(hosting, &mut out.family(family.name, family.kind, family.help));
             }
+            add_counters(hosting, &mut out);
         }
     }
     process::add(&mut out, process);
     out.finish()
 }
 
-/// Adds every counter of the service's row, per shard: `drover_NAME_total`, or `drover_current_NAME` for an amount.
-fn add_service(out: &mut Exposition, service: &ServiceCounters) {
-    let facts = service.facts;
-    out.family(
-        "drover_uptime_seconds",
-        Kind::Gauge,
-        "Seconds since the server started.",
-    )
-    .count(&[], service.uptime_s);
-    out.family(
-        "drover_version",
-        Kind::Gauge,
-        "Always 1; the version is the label.",
-    )
-    .count(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    out.family("drover_system", Kind::Gauge, "Always 1; the system is the label.")
-        .count(&[("system", facts.name)], 1);
-    for (index, counter) in facts.counters.iter().enumerate() {
-        let kind = match counter.kind {
-            CounterKind::Events => Kind::Counter,
-            CounterKind::Amount => Kind::Gauge,
-        };
-        let name = metric_of(counter);
-        let mut samples = out.family(&name, kind, counter.help);
-        for (shard, values) in service.shards.iter().enumerate() {
-            if let Some(value) = values.get(index) {
-                samples.count(&[("shard", &shard.to_string())], *value);
-            }
+/// Adds the families that only the system's counters feed, each in the order of the counters.
+fn add_counters(all: &HostingSnapshot, out: &mut Exposition) {
+    let metrics = || all.counters.iter().filter_map(|counter| counter.metric);
+    let mut added = vec![COMMANDS];
+    for Metric { family, .. } in metrics() {
+        if added.contains(&family) {
+            continue;
         }
+        let mut samples = out.family(family.name, Kind::Counter, family.help);
+        for (labels, count) in all.fed(family) {
+            samples.count(labels, count);
+        }
+        added.push(family);
     }
 }
 
-/// Name of the metric that shows a service's counter: `drover_NAME_total`, or `drover_current_NAME` for an amount.
-pub fn metric_of(counter: &Counter) -> String {
-    match counter.kind {
-        CounterKind::Events => format!("drover_{}_total", counter.name),
-        CounterKind::Amount => format!("drover_current_{}", counter.name),
+impl HostingSnapshot {
+    /// Labels and values of the system's counters that feed `family`.
+    fn fed(&self, family: MetricFamily) -> impl Iterator<Item = (&'static [Label<'static>], u64)> {
+        let counters = self.counters.iter().enumerate();
+        counters.filter_map(move |(index, counter)| {
+            let metric = counter.metric.filter(|metric| metric.family == family)?;
+            Some((metric.labels, self.service.counter(index)))
+        })
     }
 }
 
-fn add_operations(all: &Snapshot, out: &mut Samples<'_>) {
-    for (index, worker) in all.server.workers.iter().enumerate() {
-        let c = &worker.counters;
+fn add_operations(all: &HostingSnapshot, out: &mut Samples<'_>) {
+    for (index, worker) in all.service.workers.iter().enumerate() {
         let of_sockets = all.sockets.operations.get(index).copied().unwrap_or(0);
-        let count = c.operations.total() + of_sockets;
-        out.count(&[("worker", &index.to_string())], count);
+        out.count(&[("worker", &index.to_string())], worker.operations + of_sockets);
     }
 }
 
-fn add_durations(all: &Snapshot, out: &mut Samples<'_>) {
-    for (index, worker) in all.server.workers.iter().enumerate() {
+fn add_durations(all: &HostingSnapshot, out: &mut Samples<'_>) {
+    for (index, worker) in all.service.workers.iter().enumerate() {
         let index = index.to_string();
         out.spread(&[("transport", "native"), ("worker", &index)], &worker.durations);
     }
@@ -359,16 +286,16 @@ fn add_durations(all: &Snapshot, out: &mut Samples<'_>) {
     }
 }
 
-fn per_partition(all: &Snapshot, out: &mut Samples<'_>, field: fn(&PartitionStats) -> u64) {
-    for (index, worker) in all.server.workers.iter().enumerate() {
+fn per_partition(all: &HostingSnapshot, out: &mut Samples<'_>, field: fn(&PartitionStats) -> u64) {
+    for (index, worker) in all.service.workers.iter().enumerate() {
         out.count(&[("partition", &index.to_string())], field(&worker.partition));
     }
 }
 
 type Reason<T> = (&'static str, fn(&T) -> u64);
 
-fn per_reason(all: &Snapshot, out: &mut Samples<'_>, reasons: &[Reason<PartitionStats>]) {
-    for (index, worker) in all.server.workers.iter().enumerate() {
+fn per_reason(all: &HostingSnapshot, out: &mut Samples<'_>, reasons: &[Reason<PartitionStats>]) {
+    for (index, worker) in all.service.workers.iter().enumerate() {
         for (reason, field) in reasons {
             let labels = [("partition", index.to_string()), ("reason", reason.to_string())];
             let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -377,83 +304,42 @@ fn per_reason(all: &Snapshot, out: &mut Samples<'_>, reasons: &[Reason<Partition
     }
 }
 
-fn per_worker(all: &Snapshot, out: &mut Samples<'_>, field: fn(&WorkerStats) -> f64) {
-    for (index, worker) in all.server.workers.iter().enumerate() {
+fn per_worker(all: &HostingSnapshot, out: &mut Samples<'_>, field: fn(&WorkerStats) -> f64) {
+    for (index, worker) in all.service.workers.iter().enumerate() {
         out.add(&[("worker", &index.to_string())], field(worker));
     }
 }
 
-fn by_reason(all: &Snapshot, out: &mut Samples<'_>, reasons: &[Reason<Counters>]) {
-    for (reason, field) in reasons {
-        out.count(&[("reason", reason)], all.server.total(|w| field(&w.counters)));
-    }
+fn labels_of<'a>(command: &'a str, status: &'a str) -> [Label<'a>; 2] {
+    [("command", command), ("status", status)]
 }
 
-fn by_status(all: &Snapshot, out: &mut Samples<'_>, statuses: &[Reason<Counters>]) {
-    for (status, field) in statuses {
-        out.count(&[("status", status)], all.server.total(|w| field(&w.counters)));
-    }
-}
-
-/// Name, status and counter field.
-type Command = (&'static str, &'static str, fn(&Counters) -> u64);
-
-/// Native operations are counted under memcached's names and added to those of socket clients.
-fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
-    let native: [Command; 5] = [
-        ("get", "hit", |c| c.operations.get_hits),
-        ("get", "miss", |c| c.operations.get_misses()),
-        ("set", "done", |c| c.operations.puts),
-        ("delete", "hit", |c| c.operations.delete_hits),
-        ("delete", "miss", |c| {
-            c.operations.deletes - c.operations.delete_hits
-        }),
-    ];
-    let of_sockets = |command, status| {
-        let same = |row: &&(&str, &str, u64)| (row.0, row.1) == (command, status);
-        all.sockets.commands.iter().find(same).map_or(0, |row| row.2)
+/// Commands of native clients are added to those of socket clients.
+fn add_commands(all: &HostingSnapshot, out: &mut Samples<'_>) {
+    let of_sockets = |labels: &[Label<'_>]| {
+        let mut rows = all.sockets.commands.iter();
+        let same = rows.find(|(command, status, _)| labels_of(command, status) == *labels);
+        same.map_or(0, |(_, _, count)| *count)
     };
-    for (command, status, field) in native {
-        let count = all.server.total(|w| field(&w.counters)) + of_sockets(command, status);
-        out.count(&[("command", command), ("status", status)], count);
+    for (labels, count) in all.fed(COMMANDS) {
+        out.count(labels, count + of_sockets(labels));
     }
-    let is_native = |command, status| native.iter().any(|row| (row.0, row.1) == (command, status));
     for (command, status, count) in &all.sockets.commands {
-        if !is_native(command, status) {
-            out.count(&[("command", command), ("status", status)], *count);
+        let labels = labels_of(command, status);
+        if all.fed(COMMANDS).all(|(native, _)| *native != labels) {
+            out.count(&labels, *count);
         }
     }
 }
 
-fn add_current_connections(all: &Snapshot, out: &mut Samples<'_>) {
-    let datagrams = all.server.datagram_clients as u64;
-    out.count(&[("transport", "slots")], all.server.clients as u64 - datagrams);
+fn add_current_connections(all: &HostingSnapshot, out: &mut Samples<'_>) {
+    let datagrams = all.service.datagram_clients as u64;
+    out.count(&[("transport", "slots")], all.service.clients as u64 - datagrams);
     out.count(&[("transport", "datagrams")], datagrams);
     out.count(&[("transport", "sockets")], all.sockets.connections.current);
 }
 
-fn add_connections(all: &Snapshot, out: &mut Samples<'_>) {
-    out.count(&[("transport", "native")], all.server.clients_total);
+fn add_connections(all: &HostingSnapshot, out: &mut Samples<'_>) {
+    out.count(&[("transport", "native")], all.service.clients_total);
     out.count(&[("transport", "sockets")], all.sockets.connections.total);
-}
-
-/// A HERD server and its memcached clients, as a [`Source`](super::Source).
-pub struct Whole<'a, P: Provider> {
-    /// The server: workers and native clients.
-    pub server: &'a Server<P>,
-    /// Maximum number of native clients.
-    pub clients_max: usize,
-    /// Counters of memcached clients; `None` if the server has no listener for them.
-    pub front: Option<&'a SocketStats>,
-}
-
-impl<P: Provider> super::Source for Whole<'_, P> {
-    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        Ok(Snapshot {
-            server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
-            clients_max: self.clients_max,
-            sockets: self.front.map(SocketStats::read).unwrap_or_default(),
-            service: None,
-        })
-    }
 }

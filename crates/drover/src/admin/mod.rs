@@ -10,13 +10,15 @@ mod http;
 mod metrics;
 mod process;
 pub mod sample;
+mod shards;
 mod sockets;
 #[cfg(test)]
 mod strict;
 #[cfg(test)]
 mod tests;
 
-pub use metrics::{ServiceCounters, Snapshot, Whole, metric_of};
+pub use metrics::{HostingSnapshot, Snapshot};
+pub use shards::{ShardsSnapshot, metric_of};
 pub use sockets::SocketStats;
 
 use crate::exit::{self, Failure};

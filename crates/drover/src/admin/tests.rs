@@ -1,11 +1,14 @@
 //! The admin port as monitors use it, and the documented list of metrics.
 
-use super::metrics::{Snapshot, Sockets, Whole, render};
+use super::metrics::{HostingSnapshot, Snapshot, Sockets, render};
 use super::process::Process;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
-use drover_kv_herd::server::{Mistake, Server, ServerOptions, ServerStats, Variant, WorkerStats};
-use drover_store::PartitionOptions;
+use drover_kv::{
+    Capacity, Counter, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes, SystemTable,
+    WorkerStats,
+};
+use drover_systems::System;
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -23,33 +26,74 @@ impl Source for Fixed {
     }
 }
 
-fn whole(server: &Server<Shm>) -> Whole<'_, Shm> {
-    Whole {
-        server,
-        clients_max: 9,
-        front: None,
+/// A running service of the first hosting system of the table.
+struct Running(Box<dyn HostingService>);
+
+impl Source for Running {
+    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
+        Ok(Snapshot::Hosting(HostingSnapshot {
+            service: self.0.stats(patience)?,
+            ..full()
+        }))
     }
 }
 
-fn options() -> ServerOptions {
-    ServerOptions {
-        partition_count: 2,
-        partition: PartitionOptions {
-            log_bytes: 1 << 16,
-            bucket_count: 1 << 8,
-            ..PartitionOptions::default()
+#[derive(Clone, Copy)]
+struct Start;
+
+impl HostingJob for Start {
+    type Answer = Running;
+
+    fn run<S: HostingSystem>(self) -> Running {
+        let sizes = Sizes {
+            shard_count: 2,
+            capacity: Capacity::Memory { bytes: 1 << 17 },
+            value_bytes_max: 1 << 10,
+            window: 16,
+        };
+        let plan = S::plan(&sizes).expect("a small plan");
+        let (device, on_core) = (ShmDevice::default(), Box::new(|_| {}));
+        let service = S::start_hosting::<Shm>(&device, &plan, Vec::new(), on_core, Hosting::default());
+        Running(service.expect("it starts"))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Counters;
+
+impl HostingJob for Counters {
+    type Answer = &'static [Counter];
+
+    fn run<S: HostingSystem>(self) -> &'static [Counter] {
+        S::FACTS.counters
+    }
+}
+
+/// The answer to `job` of the first hosting system of the table.
+fn of_a_host<J: HostingJob + Copy>(job: J) -> J::Answer {
+    let mut answers = System::ALL.iter().filter_map(|system| system.hosting(job).ok());
+    answers.next().expect("a system hosts")
+}
+
+/// Two workers, the second with counters that are not 0.
+fn full() -> HostingSnapshot {
+    let counters = of_a_host(Counters);
+    let value = |counter: &Counter| match counter.name {
+        "get_hits" => 7,
+        "get_misses" => 3,
+        _ => 0,
+    };
+    let worker = WorkerStats {
+        operations: 10,
+        counters: counters.iter().map(value).collect(),
+        ..WorkerStats::default()
+    };
+    HostingSnapshot {
+        counters,
+        service: ServiceStats {
+            workers: vec![WorkerStats::default(), worker],
+            ..ServiceStats::default()
         },
-        ..ServerOptions::default()
-    }
-}
-
-fn full() -> Snapshot {
-    let mut server = ServerStats::default();
-    server.workers = vec![WorkerStats::default(); 2];
-    server.workers[1].counters.operations.gets = 10;
-    server.workers[1].counters.operations.get_hits = 7;
-    Snapshot {
-        server,
         clients_max: 9,
         sockets: Sockets {
             connections: drover_net::Counters::default(),
@@ -57,7 +101,6 @@ fn full() -> Snapshot {
             durations: vec![drover_base::Spread::default(); 2],
             commands: vec![("get", "hit", 5), ("incr", "miss", 3)],
         },
-        service: None,
     }
 }
 
@@ -95,8 +138,7 @@ fn with_port<T>(source: &dyn Source, test: impl FnOnce(SocketAddr) -> T) -> T {
 
 #[test]
 fn a_server_is_scraped_and_healthy() {
-    let server = Server::<Shm>::start(&ShmDevice::default(), None, &options(), |_| {}).expect("it starts");
-    with_port(&whole(&server), |addr| {
+    with_port(&of_a_host(Start), |addr| {
         assert_eq!(get(addr, "/healthz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
         let (status, body) = get(addr, "/metrics?format=any");
         assert_eq!(status, "HTTP/1.1 200 OK");
@@ -116,24 +158,6 @@ fn a_server_is_scraped_and_healthy() {
     });
 }
 
-/// Workers that do not say what they did.
-#[derive(Clone, Copy)]
-struct Silent;
-
-impl Variant for Silent {
-    fn makes(self, mistake: Mistake) -> bool {
-        mistake == Mistake::KeepsSilent
-    }
-}
-
-#[test]
-fn workers_that_keep_silent_are_named() {
-    let device = ShmDevice::default();
-    let server = Server::<Shm>::start_as(&device, None, &options(), |_| {}, None, Silent).expect("it starts");
-    let answer = whole(&server).snapshot(Duration::from_millis(1));
-    assert_eq!(answer.err().as_deref(), Some("no answer from worker 0, 1"));
-}
-
 #[test]
 fn a_server_that_hangs_is_down_and_unhealthy_but_still_scraped() {
     with_port(&Fixed(Err("no answer from worker 1".into())), |addr| {
@@ -151,7 +175,7 @@ fn a_server_that_hangs_is_down_and_unhealthy_but_still_scraped() {
 
 #[test]
 fn monitors_that_say_nothing_make_space_for_others() {
-    with_port(&Fixed(Ok(full())), |addr| {
+    with_port(&Fixed(Ok(Snapshot::Hosting(full()))), |addr| {
         let idle: Vec<TcpStream> = (0..40)
             .map(|_| TcpStream::connect(addr).expect("it listens"))
             .collect();
@@ -162,7 +186,8 @@ fn monitors_that_say_nothing_make_space_for_others() {
 
 #[test]
 fn native_commands_and_those_of_sockets_are_one_count() {
-    let families = strict::parse(&render(Some(&full()), &Process::default())).expect("the format");
+    let families =
+        strict::parse(&render(Some(&Snapshot::Hosting(full())), &Process::default())).expect("the format");
     let count = |command: &str, status: &str| {
         let labels = vec![
             ("command".to_string(), command.to_string()),
@@ -199,7 +224,7 @@ fn the_document_lists_what_is_told() {
         max_fds: Some(1),
         ..Process::default()
     };
-    let told = strict::parse(&render(Some(&full()), &process)).expect("the format");
+    let told = strict::parse(&render(Some(&Snapshot::Hosting(full())), &process)).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

@@ -5,7 +5,7 @@ use super::settings::Settings;
 use super::ways::PLAIN;
 use crate::admin::SocketStats;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
-use drover_kv_herd::server::{CoActor, CoreInfo, MakeCoActor};
+use drover_kv::{CoActor, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
 use drover_memcached::{
     AllowedCommands, Connections, Core, Executor, Guest, ItemSettings, Receiver, Rings, Server, ServerHooks,

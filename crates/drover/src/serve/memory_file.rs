@@ -4,22 +4,24 @@ use super::memcached::unix_time_s;
 use super::settings::Settings;
 use crate::exit::{self, Failure};
 use drover_base::HashSeed;
-use drover_kv_herd::server::ServerOptions;
+use drover_kv::Hosting;
 use drover_store::{PartitionOptions, WarmFile};
+use drover_verbs::Provider;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the memory file, if `settings` has one, and stores it in `options`, with the start time and the hash seed.
-/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall clock
-/// at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
+/// Opens the memory file, if `settings` has one, and stores it in `hosting`, with the start time and the hash seed.
+/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall
+/// clock at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
 /// reason.
 ///
 /// # Errors
-/// The file belongs to another user, or it cannot be opened.
-pub fn open(
+/// The file cannot be used.
+pub fn open<P: Provider>(
     settings: &Settings,
-    options: &mut ServerOptions,
+    partition: &PartitionOptions,
+    hosting: &mut Hosting<P>,
     seed: HashSeed,
     now_s: u64,
 ) -> Result<(), Failure> {
@@ -27,16 +29,12 @@ pub fn open(
         return Ok(());
     };
     check_owner(path)?;
-    let partition = PartitionOptions {
-        value_bytes_max: options.item_bytes_max,
-        ..options.partition
-    };
-    let (warm, doubt) = WarmFile::open(path, &partition, options.partition_count, seed, None, now_s)
-        .map_err(|error| {
-            let text = format!("memory file {}: {error}", path.display());
-            Failure::new(exit::OS_ERROR, text)
-        })?;
-    let start_s = now_s.saturating_sub(warm.start_unix_s());
+    let count = settings.capacity.threads.value;
+    let (file, doubt) = WarmFile::open(path, partition, count, seed, None, now_s).map_err(|error| {
+        let text = format!("memory file {}: {error}", path.display());
+        Failure::new(exit::OS_ERROR, text)
+    })?;
+    let start_s = now_s.saturating_sub(file.start_unix_s());
     match doubt {
         None => tracing::info!(
             "memory file {}: warm start, {start_s} s after the first",
@@ -44,9 +42,9 @@ pub fn open(
         ),
         Some(doubt) => tracing::info!("memory file {}: cold start: {doubt}", path.display()),
     }
-    options.clock.start_s = start_s as u32;
-    options.identity.hash_seed = Some(warm.seed());
-    options.warm = Some(Arc::new(warm));
+    hosting.start_s = start_s as u32;
+    hosting.hash_seed = Some(file.seed());
+    hosting.memory_file = Some(Arc::new(file));
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! `drover serve` and `drover config`.
 
+mod announce;
 mod args;
 mod extended;
-mod herd;
+mod hosted;
 mod limits;
 mod listen;
 mod memcached;

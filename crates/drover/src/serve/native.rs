@@ -1,15 +1,15 @@
 //! A system with native clients only, as `serve` starts it.
 
 use super::ops::{self, Files};
+use super::plan::{NoPlan, plan_of};
 use super::run::{Running, Start};
-use super::settings::{Origin, Settings};
-use crate::admin::{ServiceCounters, Snapshot, Source};
+use super::settings::Settings;
+use crate::admin::{ShardsSnapshot, Snapshot, Source};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_control::ControlListener;
-use drover_kv::{Capacity, Facts, OnCore, Policy, Service, Sizes, System};
+use drover_kv::{Facts, OnCore, Service, System};
 use drover_mem::NativeCpu;
-use drover_rt::Idle;
 use drover_verbs::{Device, Provider};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,10 @@ impl<'a, S: System> Start<'a> for Native<'a, S> {
             );
             return Err(Failure::new(exit::USAGE, text));
         }
-        let plan = plan_of::<S>(settings)?;
+        let mut plan = plan_of::<S>(settings).map_err(|why| refusal(settings, why))?;
+        // memcached's default may be too large.
+        let (most, longest) = S::item_bytes_max(&mut plan);
+        *longest = most.min(*longest);
         Ok(Native { settings, plan })
     }
 
@@ -57,49 +60,21 @@ impl<'a, S: System> Start<'a> for Native<'a, S> {
     }
 }
 
-/// The plan of a service with these settings.
-fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
-    let (mib, asked) = (
+/// Refusal of settings without a plan.
+fn refusal(settings: &Settings, why: NoPlan) -> Failure {
+    let (mib, item_bytes) = (
         settings.capacity.memory_mib.value,
-        &settings.capacity.max_item_bytes,
+        settings.capacity.max_item_bytes.value,
     );
-    let refuse = |why: String| Failure::new(exit::USAGE, format!("-m {mib}: {why}"));
-    let bytes = (mib as usize).checked_mul(1 << 20);
-    let sizes = Sizes {
-        shard_count: settings.capacity.threads.value,
-        capacity: Capacity::Memory {
-            bytes: bytes.ok_or_else(|| refuse("too much".to_owned()))?,
-        },
-        value_bytes_max: asked.value,
-        window: settings.workers.window_max.value.into(),
+    let text = match why {
+        NoPlan::Memory(why) => format!("-m {mib}: {why}"),
+        NoPlan::TooMuch => format!("-m {mib}: too much"),
+        NoPlan::Item { most } => format!(
+            "-I: items of {item_bytes} bytes are longer than half of a shard's records, {most} bytes: more memory \
+             (-m) or fewer shards (-t)"
+        ),
     };
-    let mut plan = S::plan(&sizes).map_err(refuse)?;
-    // An explicit size that is too large is refused; memcached's default is reduced.
-    let (most, longest) = S::item_bytes_max(&mut plan);
-    if *longest > most {
-        if asked.origin != Origin::Default {
-            let text = format!(
-                "-I: items of {} bytes are longer than half of a shard's records, {most} bytes: more memory (-m) or \
-                 fewer shards (-t)",
-                asked.value
-            );
-            return Err(Failure::new(exit::USAGE, text));
-        }
-        *longest = most;
-    }
-    let policy = Policy {
-        evicts: !settings.capacity.disable_evictions.value,
-        clients_max: settings.capacity.conn_limit.value,
-        large_pages: settings.memory.large_pages.value,
-        idle: match settings.workers.spin_us.value {
-            0 => Idle::Spin,
-            us => Idle::Adaptive {
-                spin: Ns::from_us(us),
-            },
-        },
-    };
-    S::set_policy(&mut plan, &policy);
-    Ok(plan)
+    Failure::new(exit::USAGE, text)
 }
 
 /// A service that runs.
@@ -111,15 +86,11 @@ struct NativeService {
 
 impl Source for NativeService {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        let service = ServiceCounters {
+        Ok(Snapshot::Shards(ShardsSnapshot {
             facts: self.facts,
             shards: self.service.counters(patience)?,
             uptime_s: NativeCpu::new(0).refresh().since(self.began).as_s(),
-        };
-        Ok(Snapshot {
-            service: Some(service),
-            ..Snapshot::default()
-        })
+        }))
     }
 }
 

@@ -27,8 +27,7 @@ use super::extended::{self, Extended};
 use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use drover_kv::{Facts, SystemTable};
-use drover_kv_herd::control::PARTITIONS_MAX;
+use drover_kv::{Facts, SHARDS_MAX, SystemTable};
 use drover_systems::System;
 use file::read_file;
 use words::{allowed_cores, some};
@@ -173,8 +172,8 @@ impl Settings {
         let window = self.workers.window_max.value;
         let slot = self.workers.slot_bytes_max.value;
         let complaint = match () {
-            () if !(1..=PARTITIONS_MAX).contains(&self.capacity.threads.value) => Some(format!(
-                "--threads {}: from 1 to {PARTITIONS_MAX}",
+            () if !(1..=SHARDS_MAX).contains(&self.capacity.threads.value) => Some(format!(
+                "--threads {}: from 1 to {SHARDS_MAX}",
                 self.capacity.threads.value
             )),
             () if !(-1..=65535).contains(&self.sockets.port.value) => Some(format!(

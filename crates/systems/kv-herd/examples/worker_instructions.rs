@@ -218,7 +218,7 @@ fn run_as<V: Variant>(
         "{:.1} ns of the worker per request, at best",
         least as f64 / WINDOW as f64
     );
-    let counters = worker.stats().counters;
+    let counters = *worker.counters();
     println!(
         "{} GETs, {} of them hits, {} PUTs, {} doorbells",
         counters.operations.gets,

@@ -1,11 +1,11 @@
 //! [`Herd`]: the system's row in the table of systems.
 
 use crate::client::{ClientOptions, HerdClient};
-use crate::server::{ClientLimits, Server, ServerOptions, WorkerStats};
+use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, Server, ServerOptions};
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ServiceClient,
-    SetupError, Sizes, StartError, System,
+    Capacity, Channels, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem, Offers,
+    OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -30,14 +30,7 @@ const FACTS: Facts = Facts {
         request_slots: true,
         memory_file: Ok(()),
     },
-    counters: &[
-        Counter::events("gets", "GETs executed."),
-        Counter::events("get_hits", "GETs that found their key."),
-        Counter::events("puts", "PUTs executed."),
-        Counter::events("deletes", "DELETEs executed."),
-        Counter::amount("items", "Items stored now, an estimate."),
-        Counter::amount("clients", "Clients with a session.").largest(),
-    ],
+    counters: &COUNTERS,
 };
 
 /// The usual items (16-byte keys, 32-byte values) fill half of the index's 8 slots a bucket when they fill the log: then
@@ -47,6 +40,10 @@ const LOG_BYTES_PER_BUCKET: usize = 4 * drover_store::item_bytes(16, 32);
 const _: () = assert!(LOG_BYTES_PER_BUCKET.is_power_of_two());
 /// The smallest log that makes sense.
 const LOG_BYTES_MIN: usize = 1 << 16;
+/// RECVs of each worker for datagrams: 16 requests in flight for each of 64 clients.
+const DATAGRAM_RECVS: usize = 1024;
+
+const _: () = assert!(SHARDS_MAX <= crate::control::PARTITIONS_MAX);
 
 /// A server for these items, and what requests touch of it.
 #[derive(Clone, Debug)]
@@ -72,7 +69,7 @@ impl System for Herd {
             Capacity::Memory { bytes } => {
                 let share = bytes / shards;
                 if share < LOG_BYTES_MIN {
-                    return Err(format!("too little for {shards} partitions"));
+                    return Err(format!("too little or too much for {shards} partitions"));
                 }
                 let log_bytes = 1 << share.ilog2();
                 let partition = PartitionOptions {
@@ -115,6 +112,12 @@ impl System for Herd {
         };
         server.clients.count_max = policy.clients_max;
         server.idle = policy.idle;
+        server.clients.slot_bytes_max = policy.slots.bytes_max;
+        server.clients.with_slots_max = policy.slots.clients_max;
+        server.clients.datagram_recvs = match policy.slots.clients_max < policy.clients_max {
+            true => DATAGRAM_RECVS,
+            false => 0,
+        };
     }
 
     /// As with memcached, an item takes no more than half of the memory there is for it.
@@ -158,6 +161,45 @@ impl System for Herd {
         let server = Server::<P>::start(device, listeners, &plan.server, on_core)?;
         Ok(Box::new(server))
     }
+
+    fn hosting<J: HostingJob>(job: J) -> Result<J::Answer, J> {
+        Ok(job.run::<Herd>())
+    }
+}
+
+impl HostingSystem for Herd {
+    fn partition(plan: &HerdPlan) -> PartitionOptions {
+        plan.server.partition_options()
+    }
+
+    fn start_hosting<P: Provider<Cpu = NativeCpu>>(
+        device: &P::Device,
+        plan: &HerdPlan,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+        hosting: Hosting<P>,
+    ) -> Result<Box<dyn HostingService>, StartError> {
+        let options = ServerOptions {
+            warm: hosting.memory_file,
+            identity: IdentityOptions {
+                hash_seed: hosting.hash_seed,
+                ..plan.server.identity
+            },
+            clock: ClockStart {
+                start_s: hosting.start_s,
+                started: hosting.started,
+            },
+            ..plan.server.clone()
+        };
+        let server = Server::<P>::start_with(device, listeners, &options, on_core, hosting.co_actors)?;
+        Ok(Box::new(server))
+    }
+}
+
+impl<P: Provider> HostingService for Server<P> {
+    fn stats(&self, patience: Duration) -> Result<ServiceStats, String> {
+        self.ask(patience).map_err(|silence| silence.to_string())
+    }
 }
 
 impl<P: Provider> Service for Server<P> {
@@ -170,19 +212,8 @@ impl<P: Provider> Service for Server<P> {
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
-        let stats = self.ask(patience).map_err(|silence| silence.to_string())?;
-        let row = |worker: &WorkerStats| {
-            let (counters, partition) = (&worker.counters, &worker.partition);
-            vec![
-                counters.operations.gets,
-                counters.operations.get_hits,
-                counters.operations.puts,
-                counters.operations.deletes,
-                partition.items,
-                worker.clients as u64,
-            ]
-        };
-        Ok(stats.workers.iter().map(row).collect())
+        let stats = HostingService::stats(self, patience)?;
+        Ok(stats.workers.into_iter().map(|worker| worker.counters).collect())
     }
 
     fn stop(self: Box<Self>) {
@@ -209,5 +240,28 @@ impl<P: Provider> ServiceClient<P> for HerdClient<P> {
 
     fn take_error(&mut self) -> Option<SetupError> {
         HerdClient::take_error(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_share_the_memory_and_stay_within_it() {
+        let log_bytes = |mib: usize, shard_count| {
+            let sizes = Sizes {
+                shard_count,
+                capacity: Capacity::Memory { bytes: mib << 20 },
+                value_bytes_max: 1 << 20,
+                window: 16,
+            };
+            Herd::plan(&sizes).map(|plan| Herd::partition(&plan).log_bytes)
+        };
+        assert_eq!(log_bytes(64, 1), Ok(64 << 20));
+        assert_eq!(log_bytes(100, 1), Ok(64 << 20));
+        assert_eq!(log_bytes(64, 3), Ok(16 << 20));
+        let refused = "too little or too much for 32 partitions".to_owned();
+        assert_eq!(log_bytes(1, 32), Err(refused));
     }
 }

@@ -13,6 +13,35 @@ pub struct Counter {
     pub merge: Merge,
     /// What an operator can do about it if it is not 0.
     pub remedy: Option<&'static str>,
+    /// Metric of a [hosting](crate::HostingSystem) service that the number is added to. Other services export every
+    /// counter under its own name.
+    pub metric: Option<Metric>,
+}
+
+/// A metric that a [`Counter`] of a hosting service is added to. Counters may share one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Family of the metric.
+    pub family: MetricFamily,
+    /// Labels and their values within the family.
+    pub labels: &'static [(&'static str, &'static str)],
+}
+
+/// A family of metrics that count events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetricFamily {
+    /// Name of the family.
+    pub name: &'static str,
+    /// One sentence of help.
+    pub help: &'static str,
+}
+
+impl MetricFamily {
+    /// Commands of native clients and of co-actors' clients, with the labels `command` and `status`.
+    pub const COMMANDS: MetricFamily = MetricFamily {
+        name: "drover_commands_total",
+        help: "Commands of all clients, by result.",
+    };
 }
 
 /// Kind of a [`Counter`].
@@ -42,6 +71,7 @@ impl Counter {
             kind: CounterKind::Events,
             merge: Merge::Sum,
             remedy: None,
+            metric: None,
         }
     }
 
@@ -53,6 +83,7 @@ impl Counter {
             kind: CounterKind::Amount,
             merge: Merge::Sum,
             remedy: None,
+            metric: None,
         }
     }
 
@@ -68,6 +99,18 @@ impl Counter {
     pub const fn remedied_by(self, remedy: &'static str) -> Counter {
         Counter {
             remedy: Some(remedy),
+            ..self
+        }
+    }
+
+    /// The same counter, exported by hosting services as a part of `family`.
+    pub const fn feeding(
+        self,
+        family: MetricFamily,
+        labels: &'static [(&'static str, &'static str)],
+    ) -> Counter {
+        Counter {
+            metric: Some(Metric { family, labels }),
             ..self
         }
     }

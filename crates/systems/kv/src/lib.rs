@@ -7,6 +7,7 @@
 //! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
+//! - [`HostingSystem`] is for systems whose workers share their cores with a [`CoActor`], such as memcached's sockets.
 //! - [`SystemTable`] is a table of systems, for code that iterates over all of them.
 //!
 //! **Promises.** Completed operations on a key are linearizable. An operation that may or may not have happened is
@@ -16,29 +17,36 @@
 
 mod call;
 mod client;
+mod co_actor;
 mod connect;
 mod counter;
 mod error;
+mod hosting;
 mod op;
 mod plan;
 mod reads;
 pub mod secret;
+mod service_stats;
 mod shard;
 mod sharded;
 mod system;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
+pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
 pub use connect::{
     ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials, wait_for_sessions,
 };
-pub use counter::{Counter, CounterKind, Merge, stats_text};
+pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text};
 pub use error::{SetupError, StartError, refused};
+pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use plan::{ShardPlan, TablePlan, TableShape};
 pub use reads::{Reads, TableKind};
+pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
 pub use sharded::{Planted, ShardedJob, ShardedSystem};
 pub use system::{
-    Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob, SystemTable,
+    Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
+    SystemJob, SystemTable,
 };

@@ -276,6 +276,7 @@ impl ShardPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SlotPolicy;
 
     #[test]
     fn a_share_is_kept_and_a_table_is_a_sixth_to_a_third_of_it() {
@@ -308,6 +309,10 @@ mod tests {
             clients_max: 1,
             large_pages: true,
             idle: Idle::Spin,
+            slots: SlotPolicy {
+                clients_max: 0,
+                bytes_max: 0,
+            },
         });
         assert_eq!(sizes(&reserved), (1 << 19, 1 << 19));
         let items = ShardPlan::of_items(TableShape::SINGLE, 1000, 48, 1);

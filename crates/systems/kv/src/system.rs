@@ -1,7 +1,7 @@
 //! [`System`]: the interface of a key-value system for commands, benchmarks, simulations and tests. The table of all
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
-use crate::{Counter, ServiceClient, ShardedJob, StartError, TableKind};
+use crate::{Counter, HostingJob, ServiceClient, ShardedJob, StartError, TableKind};
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
@@ -9,6 +9,9 @@ use drover_verbs::{Caps, Provider};
 use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+
+/// Maximum number of shards (partitions) of a service, whatever its system.
+pub const SHARDS_MAX: usize = 240;
 
 /// Static properties of a system.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +106,17 @@ pub struct Policy {
     pub large_pages: bool,
     /// Behaviour of an idle core.
     pub idle: Idle,
+    /// Request slots, for systems that [have some](Offers::request_slots).
+    pub slots: SlotPolicy,
+}
+
+/// An operator's decisions about request slots.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotPolicy {
+    /// Maximum number of clients with request slots. Others send their requests as datagrams.
+    pub clients_max: usize,
+    /// Maximum bytes of a slot.
+    pub bytes_max: usize,
 }
 
 /// Hook that runs first in the thread of each core of a service, for pinning. Its argument is the index of the core
@@ -160,6 +174,12 @@ pub trait System: Send + Sync + 'static {
     fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
         Err(job)
     }
+
+    /// Runs `job` with this system if it is a [`HostingSystem`](crate::HostingSystem), and returns the job if it is not.
+    /// A hosting system overrides this method by `Ok(job.run::<Self>())`; that is how a table learns of it.
+    fn hosting<J: HostingJob>(job: J) -> Result<J::Answer, J> {
+        Err(job)
+    }
 }
 
 /// A service that runs in threads of this process. Stops when dropped.
@@ -210,6 +230,11 @@ pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
         self.run(IfSharded(job))
     }
 
+    /// Runs `job` with the system if it is a [`HostingSystem`](crate::HostingSystem), and returns the job if it is not.
+    fn hosting<J: HostingJob>(self, job: J) -> Result<J::Answer, J> {
+        self.run(IfHosting(job))
+    }
+
     /// The system called `name`; `None` if the table has none.
     fn named(name: &str) -> Option<Self> {
         Self::ALL
@@ -232,5 +257,15 @@ impl<J: ShardedJob> SystemJob for IfSharded<J> {
 
     fn run<S: System>(self) -> Self::Answer {
         S::sharded(self.0)
+    }
+}
+
+struct IfHosting<J>(J);
+
+impl<J: HostingJob> SystemJob for IfHosting<J> {
+    type Answer = Result<J::Answer, J>;
+
+    fn run<S: System>(self) -> Self::Answer {
+        S::hosting(self.0)
     }
 }

@@ -82,6 +82,27 @@ systems! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use drover_kv::{HostingJob, HostingSystem, SystemTable};
+
+    struct Hosts;
+
+    impl HostingJob for Hosts {
+        type Answer = ();
+
+        fn run<S: HostingSystem>(self) {}
+    }
+
+    #[test]
+    fn systems_that_offer_memcached_or_a_memory_file_host() {
+        for system in System::ALL {
+            let (offers, hosts) = (system.facts().offers, system.hosting(Hosts).is_ok());
+            assert_eq!(
+                (offers.memcached, offers.memory_file.is_ok()),
+                (hosts, hosts),
+                "{system}"
+            );
+        }
+    }
 
     #[test]
     fn every_system_is_found_by_its_name_and_no_other() {

@@ -3,82 +3,106 @@
 
 use drover_base::Ns;
 use drover_client::{AsyncClient, Client, ClientThread, Connected};
-use drover_control::{ControlStream, Dial, DialError};
-use drover_kv::{CallError, ConnectError, ConnectOptions, Op, Outcome, Refusal, SubmitError, connect};
-use drover_kv_herd::client::HerdClient;
-use drover_kv_herd::server::{Server, ServerOptions};
-use drover_mem::PageWish;
-use drover_store::PartitionOptions;
+use drover_control::{ControlAddr, ControlListener};
+use drover_kv::{
+    CallError, Capacity, ConnectError, ConnectOptions, Op, Outcome, Refusal, Service, Sizes, SubmitError,
+    SystemJob, connect, dials,
+};
+use drover_systems::System;
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const PATIENCE: Ns = Ns::from_s(30);
 
-/// A server that a test can stop.
+const SHARD_COUNT: usize = 2;
+
+/// A server of the first system of the table that a test can stop.
 #[derive(Clone)]
-struct TestServer(Arc<Mutex<Option<Server<Shm>>>>);
+struct TestServer {
+    service: Arc<Mutex<Option<Box<dyn Service>>>>,
+    addr: ControlAddr,
+}
+
+struct Start<'a>(&'a ControlAddr);
+
+impl SystemJob for Start<'_> {
+    type Answer = Box<dyn Service>;
+
+    fn run<S: drover_kv::System>(self) -> Box<dyn Service> {
+        let sizes = Sizes {
+            shard_count: SHARD_COUNT,
+            capacity: Capacity::Memory { bytes: 8 << 20 },
+            value_bytes_max: 1 << 20,
+            window: 256,
+        };
+        let plan = S::plan(&sizes).expect("enough memory");
+        let listener = ControlListener::bind(self.0).expect("a free address");
+        S::start::<Shm>(&ShmDevice::default(), &plan, vec![listener], Box::new(|_| {})).expect("a service")
+    }
+}
+
+struct Connect<'a> {
+    addr: &'a ControlAddr,
+    options: &'a ConnectOptions,
+    timeout: Ns,
+}
+
+impl SystemJob for Connect<'_> {
+    type Answer = Result<Connected, ConnectError>;
+
+    fn run<S: drover_kv::System>(self) -> Result<Connected, ConnectError> {
+        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
+        let dials = dials(&S::FACTS, self.addr, SHARD_COUNT, None);
+        let client: S::Client<Shm> = connect(&ctx, dials, self.options, self.timeout)?;
+        Ok(Connected::over(ctx, client))
+    }
+}
 
 impl TestServer {
     fn new() -> TestServer {
-        let options = ServerOptions {
-            partition_count: 2,
-            partition: PartitionOptions {
-                log_bytes: 1 << 22,
-                bucket_count: 1 << 10,
-                pages: PageWish::Small,
-                ..PartitionOptions::default()
-            },
-            ..ServerOptions::default()
-        };
-        let server = Server::start(&ShmDevice::default(), None, &options, |_| {}).expect("a server");
-        TestServer(Arc::new(Mutex::new(Some(server))))
-    }
-
-    fn dial(&self) -> Dial {
-        let server = self.clone();
-        Dial::new("this process", move || {
-            let server = server.0.lock().expect("nobody panics here");
-            let Some(server) = &*server else {
-                return Err(DialError::Refused {
-                    addr: "here".to_owned(),
-                });
-            };
-            let (ours, theirs) = ControlStream::pair();
-            server.adopt(theirs);
-            Ok(ours)
-        })
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: only the number matters.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("drover-calls-{}-{number}", std::process::id()));
+        let addr = format!("unix:{}", path.display());
+        let addr = addr.parse().expect("an address");
+        let service = System::ALL[0].run(Start(&addr));
+        TestServer {
+            service: Arc::new(Mutex::new(Some(service))),
+            addr,
+        }
     }
 
     fn tear_down(&self) {
-        let server = self.0.lock().expect("nobody panics here").take();
-        drop(server);
+        let service = self.service.lock().expect("nobody panics here").take();
+        drop(service);
     }
 
-    fn connect(dial: Dial, options: &ConnectOptions, timeout: Ns) -> Result<Connected, ConnectError> {
-        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-        let client: HerdClient<Shm> = connect(&ctx, vec![dial], options, timeout)?;
-        Ok(Connected::over(ctx, client))
+    fn connect(&self, options: &ConnectOptions, timeout: Ns) -> Result<Connected, ConnectError> {
+        System::ALL[0].run(Connect {
+            addr: &self.addr,
+            options,
+            timeout,
+        })
     }
 
     fn blocking(&self, options: &ConnectOptions) -> Client {
-        TestServer::connect(self.dial(), options, PATIENCE)
-            .expect("a session")
-            .into()
+        self.connect(options, PATIENCE).expect("a session").into()
     }
 
     fn asynchronous(&self) -> AsyncClient {
-        let options = ConnectOptions::default();
-        TestServer::connect(self.dial(), &options, PATIENCE)
-            .expect("a session")
-            .into()
+        let connected = self.connect(&ConnectOptions::default(), PATIENCE);
+        connected.expect("a session").into()
     }
 }
 
 #[test]
 fn one_call_one_result() {
-    let mut client = TestServer::new().blocking(&ConnectOptions::default());
+    let server = TestServer::new();
+    let mut client = server.blocking(&ConnectOptions::default());
     assert_eq!(client.get(b"k"), Ok(None));
     assert_eq!(client.put(b"k", b"value", 0), Ok(()));
     assert_eq!(client.get(b"k"), Ok(Some(b"value".to_vec())));
@@ -92,7 +116,8 @@ fn one_call_one_result() {
 
 #[test]
 fn many_keys_at_once() {
-    let mut client = TestServer::new().blocking(&ConnectOptions::default());
+    let server = TestServer::new();
+    let mut client = server.blocking(&ConnectOptions::default());
     let keys: Vec<[u8; 4]> = (0..500u32).map(u32::to_le_bytes).collect();
     let puts: Vec<Op<'_>> = keys
         .iter()
@@ -122,7 +147,8 @@ fn many_keys_at_once() {
 
 #[test]
 fn a_batch_on_one_key_is_executed_in_order() {
-    let mut client = TestServer::new().blocking(&ConnectOptions::default());
+    let server = TestServer::new();
+    let mut client = server.blocking(&ConnectOptions::default());
     let values: Vec<[u8; 1]> = (0..50).map(|i| [i]).collect();
     let mut ops = Vec::new();
     for value in &values {
@@ -168,15 +194,16 @@ fn a_call_ends_although_the_server_is_gone() {
 fn nobody_there_is_said_so() {
     let server = TestServer::new();
     server.tear_down();
-    let client = TestServer::connect(server.dial(), &ConnectOptions::default(), Ns::from_ms(20));
+    let client = server.connect(&ConnectOptions::default(), Ns::from_ms(20));
     let error = client.err().expect("nobody to connect to");
     assert!(matches!(error, ConnectError::Setup(_)), "{error:?}");
-    assert!(error.to_string().contains("here"), "{error}");
+    assert!(error.to_string().contains("drover-calls"), "{error}");
 }
 
 #[test]
 fn futures_of_one_thread() {
-    let client = TestServer::new().asynchronous();
+    let server = TestServer::new();
+    let client = server.asynchronous();
     let work = async {
         client.put(b"a", b"1", 0).await?;
         let (one, two) = (client.get(b"a"), client.get(b"b"));
@@ -203,7 +230,8 @@ fn futures_of_one_thread() {
 /// A dropped future leaves its operation to finish alone; its cell is used again.
 #[test]
 fn dropped_futures_do_no_harm() {
-    let client = TestServer::new().asynchronous();
+    let server = TestServer::new();
+    let client = server.asynchronous();
     client.block_on(async {
         for i in 0..200u8 {
             let key = [i];
@@ -224,8 +252,8 @@ fn dropped_futures_do_no_harm() {
 #[test]
 fn handles_for_any_thread() {
     let server = TestServer::new();
-    let dial = server.dial();
-    let connect = move || Ok(TestServer::connect(dial, &ConnectOptions::default(), PATIENCE)?);
+    let known = server.clone();
+    let connect = move || Ok(known.connect(&ConnectOptions::default(), PATIENCE)?);
     let (thread, handle) = ClientThread::start(8, connect).expect("a session");
     let users: Vec<_> = (0..4u8)
         .map(|user| {
@@ -252,12 +280,12 @@ fn handles_for_any_thread() {
 #[test]
 fn a_client_thread_sleeps_while_it_waits() {
     let server = TestServer::new();
-    let dial = server.dial();
+    let known = server.clone();
     let options = ConnectOptions {
         deadline: Ns::from_s(1),
         ..ConnectOptions::default()
     };
-    let connect = move || Ok(TestServer::connect(dial, &options, PATIENCE)?);
+    let connect = move || Ok(known.connect(&options, PATIENCE)?);
     let (thread, handle) = ClientThread::start(8, connect).expect("a session");
     assert_eq!(handle.wait(handle.get(b"k")), Ok(None));
     server.tear_down();

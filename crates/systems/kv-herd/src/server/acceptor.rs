@@ -4,13 +4,12 @@
 use super::mail::Event;
 use super::sessions::Sessions;
 use super::setup::Setup;
-use super::stats::ServerStats;
 use super::variant::{Standard, Variant};
 use super::worker::WorkerHandle;
 use drover_base::{Actor, Progress};
 use drover_control::acceptor::ControlServer;
 use drover_control::{ControlListener, ControlStream};
-use drover_kv::StartError;
+use drover_kv::{ServiceStats, StartError};
 use drover_rt::{Mailbox, WakeFd};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -69,7 +68,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     }
 
     /// What a server tells of its clients; nothing of its workers.
-    pub(super) fn stats(&self) -> ServerStats {
+    pub(super) fn stats(&self) -> ServiceStats {
         self.server.handler().stats()
     }
 

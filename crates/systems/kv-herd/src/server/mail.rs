@@ -1,8 +1,8 @@
 //! [`Command`] and [`Event`]: the mail between the control thread and the workers.
 
 use super::clients::NewClient;
-use super::stats::WorkerStats;
 use crate::control::{Resync, Resynced};
+use drover_kv::WorkerStats;
 use drover_mem::Region;
 use drover_shards::Reply;
 use drover_verbs::Export;

@@ -28,7 +28,8 @@ mod bulk;
 mod bulk_memory;
 mod clients;
 mod clock;
-mod co_actor;
+mod colocated;
+mod counters;
 mod datagram;
 mod execute;
 mod intake;
@@ -48,13 +49,11 @@ mod variant;
 mod worker;
 
 pub use acceptor::Acceptor;
-pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
+pub(crate) use counters::COUNTERS;
 pub use options::{
     ClientLimits, ClockStart, IdentityOptions, ReplyOptions, RequestRules, ServeMode, ServerOptions,
 };
 pub use service::{Pieces, Server};
-pub use stats::{
-    Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts, ServerStats, Silence, WorkerStats,
-};
+pub use stats::{Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts, Silence};
 pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

@@ -154,6 +154,14 @@ impl Default for ReplyOptions {
 }
 
 impl ServerOptions {
+    /// Each partition's store.
+    pub(crate) fn partition_options(&self) -> PartitionOptions {
+        PartitionOptions {
+            value_bytes_max: self.item_bytes_max,
+            ..self.partition
+        }
+    }
+
     /// Most requests in a batch.
     pub(super) fn batch(&self) -> usize {
         match self.mode {

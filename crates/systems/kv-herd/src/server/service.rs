@@ -1,16 +1,15 @@
 //! [`Server`]: a running service, workers and acceptor in threads of their own; or in pieces.
 
 use super::acceptor::Acceptor;
-use super::co_actor::MakeCoActor;
 use super::mail::Command;
 use super::options::ServerOptions;
 use super::setup::Setup;
-use super::stats::{ServerStats, Silence};
+use super::stats::Silence;
 use super::supervise::run_worker;
 use super::variant::{Standard, Variant};
 use super::worker::{Worker, WorkerHandle};
 use drover_control::{ControlListener, ControlStream};
-use drover_kv::StartError;
+use drover_kv::{MakeCoActor, ServiceStats, StartError};
 use drover_rt::{Mailbox, Mailer, WakeFd, unbounded_mailbox};
 use drover_shards::{Answers, Hello, ThreadGroup, wait_for_all};
 use drover_verbs::{Provider, Waker};
@@ -27,7 +26,7 @@ enum Ask {
     /// Serve the client at the other end.
     Adopt(ControlStream),
     /// Say how many clients there are.
-    Stats(mpsc::Sender<ServerStats>),
+    Stats(mpsc::Sender<ServiceStats>),
     /// Say goodbye to all clients and stop the workers.
     Stop,
 }
@@ -55,7 +54,7 @@ impl<P: Provider> Server<P> {
         Server::start_with(device, listeners, options, on_worker, None)
     }
 
-    /// The same with a [`CoActor`](super::CoActor) at each worker, which `co_actors` makes.
+    /// The same with a [`CoActor`](drover_kv::CoActor) at each worker, which `co_actors` makes.
     pub fn start_with(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
@@ -151,13 +150,13 @@ impl<P: Provider> Server<P> {
     }
 
     /// Asks all workers what they did; waits for the answers, at most a few seconds.
-    pub fn stats(&self) -> Option<ServerStats> {
+    pub fn stats(&self) -> Option<ServiceStats> {
         self.ask(Duration::from_secs(5)).ok()
     }
 
     /// The same, waiting for at most `patience`, and as long again (at least a second) for the control thread. Errors: who
     /// did not answer, which is how a thread that hangs is found.
-    pub fn ask(&self, patience: Duration) -> Result<ServerStats, Silence> {
+    pub fn ask(&self, patience: Duration) -> Result<ServiceStats, Silence> {
         let (asker, control) = mpsc::channel();
         self.ask_control(Ask::Stats(asker));
         let workers = Answers::ask(self.workers.len(), None, |index, reply| {
@@ -167,7 +166,7 @@ impl<P: Provider> Server<P> {
         let control = control.recv_timeout(patience.max(CONTROL_PATIENCE));
         let stats = control.map_err(|_| Silence::Control)?;
         let workers = workers.map_err(Silence::Workers)?;
-        Ok(ServerStats { workers, ..stats })
+        Ok(ServiceStats { workers, ..stats })
     }
 
     fn ask_control(&self, ask: Ask) {

@@ -11,6 +11,7 @@ use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
 use crate::layout::SlotMap;
 use drover_base::Ns;
 use drover_control::acceptor::{ConnId, Peers};
+use drover_control::service::StatsReply;
 use drover_kv::secret::is_let_in;
 use drover_mem::MaskedRegion;
 use drover_shards::Answers;
@@ -61,6 +62,15 @@ pub(super) struct BulkPort<P: Provider> {
     pub(super) attached: bool,
 }
 
+/// How a client has asked for statistics that it has not got yet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct StatsWanted {
+    /// By [`Message::StatsRequest`].
+    pub(super) by_request: bool,
+    /// By the query that services of all systems answer.
+    pub(super) by_query: bool,
+}
+
 /// One client.
 pub(super) struct Session<P: Provider> {
     pub(super) conn: ConnId,
@@ -77,7 +87,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) replies: Vec<Option<Export>>,
     /// It must be live by then.
     deadline: Ns,
-    pub(super) wants_stats: bool,
+    pub(super) wants_stats: StatsWanted,
 }
 
 impl<P: Provider> Session<P> {
@@ -97,7 +107,7 @@ impl<P: Provider> Session<P> {
             attached: false,
             replies: Vec::new(),
             deadline,
-            wants_stats: false,
+            wants_stats: StatsWanted::default(),
         }
     }
 
@@ -125,6 +135,19 @@ impl<P: Provider> Session<P> {
             let (client, peer, kind) = (self.id, peers.peer(self.conn), frame.kind);
             tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
             self.refuse(peers, ErrorCode::Resources, &error.to_string());
+        }
+    }
+
+    /// Tells statistics, if the client has asked for them.
+    pub(super) fn tell_stats(&mut self, peers: &mut Peers, text: &str) {
+        let wanted = std::mem::take(&mut self.wants_stats);
+        let text = text.to_owned();
+        if wanted.by_query {
+            // The client may have closed the channel.
+            let _ = peers.send_message(self.conn, &StatsReply { text: text.clone() });
+        }
+        if wanted.by_request {
+            self.send(peers, &Message::Stats { text });
         }
     }
 

@@ -1,17 +1,18 @@
 //! [`Sessions`]: the sessions of all clients, and what each message of a client or a worker means to them.
 
+use super::counters::stats_text;
 use super::mail::{Command, Event};
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
 use super::setup::Setup;
-use super::stats::{ServerStats, WorkerStats};
 use super::variant::{Mistake, Variant};
 use super::worker::WorkerHandle;
 use crate::control::{ErrorCode, FrontEnd, Message, Resync};
 use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_control::acceptor::{ConnId, ControlHandler, Peers};
-use drover_control::service::{ServiceInfo, ServiceQuery};
+use drover_control::service::{ServiceInfo, ServiceQuery, StatsQuery};
 use drover_control::{ControlError, Frame, Message as _};
+use drover_kv::{ServiceStats, WorkerStats};
 use drover_rt::Mailbox;
 use drover_shards::{Answers, Reply};
 use drover_slots::server::ClientIds;
@@ -119,6 +120,15 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
 
     fn receive(&mut self, peers: &mut Peers, index: usize, frame: Frame) {
         let session = &mut self.all[index];
+        // Without a secret, statistics are for anybody.
+        let may_ask = session.is_live() || self.offer.auth.is_empty();
+        if frame.kind == StatsQuery::KIND {
+            if !may_ask {
+                return session.refuse(peers, ErrorCode::Auth, "not authorised");
+            }
+            session.wants_stats.by_query = true;
+            return self.ask_stats();
+        }
         let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
             Ok(message) => message,
             Err(error) => return session.refuse(peers, ErrorCode::Malformed, &error.to_string()),
@@ -126,12 +136,9 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         match (&session.phase, message) {
             (_, Message::Bye) => peers.close(session.conn),
             (Phase::Hello, Message::Hello(hello)) => self.greet(peers, index, &hello),
-            // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
-            (phase, Message::StatsRequest) if matches!(phase, Phase::Live) || self.offer.auth.is_empty() => {
-                session.wants_stats = true;
-                if self.answers.is_none() {
-                    self.answers = Some(self.ask_workers(Command::Stats));
-                }
+            (_, Message::StatsRequest) if may_ask => {
+                session.wants_stats.by_request = true;
+                self.ask_stats();
             }
             (Phase::Attaching, Message::Attach { uc }) => self.attach(peers, index, &uc),
             (Phase::Attaching, Message::Replies { partition, ud }) => {
@@ -227,29 +234,33 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
+    fn ask_stats(&mut self) {
+        if self.answers.is_none() {
+            self.answers = Some(self.ask_workers(Command::Stats));
+        }
+    }
+
     /// Passes the workers' answers on to the clients that wait for them, if they are complete.
     fn send_stats(&mut self, peers: &mut Peers) -> bool {
         let Some(workers) = self.answers.as_mut().and_then(Answers::take) else {
             return false;
         };
         self.answers = None;
-        let stats = ServerStats {
+        let stats = ServiceStats {
             workers,
             ..self.stats()
         };
-        let text = stats.to_text();
+        let text = stats_text(&stats);
         for session in &mut self.all {
-            if std::mem::take(&mut session.wants_stats) {
-                session.send(peers, &Message::Stats { text: text.clone() });
-            }
+            session.tell_stats(peers, &text);
         }
         true
     }
 
     /// All but what the workers did.
-    pub(super) fn stats(&self) -> ServerStats {
+    pub(super) fn stats(&self) -> ServiceStats {
         let live = || self.all.iter().filter(|session| session.is_live());
-        ServerStats {
+        ServiceStats {
             workers: Vec::new(),
             clients: live().count(),
             datagram_clients: live().filter(|session| session.uses(FrontEnd::Datagrams)).count(),

@@ -1,10 +1,6 @@
 //! Counters: plain words in the worker that counts, copied out when somebody asks.
 
 use crate::layout::Status;
-use drover_base::Spread;
-use drover_rt::RunStats;
-use drover_store::PartitionStats;
-use std::fmt::Write;
 
 /// What one worker did since it started.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -43,17 +39,7 @@ pub struct OperationCounts {
 impl OperationCounts {
     /// All operations.
     pub fn total(&self) -> u64 {
-        self.of_keys() + self.nops
-    }
-
-    /// Operations on keys: all but NOPs.
-    pub(super) fn of_keys(&self) -> u64 {
-        self.gets + self.puts + self.deletes
-    }
-
-    /// GETs that found nothing.
-    pub fn get_misses(&self) -> u64 {
-        self.gets - self.get_hits
+        self.gets + self.puts + self.deletes + self.nops
     }
 }
 
@@ -113,41 +99,6 @@ pub struct ReplyCounts {
     pub doorbells: u64,
 }
 
-/// What a worker tells.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct WorkerStats {
-    /// Its counters.
-    pub counters: Counters,
-    /// Its store's.
-    pub partition: PartitionStats,
-    /// Clients served now.
-    pub clients: usize,
-    /// Restarts after a panic.
-    pub restarts: u64,
-    /// How long native requests took: from the start of the round in which they were found to its end, when their replies
-    /// were with the fabric. Empty for a worker that is stepped by hand.
-    pub durations: Spread,
-    /// How its core's rounds went; all zero for one that is stepped by hand.
-    pub run: RunStats,
-}
-
-/// What a server tells: workers in the order of their partitions.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ServerStats {
-    /// One per partition.
-    pub workers: Vec<WorkerStats>,
-    /// Clients now.
-    pub clients: usize,
-    /// Those of them that send datagrams.
-    pub datagram_clients: usize,
-    /// Clients ever.
-    pub clients_total: u64,
-    /// Seconds since the server started.
-    pub uptime_s: u64,
-}
-
 /// Who did not answer in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Silence {
@@ -167,68 +118,5 @@ impl std::fmt::Display for Silence {
                 write!(f, "no answer from worker {}", names.join(", "))
             }
         }
-    }
-}
-
-impl ServerStats {
-    /// The sum over workers of what `field` picks.
-    pub fn total(&self, field: impl Fn(&WorkerStats) -> u64) -> u64 {
-        self.workers.iter().map(field).sum()
-    }
-
-    /// Lines `name value`, memcached's names where it has one.
-    pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        let mut line = |name: &str, value: u64| {
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "{name} {value}");
-        };
-        line("uptime", self.uptime_s);
-        line("threads", self.workers.len() as u64);
-        line("curr_connections", self.clients as u64);
-        line("total_connections", self.clients_total);
-        line("datagram_connections", self.datagram_clients as u64);
-        type Field = fn(&WorkerStats) -> u64;
-        let sums: [(&str, Field); 28] = [
-            ("curr_items", |w| w.partition.items),
-            ("bytes", |w| w.partition.bytes),
-            ("limit_maxbytes", |w| w.partition.bytes_max),
-            ("evictions", |w| {
-                w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped
-            }),
-            ("expired", |w| w.partition.expired),
-            ("cmd_get", |w| w.counters.operations.gets),
-            ("get_hits", |w| w.counters.operations.get_hits),
-            ("get_misses", |w| w.counters.operations.get_misses()),
-            ("cmd_set", |w| w.counters.operations.puts),
-            ("cmd_delete", |w| w.counters.operations.deletes),
-            ("delete_hits", |w| w.counters.operations.delete_hits),
-            ("nops", |w| w.counters.operations.nops),
-            ("bulk_ops", |w| w.counters.operations.bulk_ops),
-            ("retransmits", |w| w.counters.irregular.retransmits),
-            ("ignored", |w| w.counters.irregular.ignored),
-            ("bad_requests", |w| w.counters.refused.bad_requests),
-            ("wrong_partition", |w| w.counters.refused.wrong_partition),
-            ("stale_epoch", |w| w.counters.refused.stale_epoch),
-            ("crc_mismatches", |w| w.counters.irregular.crc_mismatches),
-            ("crc_dropped", |w| w.counters.irregular.crc_dropped),
-            ("out_of_turn", |w| w.counters.irregular.out_of_turn),
-            ("stray_datagrams", |w| w.counters.irregular.stray_datagrams),
-            ("replies", |w| w.counters.replies.posted),
-            ("replies_failed", |w| w.counters.replies.failed),
-            ("replies_deferred", |w| w.counters.replies.deferred),
-            ("doorbells", |w| w.counters.replies.doorbells),
-            ("resyncs", |w| w.counters.irregular.resyncs),
-            ("restarts", |w| w.restarts),
-        ];
-        for (name, field) in sums {
-            line(name, self.total(field));
-        }
-        for (i, worker) in self.workers.iter().enumerate() {
-            let c = &worker.counters;
-            line(&format!("partition_{i}_ops"), c.operations.of_keys());
-            line(&format!("partition_{i}_items"), worker.partition.items);
-        }
-        out
     }
 }

@@ -1,13 +1,13 @@
 //! The thread of a [`Worker`]: it works until it is told to stop, and begins again after a panic.
 
-use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
+use super::colocated::Colocated;
 use super::mail::Event;
 use super::options::ServerOptions;
 use super::setup::Setup;
 use super::variant::{Mistake, Variant};
 use super::worker::{Worker, WorkerHandle};
 use drover_base::{Cpu, Ns};
-use drover_kv::StartError;
+use drover_kv::{CoActor, CoreInfo, MakeCoActor, StartError};
 use drover_rt::{Idle, RunLoop, StopFlag};
 use drover_shards::Hello;
 use drover_verbs::{Context, Provider};

@@ -3,6 +3,7 @@
 use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
 use super::clock::Clock;
+use super::counters::values;
 use super::datagram::Datagrams;
 use super::intake::{Intake, TORN_NS_MAX};
 use super::mail::{Command, Event};
@@ -10,16 +11,16 @@ use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
 use super::setup::Setup;
-use super::stats::{Counters, WorkerStats};
+use super::stats::Counters;
 use super::sweep::{Around, Sweeper};
 use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_kv::StartError;
+use drover_kv::{StartError, WorkerStats};
 use drover_mem::{AllocError, pause};
 use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
 use drover_slots::server::{Share, SlotState};
-use drover_store::{Partition, PartitionOptions};
+use drover_store::Partition;
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;
 
@@ -155,14 +156,24 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     /// What it did so far.
     pub fn stats(&self) -> WorkerStats {
-        WorkerStats {
-            counters: self.counters,
+        let stats = WorkerStats {
+            counters: Vec::new(),
+            operations: self.counters.operations.total(),
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
             durations: self.rounds.durations(),
             run: self.rounds.stats(),
+        };
+        WorkerStats {
+            counters: values(&self.counters, &stats),
+            ..stats
         }
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Its items: to fill it before it begins, or to look what it has.
@@ -298,20 +309,13 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 /// Partition `index`: empty, or as the memory file has it.
 fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, AllocError> {
     let Some(warm) = &options.warm else {
-        return Partition::new(&partition_options(options));
+        return Partition::new(&options.partition_options());
     };
     let (partition, doubt) = warm.partition(index)?;
     if let Some(doubt) = doubt {
         tracing::warn!(index, "a partition starts cold: {doubt}");
     }
     Ok(partition)
-}
-
-fn partition_options(options: &ServerOptions) -> PartitionOptions {
-    PartitionOptions {
-        value_bytes_max: options.item_bytes_max,
-        ..options.partition
-    }
 }
 
 impl<P: Provider, V: Variant> Actor<P::Cpu> for Worker<P, V> {

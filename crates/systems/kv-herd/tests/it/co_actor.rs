@@ -2,7 +2,8 @@
 //! items, and outlives a panic, which costs the items.
 
 use drover_base::{HashSeed, Ns, Progress};
-use drover_kv_herd::server::{ClockStart, CoActor, IdentityOptions, MakeCoActor, Server, ServerOptions};
+use drover_kv::{CoActor, MakeCoActor};
+use drover_kv_herd::server::{ClockStart, IdentityOptions, Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_rt::WakeFd;
 use drover_store::{Key, Partition, PartitionOptions};

@@ -127,7 +127,7 @@ fn serves_every_partition(partition_count: usize, front_end: FrontEnd) {
     let idle = world
         .workers
         .iter()
-        .filter(|worker| worker.stats().counters.operations.puts == 0);
+        .filter(|worker| worker.counters().operations.puts == 0);
     assert!(
         idle.count() <= 1,
         "8 keys each, and all but the unluckiest has some"

@@ -94,7 +94,7 @@ impl World {
     }
 
     pub fn counters(&self) -> Counters {
-        self.workers[0].stats().counters
+        *self.workers[0].counters()
     }
 
     pub fn connect(&mut self) -> Fake {

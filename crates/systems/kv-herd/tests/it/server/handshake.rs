@@ -3,6 +3,7 @@
 use crate::server::fake::{Fake, World, hello, options, receive, send};
 use drover_base::Ns;
 use drover_control::ControlStream;
+use drover_control::service::{StatsQuery, StatsReply};
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{ClientLimits, RequestRules, ServerOptions};
@@ -223,6 +224,28 @@ fn silence_is_not_waited_for() {
     drop(stream);
 }
 
+/// The answer to the statistics query that all systems understand.
+fn asked_as_any_system(world: &mut World) -> Option<StatsReply> {
+    let (mut stream, server) = ControlStream::pair();
+    world.acceptor.adopt(server);
+    stream.send_message(&StatsQuery).expect("space for a frame");
+    world.settle();
+    let frame = stream.recv(Ns::ZERO).ok().flatten()?;
+    frame.decode().ok()
+}
+
+#[test]
+fn a_stranger_to_the_secret_gets_no_statistics() {
+    let mut world = World::new(&ServerOptions {
+        requests: RequestRules {
+            auth: b"secret".to_vec(),
+            ..RequestRules::default()
+        },
+        ..options()
+    });
+    assert_eq!(asked_as_any_system(&mut world), None);
+}
+
 #[test]
 fn statistics() {
     let mut world = World::new(&ServerOptions {
@@ -238,6 +261,11 @@ fn statistics() {
     let Some(Message::Stats { text }) = fake.receive() else {
         panic!("no statistics");
     };
+    let reply = asked_as_any_system(&mut world).expect("statistics");
+    assert_eq!(
+        reply.text, text,
+        "the same to a stranger that asks any system alike"
+    );
     for line in [
         "threads 2",
         "curr_connections 1",

@@ -5,12 +5,13 @@ use crate::planted::Planted;
 use crate::server::fake::{hello, options, send};
 use drover_base::Ns;
 use drover_control::ControlStream;
-use drover_kv::StartError;
+use drover_kv::{HostingService, StartError};
 use drover_kv_herd::control::Message;
 use drover_kv_herd::server::{ClientLimits, Mistake, Server, ServerOptions};
 use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Duration;
 
 fn device() -> LoopbackDevice {
     let fabric = LoopbackOptions {
@@ -44,6 +45,19 @@ fn it_starts_answers_and_stops() {
         stream.recv(Ns::ZERO).is_ok_and(|frame| frame.is_some()),
         "goodbye"
     );
+}
+
+#[test]
+fn workers_that_keep_silent_are_named() {
+    let two = ServerOptions {
+        partition_count: 2,
+        ..options()
+    };
+    let variant = Planted(Some(Mistake::KeepsSilent));
+    let server =
+        Server::<Loopback>::start_as(&device(), None, &two, |_| {}, None, variant).expect("it starts");
+    let answer = HostingService::stats(&server, Duration::from_millis(1));
+    assert_eq!(answer.err().as_deref(), Some("no answer from worker 0, 1"));
 }
 
 /// A worker that cannot go on ends the server, and clients hear of it: better than a partition that is silent.

@@ -1,4 +1,4 @@
-//! [`CoActor`]: an actor that shares a worker's core and items, such as the sockets of another protocol.
+//! [`Colocated`]: a worker and its co-actor as one actor.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
 //! worker is busy and the co-actor has nothing, the co-actor is asked less and less often, down to once in
@@ -9,48 +9,8 @@
 use super::variant::Variant;
 use super::worker::Worker;
 use drover_base::{Actor, Ns, Progress};
-use drover_store::Partition;
-use drover_verbs::{Provider, Waker};
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-
-/// Shares the core and the items of a worker. Lives in the worker's thread.
-pub trait CoActor<C> {
-    /// Does what can be done now, at most one batch; never blocks. `now` is the start of the round, `now_s` the same in
-    /// whole seconds since the server started.
-    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
-
-    /// Becomes readable when there is something to do: while the core sleeps, it is waited for. Always the same.
-    fn fd(&self) -> BorrowedFd<'_>;
-
-    /// A step of the worker or the co-actor panicked: the partition begins again, empty.
-    fn restarted(&mut self);
-
-    /// The server stops: nothing new is to be begun. Steps go on until it [has left](CoActor::has_left), but not for ever.
-    fn leave(&mut self) {}
-
-    /// After [`leave`](CoActor::leave): what was begun is finished, here and wherever this core is needed for it.
-    fn has_left(&self) -> bool {
-        true
-    }
-}
-
-/// Where a co-actor lives.
-#[derive(Debug)]
-pub struct CoreInfo {
-    /// The partition's number.
-    pub index: usize,
-    /// How many there are.
-    pub count: usize,
-    /// Wakes its core.
-    pub waker: Waker,
-    /// The server's start, where `now_s` is [`start_s`](super::ClockStart::start_s), on the clock of this core.
-    pub started: Ns,
-}
-
-/// Makes the co-actor of a worker, in the worker's thread. Errors: why there is none, and so no server.
-pub type MakeCoActor<P> =
-    Arc<dyn Fn(CoreInfo) -> Result<Box<dyn CoActor<<P as Provider>::Cpu>>, String> + Send + Sync>;
+use drover_kv::CoActor;
+use drover_verbs::Provider;
 
 /// Most rounds of a busy worker in which its co-actor is not asked.
 const SKIPS_MAX: u32 = 15;

@@ -1,0 +1,55 @@
+//! Metrics of a service of shards: every counter of the system's row, under its own name.
+
+use super::exposition::{Exposition, Kind};
+use drover_kv::{Counter, CounterKind, Facts};
+
+/// Counters of a running service. Their names are in [`facts`](ShardsSnapshot::facts).
+#[derive(Clone, Debug)]
+pub struct ShardsSnapshot {
+    /// The system's row in the table of systems: its name and the names of its counters.
+    pub facts: &'static Facts,
+    /// Values of the counters, per shard.
+    pub shards: Vec<Vec<u64>>,
+    /// Seconds since the service started.
+    pub uptime_s: u64,
+}
+
+/// Adds every counter of the service's row, per shard: `drover_NAME_total`, or `drover_current_NAME` for an amount.
+pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
+    let facts = service.facts;
+    out.family(
+        "drover_uptime_seconds",
+        Kind::Gauge,
+        "Seconds since the server started.",
+    )
+    .count(&[], service.uptime_s);
+    out.family(
+        "drover_version",
+        Kind::Gauge,
+        "Always 1; the version is the label.",
+    )
+    .count(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    out.family("drover_system", Kind::Gauge, "Always 1; the system is the label.")
+        .count(&[("system", facts.name)], 1);
+    for (index, counter) in facts.counters.iter().enumerate() {
+        let kind = match counter.kind {
+            CounterKind::Events => Kind::Counter,
+            CounterKind::Amount => Kind::Gauge,
+        };
+        let name = metric_of(counter);
+        let mut samples = out.family(&name, kind, counter.help);
+        for (shard, values) in service.shards.iter().enumerate() {
+            if let Some(value) = values.get(index) {
+                samples.count(&[("shard", &shard.to_string())], *value);
+            }
+        }
+    }
+}
+
+/// Name of the metric of a service's counter.
+pub fn metric_of(counter: &Counter) -> String {
+    match counter.kind {
+        CounterKind::Events => format!("drover_{}_total", counter.name),
+        CounterKind::Amount => format!("drover_current_{}", counter.name),
+    }
+}

@@ -1,0 +1,211 @@
+//! A system whose workers host memcached's clients at sockets, and which may have a memory file, as `serve` starts it.
+
+use super::announce::{announce, size};
+use super::memcached::{Memcached, unix_time_s};
+use super::ops::{self, Files};
+use super::plan::{NoPlan, plan_of};
+use super::run::{Running, Start};
+use super::settings::Settings;
+use super::{memory_file, ways};
+use crate::admin::{HostingSnapshot, Snapshot, SocketStats, Source};
+use crate::exit::{self, Failure};
+use drover_base::{Cpu, HashSeed};
+use drover_control::ControlListener;
+use drover_kv::{Counter, Hosting, HostingService, HostingSystem, OnCore, Service};
+use drover_mem::NativeCpu;
+use drover_net::Listener;
+use drover_store::WarmFile;
+use drover_verbs::{Context, Device, Provider};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A service of `S` that is to start.
+pub(super) struct Hosted<'a, S: HostingSystem> {
+    settings: &'a Settings,
+    plan: S::Plan,
+    /// Listeners for memcached clients.
+    sockets: Vec<Listener>,
+}
+
+impl<'a, S: HostingSystem> Start<'a> for Hosted<'a, S> {
+    fn prepare(settings: &'a Settings) -> Result<Hosted<'a, S>, Failure> {
+        Ok(Hosted {
+            settings,
+            sockets: ways::open_all(settings, ops::inherited()?)?,
+            plan: plan_of::<S>(settings).map_err(|why| refusal(settings, why))?,
+        })
+    }
+
+    fn socket_addresses(&self) -> Vec<String> {
+        let addresses = self.sockets.iter().map(Listener::address);
+        addresses.map(|address| format!("memcached {address}")).collect()
+    }
+
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        mut self,
+        device: &P::Device,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+        files: Arc<Files>,
+    ) -> Result<Box<dyn Running>, Failure> {
+        announce(self.settings, &S::partition(&self.plan), device.caps());
+        let (mut hosting, now_unix_s) = self.hosting::<P>(device)?;
+        let memcached = self.memcached(&hosting, now_unix_s, files)?;
+        let front = memcached.as_ref().map(|memcached| memcached.front());
+        hosting.co_actors = memcached.map(Memcached::co_actors::<P>);
+        let memory_file = hosting.memory_file.clone();
+        Ok(Box::new(HostedService {
+            service: S::start_hosting::<P>(device, &self.plan, listeners, on_core, hosting)?,
+            counters: S::FACTS.counters,
+            clients_max: self.settings.capacity.conn_limit.value,
+            front,
+            memory_file,
+        }))
+    }
+}
+
+/// Refusal of settings without a plan.
+fn refusal(settings: &Settings, why: NoPlan) -> Failure {
+    let capacity = &settings.capacity;
+    let (mib, threads) = (capacity.memory_mib.value, capacity.threads.value);
+    let text = match why {
+        NoPlan::Memory(why) => format!("-m {mib}: {why}"),
+        NoPlan::TooMuch => format!("-m {mib}: too little or too much for {threads} partitions"),
+        NoPlan::Item { most } => format!(
+            "-I: items of {} are longer than half of a partition, {}: more memory (-m) or fewer workers (-t)",
+            size(capacity.max_item_bytes.value),
+            size(most)
+        ),
+    };
+    Failure::new(exit::USAGE, text)
+}
+
+impl<S: HostingSystem> Hosted<'_, S> {
+    /// Chooses the hash seed of keys, because memcached clients and the next start must find the same items, and opens
+    /// the memory file. Reads the server's clock and the wall clock at the same moment and returns the latter: however
+    /// long the start takes, items expire when their client said.
+    fn hosting<P: Provider<Cpu = NativeCpu>>(
+        &self,
+        device: &P::Device,
+    ) -> Result<(Hosting<P>, u64), Failure> {
+        let settings = self.settings;
+        if self.sockets.is_empty() && settings.memory.memory_file.value.is_none() {
+            return Ok((Hosting::default(), unix_time_s()));
+        }
+        let context = device
+            .context()
+            .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
+        let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
+        let now_unix_s = unix_time_s();
+        let mut hosting = Hosting {
+            hash_seed: Some(seed),
+            started: Some(context.cpu().refresh()),
+            ..Hosting::default()
+        };
+        memory_file::open(
+            settings,
+            &S::partition(&self.plan),
+            &mut hosting,
+            seed,
+            now_unix_s,
+        )?;
+        Ok((hosting, now_unix_s))
+    }
+
+    /// The memcached side, if it has listeners.
+    fn memcached<P: Provider>(
+        &mut self,
+        hosting: &Hosting<P>,
+        now_unix_s: u64,
+        files: Arc<Files>,
+    ) -> Result<Option<Arc<Memcached>>, Failure> {
+        let Some(seed) = hosting.hash_seed.filter(|_| !self.sockets.is_empty()) else {
+            return Ok(None);
+        };
+        let memcached = Memcached::new(
+            self.settings,
+            files,
+            seed,
+            (now_unix_s, hosting.start_s),
+            self.settings.capacity.threads.value,
+            std::mem::take(&mut self.sockets),
+        );
+        let memcached =
+            memcached.map_err(|error| Failure::new(exit::OS_ERROR, format!("sockets: {error}")))?;
+        Ok(Some(Arc::new(memcached)))
+    }
+}
+
+/// A service that runs.
+struct HostedService {
+    service: Box<dyn HostingService>,
+    counters: &'static [Counter],
+    clients_max: usize,
+    /// Counters of memcached clients, if there is a listener for them.
+    front: Option<SocketStats>,
+    memory_file: Option<Arc<WarmFile>>,
+}
+
+impl Source for HostedService {
+    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
+        Ok(Snapshot::Hosting(HostingSnapshot {
+            counters: self.counters,
+            service: self.service.stats(patience)?,
+            clients_max: self.clients_max,
+            sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
+        }))
+    }
+}
+
+impl Running for HostedService {
+    fn service(&self) -> &dyn Service {
+        &*self.service
+    }
+
+    fn saves(&self) -> bool {
+        self.memory_file.is_some()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), Failure> {
+        self.service.stop();
+        self.memory_file.as_deref().map_or(Ok(()), memory_file::seal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::Args;
+    use drover_kv::{HostingJob, SystemTable};
+    use drover_systems::System;
+
+    struct Prepare<'a>(&'a Settings);
+
+    impl HostingJob for Prepare<'_> {
+        type Answer = Option<Failure>;
+
+        fn run<S: HostingSystem>(self) -> Option<Failure> {
+            Hosted::<S>::prepare(self.0).err()
+        }
+    }
+
+    #[test]
+    fn memory_that_partitions_cannot_share_is_refused() {
+        for (mib, threads) in [(1, 32), (u64::MAX, 1)] {
+            let mut args = Args::default();
+            args.sockets.port = Some(0);
+            args.capacity.memory_limit = Some(mib);
+            args.capacity.threads = Some(threads);
+            let (settings, _) = Settings::resolve::<System>(&args).expect("in range");
+            let refused = System::ALL
+                .iter()
+                .filter_map(|system| system.hosting(Prepare(&settings)).ok());
+            let refused: Vec<Option<Failure>> = refused.collect();
+            assert!(!refused.is_empty());
+            for failure in refused {
+                let text = format!("-m {mib}: too little or too much for {threads} partitions");
+                assert_eq!(failure.expect("it is refused").text, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! [`CoActor`]: an actor that shares a worker's core and items, such as the sockets of another protocol.
+
+use drover_base::{Ns, Progress};
+use drover_store::Partition;
+use drover_verbs::{Provider, Waker};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Shares the core and the items of a worker. Lives in the worker's thread, which steps the worker and the co-actor in
+/// turn.
+pub trait CoActor<C> {
+    /// Does the work that is available, at most one batch; never blocks. `now` is the start of the round, `now_s` the
+    /// same in whole seconds since the server started.
+    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
+
+    /// A descriptor that becomes readable when there is work, which ends the sleep of the core. Always the same.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Called after a panic in a step of the worker or the co-actor: the partition is empty now.
+    fn restarted(&mut self);
+
+    /// Called when the server stops: the co-actor starts nothing new. Its steps continue until it
+    /// [has left](CoActor::has_left), but only for a limited time.
+    fn leave(&mut self) {}
+
+    /// After [`leave`](CoActor::leave): whether all work in progress is finished, including work that other cores need
+    /// this core for.
+    fn has_left(&self) -> bool {
+        true
+    }
+}
+
+/// The core that a co-actor lives on.
+#[derive(Debug)]
+pub struct CoreInfo {
+    /// Index of the core's partition.
+    pub index: usize,
+    /// Number of partitions.
+    pub count: usize,
+    /// Wakes the core.
+    pub waker: Waker,
+    /// Start of the server, when `now_s` was [`start_s`](crate::Hosting::start_s), on the clock of this core.
+    pub started: Ns,
+}
+
+/// Makes the co-actor of a worker, in the worker's thread. An error is the reason why the server does not start.
+pub type MakeCoActor<P> =
+    Arc<dyn Fn(CoreInfo) -> Result<Box<dyn CoActor<<P as Provider>::Cpu>>, String> + Send + Sync>;

@@ -1,0 +1,76 @@
+//! [`HostingSystem`]: a system whose services host co-actors on the cores of their workers, beside native clients, and
+//! whose items can outlive the process in a memory file.
+
+use crate::{MakeCoActor, OnCore, Service, ServiceStats, StartError, System};
+use drover_base::{HashSeed, Ns};
+use drover_control::ControlListener;
+use drover_mem::NativeCpu;
+use drover_store::{PartitionOptions, WarmFile};
+use drover_verbs::Provider;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A system whose workers own [partitions](drover_store::Partition) and share their cores with
+/// [co-actors](crate::CoActor).
+pub trait HostingSystem: System {
+    /// Options of each partition of a service of this plan.
+    fn partition(plan: &Self::Plan) -> PartitionOptions;
+
+    /// As [`start`](System::start), but with `hosting`.
+    ///
+    /// # Errors
+    /// Why it could not be started.
+    fn start_hosting<P: Provider<Cpu = NativeCpu>>(
+        device: &P::Device,
+        plan: &Self::Plan,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+        hosting: Hosting<P>,
+    ) -> Result<Box<dyn HostingService>, StartError>;
+}
+
+/// Co-actors of a service, and what its items have in common with those of co-actors and of earlier processes.
+pub struct Hosting<P: Provider> {
+    /// Makes the co-actor of each worker; `None`: workers have no co-actors.
+    pub co_actors: Option<MakeCoActor<P>>,
+    /// Memory file of the partitions. Its keys are hashed under its seed, which must be
+    /// [`hash_seed`](Hosting::hash_seed).
+    pub memory_file: Option<Arc<WarmFile>>,
+    /// Secret of the key hash; `None`: random.
+    pub hash_seed: Option<HashSeed>,
+    /// Seconds that the clock for expiry shows at the start of the server: the age of the memory file, otherwise 0.
+    pub start_s: u32,
+    /// Start of the server on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
+    /// service is started.
+    pub started: Option<Ns>,
+}
+
+impl<P: Provider> Default for Hosting<P> {
+    fn default() -> Hosting<P> {
+        Hosting {
+            co_actors: None,
+            memory_file: None,
+            hash_seed: None,
+            start_s: 0,
+            started: None,
+        }
+    }
+}
+
+/// A running service of a [`HostingSystem`].
+pub trait HostingService: Service {
+    /// Statistics of all workers. Waits for the workers at most `patience`, and as long again for the error.
+    ///
+    /// # Errors
+    /// Names the workers that do not answer.
+    fn stats(&self, patience: Duration) -> Result<ServiceStats, String>;
+}
+
+/// A job that is generic over hosting systems.
+pub trait HostingJob {
+    /// Result of the job.
+    type Answer;
+
+    /// Runs the job with system `S`.
+    fn run<S: HostingSystem>(self) -> Self::Answer;
+}
