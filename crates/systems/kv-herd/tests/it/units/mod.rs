@@ -5,5 +5,6 @@ mod hold;
 mod layout;
 mod look_around;
 mod parse;
+mod plan;
 mod slot;
 mod turn;
