@@ -242,26 +242,3 @@ impl<P: Provider> ServiceClient<P> for HerdClient<P> {
         HerdClient::take_error(self)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partitions_share_the_memory_and_stay_within_it() {
-        let log_bytes = |mib: usize, shard_count| {
-            let sizes = Sizes {
-                shard_count,
-                capacity: Capacity::Memory { bytes: mib << 20 },
-                value_bytes_max: 1 << 20,
-                window: 16,
-            };
-            Herd::plan(&sizes).map(|plan| Herd::partition(&plan).log_bytes)
-        };
-        assert_eq!(log_bytes(64, 1), Ok(64 << 20));
-        assert_eq!(log_bytes(100, 1), Ok(64 << 20));
-        assert_eq!(log_bytes(64, 3), Ok(16 << 20));
-        let refused = "too little or too much for 32 partitions".to_owned();
-        assert_eq!(log_bytes(1, 32), Err(refused));
-    }
-}

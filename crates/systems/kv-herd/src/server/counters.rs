@@ -4,42 +4,22 @@ use super::stats::Counters;
 use drover_kv::{Counter, MetricFamily, ServiceStats, WorkerStats};
 use std::fmt::Write;
 
-type Labels = &'static [(&'static str, &'static str)];
-
 const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
-const GET_HIT: Labels = &[("command", "get"), ("status", "hit")];
-const GET_MISS: Labels = &[("command", "get"), ("status", "miss")];
-const SET: Labels = &[("command", "set"), ("status", "done")];
-const DELETE_HIT: Labels = &[("command", "delete"), ("status", "hit")];
-const DELETE_MISS: Labels = &[("command", "delete"), ("status", "miss")];
-
-const REFUSED: MetricFamily = family("drover_requests_refused_total", "Native requests refused.");
-const BAD: Labels = &[("reason", "bad_request")];
-const WRONG: Labels = &[("reason", "wrong_partition")];
-const STALE: Labels = &[("reason", "stale_epoch")];
-
-const DROPPED: MetricFamily = family(
-    "drover_requests_dropped_total",
-    "Native requests that got no answer.",
-);
-const CHECKSUM: Labels = &[("reason", "checksum")];
-const STRAY: Labels = &[("reason", "stray")];
-const SUPERSEDED: Labels = &[("reason", "superseded")];
-
-const REPLIES: MetricFamily = family("drover_replies_total", "Replies to native clients.");
-const POSTED: Labels = &[("status", "posted")];
-const FAILED: Labels = &[("status", "failed")];
-const DEFERRED: Labels = &[("status", "deferred")];
-
-const RETRANSMITS: MetricFamily = family(
-    "drover_retransmits_total",
-    "Requests that a native client sent again.",
-);
-const DOORBELLS: MetricFamily = family("drover_doorbells_total", "Lists of replies handed to the fabric.");
 const BULK: MetricFamily = family(
     "drover_bulk_operations_total",
     "Operations whose value moved through bulk memory.",
 );
+const RETRANSMITS: MetricFamily = family(
+    "drover_retransmits_total",
+    "Requests that a native client sent again.",
+);
+const DROPPED: MetricFamily = family(
+    "drover_requests_dropped_total",
+    "Native requests that got no answer.",
+);
+const REFUSED: MetricFamily = family("drover_requests_refused_total", "Native requests refused.");
+const REPLIES: MetricFamily = family("drover_replies_total", "Replies to native clients.");
+const DOORBELLS: MetricFamily = family("drover_doorbells_total", "Lists of replies handed to the fabric.");
 
 const fn family(name: &'static str, help: &'static str) -> MetricFamily {
     MetricFamily { name, help }
@@ -48,49 +28,45 @@ const fn family(name: &'static str, help: &'static str) -> MetricFamily {
 /// A counter, and its value for a worker.
 type Row = (Counter, fn(&Counters, &WorkerStats) -> u64);
 
-/// A count of events: its name, its field in [`Counters`], its help, and the metric that it feeds.
+/// A count of events: name, value, help; then the metric that it feeds, if any, and its labels there.
 macro_rules! events {
-    ($name:ident, $group:ident.$field:ident, $help:literal $(, $family:ident, $labels:expr)?) => {
+    ($name:ident, |$counters:ident| $value:expr, $help:literal
+        $(, $family:ident $(, $label:ident = $of_label:literal)*)?) => {
         (
-            Counter::events(stringify!($name), $help)$(.feeding($family, $labels))?,
-            |counters, _| counters.$group.$field,
+            Counter::events(stringify!($name), $help)
+                $(.feeding($family, &[$((stringify!($label), $of_label)),*]))?,
+            |$counters, _| $value,
         )
     };
 }
 
 #[rustfmt::skip] // a table: one counter a line
 const ROWS: [Row; 25] = [
-    events!(gets, operations.gets, "GETs executed."),
-    events!(get_hits, operations.get_hits, "GETs that found their key.", COMMANDS, GET_HIT),
-    events!(puts, operations.puts, "PUTs executed.", COMMANDS, SET),
-    events!(deletes, operations.deletes, "DELETEs executed."),
+    events!(gets, |c| c.operations.gets, "GETs executed."),
+    events!(get_hits, |c| c.operations.get_hits, "GETs that found their key.", COMMANDS, command = "get", status = "hit"),
+    events!(puts, |c| c.operations.puts, "PUTs executed.", COMMANDS, command = "set", status = "done"),
+    events!(deletes, |c| c.operations.deletes, "DELETEs executed."),
     (Counter::amount("items", "Items stored now, an estimate."), |_, worker| worker.partition.items),
     (Counter::amount("clients", "Clients with a session.").largest(), |_, worker| worker.clients as u64),
-    (
-        Counter::events("get_misses", "GETs that did not find their key.").feeding(COMMANDS, GET_MISS),
-        |counters, _| counters.operations.gets - counters.operations.get_hits,
-    ),
-    (
-        Counter::events("delete_misses", "DELETEs that did not find their key.").feeding(COMMANDS, DELETE_MISS),
-        |counters, _| counters.operations.deletes - counters.operations.delete_hits,
-    ),
-    events!(delete_hits, operations.delete_hits, "DELETEs that found their key.", COMMANDS, DELETE_HIT),
-    events!(nops, operations.nops, "NOPs answered."),
-    events!(bulk_ops, operations.bulk_ops, "GETs and PUTs through bulk memory.", BULK, &[]),
-    events!(retransmits, irregular.retransmits, "Retransmissions of the last request of a slot.", RETRANSMITS, &[]),
-    events!(ignored, irregular.ignored, "Requests older than an executed one, or ruled out.", DROPPED, SUPERSEDED),
-    events!(bad_requests, refused.bad_requests, "Requests answered `BadRequest`.", REFUSED, BAD),
-    events!(wrong_partition, refused.wrong_partition, "Requests answered `WrongPartition`.", REFUSED, WRONG),
-    events!(stale_epoch, refused.stale_epoch, "Requests answered `StaleEpoch`.", REFUSED, STALE),
-    events!(crc_mismatches, irregular.crc_mismatches, "Looks at a slot whose checksum did not match yet."),
-    events!(crc_dropped, irregular.crc_dropped, "Requests whose checksum never matched.", DROPPED, CHECKSUM),
-    events!(out_of_turn, irregular.out_of_turn, "Requests found in another slot than expected."),
-    events!(stray_datagrams, irregular.stray_datagrams, "Datagrams that named no client.", DROPPED, STRAY),
-    events!(replies, replies.posted, "Replies posted.", REPLIES, POSTED),
-    events!(replies_failed, replies.failed, "Replies that the fabric did not take.", REPLIES, FAILED),
-    events!(replies_deferred, replies.deferred, "GETs to be asked again, for lack of memory.", REPLIES, DEFERRED),
-    events!(doorbells, replies.doorbells, "Lists of replies posted.", DOORBELLS, &[]),
-    events!(resyncs, irregular.resyncs, "Positions ruled out by a client's `Resync`."),
+    events!(get_misses, |c| c.operations.gets - c.operations.get_hits, "GETs that found nothing.", COMMANDS, command = "get", status = "miss"),
+    events!(delete_hits, |c| c.operations.delete_hits, "DELETEs that found their key.", COMMANDS, command = "delete", status = "hit"),
+    events!(delete_misses, |c| c.operations.deletes - c.operations.delete_hits, "DELETEs that found nothing.", COMMANDS, command = "delete", status = "miss"),
+    events!(nops, |c| c.operations.nops, "NOPs answered."),
+    events!(bulk_ops, |c| c.operations.bulk_ops, "GETs and PUTs through bulk memory.", BULK),
+    events!(retransmits, |c| c.irregular.retransmits, "Retransmissions of the last request of a slot.", RETRANSMITS),
+    events!(ignored, |c| c.irregular.ignored, "Requests older than an executed one, or ruled out.", DROPPED, reason = "superseded"),
+    events!(bad_requests, |c| c.refused.bad_requests, "Requests answered `BadRequest`.", REFUSED, reason = "bad_request"),
+    events!(wrong_partition, |c| c.refused.wrong_partition, "Requests answered `WrongPartition`.", REFUSED, reason = "wrong_partition"),
+    events!(stale_epoch, |c| c.refused.stale_epoch, "Requests answered `StaleEpoch`.", REFUSED, reason = "stale_epoch"),
+    events!(crc_mismatches, |c| c.irregular.crc_mismatches, "Looks at a slot whose checksum did not match yet."),
+    events!(crc_dropped, |c| c.irregular.crc_dropped, "Requests whose checksum never matched.", DROPPED, reason = "checksum"),
+    events!(out_of_turn, |c| c.irregular.out_of_turn, "Requests found in another slot than expected."),
+    events!(stray_datagrams, |c| c.irregular.stray_datagrams, "Datagrams that named no client.", DROPPED, reason = "stray"),
+    events!(replies, |c| c.replies.posted, "Replies posted.", REPLIES, status = "posted"),
+    events!(replies_failed, |c| c.replies.failed, "Replies that the fabric did not take.", REPLIES, status = "failed"),
+    events!(replies_deferred, |c| c.replies.deferred, "GETs to be asked again, for lack of memory.", REPLIES, status = "deferred"),
+    events!(doorbells, |c| c.replies.doorbells, "Lists of replies posted.", DOORBELLS),
+    events!(resyncs, |c| c.irregular.resyncs, "Positions ruled out by a client's `Resync`."),
 ];
 
 /// The counters of the system's row.
