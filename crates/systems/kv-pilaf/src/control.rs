@@ -183,7 +183,10 @@ mod tests {
         let (body, _) = writer.finish().expect("short");
         assert!(again::<Grown>(&body) && !again::<Grown>(&body[1..]));
         assert!(again::<Adopted>(&[1; 8]) && !again::<Adopted>(&[1; 7]));
-        assert!(again::<Hello>(&[2; 16]) && !again::<Hello>(&[2; 15]));
+        // 16 bytes of numbers, then the secret behind its length.
+        let hello = [&[2; 16][..], &[3, 0, 0, 0], b"key"].concat();
+        assert!(again::<Hello>(&hello) && !again::<Hello>(&hello[..22]));
+        assert!(!again::<Hello>(&[2; 16]), "the Hello of version 4");
     }
 
     proptest! {

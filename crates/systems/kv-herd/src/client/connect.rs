@@ -185,7 +185,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 LinkEvent::Lost => return self.end_session(sink),
             }
         }
-        if self.connection.link.is_shaking() && self.connection.link.next_timer() <= now {
+        // A handshake that began just now may be answered at once; later looks come with ticks.
+        if self.connection.link.is_shaking() && self.connection.link.next_timer() == now {
             self.timers.hurry();
         }
     }

@@ -170,7 +170,7 @@ impl<P: Provider> Server<P> {
     }
 
     fn ask_control(&self, ask: Ask) {
-        // If it has ended, any client that waits for an answer learns that by its absence.
+        // If it has ended, there is no answer, and the caller's wait times out.
         let _ = self.asks.send(ask);
     }
 

@@ -163,7 +163,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             kind if kind == Hello::<H::ClientParams>::KIND => match self.decode_hello(index, frame) {
                 Ok(Some(hello)) => return self.greet(index, hello, now),
                 Ok(None) => return,
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             },
             kind if kind == H::Attach::KIND => self.attach(index, frame),
             _ => match &mut self.peers[index].conn {
