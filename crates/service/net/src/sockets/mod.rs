@@ -342,7 +342,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
                 let Some(connection) = self.connections.get_mut(token) else {
                     return;
                 };
-                if connection.readiness.notice(&event) {
+                if connection.readiness.notice(event) {
                     mark(&mut self.dirty, token, connection);
                 }
                 self.turn(token, executor);

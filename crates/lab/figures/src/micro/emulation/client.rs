@@ -31,6 +31,14 @@ pub struct Puts<P: Provider> {
     pub _passive: (Vec<P::Qp>, Vec<P::Mr>),
 }
 
+/// The memory and connections of a client.
+pub struct Connections<P: Provider> {
+    /// Memory for READ results, at its start, and for datagrams.
+    pub mr: P::Mr,
+    pub reads: Reads<P>,
+    pub puts: Puts<P>,
+}
+
 /// Where clients record what they have done.
 #[derive(Clone)]
 pub struct Recorder {
@@ -67,7 +75,6 @@ impl Window {
 /// A client.
 pub struct Client<P: Provider> {
     plan: Emulation,
-    /// Memory for READ results, at its start, and for datagrams.
     mr: P::Mr,
     reads: Reads<P>,
     puts: Puts<P>,
@@ -80,12 +87,11 @@ impl<P: Provider> Client<P> {
     /// A client that keeps `window` operations under way.
     pub fn new(
         plan: &Emulation,
-        mr: P::Mr,
-        reads: Reads<P>,
-        puts: Puts<P>,
+        connections: Connections<P>,
         window: usize,
         recorder: &Recorder,
     ) -> Client<P> {
+        let Connections { mr, reads, puts } = connections;
         Client {
             plan: plan.clone(),
             mr,

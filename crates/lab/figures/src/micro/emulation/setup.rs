@@ -9,7 +9,7 @@
 //! The clients of a machine are threads of one process, so that answers to all of them can share one connection.
 
 use super::super::wiring::{self, Cq, P};
-use super::client::{Client, Puts, Reads, Recorder, TABLE_BYTES};
+use super::client::{Client, Connections, Puts, Reads, Recorder, TABLE_BYTES};
 use super::port::{Port, Queues, Slots, To};
 use super::server::Server;
 use super::{Emulation, REPLY_BYTES};
@@ -34,8 +34,8 @@ pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, recorder: &Recorder
         let mut home = (!plan.sends()).then(|| home(cluster, machine, plan, numbers.len(), there, server));
         for (thread, number) in numbers.into_iter().enumerate() {
             let here = client_thread(machine, thread);
-            let (mr, reads, puts) = connections(cluster, here, there, plan, server, home.as_mut());
-            let client = Client::new(plan, mr, reads, puts, plan.window_of(number), recorder);
+            let connections = connections(cluster, here, there, plan, server, home.as_mut());
+            let client = Client::new(plan, connections, plan.window_of(number), recorder);
             cluster.spawn(here, Box::new(client));
         }
     }
@@ -168,7 +168,7 @@ fn connections<R: Cluster>(
     plan: &Emulation,
     server: &mut Server<P<R>>,
     home: Option<&mut Home<P<R>>>,
-) -> (<P<R> as Provider>::Mr, Reads<P<R>>, Puts<P<R>>) {
+) -> Connections<P<R>> {
     let read_bytes = plan.window * plan.longest().next_multiple_of(64);
     let datagrams = slots(read_bytes, plan.window, REPLY_BYTES + GRH_BYTES);
     let staged = read_bytes + datagrams.total();
@@ -209,7 +209,7 @@ fn connections<R: Cluster>(
         recvs,
         _passive: passive,
     };
-    (mr, reads, puts)
+    Connections { mr, reads, puts }
 }
 
 /// Exchanges the two ends' datagram addresses.
