@@ -1,20 +1,20 @@
-//! What this crate's own code charges: one [`Work`] per place, with its budget in instructions.
+//! The instructions that this crate's own code charges: one [`Work`] for each charged piece of code.
 //!
-//! Verbs and memory charge themselves where they are posted, polled, touched. What is left is the code in between, and it
-//! is charged here, so that a simulated core is busy with it; on hardware a charge is nothing. The counts are
-//! callgrind's for our release build, without what happens inside the fabric; `docs/herd-costs.md` says how each was
-//! counted, and what that makes in nanoseconds on a core of a profile.
+//! Verbs and memory accesses are charged by the fabric and the memory. The code in between is charged here, so that a
+//! simulated core is busy for the time that it takes; on hardware a charge does nothing. The numbers are callgrind's
+//! for our release build, without the instructions inside the fabric; `docs/herd-costs.md` explains how each was
+//! counted, and how many nanoseconds it takes on a core of a profile.
 
 use drover_base::Cost;
 
-/// A piece of work that this crate charges for.
+/// A piece of this crate's code, and the instructions that it is charged with on a simulated core.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// What it is charged as.
+    /// The cost that is charged; its name appears in cost tables and reports.
     pub cost: Cost,
-    /// Instructions per unit.
+    /// Instructions charged per [`unit`](Work::unit).
     pub instructions: f64,
-    /// What a unit is.
+    /// Description of one unit, such as `request taken, our format`.
     pub unit: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub(crate) const LOOK: Cost = Cost::new("herd.look");
 /// Client: a reply taken.
 pub(crate) const ANSWER: Cost = Cost::new("herd.answer");
 
-/// All of them.
+/// All work that this crate charges for, of worker and client.
 pub const BUDGET: &[Work] = &[
     work(POLL, 12.0, "look at a slot without news"),
     work(STEP, 57.0, "step of a worker"),

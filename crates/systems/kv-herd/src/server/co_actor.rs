@@ -1,10 +1,10 @@
 //! [`CoActor`]: an actor that shares a worker's core and items, such as the sockets of another protocol.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
-//! worker is busy and the co-actor has nothing, the co-actor is asked less and less often, down to once in
-//! [`SKIPS_MAX`] + 1 rounds: asking costs it a system call, a quarter of a microsecond, and a round of a busy worker
-//! several, so that it costs the worker less than a hundredth, and the co-actor's clients wait for some 50 us at worst.
-//! While the co-actor is busy, the worker sweeps over its slots once per round and does not linger.
+//! worker is busy and the co-actor is idle, the co-actor is stepped less and less often, down to once in [`SKIPS_MAX`]
+//! + 1 rounds. Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several
+//! microseconds, so the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us
+//! at worst. While the co-actor is busy, the worker sweeps over its slots only once per round.
 
 use super::variant::Variant;
 use super::worker::Worker;
@@ -14,45 +14,49 @@ use drover_verbs::{Provider, Waker};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Shares the core and the items of a worker. Lives in the worker's thread.
+/// An actor that shares the core and the items of a worker. It lives in the worker's thread.
 pub trait CoActor<C> {
-    /// Does what can be done now, at most one batch; never blocks. `now` is the start of the round, `now_s` the same in
-    /// whole seconds since the server started.
+    /// Does what can be done now, at most one batch; never blocks. `now` is the start of the round, `now_s` the same on
+    /// the clock by which items expire, in seconds.
     fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
 
-    /// Becomes readable when there is something to do: while the core sleeps, it is waited for. Always the same.
+    /// A descriptor that is readable when the co-actor has something to do; it ends the core's sleep. Must be the same
+    /// in every call.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// A step of the worker or the co-actor panicked: the partition begins again, empty.
+    /// Called after a step of the worker or the co-actor panicked: the partition passed to later steps is a new, empty
+    /// one.
     fn restarted(&mut self);
 
-    /// The server stops: nothing new is to be begun. Steps go on until it [has left](CoActor::has_left), but not for ever.
+    /// Called when the server stops: the co-actor must begin nothing new. Steps continue until it
+    /// [has left](CoActor::has_left), for at most 2 s.
     fn leave(&mut self) {}
 
-    /// After [`leave`](CoActor::leave): what was begun is finished, here and wherever this core is needed for it.
+    /// Asked after [`leave`](CoActor::leave): whether everything begun is finished, on this core and on others that
+    /// need this core for it.
     fn has_left(&self) -> bool {
         true
     }
 }
 
-/// Where a co-actor lives.
+/// The core and partition that a co-actor shares.
 #[derive(Debug)]
 pub struct CoreInfo {
-    /// The partition's number.
+    /// Index of the partition, and of its worker.
     pub index: usize,
-    /// How many there are.
+    /// Number of the server's partitions.
     pub count: usize,
-    /// Wakes its core.
+    /// Wakes this core from its sleep.
     pub waker: Waker,
-    /// The server's start, where `now_s` is [`start_s`](super::ServerOptions::start_s), on the clock of this core.
+    /// Time of the server's start on the clock of this core; `now_s` was [`start_s`](super::ClockStart::start_s) then.
     pub started: Ns,
 }
 
-/// Makes the co-actor of a worker, in the worker's thread. Errors: why there is none, and so no server.
+/// Creates the co-actor of a worker, in the worker's thread. An error is the reason why the server does not start.
 pub type MakeCoActor<P> =
     Arc<dyn Fn(CoreInfo) -> Result<Box<dyn CoActor<<P as Provider>::Cpu>>, String> + Send + Sync>;
 
-/// Most rounds of a busy worker in which its co-actor is not asked.
+/// Most rounds in a row of a busy worker without a step of its co-actor.
 const SKIPS_MAX: u32 = 15;
 
 /// A worker and its co-actor, as one actor.

@@ -255,7 +255,7 @@ pub(super) enum Taken {
     Torn,
 }
 
-/// Cluster for requests, and those that came.
+/// Space for requests, and the requests copied into it.
 pub(super) struct Intake<V: Variant> {
     places: Box<[Request]>,
     len: usize,

@@ -1,4 +1,4 @@
-//! Counters: plain words in the worker that counts, copied out when somebody asks.
+//! Counters and statistics. Each worker counts in plain words and copies them when asked.
 
 use crate::layout::Status;
 use drover_base::Spread;
@@ -6,37 +6,38 @@ use drover_rt::RunStats;
 use drover_store::PartitionStats;
 use std::fmt::Write;
 
-/// What one worker did since it started.
+/// Counters of one worker since it started. A restart after a panic does not reset them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Operations executed.
+    /// Operations executed, by kind.
     pub operations: OperationCounts,
-    /// Requests that were not found once, whole and in turn.
+    /// Requests that did not arrive exactly once, whole and in turn.
     pub irregular: IrregularCounts,
-    /// Requests answered with a refusal.
+    /// Requests refused without being executed.
     pub refused: RefusalCounts,
-    /// Replies.
+    /// Replies sent.
     pub replies: ReplyCounts,
 }
 
-/// Operations executed.
+/// Operations that a worker executed, by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OperationCounts {
-    /// GETs executed.
+    /// GETs executed. A GET of a long value counts twice: when it is answered `Bulk`, and as the `GetBulk` that
+    /// follows.
     pub gets: u64,
-    /// GETs that found their key.
+    /// Those of the GETs that found their key.
     pub get_hits: u64,
-    /// PUTs executed.
+    /// PUTs executed, including those that the store refused as `Full` or `TooLarge`.
     pub puts: u64,
     /// DELETEs executed.
     pub deletes: u64,
     /// DELETEs that found their key.
     pub delete_hits: u64,
-    /// NOPs answered.
+    /// NOPs (probes) answered.
     pub nops: u64,
-    /// GETs and PUTs through bulk memory.
+    /// Those of the GETs and PUTs whose value was to move through bulk memory (`GetBulk`, `PutBulk`).
     pub bulk_ops: u64,
 }
 
@@ -51,41 +52,43 @@ impl OperationCounts {
         self.gets + self.puts + self.deletes
     }
 
-    /// GETs that found nothing.
+    /// GETs that did not find their key.
     pub fn get_misses(&self) -> u64 {
         self.gets - self.get_hits
     }
 }
 
-/// Requests that were not found once, whole and in turn.
+/// Requests that did not arrive exactly once, whole and in turn.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct IrregularCounts {
-    /// Retransmissions of the last request of a slot.
+    /// Retransmissions received of the last request of a slot.
     pub retransmits: u64,
-    /// Words that were no news: older than what had been executed, or ruled out.
+    /// Commit words ignored: of requests executed or ruled out before, invalid ones, and duplicate or too short
+    /// datagrams.
     pub ignored: u64,
-    /// Looks at a slot whose checksum did not fit (yet).
+    /// Checksum mismatches, one for each check: of requests that have not arrived whole, and of long values in bulk
+    /// memory.
     pub crc_mismatches: u64,
-    /// Requests dropped because it never did.
+    /// Requests dropped because their checksum did not match within a millisecond.
     pub crc_dropped: u64,
-    /// Requests found in another slot than the one whose turn it was.
+    /// Requests taken from another slot than the one whose turn it was.
     pub out_of_turn: u64,
-    /// Request datagrams that named no client of ours.
+    /// Request datagrams dropped: from no known client, of a wrong length, or received with an error.
     pub stray_datagrams: u64,
-    /// Positions ruled out by `Resync`.
+    /// `Resync` questions received.
     pub resyncs: u64,
 }
 
-/// Requests answered with a refusal.
+/// Requests refused without being executed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RefusalCounts {
-    /// Answered `BadRequest`.
+    /// Requests answered `BadRequest` because their commit word is malformed.
     pub bad_requests: u64,
-    /// Answered `WrongPartition`.
+    /// Requests answered `WrongPartition`.
     pub wrong_partition: u64,
-    /// Answered `StaleEpoch`.
+    /// Retransmissions answered `StaleEpoch`: the worker was restarted and does not know their result.
     pub stale_epoch: u64,
 }
 
@@ -99,61 +102,61 @@ impl RefusalCounts {
     }
 }
 
-/// Replies of a worker.
+/// Replies that a worker sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ReplyCounts {
-    /// Replies posted.
+    /// Replies posted to the fabric.
     pub posted: u64,
-    /// Replies that the fabric did not take.
+    /// Replies that the fabric refused, or whose completion reported an error.
     pub failed: u64,
-    /// GETs told to ask again because no memory was free to send their long value from.
+    /// GETs answered `Retry` because no registered memory was free from which to send their value.
     pub deferred: u64,
-    /// Lists of replies posted: doorbells.
+    /// Lists of replies posted, with one doorbell each.
     pub doorbells: u64,
 }
 
-/// What a worker tells.
+/// Statistics of one worker, at the time of the question.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Its counters.
+    /// Counters of requests and replies.
     pub counters: Counters,
-    /// Its store's.
+    /// Counters of the partition's store; a restart resets them.
     pub partition: PartitionStats,
-    /// Clients served now.
+    /// Number of clients that the worker serves now.
     pub clients: usize,
-    /// Restarts after a panic.
+    /// Number of restarts after a panic.
     pub restarts: u64,
-    /// How long native requests took: from the start of the round in which they were found to its end, when their replies
-    /// were with the fabric. Empty for a worker that is stepped by hand.
+    /// How long native clients' requests took: from the start of the round that executed them to the start of the next
+    /// round, by which time their replies were posted. Empty for a worker that is stepped by hand.
     pub durations: Spread,
-    /// How its core's rounds went; all zero for one that is stepped by hand.
+    /// Statistics of the worker's run loop; all zero for a worker that is stepped by hand.
     pub run: RunStats,
 }
 
-/// What a server tells: workers in the order of their partitions.
+/// Statistics of a server, at the time of the question.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ServerStats {
-    /// One per partition.
+    /// Statistics of the workers, in the order of their partitions.
     pub workers: Vec<WorkerStats>,
-    /// Clients now.
+    /// Number of clients that have a session now.
     pub clients: usize,
-    /// Those of them that send datagrams.
+    /// Number of these clients that send datagrams.
     pub datagram_clients: usize,
-    /// Clients ever.
+    /// Number of sessions established since the server started.
     pub clients_total: u64,
-    /// Seconds since the server started.
+    /// Time since the server started, seconds.
     pub uptime_s: u64,
 }
 
-/// Who did not answer in time.
+/// The threads that did not answer a question for statistics in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Silence {
     /// The control thread.
     Control,
-    /// These workers; empty if the last of them answered a little late.
+    /// Workers, by index; empty if all have answered by now, but too late.
     Workers(Vec<usize>),
 }
 
@@ -171,12 +174,12 @@ impl std::fmt::Display for Silence {
 }
 
 impl ServerStats {
-    /// The sum over workers of what `field` picks.
+    /// Sum over all workers of the number that `field` returns.
     pub fn total(&self, field: impl Fn(&WorkerStats) -> u64) -> u64 {
         self.workers.iter().map(field).sum()
     }
 
-    /// Lines `name value`, memcached's names where it has one.
+    /// Formats the statistics as lines `name value`, with memcached's names where memcached has such a statistic.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: u64| {
