@@ -15,9 +15,9 @@
 //!   Bye                            ->      the channel closes
 //! ```
 //!
-//! A frame of the channel carries a kind (u16), a body, and file descriptors. Bodies are the fields in the
-//! order of the structs, as [`Writer`] puts them. Hello and Error are the same in every version, so that any two can
-//! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
+//! A frame of the channel carries a kind (u16), a body, and file descriptors. A body consists of the fields in the
+//! order of the structs, as [`Writer`] encodes them. Hello and Error have the same encoding in every version, so that
+//! ends of different versions can refuse each other: their byte strings are `length u16, bytes`. The session ends with
 //! its channel.
 
 use drover_base::HashSeed;
@@ -27,133 +27,141 @@ use drover_verbs::Export;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What [`Hello::protocol_version`] says. Another number: the server answers [`Message::Error`].
+/// Version of this protocol. A server refuses clients of any other version with [`ErrorCode::Version`].
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
 /// have a condition.
 pub const PROTOCOL_VERSION: u16 = 4;
-/// What an [`ServiceInfo`](drover_control::service::ServiceInfo) calls this system.
+/// Name of this system in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "herd";
-/// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
+/// Kinds of HERD's frames are this plus 1 to 15; lower kinds belong to the channel itself.
 const KIND_BASE: u16 = drover_control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
 pub const AUTH_BYTES_MAX: usize = drover_kv::secret::SECRET_BYTES_MAX;
 /// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
-/// Most partitions of one server. A Welcome names a bell for each, in shared memory a descriptor; a frame of the
-/// channel carries 250 of them.
+/// Most partitions of one server. A Welcome contains a bell for each, which over shared memory is a descriptor; a frame
+/// of the channel carries at most 250 descriptors.
 pub const PARTITIONS_MAX: usize = 240;
 
-/// How slots and replies look.
+/// Format of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Format {
-    /// Ours: full keys, sequence numbers, retransmission.
+    /// Ours: full keys, sequence numbers, retransmission; GET, PUT and DELETE.
     #[default]
     D = 0,
-    /// The paper's: 16-byte key hashes, GET and PUT only, a lost PUT is lost.
+    /// The paper's: 16-byte key hashes instead of keys, GET and PUT only, no retransmission.
     P = 1,
 }
 
-/// How requests travel.
+/// Transport of requests from client to server. Replies are datagrams with both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum FrontEnd {
     /// WRITEs into slots that the server polls.
     #[default]
     Slots = 0,
-    /// Datagrams: the same bytes by SEND, for more clients than slots can be polled for.
+    /// Datagrams: the same bytes by SEND, for servers with so many clients that polling their slots would be slow.
     Datagrams = 1,
 }
 
-/// The client's first words.
+/// The client's first message: what it asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// [`PROTOCOL_VERSION`].
+    /// The client's [`PROTOCOL_VERSION`].
     pub protocol_version: u16,
-    /// Wanted format.
+    /// Format that the client will use.
     pub format: Format,
-    /// Wanted front end.
+    /// Front end that the client will use.
     pub front_end: FrontEnd,
-    /// Wanted slots per partition; a power of two. The server may give fewer.
+    /// Requested slots per partition, a power of two (else the server rounds down). The server may grant fewer, never
+    /// more.
     pub window: u16,
-    /// Wanted bytes per slot; a multiple of 64 in 64..=1024. The server may give others.
+    /// Requested bytes per slot, a multiple of 64 in 64..=1024. The server rounds down and lowers it to its own limit.
     pub slot_bytes: u16,
-    /// The client wants checksums in request bodies.
+    /// Whether the client asks for checksums in request bodies. The server then requires them of this client.
     pub crc: bool,
-    /// Epoch of the session this one follows, 0 for none. For logs only.
+    /// [`Welcome::epoch`] of the client's previous session; 0: none. Servers ignore it so far.
     pub resume_epoch: u64,
-    /// Whatever the server's operator asks for, at most [`AUTH_BYTES_MAX`].
+    /// Secret that the server may require, at most [`AUTH_BYTES_MAX`] bytes.
     pub auth: Vec<u8>,
 }
 
-/// The server's answer: everything a client must know to compute where its requests go.
+/// The server's answer to [`Hello`]: what it grants, and everything from which a client computes where its requests go.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Random per server start. Another epoch = all stored items and all requests in flight are history.
+    /// Identifies this run of the server: random, unless the server's options set it. Another epoch means that the
+    /// server was restarted, and that the requests in flight are lost.
     pub epoch: u64,
-    /// This client, as the *server* counts. (In the authors' code each side counted for itself, and clients
+    /// Number of this client, assigned by the *server*. (In the authors' code each side counted for itself, and clients
     /// connecting out of order got each other's replies.)
     pub client_id: u32,
-    /// How often this id has been given out before.
+    /// Number of earlier clients that had this id.
     pub generation: u32,
-    /// Partitions; `KeyHash::partition_index(partition_count)` says whose a key is.
+    /// Number of partitions; `KeyHash::partition_index(partition_count)` is the index of a key's partition.
     pub partition_count: u16,
-    /// Slots per partition.
+    /// Slots granted per partition.
     pub window: u16,
-    /// Bytes per slot.
+    /// Bytes per slot, as granted.
     pub slot_bytes: u16,
-    /// The client MUST end bodies with a checksum: this fabric may show a slot's bytes in any order.
+    /// The client MUST end request bodies with a checksum: the fabric may show a slot's bytes in any order, the
+    /// server's options require it, or the client asked for it. Always false in format P.
     pub crc: bool,
-    /// Longest reply payload and longest atomic WRITE, bytes.
+    /// MTU of the server's fabric, bytes: longest datagram. This crate's client does not use it.
     pub mtu_bytes: u32,
-    /// Longest value, bytes.
+    /// Longest value that the server accepts, bytes.
     pub item_bytes_max: u32,
-    /// The key hash's secret.
+    /// Secret seed of the key hash.
     pub hash_seed: HashSeed,
-    /// The worker's UD queue pair of each partition, `Wc::src_qpn` of its replies. `partition_count` u32s.
+    /// For each partition, the number of its worker's UD queue pair: `Wc::src_qpn` of the partition's replies.
+    /// Encoded as `partition_count` u32s.
     pub reply_qpns: Vec<u32>,
-    /// Where requests are written. Empty with [`FrontEnd::Datagrams`].
+    /// The memory into which the client WRITEs its requests. Empty with [`FrontEnd::Datagrams`].
     pub slots: SlotExports,
 }
 
 /// Exports of a client's slots.
 #[derive(Clone, Debug, Default)]
 pub struct SlotExports {
-    /// The slots, watched by the workers' bells.
+    /// The slots of all partitions, for remote WRITEs. Where the fabric supports it, a WRITE wakes the partition's
+    /// worker.
     pub region: Export,
     /// The server's end of the UC queue pair for WRITEs to `region`.
     pub uc: Export,
 }
 
-/// Why the server answers [`Message::Error`].
+/// Reason for a [`Message::Error`], for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// Anything not below; also every number this version does not know.
+    /// Any other reason; also every number that this version does not know.
     Other = 0,
-    /// Unknown kind, bad length, bad field.
+    /// A message of an unknown kind or with a bad length or field, such as a partition that does not exist.
     Malformed = 1,
-    /// Another [`PROTOCOL_VERSION`].
+    /// The client has another [`PROTOCOL_VERSION`].
     Version = 2,
-    /// A message that is not expected now.
+    /// A message that is not expected now, or a handshake that took too long.
     OutOfOrder = 3,
-    /// [`Hello::auth`] is not what the operator wants.
+    /// [`Hello::auth`] is not the server's secret.
     Auth = 4,
-    /// As many clients as there may be. Trying later is sensible.
+    /// The server has its maximum number of clients, or of clients with slots and offers no datagrams. A later attempt
+    /// may succeed.
     TooManyClients = 5,
-    /// Format, front end or size not offered by this server.
+    /// This server does not offer the format or front end.
     NotSupported = 6,
-    /// Memory or queue pairs could not be had; an export could not be imported.
+    /// Memory or queue pairs could not be created, an export could not be imported, a message could not be sent, or
+    /// bulk memory was requested twice or with a bad number of chunks.
     Resources = 7,
-    /// The server is going down.
+    /// The server is shutting down.
     Stopping = 8,
-    /// All slots are taken, but datagrams are not: the same client is welcome with [`FrontEnd::Datagrams`].
+    /// The maximum number of clients have slots. The client may try again with [`FrontEnd::Datagrams`].
     NoSlots = 9,
 }
 
 impl ErrorCode {
-    /// What a client makes of a refusal with this code.
+    /// The error that a client reports when it was refused with this code. Final codes are those for which a retry is
+    /// pointless.
     pub(crate) fn refusal(self, text: &str) -> SetupError {
         SetupError::Refused {
             code: self as u16,
@@ -181,122 +189,124 @@ impl ErrorCode {
     }
 }
 
-/// "Whatever happened to this request, it shall not happen any more; did it?"
+/// A client's question about a request that it gave up: was it executed? From now on the server must not execute it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resync {
-    /// Whose slot.
+    /// Partition of the request's slot.
     pub partition: u16,
-    /// Slot within the window.
+    /// Slot within the partition's window.
     pub slot: u16,
-    /// The request's seq.
+    /// Seq of the request, as in its commit word.
     pub seq: u32,
-    /// Every request before r (counted per partition from 0; request r is `slot r mod window`, `seq r / window
-    /// + 1`) is answered or given up: the server waits for none of them and executes none of them any more.
+    /// Number of the partition's first request that is neither answered nor given up, counted from 0; request r is in
+    /// slot `r mod window` with seq `r / window + 1`. The server no longer waits for requests before it, and executes
+    /// none of them.
     pub r: u64,
 }
 
-/// The worker's answer. From now on no request of this slot with this seq or an older one executes; the slot
-/// may be used again with seq + 1.
+/// The worker's answer to [`Resync`]. From now on no request of this slot with this seq or an older one executes; the
+/// client may use the slot again, with seq + 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resynced {
-    /// As asked.
+    /// [`Resync::partition`] of the question.
     pub partition: u16,
-    /// As asked.
+    /// [`Resync::slot`] of the question.
     pub slot: u16,
-    /// As asked.
+    /// [`Resync::seq`] of the question.
     pub seq: u32,
-    /// The request with exactly this seq did execute.
+    /// Whether the worker had taken the request with exactly this seq; `status` is then its result.
     pub executed: bool,
-    /// With which [`Status`](crate::layout::Status), if so. `StaleEpoch` (then `executed` is true): the worker
-    /// was restarted in between and nobody knows.
+    /// The [`Status`](crate::layout::Status) of that request, which may be a refusal, such as `Retry`. `StaleEpoch` if
+    /// `executed`: the worker was restarted, so the result is unknown. Meaningless if not `executed`.
     pub status: u8,
-    /// Seq of the last request of this slot that executed or was ruled out; now at least `seq`.
+    /// Seq of the last request of this slot that was taken or ruled out; now at least `seq`, or 0 if there is no such
+    /// slot.
     pub last_seq: u32,
 }
 
-/// One frame's meaning.
+/// A decoded frame of the control channel.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Message {
-    /// Client, first.
+    /// Client, first message: asks for a session.
     Hello(Hello),
-    /// Server, first.
+    /// Server: answers Hello, with the terms of the session.
     Welcome(Box<Welcome>),
-    /// Server: one per partition, in order, front end Datagrams only.
+    /// Server: address for the requests to a partition. One per partition, in order, front end Datagrams only.
     Partition {
-        /// Name of the field.
+        /// Index of the partition.
         index: u16,
-        /// The worker's UD queue pair, exported for this client alone.
+        /// The worker's UD queue pair, in an export made for this client alone.
         ud: Export,
     },
-    /// Client, front end Slots only.
+    /// Client: connects to the server's UC queue pair. Front end Slots only.
     Attach {
         /// The client's end of the UC queue pair.
         uc: Export,
     },
-    /// Client: one per partition, in order.
+    /// Client: address for a partition's replies. One per partition, in any order.
     Replies {
-        /// Name of the field.
+        /// Index of the partition.
         partition: u16,
-        /// The client's UD queue pair for replies of this partition, exported for that worker alone.
+        /// The client's UD queue pair for replies of this partition, in an export made for that worker alone.
         ud: Export,
     },
-    /// Server: the handshake (or the bulk attachment) is complete.
+    /// Server: the handshake (or later the attachment of bulk memory) is complete.
     Ready,
-    /// Client.
+    /// Client: asks about a request that it gave up.
     Resync(Resync),
-    /// Server.
+    /// Server: answers Resync.
     Resynced(Resynced),
-    /// Client: once per session.
+    /// Client: asks for bulk memory; once per session.
     BulkOpen {
-        /// Values in flight at a time, 1..=64.
+        /// Number of chunks requested, 1..=64; each holds one value in flight.
         chunk_count: u8,
     },
-    /// Server.
+    /// Server: answers BulkOpen.
     BulkReady {
-        /// Bytes from one chunk to the next; a chunk holds any value the server allows.
+        /// Bytes from one chunk to the next; a chunk holds any value that the server accepts.
         chunk_bytes: u32,
-        /// How many.
+        /// Number of chunks, as requested.
         chunk_count: u8,
-        /// The chunks; remote read and write.
+        /// The chunks' memory, for remote READs and WRITEs.
         region: Export,
         /// The server's end of an RC queue pair for READs and WRITEs of them.
         rc: Export,
     },
-    /// Client.
+    /// Client: connects to the server's RC queue pair.
     BulkAttach {
-        /// The client's end of it.
+        /// The client's end of the RC queue pair.
         rc: Export,
     },
-    /// Client.
+    /// Client: asks for the server's counters. Allowed before Hello if the server requires no secret.
     StatsRequest,
-    /// Server: lines `name value`.
+    /// Server: answers StatsRequest.
     Stats {
-        /// At most [`TEXT_BYTES_MAX`].
+        /// Lines `name value`, at most [`TEXT_BYTES_MAX`] bytes.
         text: String,
     },
-    /// Server: what was asked cannot be. Before Ready (and with `Malformed` always) the channel closes after it.
+    /// Server: refuses a message. The channel closes after it, except when bulk memory could not be opened or attached.
     Error {
-        /// For programs.
+        /// Reason for programs.
         code: ErrorCode,
-        /// For people.
+        /// Reason for people.
         text: String,
     },
-    /// Either side: closing on purpose.
+    /// Either side: closes the channel on purpose, which ends the session.
     Bye,
 }
 
-/// Why bytes are not a [`Message`].
+/// Error of [`Message::decode`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// No such kind.
+    /// The frame's kind is not one of HERD's messages.
     #[error("unknown control message kind {kind}")]
     UnknownKind {
-        /// The number.
+        /// The frame's kind.
         kind: u16,
     },
-    /// A field is missing, or says what it cannot say.
+    /// A field is missing or has an invalid value, or bytes or descriptors follow the last field.
     #[error(transparent)]
     Field(#[from] DecodeError),
 }
@@ -310,19 +320,19 @@ impl From<MessageError> for SetupError {
     }
 }
 
-/// A message as a frame wants it.
+/// An encoded [`Message`]: the parts of its frame.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The frame's kind.
     pub kind: u16,
-    /// Its body.
+    /// The frame's body.
     pub bytes: Vec<u8>,
-    /// Its descriptors.
+    /// The frame's file descriptors.
     pub fds: Vec<Arc<OwnedFd>>,
 }
 
 impl Message {
-    /// The frame's kind.
+    /// Kind of the frame that carries this message.
     pub fn kind(&self) -> u16 {
         KIND_BASE
             + match self {
@@ -344,7 +354,7 @@ impl Message {
             }
     }
 
-    /// As it travels. Texts that are too long are cut.
+    /// Encodes the message for a frame. Texts longer than [`TEXT_BYTES_MAX`] are cut.
     pub fn encode(&self) -> Encoded {
         let mut w = Writer::new();
         match self {
@@ -386,7 +396,7 @@ impl Message {
         }
     }
 
-    /// Sends it.
+    /// Encodes the message and sends it.
     ///
     /// # Errors
     /// As [`ControlStream::send`].
@@ -395,7 +405,10 @@ impl Message {
         control.send(frame.kind, &frame.bytes, &frame.fds)
     }
 
-    /// The inverse. Errors: the peer sent something else; answer [`ErrorCode::Malformed`] and close.
+    /// Decodes a frame, the inverse of [`encode`](Message::encode).
+    ///
+    /// # Errors
+    /// [`MessageError`]: the frame is not a well-formed message. A server answers [`ErrorCode::Malformed`] and closes.
     pub fn decode(kind: u16, bytes: &[u8], fds: Vec<Arc<OwnedFd>>) -> Result<Message, MessageError> {
         let mut r = Reader::new(bytes, &fds);
         let message = match kind.wrapping_sub(KIND_BASE) {
@@ -445,7 +458,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A byte string as all versions have it. What does not fit 16 bits is cut off.
+/// Appends a byte string in the encoding of all versions; bytes beyond 65535 are cut off.
 fn put_short(w: &mut Writer, bytes: &[u8]) {
     let len = bytes.len().min(usize::from(u16::MAX));
     w.u16(len as u16).raw(&bytes[..len]);

@@ -1,9 +1,9 @@
-//! What this crate's own code charges: one [`Work`] per place, with its budget in instructions.
+//! The instructions that this crate's own code charges: one [`Work`] for each charged piece of code.
 //!
-//! Verbs and memory charge themselves where they are posted, polled, touched. What is left is the code in between, and it
-//! is charged here, so that a simulated core is busy with it; on hardware a charge is nothing. The counts are
-//! callgrind's for our release build, without what happens inside the fabric; `docs/herd-costs.md` says how each was
-//! counted, and what that makes in nanoseconds on a core of a profile.
+//! Verbs and memory accesses are charged by the fabric and the memory. The code in between is charged here, so that a
+//! simulated core is busy for the time that it takes; on hardware a charge does nothing. The numbers are callgrind's
+//! for our release build, without the instructions inside the fabric; `docs/herd-costs.md` explains how each was
+//! counted, and how many nanoseconds it takes on a core of a profile.
 
 use drover_base::Work;
 

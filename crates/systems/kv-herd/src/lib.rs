@@ -11,15 +11,16 @@
 //! slower at the NIC than WRITEs `[HERD §3]`. Replies are datagrams because a NIC keeps no state per peer for
 //! those; requests are WRITEs because in-bound connected verbs keep almost none.
 //!
-//! - [`drover_slots`] is the bytes of slots and replies, and the pure decisions of both ends over them; [`layout`] is the
-//!   bytes that HERD adds.
-//! - [`control`] are the messages of the control channel: handshake, resynchronisation, bulk memory.
-//! - [`costs`] are what this code charges where it runs on simulated cores.
+//! - [`drover_slots`] defines the bytes of slots and replies, and makes the decisions of both ends about them;
+//!   [`layout`] defines the bytes that HERD adds.
+//! - [`control`] defines the messages of the control channel: handshake, resynchronisation, bulk memory, statistics.
+//! - [`costs`] lists the instructions that this code charges on simulated cores.
 //! - [`server`] owns partitions and polls; [`client`] keeps windows, retransmits, reconnects.
 //!
 //! The paper's words: its *request region* is our slots, its *initialiser* our acceptor, its *key* a key hash.
 //!
-//! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. What differs from the paper, and why, stands where it differs.
+//! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. Differences from the paper, and the reasons, are explained at the
+//! code that differs.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,4 +1,4 @@
-//! [`Herd`]: the system's row in the table of systems.
+//! [`Herd`]: HERD's implementation of [`System`], for the table of systems.
 
 use crate::client::{ClientOptions, HerdClient};
 use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, Server, ServerOptions};
@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Requests by WRITE, replies by SEND, a worker per partition.
+/// The system HERD, for the table of systems: requests by WRITE, replies by SEND, one worker per partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Herd;
 
@@ -45,12 +45,12 @@ const DATAGRAM_RECVS: usize = 1024;
 
 const _: () = assert!(SHARDS_MAX <= crate::control::PARTITIONS_MAX);
 
-/// A server for these items, and what requests touch of it.
+/// Options of a HERD server, computed from [`Sizes`], and the memory of its items that requests touch.
 #[derive(Clone, Debug)]
 pub struct HerdPlan {
     /// The server's options.
     pub server: ServerOptions,
-    /// Bytes of items that requests touch.
+    /// Bytes of memory for items that requests touch, all partitions together.
     item_bytes: usize,
 }
 
@@ -59,9 +59,9 @@ impl System for Herd {
     type Plan = HerdPlan;
     type Client<P: Provider> = HerdClient<P>;
 
-    /// By memory: each partition's log is its share, rounded down to a power of two, so that the limit holds, and an index
-    /// comes on top. By items: for twice as many as there are, because MICA's index forgets items when its buckets are
-    /// unevenly full (0.7 % at half load).
+    /// By memory: each partition's log is its share, rounded down to a power of two, so that all logs together stay
+    /// within the limit; the indexes come on top. By items: space for twice the number of items, because MICA's index
+    /// forgets items when its buckets are unevenly full (0.7 % at half load).
     fn plan(sizes: &Sizes) -> Result<HerdPlan, String> {
         let shards = sizes.shard_count.max(1);
         let mode = Mode::Cache { move_to_head: 1.0 };
@@ -120,7 +120,7 @@ impl System for Herd {
         };
     }
 
-    /// As with memcached, an item takes no more than half of the memory there is for it.
+    /// As with memcached, an item takes at most half of a partition's memory for items.
     fn item_bytes_max(plan: &mut HerdPlan) -> (usize, &mut usize) {
         (
             plan.server.partition.log_bytes / 2,

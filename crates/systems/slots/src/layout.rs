@@ -1,13 +1,13 @@
 //! The bytes of request slots and of replies.
 //!
-//! **A client's slots.** Each client has its own region at the server (it can map nothing else), with
+//! **A client's slots.** Each client has its own region at the server (and access to nothing else), with
 //! `partition_count * window` slots of `slot_bytes` (64..=1024, a multiple of 64):
 //!
 //! ```text
 //! slot of request r to partition s  =  (s * window + r mod window) * slot_bytes        [HERD §4.3]
 //! ```
-//! The paper keeps all clients in one region, `s * (W * NC) + c * W + r mod W`; ours is the same formula with
-//! one client per region, so that memory rights can be per client. *(our choice)*
+//! The paper keeps the slots of all clients in one region, `s * (W * NC) + c * W + r mod W`; ours is the same formula
+//! with one client per region, so that access rights can be per client. *(our choice)*
 //!
 //! **A request** is right-aligned, because the word at the highest address lands last. Offsets from the slot's end:
 //!
@@ -24,20 +24,21 @@
 //! | 0-31 | seq: use count of this slot, from 1 at connection |
 //! | 32-41 | value_len, bytes (ops with a value in the slot) |
 //! | 42-45 | reserved, 0 |
-//! | 46 | conditional: `Retry` if a request of this client up to a window before it was answered `Bulk`, or `Retry` for this reason |
+//! | 46 | conditional: refused with `Retry` if a GET of this client less than a window before was answered `Bulk` or deferred with `Retry`, or a conditional request less than a window before was itself refused |
 //! | 47 | a CRC-32C of value, key, hash and commit word (attempt = 0) ends the body |
 //! | 48-55 | key_len, bytes (0: the hash is the key) |
 //! | 56-59 | op |
 //! | 60-62 | attempt: 0, then counts retransmissions modulo 8 |
 //! | 63 | 1 |
 //!
-//! The server never writes a slot: a request is new if its commit word differs from the last one taken from
-//! that slot, which the server keeps in private memory. No zeroing race, no line bounced back. *(our choice;
-//! the paper zeroes the slot)*
+//! The server never writes a slot: a request is new if its commit word differs from the last one taken from that
+//! slot, which the server keeps in private memory. So there is no race about zeroing, and no cache line moves back.
+//! *(our choice; the paper zeroes the slot)*
 //!
 //! **Bodies of the bulk ops** (value_len = 12): `chunk u32, len u32, crc32c-of-value u32`, see [`Bulk`].
 //!
-//! **Reply**: the payload is the value alone (GET hit), or nothing; the immediate says the rest:
+//! **Reply**: the payload is the value alone (GET hit), the length of a long value (`Bulk`), a [`Bulk`] (`GetBulk`
+//! hit), or nothing; the immediate has the rest:
 //!
 //! | bits | field |
 //! |---|---|
@@ -57,35 +58,36 @@ use drover_base::KeyHash;
 pub const SLOT_BYTES_MIN: usize = 64;
 /// Largest slot, the paper's `[HERD §4.3]`.
 pub const SLOT_BYTES_MAX: usize = 1024;
-/// Commit word and key hash.
+/// Bytes of a request after its body: key hash and commit word.
 pub const TRAILER_BYTES: usize = 24;
-/// Largest body of any slot.
+/// Longest body of a request in the largest slot, bytes.
 pub const BODY_BYTES_MAX: usize = SLOT_BYTES_MAX - TRAILER_BYTES;
-/// Most slots per (client, partition): what the reply's slot field can name.
+/// Most slots per client and partition: the slot field of a reply has 8 bits.
 pub const WINDOW_MAX: usize = 256;
 
-/// What a request asks for (bits 56-59 of the commit word).
+/// Operation of a request (bits 56-59 of the commit word).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum SlotOp {
-    /// GET.
+    /// GET; a value too long for a reply is answered [`Status::Bulk`].
     Get = 1,
-    /// PUT, never expires.
+    /// PUT of an item that never expires.
     Put = 2,
-    /// DELETE.
+    /// DELETE of a key.
     Delete = 3,
     /// PUT with a time to live: the body starts with its seconds, u32.
     PutTtl = 4,
-    /// Nothing: answered OK (probe).
+    /// Probe: does nothing, and is answered [`Status::Ok`].
     Nop = 5,
-    /// PUT of a value that the client has written into its bulk chunk; ttl as in `PutTtl` first.
+    /// PUT of a value that the client has written into a chunk of its bulk memory. The body starts with a time to live
+    /// (u32, seconds; 0: unlimited), and a [`Bulk`] is in place of the value.
     PutBulk = 6,
-    /// GET into a bulk chunk of the client.
+    /// GET of a value into a chunk of the client's bulk memory; a [`Bulk`] is in place of the value.
     GetBulk = 7,
 }
 
 impl SlotOp {
-    /// The op of bits 56-59; `None` for bytes no client of ours writes.
+    /// The operation with the number in the four lowest bits of `bits`; `None` if no operation has it.
     #[inline]
     pub fn from_bits(bits: u64) -> Option<SlotOp> {
         Some(match bits & 0xf {
@@ -100,7 +102,7 @@ impl SlotOp {
         })
     }
 
-    /// Whether the body starts with a u32 of seconds.
+    /// Whether the body of such a request starts with a time to live (u32, seconds): `PutTtl` and `PutBulk`.
     #[inline]
     pub fn has_ttl(self) -> bool {
         matches!(self, SlotOp::PutTtl | SlotOp::PutBulk)
@@ -117,7 +119,8 @@ impl Commit {
     const VALID_BIT: u64 = 1 << 63;
     const ATTEMPT_SHIFT: u32 = 60;
 
-    /// A first attempt.
+    /// The commit word of a first attempt, without condition. `value_len` is the length of the value in the slot, at
+    /// most 1000; `key_len` is at most 255; `crc`: the body ends with a checksum.
     #[inline]
     pub fn new(op: SlotOp, seq: u32, key_len: usize, value_len: usize, crc: bool) -> Commit {
         debug_assert!(key_len <= 255 && value_len <= BODY_BYTES_MAX);
@@ -126,56 +129,58 @@ impl Commit {
         Commit(Commit::VALID_BIT | (op as u64) << 56 | lens | crc | u64::from(seq))
     }
 
-    /// The same request, sent for the `attempt`th time (from 0).
+    /// The same commit word with attempt number `attempt`, modulo 8; the first attempt is 0.
     #[inline]
     pub fn with_attempt(self, attempt: u32) -> Commit {
         Commit(self.0 & !(7 << Commit::ATTEMPT_SHIFT) | u64::from(attempt & 7) << Commit::ATTEMPT_SHIFT)
     }
 
-    /// The same request, to be executed only if no GET that it was posted behind turned out to be of a long value.
+    /// The same commit word with the condition set or cleared. A conditional request is executed only if no request up
+    /// to a window before it was answered in a way that makes the client submit it again: see
+    /// [`Hold`](crate::server::Hold).
     #[inline]
     pub fn with_condition(self, conditional: bool) -> Commit {
         Commit(self.0 & !Commit::CONDITION_BIT | u64::from(conditional) << 46)
     }
 
-    /// Whether the operation is an update: neither a GET nor a Nop.
+    /// Whether the operation is an update: neither `Get`, `GetBulk` nor `Nop`.
     #[inline(always)]
     pub fn is_update(self) -> bool {
         const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
         READS >> (self.0 >> 56 & 0xf) & 1 == 0
     }
 
-    /// Whether it is to be executed only under that condition.
+    /// Whether the [condition](Commit::with_condition) is set.
     #[inline]
     pub fn is_conditional(self) -> bool {
         self.0 & Commit::CONDITION_BIT != 0
     }
 
-    /// Set in every request ever written.
+    /// Whether the valid bit is set, as in every request; a slot that was never written has no valid commit word.
     #[inline]
     pub fn is_valid(self) -> bool {
         self.0 & Commit::VALID_BIT != 0
     }
 
-    /// What is asked for.
+    /// The operation; `None` if its number is unknown.
     #[inline]
     pub fn op(self) -> Option<SlotOp> {
         SlotOp::from_bits(self.0 >> 56)
     }
 
-    /// Use count of the slot.
+    /// Number of this use of the slot, from 1, modulo 2^32.
     #[inline]
     pub fn seq(self) -> u32 {
         self.0 as u32
     }
 
-    /// Bytes of value.
+    /// Length of the value in the slot, bytes; of a bulk op, the length of its [`Bulk`].
     #[inline]
     pub fn value_len(self) -> usize {
         (self.0 >> 32) as usize & 0x3ff
     }
 
-    /// Bytes of key.
+    /// Length of the key, bytes; 0: the hash is the key.
     #[inline]
     pub fn key_len(self) -> usize {
         (self.0 >> 48) as usize & 0xff
@@ -187,7 +192,7 @@ impl Commit {
         self.0 & Commit::CRC_BIT != 0
     }
 
-    /// Bytes of body, from what the word itself says.
+    /// Length of the body in bytes, as computed from this word: ttl, value, key and checksum.
     #[inline]
     pub fn body_len(self) -> usize {
         let ttl = if self.op().is_some_and(SlotOp::has_ttl) {
@@ -208,22 +213,23 @@ pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
     crc32c::crc32c_append(crc, &commit.with_attempt(0).0.to_le_bytes())
 }
 
-/// `value_len` bytes of the bulk ops: which chunk of the client's bulk memory, how long, checksum.
+/// Description of a long value in a chunk of the client's bulk memory: the value field of a `PutBulk` or `GetBulk`
+/// request, and the payload of the reply to a `GetBulk`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bulk {
-    /// Chunk index in the client's bulk region.
+    /// Index of the chunk in the client's bulk memory.
     pub chunk: u32,
-    /// Bytes of value (`PutBulk`), or space in the chunk (`GetBulk`).
+    /// Length of the value, bytes (`PutBulk`, and reply to `GetBulk`); space in the chunk, bytes (`GetBulk`).
     pub len: u32,
-    /// CRC-32C of the value (`PutBulk`), 0 (`GetBulk`).
+    /// CRC-32C of the value (`PutBulk`, and reply to `GetBulk`); 0 (`GetBulk`).
     pub crc: u32,
 }
 
-/// Bytes of [`Bulk`]; the reply to `GetBulk` has the same 12 bytes with the value's length and checksum.
+/// Bytes of an encoded [`Bulk`].
 pub const BULK_BYTES: usize = 12;
 
 impl Bulk {
-    /// As it travels.
+    /// Encodes it: chunk, length and checksum, each little-endian.
     pub fn to_bytes(self) -> [u8; BULK_BYTES] {
         let mut out = [0; BULK_BYTES];
         out[..4].copy_from_slice(&self.chunk.to_le_bytes());
@@ -232,7 +238,7 @@ impl Bulk {
         out
     }
 
-    /// The inverse.
+    /// Decodes it, the inverse of [`to_bytes`](Bulk::to_bytes).
     pub fn from_bytes(bytes: &[u8; BULK_BYTES]) -> Bulk {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Bulk {
@@ -243,32 +249,32 @@ impl Bulk {
     }
 }
 
-/// What the server says of a request.
+/// Result of a request, in the immediate of its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// Done; a GET's value is the payload.
+    /// Done; the payload is a GET's value, or a `GetBulk`'s [`Bulk`].
     Ok = 0,
-    /// No such key.
+    /// GET or DELETE: no such key.
     NotFound = 1,
-    /// Over the item limit.
+    /// The item exceeds the server's limit; `GetBulk`: the value exceeds the chunk.
     TooLarge = 2,
-    /// Another partition owns this key.
+    /// Another partition owns this key. Nothing happened.
     WrongPartition = 3,
-    /// The request makes no sense.
+    /// The request is malformed. Nothing happened.
     BadRequest = 4,
-    /// Store mode: no space.
+    /// PUT: the server has no space, and does not evict items (store mode).
     Full = 5,
-    /// The server lost its memory of this slot: resynchronise.
+    /// The server no longer knows whether it executed this request, because its worker was restarted.
     StaleEpoch = 6,
-    /// Nothing happened; send it again.
+    /// Nothing happened; the client submits the operation again, as a new request.
     Retry = 7,
-    /// The value is too long for a reply: payload = its length, u32; ask again with `GetBulk`.
+    /// GET: the value is too long for a reply. The payload is its length (u32); the client asks again with `GetBulk`.
     Bulk = 8,
 }
 
 impl Status {
-    /// The status of bits 28-31; `None` for bytes no server of ours sends.
+    /// The status with the number in the four lowest bits of `bits`; `None` if no status has it.
     #[inline]
     pub fn from_bits(bits: u32) -> Option<Status> {
         Some(match bits & 0xf {
@@ -291,29 +297,29 @@ impl Status {
 pub struct ReplyImm(pub u32);
 
 impl ReplyImm {
-    /// Bits of seq that travel back.
+    /// Mask of the bits of seq that a reply carries.
     pub const SEQ_MASK: u32 = (1 << 20) - 1;
 
-    /// Packs.
+    /// Packs the fields of a reply; of `seq`, the low 20 bits. `slot_index` is less than [`WINDOW_MAX`].
     #[inline]
     pub fn new(status: Status, slot_index: usize, seq: u32) -> ReplyImm {
         debug_assert!(slot_index < WINDOW_MAX);
         ReplyImm((status as u32) << 28 | (slot_index as u32) << 20 | seq & ReplyImm::SEQ_MASK)
     }
 
-    /// The status.
+    /// The status; `None` if its number is unknown.
     #[inline]
     pub fn status(self) -> Option<Status> {
         Status::from_bits(self.0 >> 28)
     }
 
-    /// The slot within the partition's window.
+    /// Index of the request's slot within the partition's window.
     #[inline]
     pub fn slot_index(self) -> usize {
         (self.0 >> 20) as usize & 0xff
     }
 
-    /// Low bits of the request's seq.
+    /// The low 20 bits of the request's seq.
     #[inline]
     pub fn seq_low(self) -> u32 {
         self.0 & ReplyImm::SEQ_MASK
@@ -327,12 +333,12 @@ pub struct SlotMap {
     pub slot_bytes: usize,
     /// Slots per partition, a power of two up to [`WINDOW_MAX`].
     pub window: usize,
-    /// Partitions.
+    /// Number of partitions.
     pub partition_count: usize,
 }
 
 impl SlotMap {
-    /// Whether the numbers are ones we serve (they may come from a peer).
+    /// Whether all numbers are in the ranges that slots can have: for numbers that came from a peer.
     pub fn is_valid(&self) -> bool {
         self.slot_bytes.is_multiple_of(64)
             && (SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&self.slot_bytes)
@@ -341,24 +347,24 @@ impl SlotMap {
             && (1..=1 << 16).contains(&self.partition_count)
     }
 
-    /// Bytes of the whole region.
+    /// Bytes of all slots of the client.
     pub fn region_bytes(&self) -> usize {
         self.partition_count * self.window * self.slot_bytes
     }
 
-    /// Where the slot starts.
+    /// Offset of a slot in the client's region, bytes.
     #[inline]
     pub fn slot_offset(&self, partition_index: usize, slot_index: usize) -> usize {
         (partition_index * self.window + slot_index) * self.slot_bytes
     }
 
-    /// Where its commit word is.
+    /// Offset of a slot's commit word in the client's region, bytes.
     #[inline]
     pub fn commit_offset(&self, partition_index: usize, slot_index: usize) -> usize {
         self.slot_offset(partition_index, slot_index) + self.slot_bytes - 8
     }
 
-    /// Longest body of a slot of this size, and longest payload of a reply to this client.
+    /// Longest body of a request in such a slot, and longest payload of a reply to this client, bytes.
     #[inline]
     pub fn body_bytes_max(&self) -> usize {
         self.slot_bytes - TRAILER_BYTES

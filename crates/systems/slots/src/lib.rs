@@ -1,14 +1,15 @@
-//! Requests in slots: the bytes that client and server exchange, and the decisions of both ends over them. HERD stands on
-//! it: each client owns slots in the server's memory, writes its requests there, and gets one reply per request.
+//! Requests in slots: the bytes that client and server exchange, and the decisions of both ends about them. HERD is
+//! built on it: each client owns slots in the server's memory, writes its requests there, and gets one reply per
+//! request.
 //!
-//! There is no I/O here: no memory that others touch, no verbs, no threads, no clock. Time is an argument.
+//! There is no I/O here: no shared memory, no verbs, no threads, no clock. Time is an argument.
 //!
-//! - [`layout`] is every byte: slot, commit word, reply.
+//! - [`layout`] defines every byte: slot, commit word, reply.
 //! - [`client`] builds requests and keeps the [`Window`](client::Window) of slots: which request is in which slot, which
 //!   reply answers it, how long to wait ([`Rto`](client::Rto)), what must not be in flight together
 //!   ([`Conflicts`](client::Conflicts)).
-//! - [`server`] decides about what it finds in a slot: [`SlotState::judge`](server::SlotState::judge) is where "exactly
-//!   once" is decided, [`Turn`](server::Turn) where the next request is expected.
+//! - [`server`] decides what to do with the contents of a slot: [`SlotState::judge`](server::SlotState::judge) makes
+//!   requests execute exactly once, [`Turn`](server::Turn) is the slot in which the next request is expected.
 //!
 //! ```
 //! use drover_slots::client::{SlotPhase, Window};
@@ -33,7 +34,8 @@
 //! assert!(window.answered(0, reply).is_none(), "a duplicate");
 //! ```
 //!
-//! Sources: `[HERD]`, `[MICA]`, `[A16]`. What differs from the paper, and why, stands where it differs.
+//! Sources: `[HERD]`, `[MICA]`, `[A16]`. Differences from the paper, and the reasons, are explained at the code that
+//! differs.
 #![forbid(unsafe_code)]
 
 pub mod client;

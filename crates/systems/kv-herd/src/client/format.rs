@@ -1,21 +1,22 @@
-//! [`RequestFormat`]: whether a client speaks our format or the paper's. A type parameter of the client, so that the
-//! client that is shipped, [`Keyed`], has nothing of the paper's in it.
+//! [`RequestFormat`]: whether a client speaks our format or the paper's. It is a type parameter of the client, so that
+//! the client that is shipped, with [`Keyed`], contains no code for the paper's format.
 
 use crate::control::Format;
 
-/// Which format a client's requests have. A [`Format`] itself is one that is chosen when the client is made.
+/// Format of a client's requests, as a type: [`Keyed`] or [`Paper`]. [`Format`] implements it too, for programs that
+/// choose the format at run time.
 pub trait RequestFormat: Copy + 'static {
-    /// The format.
+    /// The format as a value, as the handshake names it.
     fn format(self) -> Format;
 
-    /// The paper's: 16-byte hashes as keys; no DELETE, TTL, empty value or retransmission.
+    /// Whether it is the paper's format: 16-byte hashes as keys; no DELETE, TTL, empty value or retransmission.
     #[inline(always)]
     fn is_paper(self) -> bool {
         self.format() == Format::P
     }
 }
 
-/// Ours.
+/// Our format, [`Format::D`]: requests carry their keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keyed;
 
@@ -26,7 +27,7 @@ impl RequestFormat for Keyed {
     }
 }
 
-/// The paper's.
+/// The paper's format, [`Format::P`]: requests carry key hashes only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Paper;
 

@@ -1,4 +1,4 @@
-//! [`HerdClient`]: its parts, and how they take turns.
+//! [`HerdClient`]: its parts, and the order in which a poll runs them.
 
 use super::bulk::Transfers;
 use super::complete::Received;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// A client of one HERD server, for one thread. See the [module](super).
 ///
-/// Time is `cpu.now()`: run loops refresh the clock once per step.
+/// It takes the time from `cpu.now()`, which run loops refresh once per step.
 pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
     /// Requests may be posted: there is a session and it is not being left.
     pub(super) open: bool,
@@ -32,35 +32,39 @@ pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Counters.
+    /// Counters since the client was created.
     pub fn stats(&self) -> &ClientStats {
         &self.stats
     }
 
-    /// Whether requests can be sent now.
+    /// Whether requests can be sent now: there is a session, and the client is not about to replace it.
     pub fn is_ready(&self) -> bool {
         self.open
     }
 
-    /// The session's epoch: another one after a reconnection means another server process.
+    /// Epoch of the server behind the current session; `None` without a session. Another epoch after a reconnection
+    /// means that the server was restarted.
     pub fn epoch(&self) -> Option<u64> {
         self.session.as_ref().map(|session| session.params.epoch)
     }
 
-    /// Partitions of the server, once known.
+    /// Number of the server's partitions; `None` without a session.
     pub fn partition_count(&self) -> Option<usize> {
         self.session
             .as_ref()
             .map(|session| session.params.partition_count)
     }
 
-    /// The context it works in.
+    /// The device context that the client was created with.
     pub fn context(&self) -> &Rc<P::Context> {
         &self.ctx
     }
 
-    /// Submits operations `ops[i]` with token `first_token + i` until one does not fit; returns how many were
-    /// taken. Errors: the first operation's own, if none was.
+    /// Submits `ops` in order, `ops[i]` with token `first_token + i`, until one is refused; returns the number
+    /// accepted.
+    ///
+    /// # Errors
+    /// The first operation was refused; the error is its own. The error of a later operation is not reported.
     pub fn submit_batch(
         &mut self,
         cpu: &P::Cpu,

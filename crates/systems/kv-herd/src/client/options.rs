@@ -3,33 +3,40 @@
 use crate::control::FrontEnd;
 use drover_base::Ns;
 
-/// How a client wants to work. The server may give less window and other slots.
+/// Options of a client. The server may grant a smaller window and shorter slots.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Operations under way per partition: a power of two up to 256. 16 hides the round trip of shared memory.
+    /// Slots requested per partition, so requests in flight there: a power of two up to 256 (the server rounds other
+    /// numbers down). 16 hides the round trip of shared memory.
     pub window: usize,
-    /// Bytes per slot, a multiple of 64 up to 1024: items whose key, value and 24 bytes fit travel in one WRITE.
-    /// Of longer items the key must fit with 40 bytes beside it, 44 with a checksum: below 320, the longest keys
-    /// are refused as `TooLarge`.
+    /// Bytes requested per slot, a multiple of 64 up to 1024. An item travels in one WRITE if key, value and 24 bytes
+    /// fit into a slot (4 more with a time to live, 4 more with a checksum). Of a longer item, the key and 40 bytes
+    /// must fit, 44 with a checksum: with slots below 320, the longest keys are refused as `TooLarge`.
     pub slot_bytes: usize,
-    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (but for one of the paper's format) as long as the
-    /// server has no slots left.
+    /// WRITEs into slots, or datagrams. While the server has no slots left, a client that wants slots sends datagrams
+    /// instead, unless it speaks the paper's format.
     pub front_end: FrontEnd,
-    /// Checksums in request bodies even where the fabric does not need them.
+    /// Whether requests have a checksum even on fabrics that do not need one. If false, the server may still require
+    /// it.
     pub crc: bool,
-    /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
+    /// Timeout of an operation, from its submission: without a result by then it ends as `Indeterminate` (a PUT or
+    /// DELETE that was posted) or `Refused(Unavailable)`. A long value that is being moved is not interrupted.
     pub deadline: Ns,
-    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 8
-    /// and, in large windows, half a window up to 32. Never more than the send queue has between two completions.
+    /// Number of staged requests at which `submit` posts them, without waiting for the next poll. 0: the fabric's
+    /// preferred number or half a window (clamped to 8 to 32), whichever is larger. Never more than the send queue
+    /// takes between two completions.
     pub post_batch: usize,
-    /// Operations that may wait (for a session, or for an earlier operation on their key) before `submit`
-    /// says `WindowFull`. At most 16384.
+    /// Maximum number of operations that wait for a session or for an earlier operation on their key; further ones are
+    /// refused with `WindowFull`. The same limit applies to long values under way. Larger numbers than 16384 count as
+    /// 16384.
     pub waiting_max: usize,
-    /// Large values in flight at a time, 1 to 64; each holds memory of the server's item limit on both sides.
+    /// Maximum number of long values moved at a time, clamped to 1 to 64. Each takes memory of the size of the server's
+    /// item limit at both ends, allocated with the first long value.
     pub bulk_chunks: u8,
-    /// A small thread sends heartbeats when nobody polls for a while. For clients that rest between calls.
+    /// Whether a background thread sends heartbeats while the client is not polled, so that the server keeps the
+    /// session.
     pub keeper: bool,
-    /// What the server's operator asks for, at most 256 bytes.
+    /// Secret sent to the server, at most 256 bytes; empty if the server requires none.
     pub auth: Vec<u8>,
 }
 

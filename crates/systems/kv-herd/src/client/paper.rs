@@ -7,7 +7,7 @@ use drover_kv::Op;
 use drover_slots::client::request::{Body, prepend};
 use drover_verbs::Provider;
 
-/// Bytes before the slot image in blocks of format P: what is sent has no key, so a copy stands there.
+/// Bytes before the slot image in blocks of format P. They hold a copy of the key, which the request does not contain.
 pub(super) const LEAD_BYTES: usize = 256;
 
 /// Writes a request of format P; returns its length. An empty value means GET.

@@ -1,10 +1,10 @@
 //! [`Colocated`]: a worker and its co-actor as one actor.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
-//! worker is busy and the co-actor has nothing, the co-actor is asked less and less often, down to once in
-//! [`SKIPS_MAX`] + 1 rounds: asking costs it a system call, a quarter of a microsecond, and a round of a busy worker
-//! several, so that it costs the worker less than a hundredth, and the co-actor's clients wait for some 50 us at worst.
-//! While the co-actor is busy, the worker sweeps over its slots once per round and does not linger.
+//! worker is busy and the co-actor is idle, the co-actor is stepped less and less often, down to once in [`SKIPS_MAX`]
+//! + 1 rounds. Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several
+//! microseconds, so the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us
+//! at worst. While the co-actor is busy, the worker sweeps over its slots only once per round.
 
 use super::variant::Variant;
 use super::worker::Worker;
@@ -12,7 +12,7 @@ use drover_base::{Actor, Ns, Progress};
 use drover_kv::CoActor;
 use drover_verbs::Provider;
 
-/// Most rounds of a busy worker in which its co-actor is not asked.
+/// Most rounds in a row of a busy worker without a step of its co-actor.
 const SKIPS_MAX: u32 = 15;
 
 /// A worker and its co-actor, as one actor.

@@ -1,25 +1,25 @@
-//! The server: workers that own partitions and poll for requests, and a control thread that lets clients in.
+//! The server: workers that own partitions and poll for requests, and a control thread that admits clients.
 //!
 //! ```text
 //!  client --WRITE (UC)--> its slots ..polled by.. worker of the partition --SEND (UD)--> client
 //!     \------------- control channel ----------- acceptor --commands--> worker
 //! ```
-//! - [`Worker`] is one core: it sweeps over the slots, executes on its own partition, answers. Everything a
-//!   request needs is private to its thread; the only shared words are the slots themselves and one counter
-//!   that says whether the control thread wants something.
+//! - [`Worker`] runs on one core: it sweeps over the slots, executes requests on its own partition, and replies.
+//!   Everything a request needs is private to its thread; the only shared words are the slots themselves and one
+//!   counter that shows whether the control thread has sent a command.
 //! - [`Acceptor`] is the paper's *initialiser*: one UC queue pair per client, whatever the number of partitions.
-//!   It assigns client ids, registers each client's slots, watches the control channels, and takes all back when
-//!   one ends.
-//! - [`Server`] runs both in threads. Tests and simulators run them by hand: [`Server::in_pieces`].
+//!   It assigns client ids, registers each client's slots, watches the control channels, and releases a client's
+//!   resources when its channel ends.
+//! - [`Server`] runs both in threads. Tests and simulators step them by hand: [`Server::in_pieces`].
 //!
-//! **Where a GET costs what**: one line polled and its body's (1-2), bucket and item (2 lines, prefetched), the
-//! reply's request to the fabric. No allocation, lock, system call or clock read.
+//! **Cost of a GET**: the line polled and the lines of its body (1-2), bucket and item (2 lines, prefetched), the
+//! work request of the reply. No allocation, lock, system call or clock read.
 //!
 //! **Instructions** of a worker per request *(measured by us: `examples/worker_instructions.rs` under callgrind,
-//! window 16 and so batches of 8, 16-byte keys, 32-byte values, shared memory; `cargo xtask instructions` keeps
-//! them)*: GET 679, PUT 639. Of a GET's, the store has some 190, the fabric's post 140, copying the value into the
+//! window 16 and so batches of 8, 16-byte keys, 32-byte values, shared memory; `cargo xtask instructions` checks
+//! them)*: GET 679, PUT 639. Of a GET's, the store takes some 190, the fabric's post 140, copying the value into the
 //! list 50; the rest is finding, checking and copying the request and writing the work request. In time: 84 ns at
-//! best with a busy neighbour on the same core, everything in the first-level caches.
+//! best with a busy hyper-thread on the same core, everything in the first-level caches.
 
 mod acceptor;
 mod admission;

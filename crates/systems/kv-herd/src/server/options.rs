@@ -1,4 +1,4 @@
-//! [`ServerOptions`]: what a server offers and how it works.
+//! [`ServerOptions`]: sizes, limits and behaviour of a server.
 
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
 use drover_base::{HashSeed, Ns};
@@ -9,49 +9,51 @@ use std::sync::Arc;
 /// How a worker overlaps the memory accesses of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServeMode {
-    /// Gathers what is there, up to `batch` requests; three passes over them (ask for the buckets, ask for the
-    /// items, execute); one doorbell for the replies. Never waits to fill a batch. `[R16]`
+    /// Gathers the requests that have arrived, up to `batch`; passes over them three times (prefetch the buckets,
+    /// prefetch the items, execute); posts the replies with one doorbell. Never waits to fill a batch. `[R16]`
     Batch {
-        /// At least 1.
+        /// Most requests in a batch, clamped to 1 to 256.
         batch: usize,
     },
-    /// The paper's two-stage pipeline, one request at a time, pushed on by no-ops after 100 failed polls
-    /// `[HERD §4.2]`.
+    /// The paper's two-stage pipeline: requests enter one at a time, and after 100 failed polls a no-op enters to move
+    /// the others on `[HERD §4.2]`.
     Pipeline {
-        /// Also finish everything when a whole sweep found nothing *(our choice)*.
+        /// Whether to finish all requests in the pipeline after a whole sweep without a new one, instead of entering
+        /// no-ops *(our choice)*.
         drain: bool,
     },
 }
 
-/// How to make a server.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Partitions, each with a worker of its own.
+    /// Number of partitions, each with its own worker: 1 to [`PARTITIONS_MAX`](crate::control::PARTITIONS_MAX).
     pub partition_count: usize,
-    /// Each partition's store; `value_bytes_max` is set from [`item_bytes_max`](ServerOptions::item_bytes_max).
+    /// Options of each partition's store. Its `value_bytes_max` is ignored in favour of
+    /// [`item_bytes_max`](ServerOptions::item_bytes_max).
     pub partition: PartitionOptions,
-    /// Longest value, bytes.
+    /// Longest value that clients may store, bytes.
     pub item_bytes_max: usize,
-    /// How many clients there may be, and what each gets.
+    /// Limits on the number of clients, and on the resources of each.
     pub clients: ClientLimits,
-    /// Batch or pipeline.
+    /// How workers overlap requests: in batches or in a pipeline.
     pub mode: ServeMode,
-    /// What requests must have.
+    /// Requirements on requests and clients.
     pub requests: RequestRules,
-    /// Where the partitions' memory is, if it is to outlive the process. Its keys are hashed under its seed, which must
-    /// be [`hash_seed`](IdentityOptions::hash_seed).
+    /// File that holds the partitions' memory, if the items are to outlive the process. Its keys are hashed under the
+    /// seed that it records: [`hash_seed`](IdentityOptions::hash_seed) must be the same.
     pub warm: Option<Arc<WarmFile>>,
-    /// Start of the clock that items expire by.
+    /// Start of the clock by which items expire.
     pub clock: ClockStart,
-    /// What distinguishes this server from others.
+    /// Hash seed and epoch.
     pub identity: IdentityOptions,
-    /// How replies are sent.
+    /// How workers send replies.
     pub replies: ReplyOptions,
-    /// Sweeps over the slots without a find before a step looks everywhere and then says that it is idle. On
-    /// real cores 64: a sweep costs 3 ns per client and a pause, a look everywhere 3 ns per slot. Simulated time passes
-    /// only between steps: 1.
+    /// Number of sweeps without a new request after which a step of a worker checks every slot and, if there is still
+    /// none, reports that it is idle. 64 on real cores: a sweep costs 3 ns per client and a pause, a check of every
+    /// slot 3 ns per slot. 1 in simulations, where time passes only between steps. 0 counts as 1.
     pub idle_sweeps: usize,
-    /// When a worker with nothing to do sleeps, if the fabric can wake it.
+    /// When an idle worker sleeps. On a fabric that cannot wake it, the worker dozes instead.
     pub idle: Idle,
 }
 
@@ -74,20 +76,21 @@ impl Default for ServerOptions {
     }
 }
 
-/// How many clients there may be, and what each gets.
+/// Limits on the number of a server's clients, and on the resources of each.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Most clients at a time.
+    /// Most clients at a time, at least 1; further ones are refused.
     pub count_max: usize,
-    /// Most of them with slots; further ones are asked to send datagrams, if that is possible. Polling slots
-    /// stops scaling near 260 clients `[HERD §5.5]`.
+    /// Most clients with slots at a time; further ones are asked to send datagrams, or refused if
+    /// [`datagram_recvs`](ClientLimits::datagram_recvs) is 0. Polling slots stops scaling near 260 clients `[HERD
+    /// §5.5]`.
     pub with_slots_max: usize,
-    /// Most slots per client and partition, a power of two.
+    /// Most slots per client and partition, a power of two up to 256.
     pub window_max: usize,
-    /// Largest slot, a multiple of 64.
+    /// Largest slot, bytes: a multiple of 64 up to 1024. Slots are never larger than a datagram of the fabric.
     pub slot_bytes_max: usize,
-    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. Clients get a 64th of them as their
-    /// window.
+    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. The window of a client that sends
+    /// datagrams is at most a 64th of this, rounded down to a power of two, but at least 1.
     pub datagram_recvs: usize,
 }
 
@@ -103,44 +106,45 @@ impl Default for ClientLimits {
     }
 }
 
-/// What requests must have.
+/// Requirements on requests and clients.
 #[derive(Clone, Default, Debug)]
 pub struct RequestRules {
-    /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
-    /// that was hashed.
+    /// Whether requests of format D may come without a key, so that the hash is the key, as in the paper. Such an item
+    /// is another one than the item of the key that was hashed.
     pub hash_only: bool,
-    /// Requests must end with a checksum even if the fabric keeps the order of a WRITE's bytes.
+    /// Whether requests must have a checksum even if the fabric keeps the order of a WRITE's bytes. Rules out format P.
     pub crc: bool,
-    /// What clients must say to be let in; empty: nothing.
+    /// Secret that clients must send in [`Hello::auth`](crate::control::Hello::auth); empty: clients need none.
     pub auth: Vec<u8>,
 }
 
-/// Start of the clock that items expire by.
+/// Start of the clock by which items expire.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ClockStart {
-    /// What the clock shows when the server starts, in seconds: how long ago it began, in whatever process that was.
+    /// Reading of the clock when the server starts, seconds. Above 0, the clock continues that of an earlier process.
     pub start_s: u32,
-    /// When that was, on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
-    /// server is started, the same moment for all workers.
+    /// Time of the server's start on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`:
+    /// the time at which the server is created, the same for all workers.
     pub started: Option<Ns>,
 }
 
-/// What distinguishes a server from others.
+/// Numbers that distinguish this server from others.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct IdentityOptions {
-    /// Secret of the key hash; `None`: random.
+    /// Secret seed of the key hash; `None`: random.
     pub hash_seed: Option<HashSeed>,
-    /// The server's epoch; `None`: random.
+    /// The server's epoch, which changes with every start; `None`: random. 0 counts as 1.
     pub epoch: Option<u64>,
 }
 
-/// How replies are sent.
+/// How workers send replies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyOptions {
-    /// Longest value that travels in the request to the fabric itself, if the fabric allows as much. Longer ones are
-    /// fetched by the card, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
+    /// Longest value that is sent inline, bytes; lowered to the fabric's own limit. The card fetches longer values from
+    /// memory, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
     pub inline_bytes_max: usize,
-    /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
+    /// One reply in this many is signaled; lowered if the fabric's send queue is too short. *(64 as in `[H14]` and
+    /// `[R16]`)*
     pub signal_period: usize,
 }
 

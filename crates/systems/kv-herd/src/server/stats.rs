@@ -1,38 +1,39 @@
-//! Counters: plain words in the worker that counts, copied out when somebody asks.
+//! Counters and statistics. Each worker counts in plain words and copies them when asked.
 
 use crate::layout::Status;
 
-/// What one worker did since it started.
+/// Counters of one worker since it started. A restart after a panic does not reset them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Operations executed.
+    /// Operations executed, by kind.
     pub operations: OperationCounts,
-    /// Requests that were not found once, whole and in turn.
+    /// Requests that did not arrive exactly once, whole and in turn.
     pub irregular: IrregularCounts,
-    /// Requests answered with a refusal.
+    /// Requests refused without being executed.
     pub refused: RefusalCounts,
-    /// Replies.
+    /// Replies sent.
     pub replies: ReplyCounts,
 }
 
-/// Operations executed.
+/// Operations that a worker executed, by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OperationCounts {
-    /// GETs executed.
+    /// GETs executed. A GET of a long value counts twice: when it is answered `Bulk`, and as the `GetBulk` that
+    /// follows.
     pub gets: u64,
-    /// GETs that found their key.
+    /// Those of the GETs that found their key.
     pub get_hits: u64,
-    /// PUTs executed.
+    /// PUTs executed, including those that the store refused as `Full` or `TooLarge`.
     pub puts: u64,
     /// DELETEs executed.
     pub deletes: u64,
     /// DELETEs that found their key.
     pub delete_hits: u64,
-    /// NOPs answered.
+    /// NOPs (probes) answered.
     pub nops: u64,
-    /// GETs and PUTs through bulk memory.
+    /// Those of the GETs and PUTs whose value was to move through bulk memory (`GetBulk`, `PutBulk`).
     pub bulk_ops: u64,
 }
 
@@ -43,35 +44,37 @@ impl OperationCounts {
     }
 }
 
-/// Requests that were not found once, whole and in turn.
+/// Requests that did not arrive exactly once, whole and in turn.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct IrregularCounts {
-    /// Retransmissions of the last request of a slot.
+    /// Retransmissions received of the last request of a slot.
     pub retransmits: u64,
-    /// Words that were no news: older than what had been executed, or ruled out.
+    /// Commit words ignored: of requests executed or ruled out before, invalid ones, and duplicate or too short
+    /// datagrams.
     pub ignored: u64,
-    /// Looks at a slot whose checksum did not fit (yet).
+    /// Checksum mismatches, one for each check: of requests that have not arrived whole, and of long values in bulk
+    /// memory.
     pub crc_mismatches: u64,
-    /// Requests dropped because it never did.
+    /// Requests dropped because their checksum did not match within a millisecond.
     pub crc_dropped: u64,
-    /// Requests found in another slot than the one whose turn it was.
+    /// Requests taken from another slot than the one whose turn it was.
     pub out_of_turn: u64,
-    /// Request datagrams that named no client of ours.
+    /// Request datagrams dropped: from no known client, of a wrong length, or received with an error.
     pub stray_datagrams: u64,
-    /// Positions ruled out by `Resync`.
+    /// `Resync` questions received.
     pub resyncs: u64,
 }
 
-/// Requests answered with a refusal.
+/// Requests refused without being executed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RefusalCounts {
-    /// Answered `BadRequest`.
+    /// Requests answered `BadRequest` because their commit word is malformed.
     pub bad_requests: u64,
-    /// Answered `WrongPartition`.
+    /// Requests answered `WrongPartition`.
     pub wrong_partition: u64,
-    /// Answered `StaleEpoch`.
+    /// Retransmissions answered `StaleEpoch`: the worker was restarted and does not know their result.
     pub stale_epoch: u64,
 }
 
@@ -85,17 +88,17 @@ impl RefusalCounts {
     }
 }
 
-/// Replies of a worker.
+/// Replies that a worker sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ReplyCounts {
-    /// Replies posted.
+    /// Replies posted to the fabric.
     pub posted: u64,
-    /// Replies that the fabric did not take.
+    /// Replies that the fabric refused, or whose completion reported an error.
     pub failed: u64,
-    /// GETs told to ask again because no memory was free to send their long value from.
+    /// GETs answered `Retry` because no registered memory was free from which to send their value.
     pub deferred: u64,
-    /// Lists of replies posted: doorbells.
+    /// Lists of replies posted, with one doorbell each.
     pub doorbells: u64,
 }
 
@@ -104,7 +107,7 @@ pub struct ReplyCounts {
 pub enum Silence {
     /// The control thread.
     Control,
-    /// These workers; empty if the last of them answered a little late.
+    /// Workers, by index; empty if all have answered by now, but too late.
     Workers(Vec<usize>),
 }
 

@@ -1,72 +1,73 @@
 //! [`Variant`]: how a server differs from the one that `drover serve` runs.
 //!
-//! The variant is a type parameter. The server that is shipped is [`Standard`]: every question is a constant, no check is
-//! left in the program, and no option can switch one on. Variants that make mistakes are types of tests, and of
-//! `drover-swarm` for `drover sim --planted`.
+//! The variant is a type parameter. The server that is shipped is [`Standard`]: each of the trait's methods returns a
+//! constant, so the compiler removes the checks, and no option can switch a mistake on. Variants that make mistakes are
+//! types of tests, and of `drover-swarm` for `drover sim --planted`.
 
-/// A mistake. Each is asked for at the one place where it would be made.
+/// A mistake that a server can be built to make, so that tests can show that they would notice it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mistake {
     /// A retransmitted update is executed again.
     ExecutesTwice,
-    /// Leftovers in the slots of a restarted worker are executed.
+    /// A restarted worker executes old requests that are still in the slots.
     ExecutesLeftovers,
-    /// The checksum is not looked at.
+    /// Checksums of requests are not checked.
     IgnoresCrc,
-    /// No slot is looked at but the one whose turn it is.
+    /// Workers check only the slot whose turn it is, so they miss requests behind a lost one.
     NeverLooksAround,
-    /// A client is served until its slots are empty.
+    /// A client is served until its slots are empty, however long the others wait.
     NoQuota,
     /// A ruled-out request executes when it arrives late.
     ForgetsResync,
-    /// The pipeline executes the newer request's stage before the older one's, as `[H14]`.
+    /// The pipeline executes the newer request's stage before the older one's, as `[H14]` does.
     NewerFirst,
-    /// The pipeline is pushed on by new requests alone.
+    /// The pipeline moves on only when a new request enters: no no-ops, no draining.
     NoNop,
-    /// A client's id is given out again before the workers have dropped it.
+    /// A client's id is assigned to another client before the workers have dropped the first one.
     ReusesIdsAtOnce,
-    /// Clients that send datagrams may have as many requests under way as others.
+    /// Clients that send datagrams get windows as large as other clients', possibly more than there are RECVs for.
     AnyDatagramWindow,
-    /// Workers panic whenever they begin to poll.
+    /// Workers panic whenever they start or restart.
     PanicsAlways,
-    /// Conditional requests are executed in any case.
+    /// Conditional requests are executed even if they must be refused.
     IgnoresConditions,
-    /// Only what was posted behind a GET of a long value itself is refused, and not what follows that.
+    /// After a GET of a long value the window of conditional requests behind the GET is refused, but not the window
+    /// behind a request so refused.
     ForgetsRefusals,
-    /// Workers do not say what they did.
+    /// Workers do not answer requests for their statistics.
     KeepsSilent,
-    /// A worker that restarts takes the number of a slot's last request from the slot, where an older one may stand.
+    /// A restarted worker takes the number of a slot's last request from the slot, which may hold an older one.
     RestartBelievesSlots,
-    /// A long reply is built where an earlier one may still be sent from.
+    /// A long reply is built in memory from which an earlier one may still be sent.
     RebuildsReplies,
-    /// A worker that received only datagrams to be ignored says that it is idle.
+    /// A worker that received nothing but datagrams to ignore reports that it is idle, although more may have arrived.
     IdlesBehindDatagrams,
 }
 
-/// How a server differs from the one that is shipped.
+/// How a server differs from the one that is shipped. The default methods describe the shipped one.
 pub trait Variant: Copy + Send + 'static {
-    /// Whether it makes this mistake, so that a test can show that it would notice.
+    /// Whether the server makes this mistake.
     #[inline(always)]
     fn makes(self, _: Mistake) -> bool {
         false
     }
 
-    /// Whether clients may speak the paper's format. What they store has no key but its hash; clients that send keys do
-    /// not see it, nor it theirs.
+    /// Whether clients may use the paper's format. Their items have hashes instead of keys: they and clients that send
+    /// keys do not see each other's items.
     #[inline(always)]
     fn paper_format(self) -> bool {
         false
     }
 }
 
-/// The server that is shipped.
+/// The variant that is shipped: no mistakes, our format only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standard;
 
 impl Variant for Standard {}
 
-/// A server that speaks the paper's format, too: for reproducing the paper.
+/// A variant that also accepts clients with the paper's format, for reproducing the paper. It makes no mistakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WithPaperFormat;
 

@@ -41,7 +41,8 @@ impl WorkerHandle {
     }
 }
 
-/// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
+/// Serves one partition on one core: finds requests, executes them, replies. A step never blocks and executes at most
+/// one batch.
 pub struct Worker<P: Provider, V: Variant = Standard> {
     ctx: Rc<P::Context>,
     options: Rc<ServerOptions>,
@@ -149,12 +150,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// This worker's view of the fabric; its core is what [`step`](Actor::step) wants.
+    /// The worker's device context; its core is the one to pass to [`step`](Actor::step).
     pub fn context(&self) -> Rc<P::Context> {
         self.ctx.clone()
     }
 
-    /// What it did so far.
+    /// The worker's statistics so far.
     pub fn stats(&self) -> WorkerStats {
         let stats = WorkerStats {
             counters: Vec::new(),
@@ -199,13 +200,16 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// It was told to stop, and has.
+    /// Whether the worker has received the command to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopping
     }
 
-    /// Begins again with an empty partition, as after a panic: items are lost, connections stay, and requests
-    /// that stand in the slots never execute (a retransmission is answered `StaleEpoch`).
+    /// Restarts the worker with an empty partition, as after a panic: items are lost, connections stay. Requests that
+    /// are in the slots now never execute: their retransmissions are answered `StaleEpoch`.
+    ///
+    /// # Errors
+    /// The new partition's memory cannot be allocated, or the memory for datagrams was lost in a panic.
     pub fn restart(&mut self) -> Result<(), StartError> {
         if self.datagrams.is_none() && self.options.clients.datagram_recvs > 0 {
             let reason = "their memory was lost in a panic".to_owned();
@@ -319,8 +323,8 @@ fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, Al
 }
 
 impl<P: Provider, V: Variant> Actor<P::Cpu> for Worker<P, V> {
-    /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
-    /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
+    /// Sweeps up to [`ServerOptions::idle_sweeps`] times until requests are found, and executes that batch. Reports
+    /// idle only after it has checked every slot, so requests that arrive later ring the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         self.sweep_times(cpu, self.options.idle_sweeps.max(1))
     }

@@ -6,15 +6,15 @@
 //! operations of one client on one key still take effect as they were submitted. *(our choice: with skewed keys and 5 %
 //! writes about one operation in a hundred waits)*
 //!
-//! That costs a round trip and an empty place in the window. Where WRITEs are never lost
-//! (`WriteCaps::lossless`) whatever conflicts is posted behind, in the same lane, which the
-//! server takes in turn; only behind what was sent once, and not when either is a bulk transfer. A GET whose value does
-//! not fit a reply fetches it afterwards, and would find what was written meanwhile: so what is posted behind a GET, or
-//! behind that in turn, says so in its commit word, and the server refuses it if it must
-//! ([`Hold`](crate::server::Hold)). It then waits here after all.
+//! That costs a round trip and an empty slot in the window. Where WRITEs are never lost (`WriteCaps::lossless`) the
+//! client posts a conflicting operation at once, after the earlier one in the same lane (the partition's slots), which
+//! the server takes in turn; but not if the earlier request was sent more than once, or if either is a bulk transfer. A
+//! GET whose value does not fit a reply fetches the value afterwards, and could find one written in the meantime.
+//! Therefore the commit word of a request posted after a GET, or after such a request, is conditional, and the server
+//! refuses the request if necessary ([`Hold`](crate::server::Hold)). It then waits here after all.
 //!
-//! What this cannot promise is the order of a GET whose reply is lost, with the session or a server that stops for
-//! seconds: it is executed again, behind the write that it was to come before.
+//! The order is not guaranteed for a GET whose reply is lost, with the session or because the server stops for seconds:
+//! the GET is executed again, after a write that was submitted later.
 
 use drover_base::KeyHash;
 

@@ -93,7 +93,7 @@ pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) 
     }
 }
 
-/// Key, value and time to live of a request that [`build`] wrote to the end of `block`.
+/// Key, value and time to live (seconds) of a request that [`build`] wrote to the end of `block`.
 pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
     let key_at = crc_at - commit.key_len();

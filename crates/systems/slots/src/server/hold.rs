@@ -1,15 +1,17 @@
-//! [`Hold`]: which conditional requests are not executed.
+//! [`Hold`]: decides which conditional requests are refused.
 //!
-//! A client that posts a write behind a GET of the same key says so in the write's commit word. Should the GET be
-//! answered `Bulk`, the client fetches the value afterwards, and must not find the newer one: so the write is answered
-//! `Retry`, and so is whatever was posted behind that in turn. *(our choice: to hold the older value would cost memory
-//! that no client pays for)*
+//! If a client posts a write after a GET of the same key that may still be in flight, the write's commit word is
+//! conditional. If the GET is answered `Bulk`, the client fetches the value afterwards and must not find the newer one.
+//! So the server answers the write `Retry`, and conditional requests posted after that write likewise. The same holds
+//! for a GET that is answered `Retry`. *(our choice: keeping the older value would cost memory that no client pays
+//! for)*
 //!
-//! What is remembered is one position, and not which key it was about: refused is every conditional request that the
-//! client may have sent before it knew of the answer, which are those of one window. That is a few too many where
-//! values are long, and none where they are short.
+//! The server remembers one position per client, and not its key. It refuses every conditional request that the client
+//! may have sent before it received that answer, that is, those of one window. With long values it refuses a few more
+//! than necessary, with short values none.
 
-/// The last request of a client that was answered `Bulk`, or refused for the sake of one.
+/// Position of a client's last GET that must be asked again (answered `Bulk` or `Retry`), or of its last conditional
+/// request refused because of such a GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hold {
     /// Its [position](super::Turn::position), modulo 2^32.
@@ -17,10 +19,11 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// There was none: no first request of a session is within a window of this.
+    /// No such request yet: the first requests of a session are not within a window of this position.
     pub const NONE: Hold = Hold { last: 0 };
 
-    /// The request at `position` was answered `Bulk`, or refused. Those answered again are older, and change nothing.
+    /// Records that the request at `position` must be asked again or was refused. Positions older than the recorded one
+    /// change nothing.
     #[inline]
     pub fn note(&mut self, position: u32) {
         if position.wrapping_sub(self.last) as i32 > 0 {
@@ -28,8 +31,8 @@ impl Hold {
         }
     }
 
-    /// Whether the conditional request at `position` must be refused. 2^32 requests later it may be for no reason,
-    /// which costs a round trip.
+    /// Whether the conditional request at `position` must be refused: it is less than `window` after the recorded
+    /// position. Once in 2^32 requests it is refused without need, which costs a round trip.
     #[inline]
     pub fn holds(&self, position: u32, window: u32) -> bool {
         position.wrapping_sub(self.last) < window

@@ -1,11 +1,12 @@
-//! [`LookAround`]: a look at every slot of a client, not only at the one whose turn it is.
+//! [`LookAround`]: a check of every slot of a client, not only of the one whose turn it is.
 
 use super::{SlotState, Turn};
 use crate::layout::Commit;
 
-/// Finds what has news, in the order of turns. A request is passed out of turn only if the one whose turn it is has not
-/// come *by then*: it may have come since we looked at it, and belongs before. So where no WRITE is lost or overtaken
-/// nothing is taken out of turn, and clients there post operations on one key behind one another.
+/// Finds slots with a new commit word, in the order of turns. It returns a slot out of turn only if the slot whose turn
+/// it is has no new word *at that time*: its request may have arrived since it was checked, and comes first. So where
+/// no WRITE is lost or overtaken, no request is taken out of turn, and clients there may post several operations on one
+/// key.
 #[derive(Clone, Copy, Debug)]
 pub struct LookAround {
     at: Turn,
@@ -14,7 +15,7 @@ pub struct LookAround {
 }
 
 impl LookAround {
-    /// A look that begins with the slot whose `turn` it is.
+    /// Starts a check with the slot whose `turn` it is.
     pub fn from(turn: Turn) -> LookAround {
         LookAround {
             at: turn,
@@ -23,7 +24,8 @@ impl LookAround {
         }
     }
 
-    /// The next slot with news, and the word in it. `turn` and `states` are as they are by now, `load` reads a slot's word.
+    /// The next slot whose commit word differs from the last one noted, and that word; `None` after all slots. `turn`
+    /// and `states` are the client's current ones; `load` reads a slot's commit word.
     #[inline]
     pub fn next(
         &mut self,
@@ -52,7 +54,8 @@ impl LookAround {
         None
     }
 
-    /// What was found cannot be taken now, and stays news: no return to it.
+    /// Skips the slot found last, whose request cannot be taken now and stays new. From now on the check does not
+    /// return to the slot whose turn it is.
     pub fn go_on(&mut self) {
         self.returns = u32::MAX;
     }

@@ -1,4 +1,4 @@
-//! The server's end: decides about the words that it finds in slots.
+//! The server's end: decides what to do with the commit words that it finds in slots.
 //!
 //! - [`SlotState`] is the server's memory of one slot; [`SlotState::judge`] decides about a commit word found there.
 //! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.

@@ -1,4 +1,4 @@
-//! [`Parsed`]: a commit word that makes sense, and where the pieces of its body are.
+//! [`Parsed`]: a commit word that passed all checks, and the offsets of the parts of its body.
 
 use super::{SlotState, Turn, Verdict};
 use crate::layout::{BULK_BYTES, Commit, SLOT_BYTES_MIN, SlotMap, SlotOp, TRAILER_BYTES, request_crc};
@@ -11,36 +11,41 @@ const RESERVED: u64 = 0xf << 42;
 /// Bit 46.
 const CONDITION: u64 = 1 << 46;
 
-/// What a server expects of keys and checksums.
+/// A server's rules for keys and checksums of a client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRule {
-    /// Requests without a key are allowed: the hash is the key.
+    /// Whether requests without a key are allowed; their hash is the key.
     pub hash_only: bool,
-    /// Bodies must end with a checksum.
+    /// Whether bodies must end with a checksum.
     pub crc_required: bool,
 }
 
-/// Why a commit word makes no sense: answered `BadRequest`.
+/// Error of [`Parsed::new`]: the commit word is malformed or breaks a rule. The request is answered `BadRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
-/// A commit word checked against the slot it stands in.
+/// The fields of a commit word that passed all checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parsed {
-    /// What is asked for.
+    /// Operation of the request.
     pub op: SlotOp,
-    /// Bytes of key, at most 250.
+    /// Length of the key, bytes, at most 250.
     pub key_len: usize,
-    /// Bytes of value.
+    /// Length of the value in the slot, bytes.
     pub value_len: usize,
-    /// Bytes of body, at most what the slot holds.
+    /// Length of the body with ttl and checksum, bytes; it fits into the slot.
     pub body_len: usize,
-    /// The body ends with a checksum.
+    /// Whether the body ends with a checksum.
     pub has_crc: bool,
 }
 
 impl Parsed {
-    /// Checks `commit` for a slot with space for `body_bytes_max`.
+    /// Checks every field of `commit` but seq and attempt, for a slot that holds bodies of up to `body_bytes_max`
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`Refused`]: an unknown operation, a length that is too large or does not suit the operation, a set reserved
+    /// bit, or a key or checksum missing that `rule` requires.
     #[inline(always)]
     pub fn new(commit: Commit, rule: KeyRule, body_bytes_max: usize) -> Result<Parsed, Refused> {
         let op = commit.op().ok_or(Refused)?;
@@ -69,13 +74,13 @@ impl Parsed {
         if sane { Ok(parsed) } else { Err(Refused) }
     }
 
-    /// Bytes of body without the checksum.
+    /// Length of the body without its checksum, bytes.
     #[inline(always)]
     pub fn plain_len(&self) -> usize {
         self.body_len - if self.has_crc { 4 } else { 0 }
     }
 
-    /// Where the pieces are in a buffer that has the body from `start` on.
+    /// Offsets of the body's parts in a buffer that contains the body from offset `start` on.
     #[inline(always)]
     pub fn body_at(&self, start: usize) -> BodyAt {
         let value = start + if self.op.has_ttl() { 4 } else { 0 };
@@ -88,7 +93,10 @@ impl Parsed {
         }
     }
 
-    /// Whether the checksum of the body that `image` has from `start` on is right (or not there).
+    /// Whether the checksum is right of the body that starts at offset `start` of `image`; true if it has none.
+    ///
+    /// # Panics
+    /// `image` ends before the body and has a checksum to compare.
     pub fn is_intact(&self, image: &[u8], start: usize, hash: KeyHash, commit: Commit) -> bool {
         if !self.has_crc {
             return true;
@@ -99,15 +107,15 @@ impl Parsed {
     }
 }
 
-/// A commit word of the kind that nearly all are: a first attempt at a GET or PUT with a key, without checksum or condition.
-/// Recognised by two comparisons instead of a dozen.
+/// The fields of a plain commit word, as nearly all are: a first attempt of a GET or PUT with a key, without checksum
+/// or condition. It is recognised by two comparisons instead of a dozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
     /// GET or PUT.
     pub op: SlotOp,
-    /// 1 to 250 bytes of key.
+    /// Length of the key, bytes: 1 to 250.
     pub key_len: usize,
-    /// Bytes of value.
+    /// Length of the value, bytes; 0 for a GET.
     pub value_len: usize,
 }
 
@@ -119,13 +127,14 @@ impl Plain {
     const GET: u64 = 1 << 63 | (SlotOp::Get as u64) << 56;
     const PUT: u64 = 1 << 63 | (SlotOp::Put as u64) << 56;
 
-    /// `None`: something else, or nonsense; see [`Parsed::new`]. With `body_bytes_max` 0 nothing is plain.
+    /// Checks whether `commit` is plain and its body has at most `body_bytes_max` bytes. `None`: it is not plain, or is
+    /// malformed, which [`Parsed::new`] distinguishes. With `body_bytes_max` 0 no word is plain.
     #[inline(always)]
     pub fn new(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
         Plain::get(commit, body_bytes_max).or_else(|| Plain::put(commit, body_bytes_max))
     }
 
-    /// As [`new`](Plain::new), GETs only.
+    /// As [`new`](Plain::new), but `None` for a PUT.
     #[inline(always)]
     pub fn get(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
         let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET;
@@ -137,7 +146,7 @@ impl Plain {
         (get && plain.fits(body_bytes_max)).then_some(plain)
     }
 
-    /// As [`new`](Plain::new), PUTs only.
+    /// As [`new`](Plain::new), but `None` for a GET.
     #[inline(always)]
     pub fn put(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
         let put = commit.0 & Plain::SHAPE == Plain::PUT;
@@ -154,28 +163,29 @@ impl Plain {
         self.key_len.wrapping_sub(1) < KEY_BYTES_MAX && self.body_len() <= body_bytes_max
     }
 
-    /// Bytes of body: value and key.
+    /// Length of the body, bytes: value and key.
     #[inline(always)]
     pub fn body_len(&self) -> usize {
         self.value_len + self.key_len
     }
 }
 
-/// Offsets of the pieces of a body.
+/// Offsets of the parts of a body in the buffer passed to [`Parsed::body_at`]; each part ends where the next one
+/// starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyAt {
-    /// The ttl, if there is one, else the value.
+    /// Offset of the ttl, or of the value if there is no ttl.
     pub start: usize,
-    /// The value.
+    /// Offset of the value.
     pub value: usize,
-    /// The key.
+    /// Offset of the key.
     pub key: usize,
-    /// The checksum, if there is one.
+    /// Offset of the checksum, or of the end of the body if there is no checksum.
     pub crc: usize,
 }
 
-/// Walks any bytes as the slots of one client, as a server would: decides, parses, slices. For `cargo fuzz`;
-/// returns how many requests would have been executed. Never panics.
+/// For `cargo fuzz`: treats `input` as successive contents of a client's slots and decides, parses and slices as a
+/// server does. Returns how many requests would have been executed. Never panics, unless the code under test has a bug.
 pub fn fuzz_slots(input: &[u8]) -> usize {
     let map = SlotMap {
         slot_bytes: SLOT_BYTES_MIN * 2,

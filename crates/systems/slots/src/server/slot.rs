@@ -1,4 +1,4 @@
-//! [`SlotState`]: what a server remembers of a slot, and what it makes of the word it finds there.
+//! [`SlotState`]: a server's record of a slot, and its decision about the commit word that it finds there.
 
 use crate::layout::{Commit, SlotOp, Status};
 
@@ -7,7 +7,7 @@ const RULED_OUT: u8 = 0x80;
 const FORGOTTEN: u8 = 0x81;
 const RETRY: u8 = Status::Retry as u8;
 
-/// The server's private memory of one slot: 16 bytes.
+/// The server's private record of one slot of a client: 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotState {
     /// The last commit word taken (or ignored). A word equal to it is nothing new.
@@ -22,50 +22,50 @@ pub struct SlotState {
 pub enum Verdict {
     /// A new request: [`take`](SlotState::take) it, execute it, [`finish`](SlotState::finish) it.
     Execute,
-    /// A retransmission of the last one: when its turn comes, ask [`again`](SlotState::again).
+    /// A retransmission of the slot's last request: [`again`](SlotState::again) decides how to answer it.
     Again,
-    /// History, or not a request at all: nothing.
+    /// An older request, one ruled out, or no request: do nothing.
     Ignore,
 }
 
-/// What became of a request that a client asks about.
+/// The server's answer about a request that a client gave up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// It was executed, or nobody knows (then the status is `StaleEpoch`).
+    /// Whether the request was taken: executed or refused as `status` says, or with unknown result (`StaleEpoch`).
     pub executed: bool,
-    /// How it ended.
+    /// Result of the request; `StaleEpoch` if it is unknown or the request was not taken.
     pub status: Status,
-    /// The last seq executed or ruled out in this slot.
+    /// Seq of the slot's last request that was taken or ruled out.
     pub last_seq: u32,
 }
 
 impl SlotState {
-    /// A slot that nobody has used: the first request in it has seq 1.
+    /// A slot without any request so far: the first one has seq 1.
     pub const UNUSED: SlotState = SlotState {
         last_commit: 0,
         last_seq: 0,
         outcome: RULED_OUT,
     };
 
-    /// The word that is nothing new.
+    /// The last commit word taken or ignored. The same word in the slot is not a new request.
     #[inline(always)]
     pub fn last_commit(&self) -> u64 {
         self.last_commit
     }
 
-    /// The last seq executed or ruled out.
+    /// Seq of the last request that was taken or ruled out; 0: none.
     #[inline(always)]
     pub fn last_seq(&self) -> u32 {
         self.last_seq
     }
 
-    /// Whether `commit` is a request of a later use of the slot than the last one executed or ruled out.
+    /// Whether `commit` is a valid request of a later use of the slot than the last one taken or ruled out.
     #[inline(always)]
     pub fn is_new(&self, commit: Commit) -> bool {
         commit.is_valid() && self.is_newer(commit)
     }
 
-    /// [`is_new`](SlotState::is_new) of a word known to be a request.
+    /// As [`is_new`](SlotState::is_new), for a word whose valid bit is known to be set.
     #[inline(always)]
     pub fn is_newer(&self, commit: Commit) -> bool {
         debug_assert!(commit.is_valid());
@@ -73,13 +73,14 @@ impl SlotState {
         commit.seq().wrapping_sub(self.last_seq) as i32 > 0
     }
 
-    /// Whether the request `seq` was executed or ruled out, or one after it.
+    /// Whether the request `seq`, or a later one of this slot, was taken or ruled out.
     #[inline(always)]
     pub fn is_done(&self, seq: u32) -> bool {
         self.last_seq.wrapping_sub(seq) as i32 >= 0
     }
 
-    /// What to do about `commit`, which differs from [`last_commit`](SlotState::last_commit).
+    /// Decides what to do with `commit`, which must differ from [`last_commit`](SlotState::last_commit). Changes
+    /// nothing.
     pub fn judge(&self, commit: Commit) -> Verdict {
         if self.is_new(commit) {
             return Verdict::Execute;
@@ -91,8 +92,8 @@ impl SlotState {
         Verdict::Again
     }
 
-    /// What to do about a retransmission of `op`: say this status again, because another client may have
-    /// written in between, or (`None`) execute it, because it only reads.
+    /// Decides how to answer a retransmission of `op`: `Some` is the status to answer without executing it, because
+    /// another client may have written in between; `None`: execute it again, because it only reads.
     #[cold]
     pub fn again(&self, op: SlotOp) -> Option<Status> {
         match (self.outcome, op) {
@@ -104,14 +105,14 @@ impl SlotState {
         }
     }
 
-    /// The word has been looked at; whatever it was, it is nothing new from now on.
+    /// Records `commit` as seen: the same word is not new from now on. No request is taken.
     #[inline(always)]
     pub fn note(&mut self, commit: Commit) {
         self.last_commit = commit.0;
     }
 
-    /// The request has been taken for execution. The status follows with [`finish`](SlotState::finish) before
-    /// anybody can ask.
+    /// Records that the request is taken for execution or refusal. Its status must follow with
+    /// [`finish`](SlotState::finish); until then it counts as unknown.
     #[inline(always)]
     pub fn take(&mut self, commit: Commit) {
         self.last_commit = commit.0;
@@ -120,19 +121,20 @@ impl SlotState {
         self.outcome = FORGOTTEN;
     }
 
-    /// As [`take`](SlotState::take), of a request that carries no number: its turn says which it is.
+    /// As [`take`](SlotState::take), for a request of the paper's format, which has no commit word: `seq` is that of
+    /// its turn.
     pub fn take_in_turn(&mut self, seq: u32) {
         self.last_seq = seq;
         self.outcome = FORGOTTEN;
     }
 
-    /// The request taken last ended so.
+    /// Records the status of the request taken last.
     #[inline(always)]
     pub fn finish(&mut self, status: Status) {
         self.outcome = status as u8;
     }
 
-    /// From now on no request with `seq` or an older one executes. Says what became of `seq`.
+    /// Ensures that no request with `seq` or an older one executes from now on. Returns what became of request `seq`.
     pub fn rule_out(&mut self, seq: u32) -> Judgement {
         let behind = self.last_seq.wrapping_sub(seq) as i32;
         if behind < 0 {
@@ -152,7 +154,7 @@ impl SlotState {
         }
     }
 
-    /// As [`rule_out`](SlotState::rule_out), for requests nobody asks about.
+    /// As [`rule_out`](SlotState::rule_out), without an answer.
     pub fn rule_out_silently(&mut self, seq: u32) {
         if (self.last_seq.wrapping_sub(seq) as i32) < 0 {
             self.last_seq = seq;
@@ -160,16 +162,16 @@ impl SlotState {
         }
     }
 
-    /// The worker restarts with an empty partition: how the last request ended no longer says what is stored. Its
-    /// number, and that it was ruled out, stay known: an older request may still arrive, and must not execute.
+    /// Forgets the result of the last request, because the worker restarts with an empty partition. Its number stays
+    /// known, and that it was ruled out if so: an older request may still arrive, and must not execute.
     pub fn forget(&mut self) {
         if self.outcome != RULED_OUT {
             self.outcome = FORGOTTEN;
         }
     }
 
-    /// As [`forget`](SlotState::forget), of a slot in which `word` stands: it may be what the worker failed at, so it
-    /// does not execute. An older word, which came late, changes nothing.
+    /// As [`forget`](SlotState::forget), for a slot that contains the commit word `word`. If it is a new request, it
+    /// may be the one at which the worker failed, so it counts as taken and does not execute.
     pub fn forget_at(&mut self, word: u64) {
         let commit = Commit(word);
         self.forget();

@@ -1,25 +1,25 @@
-//! [`Turn`]: which slot of a client the server waits for.
+//! [`Turn`]: the slot in which the server expects a client's next request.
 //!
-//! Request r is in slot `r mod window` with `seq = r / window + 1`. The server looks only at the slot whose turn
-//! it is, one line per client and poll `[HERD §4.2]`; a position that is done already (executed ahead of its
-//! turn while another was lost, or ruled out) is passed over.
+//! Request r is in slot `r mod window` with `seq = r / window + 1`. The server polls only the slot whose turn it is,
+//! one cache line per client and poll `[HERD §4.2]`. It skips positions that are done already: executed out of turn
+//! while an earlier request was lost, or ruled out.
 
 use super::slot::SlotState;
 
-/// A position: the slot, and the seq expected there.
+/// A position in the sequence of a client's requests to one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// Slot within the window.
+    /// Index of the slot within the partition's window.
     pub slot: u32,
-    /// The seq of the request waited for.
+    /// Seq of the request expected in that slot.
     pub seq: u32,
 }
 
 impl Turn {
-    /// The position of a client that has sent nothing yet.
+    /// Position of a session's first request.
     pub const FIRST: Turn = Turn { slot: 0, seq: 1 };
 
-    /// The position of request `r` of a window of `2^window_log2` slots.
+    /// Position of request number `r`, counted from 0, with a window of `2^window_log2` slots.
     pub fn of(r: u64, window_log2: u32) -> Turn {
         Turn {
             slot: (r & ((1 << window_log2) - 1)) as u32,
@@ -27,13 +27,13 @@ impl Turn {
         }
     }
 
-    /// Its number modulo 2^32; the first of a session has `window`.
+    /// Number of this position, `seq * window + slot` modulo 2^32; a session's first request has number `window`.
     #[inline]
     pub fn position(self, window: u32) -> u32 {
         self.seq.wrapping_mul(window).wrapping_add(self.slot)
     }
 
-    /// The position after this one.
+    /// The next position, with a window of `window` slots, a power of two.
     #[inline(always)]
     pub fn next(self, window: u32) -> Turn {
         let slot = (self.slot + 1) & (window - 1);
@@ -43,14 +43,14 @@ impl Turn {
         }
     }
 
-    /// Whether the request of this position was executed or ruled out.
+    /// Whether the request at this position was taken or ruled out; `states` are the records of the partition's slots.
     #[inline(always)]
     pub fn is_done(self, states: &[SlotState]) -> bool {
         states[self.slot as usize].is_done(self.seq)
     }
 
-    /// The first position from here on that is not done. Ends within a window: the seqs of a slot's own turns
-    /// are consecutive, and further ones are bounded by what a client may have sent.
+    /// The first position from this one on that is not done; the search ends after one window. `states` are the records
+    /// of the partition's slots; their number is the window.
     #[inline(always)]
     pub fn skip_done(mut self, states: &[SlotState]) -> Turn {
         let window = states.len() as u32;
@@ -63,7 +63,7 @@ impl Turn {
         self
     }
 
-    /// The seq of the last position before this one in `slot`.
+    /// Seq of the last position in `slot` before this one.
     pub fn last_before(self, slot: u32) -> u32 {
         if slot < self.slot {
             self.seq
