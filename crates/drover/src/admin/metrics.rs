@@ -14,7 +14,7 @@ const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 #[derive(Clone, Debug)]
 pub enum Snapshot {
     /// Of a system whose workers host socket clients.
-    Hosting(HostingSnapshot),
+    Hosting(Box<HostingSnapshot>),
     /// Of any other system.
     Shards(ShardsSnapshot),
 }

@@ -31,10 +31,10 @@ struct Running(Box<dyn HostingService>);
 
 impl Source for Running {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        Ok(Snapshot::Hosting(HostingSnapshot {
+        Ok(Snapshot::Hosting(Box::new(HostingSnapshot {
             service: self.0.stats(patience)?,
             ..full()
-        }))
+        })))
     }
 }
 
@@ -175,7 +175,7 @@ fn a_server_that_hangs_is_down_and_unhealthy_but_still_scraped() {
 
 #[test]
 fn monitors_that_say_nothing_make_space_for_others() {
-    with_port(&Fixed(Ok(Snapshot::Hosting(full()))), |addr| {
+    with_port(&Fixed(Ok(Snapshot::Hosting(Box::new(full())))), |addr| {
         let idle: Vec<TcpStream> = (0..40)
             .map(|_| TcpStream::connect(addr).expect("it listens"))
             .collect();
@@ -186,8 +186,11 @@ fn monitors_that_say_nothing_make_space_for_others() {
 
 #[test]
 fn native_commands_and_those_of_sockets_are_one_count() {
-    let families =
-        strict::parse(&render(Some(&Snapshot::Hosting(full())), &Process::default())).expect("the format");
+    let families = strict::parse(&render(
+        Some(&Snapshot::Hosting(Box::new(full()))),
+        &Process::default(),
+    ))
+    .expect("the format");
     let count = |command: &str, status: &str| {
         let labels = vec![
             ("command".to_string(), command.to_string()),
@@ -224,7 +227,8 @@ fn the_document_lists_what_is_told() {
         max_fds: Some(1),
         ..Process::default()
     };
-    let told = strict::parse(&render(Some(&Snapshot::Hosting(full())), &process)).expect("the format");
+    let told =
+        strict::parse(&render(Some(&Snapshot::Hosting(Box::new(full()))), &process)).expect("the format");
     let told: BTreeMap<_, _> = told
         .into_iter()
         .map(|(name, family)| {

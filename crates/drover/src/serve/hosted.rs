@@ -148,12 +148,12 @@ struct HostedService {
 
 impl Source for HostedService {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        Ok(Snapshot::Hosting(HostingSnapshot {
+        Ok(Snapshot::Hosting(Box::new(HostingSnapshot {
             counters: self.counters,
             service: self.service.stats(patience)?,
             clients_max: self.clients_max,
             sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
-        }))
+        })))
     }
 }
 

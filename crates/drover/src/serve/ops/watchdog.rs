@@ -31,7 +31,7 @@ pub fn run(notify: &Notify, period: Duration, source: &dyn Source, stop: &PipeRe
 mod tests {
     use super::super::notify::tests::{heard, pair};
     use super::*;
-    use crate::admin::{HostingSnapshot, Snapshot};
+    use crate::admin::Snapshot;
     use std::io::PipeWriter;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ mod tests {
                 drop(self.stop.lock().map(|mut stop| stop.take()));
             }
             match asked < self.after {
-                true => Ok(Snapshot::Hosting(HostingSnapshot::default())),
+                true => Ok(Snapshot::Hosting(Box::default())),
                 false => Err("no answer from worker 0".into()),
             }
         }

@@ -1,10 +1,10 @@
 //! [`Colocated`]: a worker and its co-actor as one actor.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
-//! worker is busy and the co-actor is idle, the co-actor is stepped less and less often, down to once in [`SKIPS_MAX`]
-//! + 1 rounds. Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several
-//! microseconds, so the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us
-//! at worst. While the co-actor is busy, the worker sweeps over its slots only once per round.
+//! worker is busy and the co-actor is idle, the co-actor is skipped in more and more rounds, up to [`SKIPS_MAX`] in a row.
+//! Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several microseconds, so
+//! the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us at worst. While the
+//! co-actor is busy, the worker sweeps over its slots only once per round.
 
 use super::variant::Variant;
 use super::worker::Worker;
