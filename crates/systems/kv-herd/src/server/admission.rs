@@ -31,7 +31,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                 false => full(),
             });
         }
-        let id = self.ids.take().ok_or_else(full)?;
+        let id = self.take_id().ok_or_else(full)?;
         let session = &mut self.all[index];
         session.id = Some(id);
         session.terms = Some(terms);

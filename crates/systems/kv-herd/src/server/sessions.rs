@@ -215,12 +215,11 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             session.phase,
             Phase::Exporting(_) | Phase::Adding(_) | Phase::Live
         );
-        let Some((client, generation)) = session.id.filter(|_| known) else {
+        let Some(id @ (client, _)) = session.id.filter(|_| known) else {
             return self.forget(index);
         };
         if self.variant.makes(Mistake::ReusesIdsAtOnce) {
-            session.id = None;
-            self.ids.give_back((client, generation));
+            self.ids.give_back(id);
         }
         let answers = self.ask_workers(|reply| Command::Remove { client, reply });
         self.all[index].phase = Phase::Leaving(answers);
@@ -229,9 +228,28 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
     /// Nothing of the session is left anywhere.
     fn forget(&mut self, index: usize) {
         let session = self.all.swap_remove(index);
-        if let Some(id) = session.id {
+        let was_leaving = matches!(session.phase, Phase::Leaving(_));
+        if let Some(id) = session.id
+            && !(was_leaving && self.variant.makes(Mistake::ReusesIdsAtOnce))
+        {
             self.ids.give_back(id);
         }
+    }
+
+    /// An id that no session has, whatever has become of its client; `None`: all are in use.
+    ///
+    /// # Panics
+    /// An id was freed before the workers had let go of its client: their answers would be taken for another client's.
+    pub(super) fn take_id(&mut self) -> Option<(u32, u32)> {
+        let id = self.ids.take()?;
+        let owner = self.all.iter().find(|session| session.is(id.0));
+        assert!(
+            owner.is_none(),
+            "client id {} is given out while its session is {:?}",
+            id.0,
+            owner.map(|session| &session.phase)
+        );
+        Some(id)
     }
 
     fn ask_stats(&mut self) {
