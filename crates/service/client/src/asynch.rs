@@ -4,50 +4,13 @@
 use crate::session::{Connected, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Op, OpKind, Outcome, SubmitError, Token};
+use drover_kv::{Op, Outcome, OwnedOp, SubmitError, Token};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll, Waker};
-
-/// An operation that owns its key and value.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnedOp {
-    kind: OpKind,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    ttl_s: u32,
-}
-
-impl OwnedOp {
-    pub(crate) fn new(op: &Op<'_>) -> OwnedOp {
-        let (value, ttl_s) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            Op::Get { .. } | Op::Delete { .. } => (&[][..], 0),
-        };
-        OwnedOp {
-            kind: op.kind(),
-            key: op.key().to_vec(),
-            value: value.to_vec(),
-            ttl_s,
-        }
-    }
-
-    pub(crate) fn as_op(&self) -> Op<'_> {
-        let key = &self.key[..];
-        match self.kind {
-            OpKind::Get => Op::Get { key },
-            OpKind::Put => Op::Put {
-                key,
-                value: &self.value,
-                ttl_s: self.ttl_s,
-            },
-            OpKind::Delete => Op::Delete { key },
-        }
-    }
-}
 
 /// Result of an operation: the value of a GET, or whether the key existed.
 #[derive(Clone, PartialEq, Eq, Debug)]

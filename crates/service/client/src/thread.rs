@@ -4,11 +4,11 @@
 //! handle (any thread) -- queue --> thread: submit, poll, sleep when there is nothing to do -- answer, waker --> handle
 //! ```
 
-use crate::asynch::{Answer, Cell, OwnedOp, answer, as_value};
+use crate::asynch::{Answer, Cell, answer, as_value};
 use crate::session::{Connected, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Completion, ConnectError, Op, SetupError, SubmitError, Token};
+use drover_kv::{Completion, ConnectError, Op, OwnedOp, SetupError, SubmitError, Token};
 use drover_verbs::Waker as FabricWaker;
 use std::collections::VecDeque;
 use std::future::Future;

@@ -23,6 +23,7 @@ mod counter;
 mod error;
 mod hosting;
 mod op;
+mod owned_op;
 mod plan;
 mod reads;
 pub mod secret;
@@ -41,6 +42,7 @@ pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text}
 pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
+pub use owned_op::OwnedOp;
 pub use plan::{ShardPlan, TablePlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};

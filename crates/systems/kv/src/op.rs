@@ -38,6 +38,14 @@ pub enum OpKind {
     Delete,
 }
 
+impl OpKind {
+    /// Whether the operation is an update: a PUT or a DELETE.
+    #[inline(always)]
+    pub fn is_update(self) -> bool {
+        self != OpKind::Get
+    }
+}
+
 impl<'a> Op<'a> {
     /// The key of the operation.
     #[inline]

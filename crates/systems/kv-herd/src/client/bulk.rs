@@ -212,7 +212,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             BulkMemory::Unasked | BulkMemory::Opening | BulkMemory::Attaching(_) => return Step::Nothing,
         }
-        if op.waiting.kind == OpKind::Put {
+        if op.waiting.op.kind() == OpKind::Put {
             return Step::Move;
         }
         op.stage = Stage::WantSlot;
@@ -312,7 +312,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(chunk) = op.chunk else {
             return;
         };
-        let value = &op.waiting.value;
+        let value = op.waiting.op.value();
         chunks.fill(chunk, value);
         let len = value.len();
         op.content = Bulk {
@@ -333,7 +333,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some((at, seq)) = session.window.next(partition) else {
             return false;
         };
-        let put = op.waiting.kind == OpKind::Put;
+        let put = op.waiting.op.kind() == OpKind::Put;
         let space = self
             .bulk
             .memory
@@ -356,11 +356,17 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
         let body = Body {
-            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.params.crc),
+            commit: Commit::new(
+                slot_op,
+                seq,
+                op.waiting.op.key().len(),
+                BULK_BYTES,
+                session.params.crc,
+            ),
             hash: op.waiting.hash,
-            key: &op.waiting.key,
+            key: op.waiting.op.key(),
             value: &value,
-            ttl_s: op.waiting.ttl_s,
+            ttl_s: op.waiting.op.ttl_s(),
         };
         if body.commit.body_len() > session.params.body_bytes_max {
             op.refusal = Some(Refusal::TooLarge);
@@ -440,7 +446,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         if op.ghost {
             return self.finish_bulk(index, Outcome::Indeterminate, sink);
         }
-        if op.waiting.kind == OpKind::Put {
+        if op.waiting.op.kind() == OpKind::Put {
             op.stage = Stage::WantSlot;
             return;
         }
@@ -492,7 +498,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// The session is over: PUTs whose request was posted may have happened, the rest starts anew.
     pub(super) fn lose_bulk(&mut self, sink: Sink<'_>) {
-        let asked = |op: &BulkOp| op.stage == Stage::Asked && op.waiting.kind == OpKind::Put;
+        let asked = |op: &BulkOp| op.stage == Stage::Asked && op.waiting.op.kind() == OpKind::Put;
         for index in 0..self.bulk.ops.len() {
             match self.bulk.ops[index].take() {
                 None => {}

@@ -35,7 +35,7 @@ const LINK: LinkOptions = LinkOptions {
 /// How a client reaches its server, now and after a loss.
 pub(super) struct Connection<P: Provider, F: RequestFormat> {
     link: Link<ClientHandshake<P, F>>,
-    /// Of the session.
+    /// Keeps the session alive while its owner does not poll.
     keeper: Option<Keeper>,
     /// Answers that we wait for.
     awaited: usize,
@@ -197,7 +197,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let slots = session.window.slots().len();
         self.conflicts = Conflicts::new(slots);
         for waiting in self.waiting.iter_mut() {
-            waiting.hash = session.hasher.hash(&waiting.key);
+            waiting.hash = session.hasher.hash(waiting.op.key());
             waiting.r = NEVER_SENT;
             self.conflicts.add(waiting.hash, waiting.is_write());
         }

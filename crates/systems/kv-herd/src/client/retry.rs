@@ -4,7 +4,7 @@ use super::{HerdClient, RequestFormat, Sink, paper};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
-use drover_kv::{OpKind, Outcome, Refusal};
+use drover_kv::{Op, Outcome, OwnedOp, Refusal};
 use drover_slots::client::{RETRIES_MAX, Waiting};
 use drover_slots::client::{SlotPhase, request};
 use drover_verbs::Provider;
@@ -186,23 +186,20 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     pub(super) fn copy_out(&self, at: usize) -> Option<Waiting> {
         let session = self.session.as_deref()?;
         let slot = session.window.slot(at);
-        let kind = match slot.commit.op()? {
-            SlotOp::Get => OpKind::Get,
-            SlotOp::Put | SlotOp::PutTtl => OpKind::Put,
-            SlotOp::Delete => OpKind::Delete,
-            SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
-        };
         let (key, value, ttl_s) = match session.params.format.is_paper() {
             true => paper::parse(session.sends.block(at), slot.commit),
             false => request::parse(session.sends.block(at), slot.commit),
         };
+        let op = match slot.commit.op()? {
+            SlotOp::Get => Op::Get { key },
+            SlotOp::Put | SlotOp::PutTtl => Op::Put { key, value, ttl_s },
+            SlotOp::Delete => Op::Delete { key },
+            SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
+        };
         Some(Waiting {
             token: slot.token,
             hash: slot.hash,
-            kind,
-            key: key.to_vec(),
-            value: value.to_vec(),
-            ttl_s,
+            op: OwnedOp::new(&op),
             submitted: slot.submitted,
             not_before: Ns::ZERO,
             r: session.window.r_of(at),

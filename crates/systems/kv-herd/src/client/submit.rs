@@ -19,11 +19,6 @@ pub(super) enum Placed {
     TooLong,
 }
 
-#[inline(always)]
-pub(super) fn is_write(op: &Op<'_>) -> bool {
-    !matches!(op, Op::Get { .. })
-}
-
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Puts an operation into the next slot of its partition, behind what conflicts with it.
     #[inline(always)]
@@ -161,7 +156,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return Err(SubmitError::WindowFull);
         }
         let hash = session.hasher.hash(key);
-        let write = is_write(op);
+        let write = op.kind().is_update();
         let before = match self.conflicts.may_conflict(hash, write) {
             true => self.before(hash, write),
             false => Before::Nothing,

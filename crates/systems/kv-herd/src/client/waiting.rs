@@ -1,6 +1,6 @@
 //! How operations come to wait, and go on ([`WaitQueue`](drover_slots::client::WaitQueue)).
 
-use super::submit::{Placed, is_write};
+use super::submit::Placed;
 use super::{HerdClient, RequestFormat, Sink};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Op, Outcome, Refusal, SubmitError, Token};
@@ -42,7 +42,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return Err(SubmitError::WindowFull);
         }
         self.waiting.push_new(op, hash, token, now);
-        self.conflicts.add(hash, is_write(op));
+        self.conflicts.add(hash, op.kind().is_update());
         self.tally.began();
         Ok(())
     }
@@ -87,7 +87,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             || self.conflicts_with_bulk(this.hash, write)
             || self.session.as_ref().is_some_and(|session| {
                 // Never under a condition: it may have been refused for one.
-                let most = match session.fits(&this.key, &this.value, this.ttl_s) {
+                let most = match session.fits(this.op.key(), this.op.value(), this.op.ttl_s()) {
                     true => Before::Writes,
                     false => Before::Nothing,
                 };
@@ -101,14 +101,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return false;
         };
         let waiting = &self.waiting[index];
-        if session.cannot_say(&waiting.as_op()) {
+        if session.cannot_say(&waiting.op.as_op()) {
             let waiting = self.waiting.refuse(index, Refusal::BadRequest);
             self.conflicts.remove(waiting.hash, waiting.is_write());
             return true;
         }
         match Self::place(
             session,
-            &waiting.as_op(),
+            &waiting.op.as_op(),
             Before::Writes,
             waiting.hash,
             waiting.token,
@@ -121,7 +121,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 true
             }
             Placed::TooLong => {
-                let len = waiting.value.len();
+                let len = waiting.op.value().len();
                 if (1..=session.params.item_bytes_max).contains(&len) && !self.bulk.are_refused() {
                     let waiting = self.waiting.remove(index).expect("index is inside");
                     self.begin_bulk(waiting, None);

@@ -5,7 +5,7 @@
 //! looked at only when an operation on that key has ended, and their memory is reused.
 
 use drover_base::{KeyHash, Ns};
-use drover_kv::{Op, OpKind, Refusal, Token};
+use drover_kv::{Op, OwnedOp, Refusal, Token};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
@@ -141,14 +141,8 @@ pub struct Waiting {
     pub token: Token,
     /// Hash of the key in the present session.
     pub hash: KeyHash,
-    /// Kind of the operation.
-    pub kind: OpKind,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The value of a PUT, else empty.
-    pub value: Vec<u8>,
-    /// Time to live of a PUT, seconds; 0: unlimited.
-    pub ttl_s: u32,
+    /// The operation.
+    pub op: OwnedOp,
     /// Time at which the operation was submitted.
     pub submitted: Ns,
     /// Earliest time to send it.
@@ -164,38 +158,23 @@ pub const NEVER_SENT: u64 = u64::MAX;
 impl Waiting {
     /// Copies an operation that was accepted at `now`.
     pub fn new(op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
-        let empty = Waiting {
-            token,
-            hash,
-            kind: op.kind(),
-            key: Vec::new(),
-            value: Vec::new(),
-            ttl_s: 0,
-            submitted: now,
-            not_before: now,
-            r: NEVER_SENT,
-        };
-        empty.again(op, hash, token, now)
-    }
-
-    /// Another operation in the same memory.
-    fn again(self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
-        let (from, ttl_s) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            Op::Get { .. } | Op::Delete { .. } => (&[][..], 0),
-        };
-        let (mut key, mut value) = (self.key, self.value);
-        key.clear();
-        key.extend_from_slice(op.key());
-        value.clear();
-        value.extend_from_slice(from);
         Waiting {
             token,
             hash,
-            kind: op.kind(),
-            key,
-            value,
-            ttl_s,
+            op: OwnedOp::new(op),
+            submitted: now,
+            not_before: now,
+            r: NEVER_SENT,
+        }
+    }
+
+    /// Another operation in the same memory.
+    fn again(mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
+        self.op.replace(op);
+        Waiting {
+            token,
+            hash,
+            op: self.op,
             submitted: now,
             not_before: now,
             r: NEVER_SENT,
@@ -204,25 +183,11 @@ impl Waiting {
 
     /// Whether it is an update.
     pub fn is_write(&self) -> bool {
-        self.kind != OpKind::Get
+        self.op.kind().is_update()
     }
 
     /// Whether it conflicts with an operation on `hash`, an update if `write`.
     pub fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
         self.hash == hash && (write || self.is_write())
-    }
-
-    /// The operation.
-    pub fn as_op(&self) -> Op<'_> {
-        let key = &*self.key;
-        match self.kind {
-            OpKind::Get => Op::Get { key },
-            OpKind::Put => Op::Put {
-                key,
-                value: &self.value,
-                ttl_s: self.ttl_s,
-            },
-            OpKind::Delete => Op::Delete { key },
-        }
     }
 }
