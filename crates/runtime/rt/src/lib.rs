@@ -45,8 +45,8 @@ pub use run_loop::{Idle, RunLoop, RunStats};
 pub use send_queue::{SendQueue, SendQueueOptions, Signals};
 pub use staging::Staging;
 pub use task::{
-    Completed, Failure, PeerId, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions,
-    TaskPool, Ticket, WcError,
+    Completed, Failure, PeerId, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions, TaskPool, Ticket,
+    WcError,
 };
 pub use timers::Timers;
 pub use wake::{StopFlag, WakeFd};

@@ -1,8 +1,9 @@
 //! [`Core`]: state shared by the tasks of a pool: destinations, requests, buffers, timers, ready tasks.
 
+use super::PeerId;
 use super::peer::PeerQueue;
 use super::requests::{Failure, List, Local, NONE, Requests, Stage, Ticket};
-use super::{PeerId, PoolError};
+use crate::ResourceError;
 use crate::Timers;
 use drover_base::Ns;
 use drover_mem::{Buffer, BufferPool, PageWish};
@@ -89,8 +90,8 @@ const NEW_TASK: TaskState = TaskState {
 };
 
 impl<P: Provider> Core<P> {
-    pub(super) fn new(ctx: &P::Context, options: &TaskOptions) -> Result<Core<P>, PoolError> {
-        let pool = |piece_bytes, count| -> Result<(BufferPool, P::Mr), PoolError> {
+    pub(super) fn new(ctx: &P::Context, options: &TaskOptions) -> Result<Core<P>, ResourceError> {
+        let pool = |piece_bytes, count| -> Result<(BufferPool, P::Mr), ResourceError> {
             let pool = BufferPool::new(piece_bytes, count, |bytes| ctx.alloc(bytes, PageWish::Small))?;
             let mr = ctx.register(pool.region(), Access::LOCAL)?;
             Ok((pool, mr))

@@ -38,9 +38,9 @@ pub use cx::{Completed, Sleep, SyncFuture, TaskCx};
 pub use requests::{Failure, Ticket, WcError};
 
 use self::core::Core;
+use crate::ResourceError;
 use drover_base::{Actor, Cpu, Progress};
-use drover_mem::AllocError;
-use drover_verbs::{Context, CreateError, Provider, QpKind, QpOptions, RegisterError};
+use drover_verbs::{Context, CreateError, Provider, QpKind, QpOptions};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -58,21 +58,6 @@ pub struct PeerId(pub(crate) u32);
 pub struct TaskId {
     index: u32,
     generation: u32,
-}
-
-/// Errors of creating a pool.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PoolError {
-    /// The memory of the buffers could not be allocated.
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
-    /// The buffers could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// The completion queue could not be created.
-    #[error(transparent)]
-    Create(#[from] CreateError),
 }
 
 /// The pool already has [`TaskOptions::task_count_max`] tasks.
@@ -102,8 +87,8 @@ impl<P: Provider> TaskPool<P> {
     /// Creates a pool without tasks on the core of `ctx`, with registered buffers and a completion queue.
     ///
     /// # Errors
-    /// [`PoolError`] if the buffers or the completion queue cannot be created.
-    pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, PoolError> {
+    /// [`ResourceError`] if the buffers or the completion queue cannot be created.
+    pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, ResourceError> {
         let count = options.task_count_max;
         let wakes = Arc::new(Wakes::new(count, ctx.waker()));
         let place = |index| TaskSlot {
