@@ -13,9 +13,9 @@ const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 /// All data for the metrics of a service, at one moment.
 #[derive(Clone, Debug)]
 pub enum Snapshot {
-    /// Of a system whose workers host socket clients.
+    /// Data of a system whose workers host socket clients.
     Hosting(Box<HostingSnapshot>),
-    /// Of any other system.
+    /// Data of any other system.
     Shards(ShardsSnapshot),
 }
 

@@ -100,8 +100,8 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Whether [`recv`](Mailbox::recv) may return a message, for readers that prepare before they receive. It costs one load of
-    /// a cache line that no other core writes meanwhile.
+    /// Whether [`recv`](Mailbox::recv) may return a message, for readers that prepare before they receive. It costs one
+    /// load of a cache line that no other core writes meanwhile.
     #[inline(always)]
     pub fn has_mail(&self) -> bool {
         self.draining || self.filled.is_raised()

@@ -2,7 +2,8 @@
 //! built on it: each client owns slots in the server's memory, writes its requests there, and gets one reply per
 //! request.
 //!
-//! There is no I/O here: no shared memory, no verbs, no threads, no clock. Time is an argument.
+//! There is no I/O here: no verbs, no threads, no clock. Time is an argument, and so is the memory from which a server
+//! copies a [`Request`](server::Request).
 //!
 //! - [`layout`] defines every byte: slot, commit word, reply.
 //! - [`client`] builds requests and keeps the [`Window`](client::Window) of slots: which request is in which slot, which

@@ -5,6 +5,7 @@ use super::options::ClientOptions;
 use super::resources::build_session;
 use super::session::{RequestPath, Session};
 use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
+use crate::layout::WINDOW_MAX;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Handshake, Taken};
 use drover_kv::SetupError;
@@ -22,7 +23,7 @@ pub(super) struct ClientHandshake<P: Provider, F: RequestFormat> {
     without_slots: bool,
     /// Address handles still to come.
     partitions_missing: usize,
-    /// Of the last session; 0: none.
+    /// Epoch of the last session; 0 if there was none.
     last_epoch: u64,
 }
 
@@ -74,7 +75,7 @@ impl<P: Provider, F: RequestFormat> Handshake for ClientHandshake<P, F> {
             protocol_version: PROTOCOL_VERSION,
             format: self.format.format(),
             front_end: self.front_end,
-            window: self.options.window as u16,
+            window: self.options.window.min(WINDOW_MAX) as u16,
             slot_bytes: self.options.slot_bytes as u16,
             crc: self.options.crc,
             resume_epoch: self.last_epoch,

@@ -15,7 +15,7 @@ use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
 /// Connections that are no clients yet, in addition to those of clients.
-const STRANGERS_MAX: usize = 64;
+const UNAUTHENTICATED_MAX: usize = 64;
 
 /// The control side of a server. Steps never block.
 pub struct Acceptor<P: Provider, V: Variant = Standard> {
@@ -31,7 +31,11 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     ) -> Result<Acceptor<P, V>, StartError> {
         let ctx = Rc::new(setup.device.context()?);
         let sessions = Sessions::new(setup, ctx.clone(), workers, events);
-        let connections_max = setup.options.clients.count_max.saturating_add(STRANGERS_MAX);
+        let connections_max = setup
+            .options
+            .clients
+            .count_max
+            .saturating_add(UNAUTHENTICATED_MAX);
         let server = ControlServer::new(sessions, connections_max);
         Ok(Acceptor { server, ctx })
     }

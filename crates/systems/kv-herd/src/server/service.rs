@@ -43,8 +43,8 @@ pub struct Server<P: Provider> {
 }
 
 impl<P: Provider> Server<P> {
-    /// Starts one thread per partition and one for the control channels, which come in at `listeners`. `on_worker` runs first in each worker's
-    /// thread, with its partition's number: for pinning.
+    /// Starts one thread per partition, and one for control channels, which clients open at `listeners`. `on_worker` runs
+    /// first in each worker's thread, with the partition's index, for pinning.
     pub fn start(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
