@@ -242,13 +242,14 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
     /// An id was freed before the workers had let go of its client: their answers would be taken for another client's.
     pub(super) fn take_id(&mut self) -> Option<(u32, u32)> {
         let id = self.ids.take()?;
-        let owner = self.all.iter().find(|session| session.is(id.0));
-        assert!(
-            owner.is_none(),
-            "client id {} is given out while its session is {:?}",
-            id.0,
-            owner.map(|session| &session.phase)
-        );
+        for session in &self.all {
+            assert!(
+                !session.is(id.0),
+                "client id {} is given out while its session is {:?}",
+                id.0,
+                session.phase
+            );
+        }
         Some(id)
     }
 
