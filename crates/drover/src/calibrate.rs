@@ -39,7 +39,7 @@ pub struct Args {
     jobs: Option<usize>,
 }
 
-/// Fits the chosen profiles and writes them to files, or only reports how well they fit.
+/// Fits the chosen profiles, writes them to files and reports how well they fit; with `--check` only reports.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(calibrate(args))
 }

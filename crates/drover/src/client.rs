@@ -18,7 +18,7 @@ pub struct Whom {
     /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port
     #[arg(long, value_name = "ADDR", default_value = "shm:drover")]
     server: ControlAddr,
-    /// Give up after this many milliseconds
+    /// Maximum time of each step (reaching the server, asking for its system, setting up, the operation), milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     timeout_ms: u64,
     #[command(flatten)]
@@ -98,8 +98,8 @@ pub fn delete<T: SystemTable>(args: &Delete) -> ExitCode {
     finish(connect::<T>(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
 }
 
-/// Prints the server's counters. It needs only the control channel, so it works over TCP, too. Returns exit status 0,
-/// or 2 after an error.
+/// Prints the server's counters. It needs only the control channel, so it works over TCP, too, and ignores the options
+/// about RDMA devices. Returns exit status 0, or 2 after an error.
 pub fn stats<T: SystemTable>(args: &Stats) -> ExitCode {
     finish(ask_stats::<T>(&args.whom).map(|text| {
         print!("{text}");

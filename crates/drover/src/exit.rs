@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// The command line, the configuration file, a profile or an inherited socket is invalid, or asks for what drover or
 /// the chosen system cannot do.
 pub const USAGE: u8 = 64;
-/// The user of `-u` does not exist.
+/// The user of `-u` is not in `/etc/passwd`, or that entry is malformed.
 pub const NO_USER: u8 = 67;
 /// A service or device cannot be used: an address is in use or cannot be bound, no RDMA device fits, a server does not
 /// answer, or a measurement failed.
@@ -30,7 +30,7 @@ pub const NO_PERMISSION: u8 = 77;
 /// A failure of a command with its exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// Exit status: a constant of this module, or 1 for what `sim` found.
+    /// Exit status: a constant of this module, or 1 if `sim` found a violation or missed a planted mistake.
     pub code: u8,
     /// Description of the problem, and of the remedy if there is one.
     pub text: String,
@@ -66,7 +66,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Converts to an exit status; prints a failure's text to standard error.
+/// Converts to an exit status: 0, or a failure's `code`, whose text is printed to standard error.
 pub fn from_result(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs the program with the systems of table `T` and returns its exit status. `words` is the command line; its first
-/// word is the program's name.
+/// word is the program's name. Help texts name the systems of the built-in table.
 pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let cli = match Cli::try_parse_from(&words) {

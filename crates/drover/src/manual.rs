@@ -13,7 +13,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Flags of `drover serve` that are invalid in a configuration file.
 const NOT_IN_FILES: &[&str] = &["config", "daemon", "verbose", "help"];
 
-/// Writes all manual pages into `folder`, which is created if missing.
+/// Writes all manual pages into `folder`, which is created if missing. Exit status 71: a file cannot be written.
 pub fn run(folder: &Path) -> ExitCode {
     exit::from_result(write(folder))
 }

@@ -4,7 +4,8 @@ use crate::exit::{self, Failure};
 use drover_client::{DeviceChoice, Fabric};
 use drover_control::ControlAddr;
 
-/// User's choice of RDMA device, port and GID; what is not given is chosen by address.
+/// User's choice of RDMA device, port and GID; an option that is not given permits any. Among permitted GIDs, one with
+/// the IP address that the server listens at or, for a client, that reaches the server is preferred.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "RDMA device")]
 pub struct DeviceArgs {
@@ -38,7 +39,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Returns `addr` with these options added.
+    /// Returns `addr` with these options, which replace those of `addr`.
     ///
     /// # Errors
     /// An option is given, but `addr` is not an `rdma://` address.

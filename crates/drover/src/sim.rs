@@ -133,7 +133,10 @@ fn first_seed(args: &Args) -> u64 {
     args.seed.unwrap_or_else(campaign::fresh_seed)
 }
 
-/// The seeds from `first` on, as many as `count`.
+/// The range of `count` seeds that begins with `first`.
+///
+/// # Errors
+/// `first + count` is over [`u64::MAX`].
 pub fn seeds_from(first: u64, count: u64) -> Result<Range<u64>, Failure> {
     let end = first.checked_add(count);
     let beyond = || {

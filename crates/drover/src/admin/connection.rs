@@ -17,8 +17,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes over an accepted connection, which is closed at `deadline`, finished or not. `None` if the socket is
-    /// already broken.
+    /// Takes over an accepted connection; from `deadline` on, [`step`](Connection::step) ends it, finished or not.
+    /// `None` if the socket cannot be made non-blocking.
     pub fn new(stream: TcpStream, deadline: Ns) -> Option<Connection> {
         stream.set_nonblocking(true).ok()?;
         Some(Connection {
@@ -30,7 +30,7 @@ impl Connection {
         })
     }
 
-    /// Time when the connection is closed, finished or not.
+    /// Time from which on [`step`](Connection::step) ends the connection, finished or not.
     pub fn deadline(&self) -> Ns {
         self.deadline
     }
@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// Reads the request or writes the response, as far as that goes without waiting; returns `false` when the
-    /// connection is over. `answer` makes the response to a GET of a path.
+    /// connection is over. `answer` makes the complete response to a GET of a path, headers included.
     pub fn step(&mut self, now: Ns, answer: impl FnOnce(&str) -> Vec<u8>) -> bool {
         if now >= self.deadline {
             return false;

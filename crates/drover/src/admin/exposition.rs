@@ -9,9 +9,10 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Type of a metric family in Prometheus' terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Only grows during the process's life; its name ends in `_total`.
+    /// A count that only grows during the process's life, except that memcached's `stats reset` zeroes the counts of
+    /// memcached commands. The family's name ends in `_total`.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
     /// Cumulative counts by upper bound, with the sum and the number of the values.
     Histogram,
@@ -95,7 +96,7 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Adds one sample with these labels and an integer value.
+    /// Adds one sample with these labels and an integer value, which is exact up to 2^53.
     pub fn count(&mut self, labels: &[Label<'_>], value: u64) {
         self.add(labels, value as f64);
     }

@@ -17,17 +17,17 @@ pub enum Asked<'a> {
 /// Statuses of our responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// 200
+    /// HTTP status 200.
     Ok,
-    /// 400
+    /// HTTP status 400.
     BadRequest,
-    /// 404
+    /// HTTP status 404.
     NotFound,
-    /// 405
+    /// HTTP status 405.
     MethodNotAllowed,
-    /// 431
+    /// HTTP status 431.
     TooLarge,
-    /// 503
+    /// HTTP status 503.
     Unavailable,
 }
 

@@ -13,7 +13,7 @@ const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 /// All data for the metrics of a service, at one moment.
 #[derive(Clone, Debug)]
 pub enum Snapshot {
-    /// Data of a system whose workers host socket clients.
+    /// Data of a system whose workers also host memcached clients (HERD), whether or not the server listens for them.
     Hosting(Box<HostingSnapshot>),
     /// Data of any other system.
     Shards(ShardsSnapshot),
@@ -32,16 +32,17 @@ pub struct HostingSnapshot {
     pub sockets: Sockets,
 }
 
-/// Counters of all memcached clients.
+/// Counters of all memcached clients; empty and zero if the server listens for none.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
     /// Counters of connections, summed over all cores.
     pub connections: drover_net::Counters,
-    /// Number of memcached commands that each core has executed, by core.
+    /// Number of memcached commands about keys (each key of a multiget counts), of `flush_all` and of `me`, by the core
+    /// that executed them.
     pub operations: Vec<u64>,
     /// How long requests took, by the core that serves the connection.
     pub durations: Vec<Spread>,
-    /// Number of commands by result, summed over all cores: (command, status, count).
+    /// The same commands by result, summed over all cores: (command, status, count).
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
 

@@ -33,15 +33,15 @@ use std::time::Duration;
 
 /// Source of the numbers that the admin port and the watchdog ask for.
 pub trait Source: Sync {
-    /// Asks the workers and returns the current numbers. Waits at most `patience` for them, and as long again (at least
-    /// a second) to find out which workers are silent.
+    /// Asks all workers at once and returns their numbers. Waits at most `patience` for each next answer; a hosting
+    /// service (HERD) then waits as long again, at least a second, for its control thread.
     ///
     /// # Errors
-    /// Text that names the workers that did not answer.
+    /// Text that names the workers or shards that did not answer, or the control thread.
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
 }
 
-/// Time that the admin port gives workers to answer; a worker that takes longer counts as hanging. Workers answer
+/// The [`patience`](Source::snapshot) of the admin port; a worker that takes longer counts as hanging. Workers answer
 /// between two steps.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of monitors at a time; a further one replaces the oldest.
@@ -78,12 +78,16 @@ impl Admin {
         Ok((Admin { listener, stop }, Stopper { _held: held }))
     }
 
-    /// Address that the port is bound to, with the actual port number.
+    /// Address that the admin port is bound to, with the actual port number.
+    ///
+    /// # Errors
+    /// The system call fails.
     pub fn addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers requests with numbers from `source` until the [`Stopper`] is dropped.
+    /// Answers requests on the calling thread, with numbers from `source`, until the [`Stopper`] is dropped or `poll`
+    /// fails.
     pub fn run(self, source: &dyn Source) {
         let cpu = NativeCpu::new(0);
         let mut connections: Vec<Connection> = Vec::new();

@@ -21,7 +21,7 @@ pub struct Process {
     pub threads: u64,
 }
 
-/// Reads the numbers from the kernel; those that are not available are 0.
+/// Reads the numbers of this process from the kernel; those that are not available are 0.
 pub fn figures() -> Process {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);

@@ -19,7 +19,7 @@ impl Sample {
     }
 }
 
-/// Parses a line; `None` if it is not a sample.
+/// Parses a line; `None` if it is not a sample. A sample with a timestamp is not accepted.
 pub fn parse(line: &str) -> Option<Sample> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(end);

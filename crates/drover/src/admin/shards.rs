@@ -8,13 +8,14 @@ use drover_kv::{Counter, CounterKind, Facts};
 pub struct ShardsSnapshot {
     /// The system's row in the table of systems: its name and the names of its counters.
     pub facts: &'static Facts,
-    /// Values of the counters, per shard.
+    /// For each shard, the values of its counters, in the order of the names in `facts`.
     pub shards: Vec<Vec<u64>>,
     /// Seconds since the service started.
     pub uptime_s: u64,
 }
 
-/// Adds every counter of the service's row, per shard: `drover_NAME_total`, or `drover_current_NAME` for an amount.
+/// Adds the uptime, the version, the system's name, and every counter of the system per shard: `drover_NAME_total`, or
+/// `drover_current_NAME` for an amount.
 pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
     let facts = service.facts;
     out.family(
@@ -46,7 +47,7 @@ pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
     }
 }
 
-/// Name of the metric of a service's counter.
+/// Name of a counter's metric: `drover_NAME_total` if it counts events, `drover_current_NAME` if it is an amount.
 pub fn metric_of(counter: &Counter) -> String {
     match counter.kind {
         CounterKind::Events => format!("drover_{}_total", counter.name),

@@ -35,7 +35,8 @@ impl SocketStats {
 }
 
 /// Splits counters by command and result: (command, status, count), with the names of memcached's exporter. `set` is
-/// every storing command except `cas`; a `gat` counts as a touch, not as a get.
+/// every storing command except `cas` (and `ms` with a CAS), whether or not it stored; a `gat` counts as a touch, not
+/// as a get.
 pub fn commands_of(c: &drover_memcached::Counters) -> [(&'static str, &'static str, u64); 16] {
     [
         ("get", "hit", c.get_hits),

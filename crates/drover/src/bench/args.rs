@@ -47,8 +47,8 @@ pub struct Args {
     /// System to measure
     #[arg(long, value_name = "NAME", help = system_help())]
     pub system: Option<String>,
-    /// The program to start as server, clients and helpers, instead of this one: for tests, whose executable is not only
-    /// this program
+    /// The program to start as server, clients and helpers, instead of this one: for tests, whose executable is not
+    /// only this program
     #[arg(long, value_name = "FILE", hide = true)]
     again: Option<PathBuf>,
     /// Fabric for the data; with --address, the address determines it
@@ -77,7 +77,10 @@ pub struct Args {
 }
 
 impl Args {
-    /// Command line to start this program again with the hidden command `helper`.
+    /// Command line to start this program (or the one of `--again`) with the hidden command `helper`.
+    ///
+    /// # Errors
+    /// The path of this program is unknown.
     pub fn helper(&self, helper: &str) -> Result<Helper, Failure> {
         match &self.again {
             None => Helper::current(&[helper]).map_err(|error| Failure::new(exit::OS_ERROR, error)),
@@ -88,15 +91,15 @@ impl Args {
         }
     }
 
-    /// Whether all systems are measured, interleaved.
+    /// Whether all systems are measured, interleaved: `--system auto`.
     pub fn is_auto(&self) -> bool {
         self.system.as_deref() == Some(AUTO)
     }
 
-    /// The requested system, if any.
+    /// The system of `--system`; `None` without that option and for `auto`.
     ///
     /// # Errors
-    /// It is not in table `T`.
+    /// The system is not in table `T`.
     pub fn system<T: SystemTable>(&self) -> Result<Option<T>, Failure> {
         let named = |name: &str| {
             let known = T::names(", ");
@@ -108,13 +111,19 @@ impl Args {
         }
     }
 
-    /// Number of keys for `system`; `None`: for all systems interleaved.
+    /// Number of keys: that of `--keys`, otherwise 786432 if clients of `system` READ a table or `system` is `None`
+    /// (all systems, interleaved), otherwise 1000000.
     pub fn keys<T: SystemTable>(&self, system: Option<T>) -> u32 {
         let has_table = |system: T| system.facts().table.is_some();
         self.workload.key_count(system.is_none_or(has_table))
     }
 
-    /// Number of times that all keys are replaced with `system`; `inserts`: the mix inserts keys.
+    /// Number of times that all keys are replaced after the samples of `system`; `inserts`: whether the mix inserts
+    /// keys. Without `--churn`: 1 over shared memory, but 0 if the system's GETs are no READs, the mix inserts keys or
+    /// `--address` is given. With `--churn`: its value, but with `--system auto` 0 if the system's GETs are no READs.
+    ///
+    /// # Errors
+    /// `--churn` is over 0, and the mix inserts keys or, unless with `--system auto`, the system's GETs are no READs.
     pub fn turnovers<T: SystemTable>(&self, system: T, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
         let churn = self.workload.churn();
@@ -133,7 +142,10 @@ impl Args {
         }
     }
 
-    /// Checks ranges that clap does not.
+    /// Checks ranges of numbers that clap does not check.
+    ///
+    /// # Errors
+    /// A number is out of its range.
     pub fn check(&self) -> Result<(), Failure> {
         let complaint = (self.workload.complaint())
             .or_else(|| self.load.complaint())
@@ -142,7 +154,10 @@ impl Args {
         complaint.map_or(Ok(()), |text| Err(usage(text)))
     }
 
-    /// Refuses options that do not work with `--system auto`.
+    /// Refuses options that do not work with `--system auto`; the caller has checked that all systems are measured.
+    ///
+    /// # Errors
+    /// One of these options is given.
     pub fn check_auto(&self) -> Result<(), Failure> {
         let flags = [
             self.address.as_ref().map(|_| "--address"),
@@ -172,7 +187,7 @@ fn system_help() -> String {
     )
 }
 
-/// Checks that any arguments are valid or refused with a reason.
+/// For fuzzers: checks that any arguments are valid or refused with a reason, without a panic.
 pub fn fuzz_args(args: &Args) {
     let outcomes = [
         args.check(),
@@ -192,7 +207,7 @@ pub fn fuzz_args(args: &Args) {
     }
 }
 
-/// A failure of usage.
+/// A failure with exit status [`USAGE`](exit::USAGE) and this text.
 pub fn usage(text: impl std::fmt::Display) -> Failure {
     Failure::new(exit::USAGE, text)
 }

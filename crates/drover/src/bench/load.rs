@@ -19,7 +19,7 @@ const CONNECT: Ns = Ns::from_s(10);
 /// Settings of the clients that a bench runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientSettings {
-    /// Maximum number of operations in flight per client and shard.
+    /// Number of operations in flight per client and shard that the clients ask for.
     pub window: usize,
     /// Idle polling time before a client sleeps, microseconds; `None`: it never sleeps.
     pub spin_us: Option<u64>,

@@ -32,13 +32,14 @@ use std::process::ExitCode;
 /// The hidden command that runs [`helper`].
 pub const HELPER: &str = "bench-helper";
 
-/// Runs the benchmark, prints its table and writes its result file.
+/// Runs the benchmark and prints its table or writes JSON; writes a result file, several with `--system auto`, and none
+/// with `--no-results`.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(bench::<T>(args))
 }
 
-/// Main function of processes that `bench` starts: its server, client processes, the other end of the bare ring,
-/// rivals. The first argument is the role.
+/// Main function of processes that `bench` starts: its server, client processes, the other end of the ring that
+/// measures the machine's bound, rivals. The first argument is the role.
 pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
         Some((role, rest)) if role == "serve" => server::serve::<T>(rest.to_vec()),

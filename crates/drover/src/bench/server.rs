@@ -20,7 +20,7 @@ pub struct ServerPlan<T> {
     pub system: T,
     /// Cores of the workers, one each.
     pub cores: Vec<usize>,
-    /// Number of items that the server must have space for, over all shards.
+    /// Number of items that the server must have space for, over all shards, those that the mix inserts included.
     pub item_count: u64,
     /// Bytes of each key.
     pub key_bytes: usize,
@@ -43,12 +43,13 @@ impl<T: SystemTable> ServerPlan<T> {
         }
     }
 
-    /// Bytes of memory that requests touch, over all shards: of the tables, and of the items.
+    /// Bytes of memory that requests touch, over all shards: first those of the tables, then those of the items.
     pub fn footprint(&self) -> [u64; 2] {
         self.system.run(Footprint(self.sizes())).map(|bytes| bytes as u64)
     }
 
-    /// Kind of the server's table, and its load after `key_count` inserts; `None` if clients do not READ the table.
+    /// Kind of the server's table, and its load (used share of all slots) after `key_count` inserts; `None` if clients
+    /// do not READ the table.
     pub fn table(&self, key_count: u32) -> Option<Table> {
         let kind = self.system.facts().table?;
         let places = self.system.run(EntryCount(self.sizes()));
@@ -124,8 +125,8 @@ impl SystemJob for EntryCount {
     }
 }
 
-/// A server process. Dropping this asks the process to stop, and kills it by its id if it has not stopped after 3 s.
-/// The process never outlives this one.
+/// A server process. Dropping this closes the server's standard input, which asks it to stop, and kills it by its id if
+/// it has not stopped after 3 s. If this process ends otherwise, the server's standard input ends, too.
 pub struct ServerProcess {
     child: Child,
     /// Address at which the server listens, with the actual port.
@@ -133,11 +134,11 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server process at `addr`, whose port may be 0, and waits until it listens. The process is killed when
-    /// the calling thread ends.
+    /// Starts a server process at `addr`, whose port may be 0, on the cores of `plan`, and waits without a time limit
+    /// until it serves. The server stops when its standard input ends: when the result is dropped or this process ends.
     ///
     /// # Errors
-    /// The process cannot be started, or it ends before it listens.
+    /// The process cannot be pinned or started, or it ends before it serves.
     pub fn start<T: SystemTable>(
         helper: &Helper,
         plan: &ServerPlan<T>,
@@ -170,7 +171,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// A sentence with the exit status, if the server process has ended.
+    /// A clause with the exit status if the server process has ended; `None` while it runs.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the server process ended: {status}"))
@@ -202,7 +203,8 @@ fn ends_within(child: &Child, time: Timespec) -> bool {
     poll(&mut ended, Some(&time)).is_ok_and(|count| count > 0)
 }
 
-/// Main function of the server process: serves until its standard input ends.
+/// Main function of the server process: prints the server's address and serves until standard input ends. `arguments`
+/// come from the bench.
 pub fn serve<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let Some((addr, plan)) = words.and_then(|w| ServerPlan::<T>::from_arguments(&w)) else {

@@ -38,6 +38,10 @@ struct Size {
 }
 
 /// Runs `--system auto`: measures all systems, interleaved, at each value size, and prints a table or writes JSON.
+/// Writes one result file per system and size, unless `--no-results` is given.
+///
+/// # Errors
+/// An option does not work with `auto`, a server cannot be started, or a measurement failed.
 pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check_auto()?;
     let progress = Progress::new(!args.output.quiet);

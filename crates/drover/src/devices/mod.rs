@@ -25,7 +25,7 @@ pub struct Args {
     device: DeviceArgs,
 }
 
-/// Surveys all devices and prints them. Exit status 69: none can be used.
+/// Surveys all devices and prints them. Exit status 69: none can be used, or libibverbs is missing.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(devices(args))
 }

@@ -4,7 +4,7 @@ use super::Finding;
 use super::machine::Machine;
 use drover_control::runtime_dir;
 
-/// Checks that the folder of `shm:NAME` sockets exists or can be made.
+/// Checks that the folder of `shm:NAME` sockets exists, or its parent does. Permissions are not checked.
 pub fn runtime_folder(machine: &Machine) -> Finding {
     let what = "sockets of shm:NAME";
     let folder = runtime_dir();
@@ -20,7 +20,7 @@ pub fn runtime_folder(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks that RDMA devices can be opened, not merely seen.
+/// Checks that at least one RDMA device can be opened (`/dev/infiniband/uverbs*`), not merely seen.
 pub fn infiniband(machine: &Machine) -> Finding {
     let what = "RDMA devices";
     let seen = machine.names("sys/class/infiniband");

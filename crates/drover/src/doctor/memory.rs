@@ -8,7 +8,7 @@ const SUGGESTED_PAGES: u64 = 1024;
 /// A client uses up to a dozen descriptors, and there may be a thousand clients.
 const OPEN_FILES_WANTED: u64 = 16_384;
 
-/// Checks whether reserved huge pages are free.
+/// Checks whether any reserved 2 MiB huge page is free.
 pub fn huge_pages(machine: &Machine) -> Finding {
     let what = "huge pages";
     let total = machine.number("proc/meminfo", "HugePages_Total").unwrap_or(0);
@@ -83,7 +83,7 @@ fn transparent(machine: &Machine, what: &'static str, path: &str, wanted: &[&str
 /// *(our choice)*.
 const LOCKED_WANTED: u64 = 256 << 20;
 
-/// Checks how much memory this process may lock; registering memory with a card locks it.
+/// Checks whether this process may lock 256 MiB of memory; registering memory with a card locks it.
 pub fn locked(machine: &Machine) -> Finding {
     match limit(machine, "Max locked memory") {
         Some(u64::MAX) => Finding::good("locked memory", "unlimited"),
@@ -108,7 +108,7 @@ pub fn locked(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks how many files this process may have open.
+/// Checks whether this process may have 16384 files open (soft limit).
 pub fn open_files(machine: &Machine) -> Finding {
     match limit(machine, "Max open files") {
         Some(count) if count >= OPEN_FILES_WANTED => Finding::good("open files", format!("up to {count}")),

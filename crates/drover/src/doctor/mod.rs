@@ -26,9 +26,9 @@ pub struct Args {
 pub enum Grade {
     /// As it should be.
     Good,
-    /// It works, but could be faster or more certain.
+    /// `drover serve` works, but slower, with less certain measurements, or without something optional such as RDMA.
     Fair,
-    /// Something is missing that drover needs.
+    /// Something is missing that `drover serve` needs.
     Bad,
 }
 
@@ -41,7 +41,7 @@ pub struct Finding {
     pub grade: Grade,
     /// What was found, with numbers.
     pub found: String,
-    /// What to do about it; `None` if nothing needs to be done.
+    /// What to do about it, mostly a command; `None` if the grade is [`Good`](Grade::Good).
     pub fix: Option<String>,
 }
 

@@ -99,7 +99,8 @@ pub fn active_ports(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks which RDMA address is used by default, and whether its kind can be routed.
+/// Checks which RDMA address (GID) is used by default, and whether routers carry its packets: neither RoCE v1 nor
+/// link-local addresses.
 pub fn address(machine: &Machine) -> Finding {
     let what = "RDMA address";
     let none = "give the port's network interface an IP address: ip addr add ADDRESS/24 dev DEV";

@@ -80,7 +80,7 @@ fn ablations(without: &[Limit]) -> Ablations {
     }
 }
 
-/// Lists figures, or runs the chosen ones, prints their tables and writes their files.
+/// Lists figures, or runs the chosen ones and prints their tables (not with `--quiet`); with `--out` also writes files.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(figure(args))
 }

@@ -63,7 +63,7 @@ pub struct Args {
 /// Default port of perftest.
 const PORT: u16 = 18_515;
 
-/// Places of the two ends.
+/// Where the two ends of a measurement run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoints {
     /// Both ends in this process, over shared memory.
@@ -77,7 +77,7 @@ pub enum Endpoints {
 }
 
 impl Args {
-    /// Places of the two ends.
+    /// Where the two ends of the measurement run.
     ///
     /// # Errors
     /// The address or fabric is invalid, or a test is needed but not given.
@@ -135,7 +135,10 @@ impl Args {
     /// The measurement on a fabric with `caps`.
     ///
     /// # Errors
-    /// The fabric does not support it.
+    /// The fabric does not support the measurement.
+    ///
+    /// # Panics
+    /// If no test was given; [`place`](Args::place) refuses that, except for a server, which does not call this.
     pub fn plan(&self, caps: &Caps) -> Result<Plan, Failure> {
         let op = self.test.expect("looked at with the place");
         let plan = self.plan.plan(op, caps);
@@ -143,7 +146,7 @@ impl Args {
         Ok(plan)
     }
 
-    /// The options that a server requires of its client: those that it was given.
+    /// The options that a server requires of its client: those on the server's command line.
     pub fn given(&self, caps: &Caps) -> Given {
         let test = self.test.map(|_| "test");
         let names: Vec<&str> = test.into_iter().chain(self.plan.given(test.is_some())).collect();
@@ -152,7 +155,7 @@ impl Args {
         Given::of(names, self.plan.plan(op, caps))
     }
 
-    /// Polling or events at this end.
+    /// Whether this end polls or sleeps for events (`--events`).
     pub fn options(&self) -> Options {
         Options {
             events: self.events,

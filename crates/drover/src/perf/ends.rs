@@ -69,7 +69,7 @@ pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     })
 }
 
-/// Waits for one client at `addr` and serves its measurement.
+/// Waits for one client at `addr`, without a time limit, and serves its measurement.
 pub fn server(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     let addr = args.device.of(addr)?;
     let opened = Fabric::serving(&addr, ShmDevice::default())?;

@@ -46,7 +46,8 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// The measurement of test `op` on a fabric with `caps`.
+    /// The measurement of test `op` on a fabric with `caps`; options that are not given have the test's defaults. Not
+    /// checked against `caps`.
     pub fn plan(&self, op: Op, caps: &Caps) -> Plan {
         let mut plan = Plan::new(op, caps);
         set(&mut plan.kind, self.connection);
@@ -66,7 +67,8 @@ impl PlanArgs {
         plan
     }
 
-    /// Names of the options that were given. `has_test`: a test was given, which determines what all sizes are.
+    /// Names of the options that were given. `has_test`: whether a test was given; if not, `--all` is left out, because
+    /// the sizes that it means depend on the test.
     pub fn given(&self, has_test: bool) -> impl Iterator<Item = &'static str> {
         let settings = [
             ("--connection", self.connection.is_some()),

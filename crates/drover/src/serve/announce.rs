@@ -60,7 +60,7 @@ pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) 
     }
 }
 
-/// A size for people: powers of two of at least a KiB.
+/// Formats a size in whole MiB, or in whole KiB below 1 MiB, rounded down.
 pub fn size(bytes: usize) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),

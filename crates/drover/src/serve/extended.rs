@@ -9,7 +9,7 @@ pub struct Extended {
     pub idle_timeout_s: u32,
     /// Whether connections beyond `-c` are refused instead of left waiting.
     pub maxconns_fast: bool,
-    /// Maximum KiB queued for each watching connection.
+    /// Maximum KiB of lines queued for each connection that has sent `watch`.
     pub watcher_kib: usize,
     /// TLS options, not yet checked: names that begin with `ssl_`, and their values.
     pub tls: super::ops::TlsWords,
@@ -70,7 +70,7 @@ const IGNORED: [&str; 37] = [
     "worker_logbuf_size",
 ];
 
-/// Parses the words of `-o`, `NAME` or `NAME=VALUE`.
+/// Parses the words of `-o`, `NAME` or `NAME=VALUE`. Names that begin with `ssl_` are only collected.
 ///
 /// # Errors
 /// A word is not an option, or its number is missing or out of range.

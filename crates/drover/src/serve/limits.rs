@@ -4,8 +4,9 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the limits on open files and locked memory, and checks that locked memory and huge pages suffice for
-/// `settings`. Too few open files only cause a warning.
+/// Raises the soft limit on open files to the hard one; if that is too low for all clients, only warns. With `-k` does
+/// the same for locked memory and checks that the limit suffices for the items; with `-L` checks that enough huge pages
+/// are free.
 ///
 /// # Errors
 /// The limit on locked memory is too low, or too few huge pages are free; the text says how to change that.
@@ -94,7 +95,7 @@ fn check_memlock(wanted: u64, limit: Option<u64>, any: bool) -> Result<(), Failu
     Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
-/// Bytes of reserved huge pages that are free; 0 if unknown.
+/// Bytes of reserved huge pages of the default size that are free; 0 if unknown.
 pub fn free_huge_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |name: &str| {

@@ -4,7 +4,7 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use drover_control::{ControlAddr, ControlListener, ListenError, Scheme};
 
-/// Listens for native clients at every address.
+/// Opens a control channel for native clients at every address of `addrs`.
 ///
 /// # Errors
 /// An address is in use or cannot be bound.

@@ -48,7 +48,8 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// Creates the state for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`.
+    /// Creates the state for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`
+    /// (both in seconds), and logs its choices. Serves nothing until the workers run the [co-actors](Self::co_actors).
     ///
     /// # Errors
     /// No descriptor or memory is left.
@@ -99,7 +100,7 @@ impl Memcached {
         })
     }
 
-    /// The counters that the cores publish.
+    /// Handles to the counters of memcached clients that the cores publish.
     pub fn front(&self) -> SocketStats {
         SocketStats {
             conn_table: self.conn_table.clone(),
@@ -107,7 +108,8 @@ impl Memcached {
         }
     }
 
-    /// Returns the function that makes the co-actor of each worker, once per worker.
+    /// Returns the function that makes the co-actor of each worker (its sockets and sessions); worker 0's takes all
+    /// listeners. The function fails if called twice for one worker, or if no descriptor or memory is left.
     pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeCoActor<P> {
         Arc::new(move |core_info| {
             let table = self

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// reason.
 ///
 /// # Errors
-/// The file cannot be used.
+/// The file belongs to another user, or cannot be opened or mapped.
 pub fn open<P: Provider>(
     settings: &Settings,
     partition: &PartitionOptions,

@@ -23,7 +23,7 @@ use drover_kv::SystemTable;
 use settings::Settings;
 use std::process::ExitCode;
 
-/// Serves until a signal comes; with `-V`, only prints the version.
+/// Serves until SIGTERM or SIGINT (with a memory file, also SIGUSR1) or a failure; with `-V`, only prints the version.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     if args.program.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
@@ -34,7 +34,7 @@ pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     )
 }
 
-/// Prints every setting of `serve` with its value and origin.
+/// Prints every setting of `serve` with its value and origin; starts nothing.
 pub fn print_config<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(Settings::resolve::<T>(args).map(|(settings, _)| print!("{settings}")))
 }

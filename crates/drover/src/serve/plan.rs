@@ -7,18 +7,21 @@ use drover_rt::Idle;
 
 /// Why there is no plan.
 pub enum NoPlan {
-    /// The memory (`-m`) does not suit the number of shards.
+    /// The memory (`-m`) does not suit the number of shards, for the given reason.
     Memory(String),
-    /// The memory (`-m`) cannot be addressed.
+    /// The memory (`-m`) has more bytes than a pointer can address.
     TooMuch,
-    /// The explicit item size (`-I`) is larger than this, the longest item that fits.
+    /// The item size (`-I`), which was given, is larger than the longest item that fits.
     Item {
-        /// Bytes.
+        /// Length of the longest item that fits, bytes.
         most: usize,
     },
 }
 
-/// The plan of a service with these settings.
+/// The plan of a service with these settings. A default item size is not checked: it may exceed what fits.
+///
+/// # Errors
+/// [`NoPlan`] if the memory is unsuitable, or an item size that was given is too large.
 pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
     let (capacity, workers) = (&settings.capacity, &settings.workers);
     let bytes = (capacity.memory_mib.value as usize).checked_mul(1 << 20);

@@ -37,28 +37,33 @@ use words::{allowed_cores, some};
 pub struct Settings {
     /// System to serve.
     pub system: Setting<&'static Facts>,
-    /// `shm:NAME` or `rdma://host:port`.
+    /// Address of the data fabric, `shm:NAME` or `rdma://host:port`, with the options that choose an RDMA device.
     pub fabric: Setting<String>,
     /// Where clients connect.
     pub sockets: SocketSettings,
-    /// What memcached clients may ask for.
+    /// Commands that memcached clients may use.
     pub commands: CommandSettings,
     /// Extended options (`-o`).
     pub extended: Setting<Extended>,
     /// Space for items and clients.
     pub capacity: CapacitySettings,
-    /// Which memory items are in.
+    /// Kind of the items' memory: huge pages, a memory file, locked memory.
     pub memory: MemorySettings,
-    /// Where workers run, and how they look for requests.
+    /// Cores of the workers, request slots, and how long idle workers poll.
     pub workers: WorkerSettings,
-    /// Operational settings.
+    /// Operational settings: admin port, pid file, user, logins, TLS.
     pub ops: OpsSettings,
-    /// Log verbosity.
+    /// Log verbosity, the number of `-v`: 0 information, 1 debug, 2 or more trace.
     pub verbose: u8,
 }
 
 impl Settings {
-    /// Reads the configuration file, if one is named, and fills in defaults. The system is one of table `T`, and returned, too.
+    /// Merges `args`, the configuration file that they name, if any, and defaults. The system is one of table `T`; it
+    /// is returned as the second result.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a setting is malformed, out of range, unsupported, or about a feature that the
+    /// system does not have.
     pub fn resolve<T: SystemTable>(args: &Args) -> Result<(Settings, T), Failure> {
         if args.program.daemon {
             let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";

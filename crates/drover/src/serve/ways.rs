@@ -11,9 +11,9 @@ use std::path::Path;
 /// -1`).
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Listens for memcached clients at every address of the settings, and adds these listeners to the inherited ones. With
-/// inherited ones the default port is not used. Writes the bound ports to the file that `MEMCACHED_PORT_FILENAME`
-/// names.
+/// Listens for memcached clients and returns the `inherited` listeners and its own: the Unix socket of `-s`, if given,
+/// and the TCP addresses of `-l`. It opens no TCP address if the port is 0, or if there are inherited listeners and no
+/// port was given. If the environment has `MEMCACHED_PORT_FILENAME`, it writes the bound TCP ports to that file.
 ///
 /// # Errors
 /// An address is malformed, in use or cannot be bound, or the file cannot be written.
@@ -41,7 +41,7 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     Ok(listeners)
 }
 
-/// Tag of listeners that never use TLS, even with `-Z`.
+/// Tag of listeners whose connections never use TLS, even with `-Z`: addresses with the prefix `notls:`.
 pub const PLAIN: u32 = 1;
 /// Prefix of such an address, as in memcached.
 const PLAIN_PREFIX: &str = "notls:";

@@ -32,7 +32,8 @@ pub struct Args {
     once: bool,
 }
 
-/// Shows tables until stopped. The first has averages since the server started, the others since the previous table.
+/// Shows one table (`--once`), `--count` tables, or tables until stopped or the output closes. The first, and the first
+/// after a restart of the server, has averages since the server started, the others since the previous table.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(show::<T>(args))
 }
@@ -68,8 +69,8 @@ fn show<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the server's system counts. `None`: the server names no system; then it has workers, whose metrics have names of
-/// their own.
+/// What the server's system counts. `None`: the server names no system; then it has workers, whose metrics have names
+/// of their own.
 fn facts_of<T: SystemTable>(reading: &Reading) -> Result<Option<&'static Facts>, String> {
     match reading.values("drover_system", "system")[..] {
         [] => Ok(None),

@@ -13,7 +13,7 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Vec<Sample>);
 
-/// Reads the metrics at `addr`, `host:port` or a URL.
+/// Reads the metrics at `addr`, `host:port` or an `http://` URL with a port; its path is ignored.
 ///
 /// # Errors
 /// Text with the reason: no answer, not drover's metrics, or not all workers answer.
@@ -78,7 +78,7 @@ impl Reading {
         found
     }
 
-    /// Seconds since the server started; at least 1, so that it can be a divisor.
+    /// Seconds since the server started, from `drover_uptime_seconds`; at least 1, so that it can be a divisor.
     pub fn uptime_s(&self) -> f64 {
         self.sum("drover_uptime_seconds", &[]).unwrap_or(0.0).max(1.0)
     }

@@ -30,7 +30,7 @@ pub const LIMITS: Limits = Limits {
     atomics: Atomics::Device,
 };
 
-/// The functions of the library without faults.
+/// Returns the table of all functions of the library, none of which reports a fault.
 pub fn table() -> Library {
     Library {
         get_device_list,
@@ -62,7 +62,7 @@ pub fn table() -> Library {
     }
 }
 
-/// The object behind a pointer of the library.
+/// The object behind a pointer that the provider passed.
 pub fn at<'a, T>(pointer: *mut T) -> &'a mut T {
     // SAFETY: the provider passes live objects of ours, and space of its own.
     unsafe { &mut *pointer }
@@ -176,7 +176,7 @@ extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAt
     0
 }
 
-/// Reports an active Ethernet port with an MTU of 1024 bytes; there is only port 1.
+/// Reports an active Ethernet port with an MTU of 1024 bytes. Returns `EINVAL` for any port but 1.
 pub extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let attr = at(attr);
     (attr.state, attr.active_mtu, attr.gid_tbl_len) = (ffi::PORT_ACTIVE, MTU, 8);
@@ -275,7 +275,7 @@ fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Makes a channel readable.
+/// Makes the completion channel with the file descriptor `fd` readable.
 pub fn signal(fd: i32) {
     rustix::io::write(borrowed(fd), &1u64.to_ne_bytes()).expect("space for an event");
 }

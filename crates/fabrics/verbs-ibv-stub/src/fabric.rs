@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 /// The one fabric of this process.
 pub static FABRIC: Mutex<Fabric> = Mutex::new(Fabric::new());
 
-/// The fabric, even after a test panicked while holding it.
+/// Locks the fabric, even after a test panicked while holding it. A thread that already holds it deadlocks.
 pub fn fabric() -> MutexGuard<'static, Fabric> {
     FABRIC.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -22,7 +22,8 @@ pub struct Fabric {
     pub cqs: BTreeMap<u32, Cq>,
     pub srqs: BTreeMap<u32, Recvs>,
     pub mrs: BTreeMap<u32, Mr>,
-    /// Events not yet taken, as addresses of queues, by descriptor of the channel.
+    /// Events not yet taken, by file descriptor of the completion channel. An event is the address of the `ibv_cq` that
+    /// raised it.
     pub channels: BTreeMap<i32, VecDeque<usize>>,
 }
 
@@ -36,11 +37,11 @@ pub struct Mr {
 
 /// A completion queue.
 pub struct Cq {
-    /// Address of the library's structure, for events.
+    /// Address of its `ibv_cq`, which its events carry.
     pub address: usize,
-    /// Descriptor of its channel.
+    /// File descriptor of its completion channel.
     pub channel: i32,
-    /// Whether the next completion raises an event.
+    /// Whether the next completion raises an event; no later one does until the queue is armed again.
     pub armed: bool,
     /// Completions, each with the number of send queue slots that polling it frees.
     pub ready: VecDeque<(ffi::Wc, usize)>,
@@ -69,13 +70,15 @@ pub struct Qp {
     pub srq: Option<u32>,
     pub sends: SendQueue,
     pub recvs: Recvs,
-    /// Attributes of the last transition. The provider passes those of the transitions before it again.
+    /// Attributes of the last transition to a state other than ERR. They include those of earlier transitions, because
+    /// the provider passes them again.
     pub attr: ffi::QpAttr,
 }
 
 impl Qp {
-    /// Time that requesters wait for a RECV before they try again: the tests' timeout of 5 ms asks for 0.96 ms, infinite
-    /// timeouts ask for 0.64 ms.
+    /// Time in nanoseconds that requesters wait for a RECV of this queue pair before they try again: 0.96 ms for timer
+    /// code 13, which the tests' timeout of 5 ms leads to; 0.64 ms for all other codes, such as 12 of infinite
+    /// timeouts.
     pub fn rnr_wait_ns(&self) -> u64 {
         match self.attr.local.min_rnr_timer {
             13 => 960_000,
@@ -97,13 +100,14 @@ impl Fabric {
         }
     }
 
-    /// An unused number; numbers are far apart, so that a guessed one is invalid.
+    /// Returns an unused number for a new object. Numbers are seven apart, so that a neighbouring one is invalid.
     pub fn number(&mut self) -> u32 {
         self.next += 7;
         self.next
     }
 
-    /// Adds a completion, and raises an event if one was requested.
+    /// Adds a completion to the queue `cq`, and raises an event if one was requested. `frees` is the number of send
+    /// queue slots that polling it frees. Does nothing if the queue is gone.
     pub fn complete(&mut self, cq: u32, wc: ffi::Wc, frees: usize) {
         let Some(cq) = self.cqs.get_mut(&cq) else { return };
         cq.ready.push_back((wc, frees));
@@ -128,14 +132,14 @@ impl Fabric {
         }
     }
 
-    /// Completes a send request as failed.
+    /// Adds the completion of a send request that failed with `status` to the queue `cq`.
     pub fn fail(&mut self, qpn: u32, cq: u32, wr_id: u64, status: u32) {
         let frees = self.qps.get_mut(&qpn).map_or(1, |qp| qp.sends.end());
         self.complete(cq, failed(qpn, wr_id, status), frees);
     }
 
-    /// Address of `[offset, offset + len)` in the registration `key` of the domain `pd`, if it grants the rights
-    /// `access`.
+    /// Address in this process of `[offset, offset + len)` in the registration `key`; `None` if that belongs to another
+    /// protection domain than `pd`, is shorter, or lacks one of the rights `access`.
     pub fn address(&self, pd: usize, key: u32, offset: u64, len: u64, access: i32) -> Option<usize> {
         let mr = self.mrs.get(&key)?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= mr.len);
@@ -155,7 +159,8 @@ impl Fabric {
         Some(bytes)
     }
 
-    /// Writes fetched bytes to the request's elements; `None` if their memory is not registered for writing.
+    /// Writes fetched bytes to the elements of a request; `None` if the memory of one is not registered for writing
+    /// (those before it are written), or the bytes are too few.
     pub fn scatter(&self, pd: usize, sges: &[ffi::Sge], bytes: &[u8]) -> Option<()> {
         let mut at = 0;
         for sge in sges {
@@ -167,7 +172,8 @@ impl Fabric {
         Some(())
     }
 
-    /// Removes and returns the RECV for the next message to `qpn`; `None` if none is posted.
+    /// Removes and returns the RECV for the next message to `qpn`, of its own or its shared queue; `None` if none is
+    /// posted.
     pub fn take_recv(&mut self, qpn: u32) -> Option<Recv> {
         self.recvs(qpn)?.wrs.pop_front()
     }
@@ -186,7 +192,7 @@ impl Fabric {
     }
 }
 
-/// A completion with the status `status`.
+/// A completion with the status `status`; its opcode is that of a SEND.
 pub fn failed(qpn: u32, wr_id: u64, status: u32) -> ffi::Wc {
     ffi::Wc {
         wr_id,

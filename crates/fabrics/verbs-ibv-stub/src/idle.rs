@@ -31,7 +31,8 @@ extern "C" fn post_srq_recv(_: *mut ffi::Srq, _: *mut ffi::RecvWr, _: *mut *mut 
     0
 }
 
-/// Returns `count` without writing any completion: the caller's array keeps its contents, and zeros are a valid one.
+/// Returns `count` without writing any completion: the caller's array keeps its contents. Zeros in it count as
+/// successful SENDs.
 pub extern "C" fn poll_cq(_cq: *mut ffi::Cq, count: i32, _wcs: *mut ffi::Wc) -> i32 {
     count
 }

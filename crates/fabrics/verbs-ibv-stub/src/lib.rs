@@ -20,8 +20,8 @@ mod send_queue;
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
 
-/// Creates the library of a machine with one device, `stub0`, whose only port has a link-local and an IPv4 address. All
-/// libraries of this crate share one fabric per process.
+/// Creates a table of the functions of libibverbs as on a machine with one device, `stub0`, whose only port is active
+/// and has a link-local and an IPv4 address. All libraries of this crate share one fabric per process.
 pub fn library() -> Arc<Library> {
     Arc::new(control::table())
 }
@@ -80,7 +80,7 @@ pub fn null_gid_library() -> Arc<Library> {
     })
 }
 
-/// As [`library`], but packets carry up to 4096 bytes instead of 1024.
+/// As [`library`], but the port's MTU (most payload bytes of a packet) is 4096 instead of 1024.
 pub fn wide_library() -> Arc<Library> {
     let query_port = odd::query_wide_port;
     Arc::new(Library {

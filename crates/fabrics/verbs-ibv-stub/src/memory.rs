@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Bytes at an address of this process.
+/// Copies `len` bytes from an address of this process.
 pub fn load(addr: usize, len: usize) -> Vec<u8> {
     let byte = |n| {
         let at = (addr + n) as *mut u8;

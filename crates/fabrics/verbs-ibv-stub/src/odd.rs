@@ -18,7 +18,7 @@ pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *m
     errno
 }
 
-/// As `query_device`, with 64 KiB as the longest region.
+/// As `query_device`, with 64 KiB as the longest region that can be registered.
 pub extern "C" fn query_narrow_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
     let limits = Limits {
         mr_bytes: 64 << 10,

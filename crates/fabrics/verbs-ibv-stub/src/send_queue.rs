@@ -45,7 +45,8 @@ impl SendQueue {
         }
     }
 
-    /// Adds a request; returns 0, `ENOMEM` if the queue is full, or `EINVAL` if the inline payload is too long.
+    /// Adds a request and returns 0; or returns `ENOMEM` if all slots are in use, else `EINVAL` if the inline payload
+    /// is too long.
     pub fn take(&mut self, request: Request) -> i32 {
         let inline_bytes = request.inline.as_ref().map_or(0, Vec::len);
         if self.occupied == self.depth {
@@ -93,7 +94,7 @@ impl SendQueue {
         std::mem::take(&mut self.uncovered) + 1
     }
 
-    /// Frees the slots of a polled completion.
+    /// Frees `slots` slots, which a polled completion covers.
     pub fn free(&mut self, slots: usize) {
         self.occupied -= slots;
     }

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Agreement {
     /// Most payload bytes of a packet on this connection.
     pub mtu_bytes: usize,
-    /// Most READs and atomics in flight from this end to the peer.
+    /// Most READs and atomics in flight from this end to the peer. Over UC, which has neither, it has no meaning.
     pub reads_outstanding: usize,
     /// Longest payload that both ends' devices can send inline, in bytes. A queue pair may have been created for less.
     pub inline_bytes: usize,

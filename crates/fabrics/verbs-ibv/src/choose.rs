@@ -48,7 +48,7 @@ pub enum PortState {
     Armed,
     /// Packets can pass.
     Active,
-    /// Another state, by its number in verbs.
+    /// Another state, by its number in `ibv_port_state`.
     Other(u32),
 }
 
@@ -102,12 +102,12 @@ pub enum ChooseError {
         /// Reasons of all devices, one after the other.
         reasons: String,
     },
-    /// No device has the name.
+    /// No device in the table has the requested name. A device that cannot be opened is not in the table.
     #[error("no RDMA device is called {wanted}; there are: {present}")]
     NoSuchDevice {
         /// Requested name.
         wanted: String,
-        /// Existing names.
+        /// Names of the devices in the table.
         present: String,
     },
     /// No port of the permitted devices has the requested number.
@@ -117,7 +117,7 @@ pub enum ChooseError {
         device: String,
         /// Requested number.
         port: u8,
-        /// Existing numbers.
+        /// Port numbers that the permitted devices have.
         present: String,
     },
     /// No permitted port is active.
@@ -128,25 +128,25 @@ pub enum ChooseError {
         /// The permitted ports with their states.
         states: String,
     },
-    /// No permitted active port has a GID with the requested index, or that GID is null.
+    /// No permitted active port has a GID with the requested index that is not null.
     #[error("{place} has no GID with index {index} (it is null or beyond the table); there are: {present}")]
     NoSuchGid {
         /// The permitted active ports.
         place: String,
         /// Requested index.
         index: u32,
-        /// Existing GIDs.
+        /// GIDs of the permitted active ports that are not null.
         present: String,
     },
-    /// No permitted active port has a GID with the requested address.
+    /// No permitted active port has a GID with the requested address and, if an index was requested too, that index.
     #[error("no active RDMA port has the address {address}; there are: {present}")]
     NoSuchAddress {
         /// Requested address.
         address: IpAddr,
-        /// Existing GIDs.
+        /// GIDs of the permitted active ports that are not null.
         present: String,
     },
-    /// All GIDs of the permitted active ports are null.
+    /// All GIDs of the permitted active ports are null, and no index was requested.
     #[error(
         "{place} has no address yet: every GID is null; give its network interface an IP address (ip addr add)"
     )]

@@ -59,11 +59,12 @@ impl IbvContext {
         Ok(IbvContext { core: Rc::new(core) })
     }
 
-    /// Returns the queue pairs that have had signaled requests outstanding for `patience` without any completion. A
-    /// queue pair is reported once until one of its requests completes. Time counts from the first call that finds it
-    /// waiting, so call it about once a second. An idle context does the same by itself with
-    /// [`IbvOptions::stuck_after`](crate::IbvOptions) and logs the result; a queue pair that it has logged is not
-    /// returned.
+    /// Returns the queue pairs that have had signaled requests outstanding for `patience` without any completion
+    /// polled. A queue pair is reported once until a completion of it is polled. Time is that of the context's core
+    /// when it was last refreshed, and counts from the first call that finds the queue pair waiting, so call this about
+    /// once a second. An idle context does the same by itself with [`IbvOptions::stuck_after`](crate::IbvOptions) and
+    /// logs the result; a queue pair that it has logged is not returned. Queue pairs that share a send completion queue
+    /// and whose numbers are equal modulo 1024 are never returned.
     pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         self.core.stuck(patience)
     }

@@ -33,18 +33,21 @@ pub struct IbvOptions {
     /// RC: number of retransmissions after which a request fails. More than 6 counts as 6: software RoCE takes 7 for
     /// infinite and never notices a dead peer.
     pub retry_count: u8,
-    /// Most payload bytes of a packet: 256, 512, 1024, 2048 or 4096, at most the port's MTU. `None`: the port's MTU.
-    /// Set a smaller one if a switch on the way requires it; peers with a smaller MTU than this are refused.
+    /// Most payload bytes of a packet: 256, 512, 1024, 2048 or 4096, at most the port's MTU; otherwise opening fails.
+    /// `None`: the port's MTU. Set a smaller one if a switch on the way requires it. If set, peers with a smaller MTU
+    /// are refused over RC, too.
     pub mtu_bytes: Option<usize>,
-    /// Time for which a queue pair may have signaled requests outstanding without any completion before its context
-    /// logs a warning with the device's report.
+    /// Time for which a queue pair may have signaled requests outstanding, without any completion polled, before its
+    /// context logs a warning with the device's report. A context checks about once a second, when it parks or finds
+    /// its completion queues empty.
     pub stuck_after: Ns,
     /// Verbs library to use; `None` loads the machine's.
     pub library: Option<Arc<Library>>,
 }
 
 impl Default for IbvOptions {
-    /// With these values a request to a dead peer fails after 7 times 67 ms.
+    /// With these values an RC request to a dead peer fails after 0.47 s: it is sent seven times, each followed by a
+    /// wait of 67 ms.
     fn default() -> IbvOptions {
         IbvOptions {
             wish: Wish::default(),
@@ -135,8 +138,9 @@ impl IbvDevice {
     /// Loads the library, reads the properties of all devices, chooses one and reads its limits.
     ///
     /// # Errors
-    /// [`OpenError::Unavailable`] if there is no library or device, none fits `options`, or it cannot be opened; each
-    /// text says what to do. [`OpenError::System`] if the library cannot list devices or report their limits.
+    /// [`OpenError::Unavailable`] if there is no library or device, none fits `options`, or it cannot be opened; the
+    /// text names the cause and mostly the remedy. [`OpenError::System`] if the library cannot list devices or report
+    /// their limits.
     pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
         let lib = load(options.library.clone())?;
         let (table, unopened) = survey(&lib)?;

@@ -35,14 +35,14 @@
 //! ```
 //!
 //! # Properties of this fabric
-//! - The bytes of a WRITE become visible in any order ([`WriteCaps::ordered`](drover_verbs::WriteCaps) is not offered) and
-//!   without notification ([`WakeCaps::on_memory`](drover_verbs::WakeCaps) is not offered): pollers of memory spin.
+//! - The bytes of a WRITE become visible in any order ([`WriteCaps::ordered`](drover_verbs::WriteCaps) is not offered)
+//!   and without notification ([`WakeCaps::on_memory`](drover_verbs::WakeCaps) is not offered): pollers of memory spin.
 //! - The time that a SEND waits for a RECV is counted in steps that the receiver sets: see `rnr.rs`.
 //! - **Waiting**: polling never sleeps; a parked context sleeps until a completion arrives (`park.rs`). The program's
 //!   run loop decides when to poll, to park and to yield the core.
 //! - A stuck queue pair is logged with the attributes that its device reports ([`IbvOptions::stuck_after`]).
-//! - The MTU must be equal at both ends of a UC connection, and no smaller at the receiver of datagrams; RC uses the
-//!   smaller one, unless [`IbvOptions::mtu_bytes`] is set (`agree.rs`).
+//! - The MTU must be equal at both ends of a UC connection, and no smaller at the receiver of datagrams. RC uses the
+//!   smaller one, but refuses a peer whose MTU is smaller than [`IbvOptions::mtu_bytes`], if that is set (`agree.rs`).
 //! - Statuses that only broken devices report become [`RemoteOperation`](drover_verbs::WcStatus).
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.

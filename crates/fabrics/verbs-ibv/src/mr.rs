@@ -77,7 +77,10 @@ impl MemoryRegion for IbvMr {
         sge_within(self.memory.region(), self.lkey, offset, len)
     }
 
-    /// Ignores `watches`: a WRITE into memory raises no notification, and the capabilities say so.
+    /// Never fails. Ignores `watches`: a WRITE into memory raises no notification, and the capabilities say so.
+    ///
+    /// # Panics
+    /// In debug builds, if a watch has the bell of another provider.
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
         debug_assert!(watches.iter().all(|watch| wire::is_bell(&watch.bell.0)));
         Ok(wire::encode_region(&RegionName {

@@ -319,8 +319,8 @@ impl QueuePair<Ibv> for IbvQp {
         Ok(())
     }
 
-    /// Costs a system call while no failure is known: a responder's device may move a queue pair to the error state
-    /// without a completion, so the device is asked.
+    /// Costs a system call on a queue pair that is ready to send and not known to have failed: a responder's device may
+    /// move it to the error state without a completion, so the device is asked.
     fn state(&self) -> QpState {
         if self.link.state.get() == QpState::ReadyToSend
             && let Ok(attr) = self.link.raw.query()

@@ -21,7 +21,7 @@ pub struct Survey {
 pub struct DeviceFacts {
     /// Name of the device.
     pub name: String,
-    /// Properties of the device, or why they cannot be read and what to do.
+    /// Properties of the device; or text that says why they cannot be read.
     pub details: Result<Details, String>,
 }
 
@@ -49,8 +49,8 @@ pub struct PortDetails {
     pub mtu_bytes_max: usize,
     /// Longest message, in bytes.
     pub message_bytes_max: u64,
-    /// Capabilities that an [`IbvDevice`](crate::IbvDevice) on this port has. Kinds of queue pairs and the longest
-    /// inline payload were found by trial.
+    /// Capabilities that an [`IbvDevice`](crate::IbvDevice) on this port has with default options. Kinds of queue pairs
+    /// and the longest inline payload were found by trial.
     pub caps: Caps,
 }
 

@@ -106,9 +106,10 @@ pub struct StuckQp {
     pub qpn: Qpn,
     /// Kind of the queue pair.
     pub kind: QpKind,
-    /// Number of signaled requests that have not completed.
+    /// Number of signaled requests posted whose completions have not been polled.
     pub outstanding: u32,
-    /// Time from the first check after its last completion to the check that reports it.
+    /// Time from the first check that found requests outstanding, with no completion polled since, to the check that
+    /// reports it.
     pub time: Ns,
     /// Attributes that the device reports for it, as text, or why it reports none.
     pub device: String,

@@ -52,7 +52,8 @@ impl ShmContext {
         })
     }
 
-    /// Counters since the context was opened: losses at this context's ends of queue pairs, and wake-ups that it sent.
+    /// Counters since the context was opened: losses at this context's ends of queue pairs, rings of peers that it
+    /// abandoned, and wake-ups that it sent.
     pub fn stats(&self) -> ShmStats {
         self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
     }

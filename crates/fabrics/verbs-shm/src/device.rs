@@ -18,12 +18,13 @@ pub struct ShmOptions {
     /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of
     /// their hash from these streams, so the default is unpredictable.
     pub seed: u64,
-    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps. Bounds
-    /// the delay that a hostile peer, which shares our bell page, can cause.
+    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps.
+    /// Default: one second. Bounds the delay that a hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
-    /// Length of the ring that each sender has into a queue pair (a lane), in lines of 64 bytes per RECV of its receive
-    /// queue. The whole ring is rounded up to a power of two from 256 to 65,536 lines. The system backs a ring with
-    /// memory as messages first reach each page; a lane in use cycles through its whole ring.
+    /// Length of the ring that each sender has into a queue pair (a lane), in lines of 64 bytes per RECV of the queue
+    /// pair's `recv_depth`. Default: 8. The whole ring is rounded up to a power of two from 256 to 65,536 lines; it has
+    /// 256 into a UD queue pair with a shared receive queue. The system backs a ring with memory as messages first
+    /// reach each page; a lane in use cycles through its whole ring.
     pub ring_lines_per_recv: usize,
 }
 

@@ -40,8 +40,11 @@
 //! - A message *arrives* when its receiver next polls or posts RECVs: until then it waits in the lane, whose size is
 //!   bounded (a datagram for a full lane is lost).
 //! - A SEND must fit in half the receiver's ring; otherwise its post is refused as too long. With the default options
-//!   the limit is at least 7 KiB, and 28 KiB into a queue pair with 128 RECVs. WRITEs and READs have no such limit.
-//! - An RC SEND completes when it is in the lane and a RECV of sufficient length is posted for it.
+//!   the limit is at least 7,152 bytes, and 28,656 into a queue pair with 128 RECVs. WRITEs and READs have no such
+//!   limit.
+//! - An RC SEND completes when it is in the lane and a RECV of sufficient length is posted for it; towards a shared
+//!   receive queue, as soon as it is in the lane.
+//! - A peer that is killed is not noticed: WRITEs, READs and atomics to its memory go on succeeding.
 //! - Destroying a queue pair does not unmap memory that its peer imported: give every peer memory of its own, and never
 //!   reuse it for another peer.
 //! - Queue pair numbers start at a random number per process: unique with high probability, not by construction.

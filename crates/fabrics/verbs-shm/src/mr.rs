@@ -10,8 +10,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A registered region. Dropping it makes its local key stale: later requests with that key fail. Peers keep their
-/// mappings and access, so memory given to a peer must never be reused for another.
+/// A registered region. Dropping it makes its local key stale: later requests with that key fail, and a RECV posted
+/// with it fails its queue pair when a message takes it. Peers keep their mappings and access, so memory given to a
+/// peer must never be reused for another.
 pub struct ShmMr {
     core: Rc<Core>,
     region: Region,

@@ -366,7 +366,8 @@ impl QueuePair<Shm> for ShmQp {
         self.queue.qpn
     }
 
-    /// For UD, one export serves one sender: every call creates a lane. For RC and UC, all calls return the same lane.
+    /// For UD, one export serves one sender: every call creates a lane. For RC and UC, all calls return the same lane,
+    /// which one peer can use.
     fn export(&self) -> Result<Export, AllocError> {
         let queue = &*self.queue;
         let (geometry, fd) = match &queue.lane {

@@ -116,8 +116,8 @@ impl RecvQueue {
 
 /// A receive queue shared by several queue pairs of one context.
 ///
-/// An RC sender cannot see how many RECVs are available to it: its SENDs complete when they are in the ring, wait there
-/// while the shared queue is empty, and never end with `RnrRetryExceeded`.
+/// An RC sender cannot see how many RECVs are available to it: its SENDs complete when they are in its ring, and wait
+/// there while the shared queue is empty. They never end with `RnrRetryExceeded`.
 pub struct ShmSrq {
     pub(crate) core: Rc<Core>,
     pub(crate) recvs: Rc<RefCell<RecvQueue>>,

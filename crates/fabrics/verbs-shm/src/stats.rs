@@ -6,7 +6,8 @@ use std::cell::Cell;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShmStats {
-    /// Received: datagrams and UC messages that found no posted RECV.
+    /// Received: datagrams and UC messages that found no posted RECV. Of a WRITE with immediate data only the notice is
+    /// lost.
     pub dropped_no_recv: u64,
     /// Received: datagrams with another queue key than the queue pair's.
     pub dropped_bad_qkey: u64,
@@ -16,12 +17,14 @@ pub struct ShmStats {
     pub dropped_ring_full: u64,
     /// Sent: datagrams whose address handle is of another queue pair than the one they name.
     pub dropped_no_qp: u64,
-    /// Sent: UC requests lost because the peer's rights or bounds forbid them, or because the peer is gone.
+    /// Sent: UC requests lost because the key is unknown here, the peer's rights or bounds forbid them, or its queue
+    /// pair is gone or failed.
     pub dropped_no_access: u64,
-    /// Lanes (rings of one sender) that this context abandoned because the sender violated the format. An RC or UC
-    /// queue pair fails with its lane.
+    /// Lanes (rings of one sender) into this context's queue pairs that it abandoned because the sender violated the
+    /// format. An RC or UC queue pair fails with its lane; a UD one only loses this sender.
     pub poisoned: u64,
-    /// Wake-ups sent to parked peers through their bells; each costs one system call.
+    /// Wake-ups sent to parked peers through their bells; each costs one system call. Those by a
+    /// [`Waker`](drover_verbs::Waker) are not counted.
     pub wakes_sent: u64,
 }
 

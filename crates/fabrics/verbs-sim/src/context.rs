@@ -176,8 +176,8 @@ impl Context<Sim> for SimContext {
 
     fn disarm(&self) {}
 
-    /// Runs the whole world until something arrives here, `deadline` is reached or, without a deadline, no event is
-    /// left. For code that drives a context from outside the world; an actor returns
+    /// Runs the whole world until something arrives here, a waker is used, `deadline` (virtual time) is reached or,
+    /// without a deadline, no event is left. For code that drives a context from outside the world; an actor returns
     /// [`Progress::Idle`](drover_base::Progress::Idle) instead.
     fn park(&self, deadline: Ns) {
         let deadline_ps = match deadline {

@@ -10,7 +10,8 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
-            /// Time that cores waited for locks of doorbell registers, summed over cores.
+            /// Time that cores waited for locks of doorbell registers, summed over cores; the time for which they held
+            /// the locks is not included.
             pub lock_wait: Ps,
             /// Time that cores waited for the card to ingest lines that they wrote, summed over cores.
             pub pio_stall: Ps,
@@ -45,11 +46,14 @@ counters! {
     rx_read_requests,
     /// CAS and FAA accepted as responder; repeats are not counted.
     rx_atomic_requests,
-    /// SENDs that took a RECV here.
+    /// SENDs accepted as responder (RC, UC and UD): a RECV with enough space was there. RC repeats, and WRITEs with
+    /// immediate data, are not counted.
     rx_send_requests,
-    /// SENDs, and WRITEs with immediate data, that arrived here and found no RECV. Over RC each retry counts again.
+    /// SENDs, and WRITEs with immediate data, that arrived here and found no RECV. Over RC each retry that finds none
+    /// counts again.
     out_of_buffer,
-    /// RC requests that arrived here while an earlier one of their connection was missing.
+    /// RC requests that arrived here before an earlier one of their connection was accepted: it was lost, was refused
+    /// or had found no RECV.
     out_of_sequence,
     /// RC requests that arrived here again after they had been accepted.
     duplicate_request,
@@ -67,11 +71,12 @@ counters! {
     resp_remote_access_errors,
     /// RC SENDs that were longer than the RECV they found here.
     resp_local_length_error,
-    /// Send requests that failed and broke their queue pair. Those flushed after them are not counted.
+    /// Send requests that failed and broke their queue pair. Those that were flushed because of it are not counted.
     req_cqe_error,
-    /// Send requests flushed.
+    /// Send requests that completed as `Flushed`, because their queue pair was in the error state. Those posted before
+    /// a request that failed at this end, and flushed with it, are not counted.
     req_cqe_flush_error,
-    /// RECVs flushed.
+    /// RECVs that completed as `Flushed`. RECVs of a shared receive queue are never flushed.
     resp_cqe_flush_error,
     /// Completions dropped because their completion queue was full; the next poll of that queue panics.
     cq_overruns,
@@ -79,14 +84,17 @@ counters! {
     tx_packets,
     /// Bytes that this card sent, headers and lost packets included.
     tx_bytes,
-    /// Bytes that this card received, headers included.
+    /// Bytes that reached this card, headers included; not those lost on the link, or dropped because its machine was
+    /// down.
     rx_bytes,
-    /// Messages (requests and answers) that this card dropped: lost on its outgoing link, sent or received while its
-    /// machine was down, or received for a queue pair that did not expect them.
+    /// Messages lost: requests and answers lost on the card's outgoing link, or sent or received while its machine was
+    /// down; and requests received for a queue pair that is gone or does not expect them. UC and UD messages
+    /// that fail other checks here are dropped without being counted.
     lost,
-    /// Lines of 64 bytes that cores wrote into the card; a doorbell counts as one.
+    /// Lines of 64 bytes that cores wrote into the card by MMIO; a doorbell without a work request counts as one.
     mmio_lines,
-    /// Work requests that the card fetched again because its cache had evicted them.
+    /// Times that the card fetched a work request again because its cache had evicted it: at transmission, and for
+    /// READs and atomics also when the response arrives.
     wqe_cache_misses,
     /// Times that a READ or atomic was next in its send queue and could not start: too many were outstanding, it was
     /// fenced, or its queue pair waited for a RECV of the peer. One request may count several times.

@@ -26,10 +26,11 @@ impl SimDevice {
         self.machine
     }
 
-    /// Creates a context on `cpu`, a core that another context of this machine already uses.
+    /// Creates a context on `cpu`, a core that an earlier context of this machine was created with.
+    /// [`context`](Device::context) adds a new core instead.
     ///
     /// # Errors
-    /// [`OpenError`] if the world lives on another thread or has ended.
+    /// [`OpenError::Unavailable`] if the world lives on another thread or has ended.
     ///
     /// # Panics
     /// If `cpu` belongs to another machine.
@@ -128,6 +129,9 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
 
 impl Device<Sim> for SimDevice {
     /// Creates a context on a new core of the machine.
+    ///
+    /// # Errors
+    /// [`OpenError::Unavailable`] if the world lives on another thread or has ended.
     fn context(&self) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         let cpu = self.add_core(&sim);

@@ -122,7 +122,7 @@ impl CompletionQueue<Sim> for SimCq {
 impl Drop for SimCq {
     fn drop(&mut self) {
         self.sim.with(|net, _| {
-            // Completions never polled free their slots, so the queue pairs can continue with another queue.
+            // Completions never polled free their slots of shared receive queues, which other queue pairs use.
             if let Some(cq) = net.cqs.remove(self.id) {
                 for entry in cq.entries {
                     if let (Frees::Srq(srq), _) = (entry.frees, ())

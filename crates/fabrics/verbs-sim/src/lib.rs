@@ -1,16 +1,17 @@
 //! The provider `sim`: network cards, links and hosts of a modelled kind, in virtual time.
 //!
-//! A [`World`] is a cluster of machines. Every machine has a card that [`SimDevice`] opens; contexts created from it
-//! are threads on virtual cores of their own, and actors hosted there run the same protocol code as elsewhere. A
-//! [`profile`] holds the cost of every stage of a request (MMIO, engines, caches, PCIe, links, memory), and a
-//! [`Report`] shows how long each part was busy and which one is the bottleneck.
+//! A [`World`] is a cluster of machines. Every machine has a card, opened as a [`SimDevice`]. A context created from it
+//! is a thread on a virtual core of its own; actors hosted on that core run the same protocol code as with other
+//! providers. A [`profile`] holds the cost of every stage of a request (MMIO, engines, caches, PCIe, links, memory),
+//! and a [`Report`] shows how long each part was busy and which one is the bottleneck.
 //!
 //! It does not connect processes, and its results are not measurements: they hold for the profile, whose numbers state
 //! their sources.
 //!
-//! **Semantics** are those of the conformance suite. Beyond it: messages are whole units (segmentation costs headers,
-//! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
-//! card answers (in torn mode line by line before), and a CAS or FAA is atomic towards READs and other atomics.
+//! **Semantics** are those of the conformance suite. Beyond it: messages are whole units (every packet costs headers,
+//! and a message is lost if one of its packets is), lines of a message become visible in ascending order, the data of a
+//! READ is copied when the card answers (in torn mode line by line before that), and a CAS or FAA is atomic towards
+//! READs and other atomics.
 //!
 //! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive,
 //! and the capacity of the last-level cache (regions that peers may write are always in it; any other line that a core

@@ -8,12 +8,14 @@ use drover_verbs::{Caps, Support};
 /// Costs to switch off in cards, hosts and network, to see their effect. By default none is switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ablations {
-    /// If true, the card's caches of queue-pair contexts and work requests never fill, so a context misses only at its
-    /// first use. The first level (`near_entries` of the profile) keeps its size.
+    /// If true, the card's caches of queue-pair contexts and work requests never fill: a context misses only at its
+    /// first use, a work request never. The first-level cache of contexts (`near_entries` of the profile) keeps its
+    /// size.
     pub caches: bool,
     /// If true, doorbell registers have no locks.
     pub locks: bool,
-    /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays.
+    /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays,
+    /// and so does the bandwidth of the PCIe bus.
     pub links: bool,
     /// If true, the work and the memory accesses of cores take no time. Waiting for locks and for the card stays, and
     /// so does the time to detect an arrival.
@@ -23,11 +25,14 @@ pub struct Ablations {
 /// Timeouts and retries of RC queue pairs as requesters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RcOptions {
-    /// Time since its last transmission or answer after which a queue pair retransmits all unacknowledged requests.
+    /// Time after which a queue pair that has unacknowledged requests, and has neither sent one nor received an answer
+    /// meanwhile, retransmits all of them.
     pub timeout: Ns,
-    /// Most consecutive timeouts that lead to a retransmission. The next one fails the request with `RetryExceeded`.
+    /// Most timeouts in a row, without an answer in between, that lead to a retransmission. The next timeout fails the
+    /// oldest unacknowledged request with `RetryExceeded` and breaks the queue pair. With 0 the first one does.
     pub retries: u32,
-    /// Time that a requester waits before it repeats a request for which the peer had no RECV.
+    /// Time that a requester waits before it repeats a request for which the peer had no RECV. How long it goes on
+    /// repeating is [`QpOptions::rnr_timeout`](drover_verbs::QpOptions::rnr_timeout).
     pub rnr_delay: Ns,
 }
 
@@ -45,35 +50,39 @@ impl Default for RcOptions {
 /// Settings of a simulated cluster, the same for all its machines. Start from [`WorldOptions::new`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Kind of its machines: sizes and prices of all parts.
+    /// Kind of all machines of the cluster: sizes and prices of their parts.
     pub profile: Profile,
-    /// Costs to switch off.
+    /// Costs to switch off; none by default.
     pub ablations: Ablations,
     /// Random stalls and clock skew of cores.
     pub noise: Noise,
     /// Assumed position of a parked core in its polling round when something arrives.
     pub phase: Phase,
-    /// Probability, from 0 to 1, that a packet is lost on the link. RC retransmits, UC and UD do not.
+    /// Probability, from 0 to 1, that a packet is lost on the link. A message, or an acknowledgement, is lost if one of
+    /// its packets is. RC retransmits, UC and UD do not.
     pub loss: f64,
-    /// Torn mode. If true, the 64-byte lines of a message become visible one by one in ascending order, and the lines
-    /// of a READ are sampled one by one; if false, all lines at one time.
+    /// Torn mode. If true, the 64-byte lines of a WRITE or SEND become visible at the receiver one by one in ascending
+    /// order, and a READ copies the peer's lines one by one. If false, all lines at one time.
     pub torn: bool,
-    /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless). With `loss` above 0 or in torn
-    /// mode they never do.
+    /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless); it changes nothing else. With
+    /// `loss` above 0 or in torn mode they never report it. False by default.
     pub lossless: bool,
-    /// Torn mode: longest time from one line to the next; the actual times are random.
+    /// Torn mode: longest time from one line to the next. The actual times are random, and at least a picosecond.
+    /// Without torn mode it is not used.
     pub tear_max: Ns,
     /// Timeouts and retries of RC queue pairs.
     pub rc: RcOptions,
-    /// Most that one step of a core may charge, waiting excluded; the simulation panics if a step charges more.
+    /// Most time that one step of a core may charge, waiting excluded; the simulation panics if a step charges more.
+    /// 50 us by default.
     pub step_cap: Ns,
-    /// Prices of costs that actors charge: name and nanoseconds per unit. The prices of verbs come from the profile; an
-    /// entry with the name of one replaces it.
+    /// Prices of the costs that actors charge: name of the cost, and nanoseconds per unit. A cost that is not listed is
+    /// free, except those of verbs, whose prices the profile has; an entry such as `verbs.poll` replaces one of these.
     pub costs: Vec<(String, f64)>,
 }
 
 impl WorldOptions {
-    /// Settings for machines of the kind `profile` without stalls, clock skew, packet loss or tearing, all costs on.
+    /// Settings for machines of the kind `profile`: no stalls, clock skew, packet loss or tearing; no cost switched
+    /// off; no prices in `costs`. Cards do not report that they are lossless.
     pub fn new(profile: Profile) -> WorldOptions {
         WorldOptions {
             profile,

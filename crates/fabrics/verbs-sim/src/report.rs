@@ -13,9 +13,10 @@ pub struct MachineReport {
     pub parts: PartUsages,
     /// Bytes over the bus between card and host, headers included: (card to host, host to card).
     pub bus_bytes: (u64, u64),
-    /// Bytes over the card's link, headers included: (outgoing, incoming).
+    /// Bytes over the card's link, headers included: (outgoing, incoming). Lost packets count as outgoing only.
     pub link_bytes: (u64, u64),
-    /// Lookups in the card's cache of queue-pair contexts: (hits, misses).
+    /// Lookups in the card's cache of queue-pair contexts: (hits, misses). Those in its first-level cache, if it has
+    /// one, are not included.
     pub contexts: (u64, u64),
     /// The card's counters.
     pub counters: Counters,
@@ -33,7 +34,8 @@ pub struct PartUsages {
     pub tx: Usage,
     /// The card's receive engine.
     pub rx: Usage,
-    /// The card's unit for CAS and FAA; with one bucket, the time for which its lock is held.
+    /// The card's unit for CAS and FAA. If the profile has only one lock (`atomics.buckets`), `busy` is the time for
+    /// which that lock is held.
     pub atomics: Usage,
     /// The bus from card to host.
     pub bus_out: Usage,
@@ -66,7 +68,8 @@ pub struct Binding {
     /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if no part is
     /// busy for nine tenths of the time, `latency`.
     pub resource: &'static str,
-    /// Share of the time for which the busiest part was busy (1: always), also if `resource` is `latency`.
+    /// Fraction of the time, from 0 to 1, for which the busiest part was busy, also if `resource` is `latency`. A
+    /// service still in progress counts in full, so it may be slightly above 1.
     pub share: f64,
 }
 

@@ -72,7 +72,7 @@ impl World {
     /// without stalls or packet loss. Runs of the same program with equal seeds are equal.
     ///
     /// # Panics
-    /// With more than 65,535 machines.
+    /// With more than 65,535 machines, or if a bandwidth in the profile is not positive.
     pub fn new(profile: Profile, machines: usize, seed: u64) -> World {
         World::with_options(WorldOptions::new(profile), machines, seed)
     }
@@ -117,13 +117,14 @@ impl World {
         SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
     }
 
-    /// As [`spawn_on`](World::spawn_on), on the core of `ctx`.
+    /// Hosts `actor` on the core of `ctx`, as [`spawn_on`](World::spawn_on) does.
     pub fn spawn(&self, ctx: &SimContext, actor: Box<dyn Actor<VirtualCpu>>) {
         self.spawn_on(ctx.cpu(), actor);
     }
 
-    /// Adds `actor` to those that run on `cpu`; its first step comes with the core's next step. On a core of a crashed
-    /// machine it never steps.
+    /// Adds `actor` to those that run on `cpu`, a core of this world. Each step of a core steps all its actors, in the
+    /// order in which they were added. An idle core takes a step at once, a busy one in its turn. On a core that
+    /// stopped in a [crash](World::crash) the actor never steps.
     pub fn spawn_on(&self, cpu: &VirtualCpu, actor: Box<dyn Actor<VirtualCpu>>) {
         self.cluster.host(cpu, actor);
     }
@@ -138,18 +139,19 @@ impl World {
         self.cluster.now().floor()
     }
 
-    /// Runs all events up to and including virtual time `time`, and sets the clock to `time`.
+    /// Runs all events up to and including virtual time `time`, and sets the clock to `time`. Does nothing if `time` is
+    /// past.
     pub fn run_until(&self, time: Ns) {
         self.cluster.run_until(time);
     }
 
-    /// Runs all events up to and including `time` from now, and sets the clock to that.
+    /// Runs all events of the next `time`, as [`run_until`](World::run_until) with `now() + time`.
     pub fn run_for(&self, time: Ns) {
         self.cluster.run_for(time);
     }
 
     /// As [`run_until`](World::run_until), but stops early when `going` returns false; `going` is called after every
-    /// step of a core. Returns false if the run stopped early, else true.
+    /// step of a core. Returns false if the run stopped early, with the clock at that step, else true.
     pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
         self.cluster.run_while(until, going)
     }
@@ -159,25 +161,26 @@ impl World {
         self.cluster.trace_hash()
     }
 
-    /// Number of events handled since the creation of the cluster, including steps of cores.
+    /// Number of events handled since the creation of the cluster, including steps and timers of cores.
     pub fn events(&self) -> u64 {
         self.cluster.events()
     }
 
-    /// Number of send requests that cards still hold: those outstanding in their queue pairs, and those that have ended
-    /// but of which a packet or a write to memory is still on its way. Zero once all traffic has ended.
+    /// Number of send requests (READs, WRITEs and atomics included; RECVs not) that are not completed, or are completed
+    /// but have a packet or a write to memory still on its way. Completions need not be polled for it. Zero once all
+    /// traffic has ended.
     pub fn requests_alive(&self) -> usize {
         self.cluster.with(|net, _| net.ops.alive())
     }
 
-    /// Returns all counters since the creation of the cluster. For a part of a run, keep the report from its start and
-    /// pass it to [`since`](Report::since) of the report from its end.
+    /// Returns usage and counters of all machines since the creation of the cluster. For a part of a run, keep the
+    /// report from its start and pass it to [`since`](Report::since) of the report from its end.
     pub fn report(&self) -> Report {
         Report::of(&self.cluster)
     }
 
-    /// Crashes a machine: its cores stop for good, its card neither sends nor receives. The actors of its cores are
-    /// dropped, and so are the objects they own.
+    /// Crashes a machine: its cores stop for good; its card drops all messages, in both directions, until
+    /// [`restart`](World::restart). The actors of its cores are dropped, and so are the objects they own.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -186,8 +189,8 @@ impl World {
         self.cluster.crash(machine as u16);
     }
 
-    /// Lets the card of a crashed machine send and receive again. The machine's old cores stay stopped: open the card
-    /// again and create contexts, which get new cores.
+    /// Lets the card of a crashed machine send and receive again; does nothing to a machine that is up. The machine's
+    /// old cores stay stopped: call [`device`](World::device) again and create contexts, which get new cores.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -195,13 +198,13 @@ impl World {
         self.cluster.with(|net, _| net.nic(machine as u16).down = false);
     }
 
-    /// Stalls the core of `ctx`: none of its steps begins until `time` from now.
+    /// Stalls the core of `ctx`: none of its steps begins until `time` from now. Does not shorten a stall in progress.
     pub fn stall(&self, ctx: &SimContext, time: Ns) {
         self.cluster.stall(ctx.cpu(), time);
     }
 
     /// Sets the probability, from 0 to 1, that a packet sent from now on is lost. The capabilities that cards report do
-    /// not change.
+    /// not change, even if they say lossless.
     pub fn set_loss(&self, loss: f64) {
         self.cluster.with(|net, _| net.options.loss = loss);
     }

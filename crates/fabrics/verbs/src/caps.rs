@@ -62,7 +62,7 @@ impl Access {
     }
 }
 
-/// Kinds of queue pairs and other features that a fabric supports, of those that not every fabric has.
+/// Optional features of a fabric: kinds of queue pairs, atomics, shared receive queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
     /// Whether there are RC queue pairs.
@@ -126,7 +126,7 @@ pub struct Caps {
     pub inline_bytes_max: usize,
     /// Largest UD payload, in bytes; also the largest UC WRITE that arrives either whole or not at all.
     pub mtu_bytes: usize,
-    /// Largest WRITE or READ, in bytes.
+    /// Largest WRITE or READ, in bytes. For SENDs see `send_bytes_max`, for datagrams `mtu_bytes`.
     pub message_bytes_max: usize,
     /// Largest SEND over RC or UC that every queue pair accepts, in bytes. A longer one may be refused as
     /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
@@ -134,18 +134,20 @@ pub struct Caps {
     /// Maximum depth of a send queue. A request takes a place from posting until its completion is polled or, if it has
     /// none, that of a later request.
     pub send_depth_max: usize,
-    /// Maximum depth of a receive queue, shared or not: most RECVs posted and not yet completed.
+    /// Maximum depth of a receive queue: most RECVs posted whose completions are not yet polled. It also limits shared
+    /// receive queues, except over `ibv`, whose devices have another limit for those.
     pub recv_depth_max: usize,
     /// Maximum number of scatter/gather elements per send request; a RECV has one.
     pub sge_max: usize,
-    /// Maximum number of READs and atomics that a queue pair executes at the same time. More may be posted; they wait.
+    /// Maximum number of READs and atomics that a queue pair executes at the same time, or fewer if the peer's device
+    /// supports fewer. More may be posted; they wait.
     pub reads_outstanding_max: usize,
     /// Guarantees about WRITEs.
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
-    /// Number of requests that a protocol should collect for one post, if latency permits; 1 where a post is only a
-    /// copy. Advice, not a limit.
+    /// Number of requests that a protocol should collect for one post, if latency permits: 16 for network cards (`ibv`,
+    /// `sim`), 1 for shared memory, where a post is only a copy. Advice, not a limit.
     pub post_batch: usize,
 }
 

@@ -3,7 +3,7 @@
 use crate::QpKind;
 use drover_mem::AllocError;
 
-/// A device could not be opened.
+/// A device, or a context of it, could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -166,16 +166,18 @@ pub struct PostError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostErrorKind {
-    /// The send or receive queue is full: poll completions first.
+    /// The send or receive queue is full: poll completions first. Unsignaled requests keep their places until the
+    /// completion of a later request is polled.
     #[error("queue full")]
     QueueFull,
-    /// The queue pair is not connected yet, or its state accepts no posts.
+    /// The queue pair is not connected yet. (A failed one accepts requests and flushes them.)
     #[error("the queue pair is not ready to send")]
     NotReady,
     /// The inline payload is longer than the queue pair was created for.
     #[error("inline payload too long")]
     InlineTooLong,
-    /// The payload is longer than a message, or a datagram, may be, or has too many pieces.
+    /// The payload is longer than a message, or a datagram, may be, or has too many pieces (over shared memory too many
+    /// pieces are reported as `LocalProtection`).
     #[error("message too long")]
     MessageTooLong,
     /// This kind of queue pair has no such verb (for example READ over UC), or the fabric or device lacks it; or a RECV
@@ -186,7 +188,8 @@ pub enum PostErrorKind {
     /// atomic is not 8 bytes long. Some fabrics report it only in the completion.
     #[error("local memory not registered for this")]
     LocalProtection,
-    /// A SEND over UD has no address handle or an unknown one, or a SEND over RC or UC has one.
+    /// A SEND over UD has no address handle or an unknown one. A SEND over RC or UC that has one is a bug: `sim`
+    /// refuses it so, `ibv` as `NotSupported`, and `shm` ignores the handle.
     #[error("no such address handle")]
     BadAddress,
 }

@@ -9,8 +9,8 @@
 //!
 //! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock and make system
 //! calls.
-//! **Data path**: [`QueuePair::post_send`], [`QueuePair::post_recv`], [`CompletionQueue::poll`]: never do.
-//! Posting takes lists: one call is one doorbell.
+//! **Data path**: [`QueuePair::post_send`], [`QueuePair::post_recv`], [`CompletionQueue::poll`]: never do, except for
+//! what [`QueuePair::post_send`] names. Posting takes lists: one call is one doorbell.
 //!
 //! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes become visible in unspecified order
 //! unless [`WriteCaps::ordered`]; then the last word becomes visible last. Completions of one queue pair come in

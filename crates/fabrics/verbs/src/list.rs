@@ -6,7 +6,7 @@ use crate::RemoteAddr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WrId(pub u64);
 
-/// 32 bits of immediate data, sent along with the payload.
+/// 32 bits of immediate data, sent along with the payload. A plain number: fabrics convert the byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Imm(pub u32);
 
@@ -40,13 +40,13 @@ pub enum Payload {
     Gather {
         /// Index of the first piece in the list's table of elements.
         start: u32,
-        /// Number of pieces.
+        /// Number of pieces, at most [`Caps::sge_max`](crate::Caps::sge_max).
         count: u32,
     },
 }
 
 impl Payload {
-    /// A payload of zero bytes.
+    /// A payload of zero bytes, for SEND and WRITE.
     pub const EMPTY: Payload = Payload::Inline { start: 0, len: 0 };
 }
 
@@ -117,7 +117,8 @@ pub struct SendWr {
     pub fence: bool,
 }
 
-/// A list of send requests with the bytes of its inline payloads: one post, one doorbell.
+/// A list of send requests with the bytes of its inline payloads (the *arena*) and the pieces of its gathered ones,
+/// posted in one call.
 #[derive(Debug, Default)]
 pub struct SendList {
     wrs: Vec<SendWr>,
@@ -173,7 +174,8 @@ impl SendList {
     /// The last `N` of the first `end` bytes that survive [`clear`](SendList::clear), mutable.
     ///
     /// # Panics
-    /// If `end` is less than `N`; in debug builds, also if it is beyond the kept bytes.
+    /// If `end` is less than `N` or beyond the list's inline bytes; in debug builds, also if it is beyond the kept
+    /// bytes.
     #[inline(always)]
     pub fn kept_block_mut<const N: usize>(&mut self, end: usize) -> &mut [u8; N] {
         debug_assert!(end <= self.kept as usize);
@@ -185,7 +187,7 @@ impl SendList {
     }
 
     /// The payload that consists of the last `len` of the first `end` bytes that survive [`clear`](SendList::clear).
-    /// `len` is at most `end`, and `end` at most the length of the kept bytes.
+    /// `len` is at most `end`, and `end` at most the length of the kept bytes; only debug builds check it.
     #[inline(always)]
     pub fn inline_kept(&self, end: usize, len: usize) -> Payload {
         debug_assert!(len <= end && end <= self.kept as usize);
@@ -201,7 +203,7 @@ impl SendList {
         self.wrs.push(wr);
     }
 
-    /// Makes the last request of the list signaled and replaces its id by `wr_id`.
+    /// Makes the last request of the list signaled and replaces its id by `wr_id`, whether it was signaled or not.
     ///
     /// # Panics
     /// If the list is empty.

@@ -6,20 +6,20 @@ use crate::{Payload, SendOp, SendWr};
 /// them is cheap compared with the copy)*
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Number of messages to allow for per transfer, in the depth of a send queue and in [`Pieces::new`]: a megabyte in
-/// pieces of 16 KiB. *(our choice)*
+/// Number of messages per transfer that callers pass to [`Pieces::new`] and reserve in their send queues: 64 pieces of
+/// 16 KiB are 1 MiB, and longer transfers get longer pieces. Nothing enforces it. *(our choice)*
 pub const PIECES_MAX: usize = 64;
 
-/// Splits READs and WRITEs of long values into several messages. A device that misses a packet may restart the whole
-/// message and counts the retry: of a megabyte message on a lossy wire it resends most of it many times, or gives up.
+/// Splits READs and WRITEs of long values into several messages. A device that misses a packet may resend the whole
+/// message and counts a retry: on a lossy wire a message of a megabyte is resent many times, or fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces {
     bytes: usize,
 }
 
 impl Pieces {
-    /// Creates a splitter for transfers of at most `len_max` bytes. Pieces are 16 KiB long, or longer where `count_max`
-    /// of them would not cover `len_max`.
+    /// Creates a splitter for transfers of at most `len_max` bytes. Pieces are 16 KiB long, or longer (a multiple of 8
+    /// bytes) where `count_max` of them would not cover `len_max`. A `count_max` of 0 counts as 1.
     pub fn new(len_max: usize, count_max: usize) -> Pieces {
         let bytes = len_max.div_ceil(count_max.max(1)).next_multiple_of(8);
         Pieces {
@@ -27,7 +27,8 @@ impl Pieces {
         }
     }
 
-    /// Number of messages for a transfer of `len` bytes: at least 1.
+    /// Number of messages for a transfer of `len` bytes: at least 1. Up to the `len_max` given to [`new`](Pieces::new)
+    /// it is at most `count_max`.
     pub fn count(self, len: usize) -> usize {
         // Nearly all transfers are short, and a division is expensive compared with posting one.
         match len <= self.bytes {
@@ -37,7 +38,8 @@ impl Pieces {
     }
 
     /// Splits a READ or WRITE of one piece of registered memory into messages, in order. Only the last one is signaled
-    /// and carries immediate data, as in `wr`: its completion covers all. Other requests stay whole.
+    /// and carries immediate data, as in `wr`: its completion covers all. Other verbs, and inline or gathered payloads,
+    /// stay whole.
     pub fn of(self, wr: SendWr) -> impl Iterator<Item = SendWr> {
         let len = match (wr.payload, wr.op) {
             (Payload::Region(sge), SendOp::Read { .. } | SendOp::Write { .. }) => sge.len as usize,

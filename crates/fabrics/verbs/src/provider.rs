@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 
 /// A fabric: the bundle of types that a protocol is generic over.
 pub trait Provider: Sized + 'static {
-    /// Name in test names, logs and result files: `shm`, `sim`, `ibv`.
+    /// Name in test names, logs and result files, such as `shm`, `sim` or `ibv`.
     const NAME: &'static str;
     /// The core that code runs on.
     type Cpu: Cpu;
@@ -65,8 +65,8 @@ pub trait Context<P: Provider>: 'static {
     /// [`RegisterError`] if the access or the memory is unsuitable, or a limit is reached.
     fn register(&self, region: &Region, access: Access) -> Result<P::Mr, RegisterError>;
 
-    /// Creates a completion queue for at least `depth` completions. The caller limits outstanding requests that
-    /// complete in it to that number: more may overrun the queue, which is fatal.
+    /// Creates a completion queue for at least `depth` completions. The caller limits the requests that complete in it
+    /// and are not yet polled to that number: more may overrun the queue, which is fatal.
     ///
     /// # Errors
     /// [`CreateError`] if a limit is exceeded or the system refuses.
@@ -84,7 +84,8 @@ pub trait Context<P: Provider>: 'static {
     /// [`CreateError`] if a limit is exceeded, the fabric lacks the kind, or the system refuses.
     fn create_qp(&self, options: &QpOptions<'_, P>) -> Result<P::Qp, CreateError>;
 
-    /// Makes the region that a peer exported usable in WRITE, READ and atomics posted from this context.
+    /// Makes the region that a peer exported usable in WRITE, READ and atomics posted from this context. The result's
+    /// key is a number of this context, not the peer's rkey.
     ///
     /// # Errors
     /// [`ImportError`] if the export is malformed, the peer is gone, or resources do not suffice.
@@ -109,7 +110,8 @@ pub trait Context<P: Provider>: 'static {
     fn waker(&self) -> Waker;
 
     /// The bell that peers ring after writing into memory that this context [`Watch`]es. `Send`: other threads'
-    /// contexts attach it to regions that they export for us. Never rung without [`Caps::memory_wait`].
+    /// contexts attach it to regions that they export for us. Never rung on fabrics without
+    /// [`WakeCaps::on_memory`](crate::WakeCaps::on_memory).
     fn bell(&self) -> Bell;
 
     /// Announces that this thread is about to sleep. Check rings, completion queues and watched memory once more
@@ -119,8 +121,9 @@ pub trait Context<P: Provider>: 'static {
     /// Withdraws what [`arm`](Context::arm) announced, because the check found work. Does nothing if not armed.
     fn disarm(&self);
 
-    /// Sleeps until something arrives, a waker fires or the core's clock reaches `deadline` ([`Ns::MAX`]: no deadline).
-    /// Call it only after [`arm`](Context::arm), which it undoes. It may also return early without a reason.
+    /// Sleeps until a completion or message for this context arrives, a bell of this context rings, a waker fires, or
+    /// the core's clock reaches `deadline` ([`Ns::MAX`]: no deadline). Call it only after [`arm`](Context::arm), which
+    /// it undoes. It may also return early without a reason.
     fn park(&self, deadline: Ns);
 
     /// As [`park`](Context::park), but also ends when `fd` is readable: for a core that also waits for sockets. Only
@@ -138,7 +141,7 @@ pub trait Context<P: Provider>: 'static {
     }
 }
 
-/// Wakes a sleeping thread, mostly one in [`Context::park`], from any other thread. Cheap to clone.
+/// Wakes a sleeping thread, mostly one in [`Context::park`], from any other thread. Clones do the same.
 #[derive(Clone)]
 pub struct Waker(std::sync::Arc<dyn Fn() + Send + Sync>);
 
@@ -148,8 +151,8 @@ impl Waker {
         Waker(std::sync::Arc::new(wake))
     }
 
-    /// Ends the park of the context it belongs to, or the next park if the context is [armed](Context::arm). Does
-    /// nothing otherwise.
+    /// Calls the function of this waker. That of [`Context::waker`] ends the context's park, or its next park if it is
+    /// [armed](Context::arm), and does nothing otherwise.
     pub fn wake(&self) {
         (self.0)();
     }
@@ -174,7 +177,7 @@ pub struct Watch {
     pub bell: Bell,
 }
 
-/// A registered region. Dropping it deregisters it.
+/// A registered region. Dropping it deregisters it; [`Context::register`] says what peers can still do.
 pub trait MemoryRegion: Debug + 'static {
     /// The memory that was registered.
     fn region(&self) -> &Region;
@@ -186,7 +189,8 @@ pub trait MemoryRegion: Debug + 'static {
     fn sge(&self, offset: usize, len: usize) -> Sge;
 
     /// The export with which a peer uses the region, with the rights it was registered with. Different exports of a
-    /// region may carry different watches; fabrics without [`Caps::memory_wait`] ignore them.
+    /// region may carry different watches; fabrics without [`WakeCaps::on_memory`](crate::WakeCaps::on_memory) ignore
+    /// them.
     ///
     /// # Errors
     /// [`AllocError`] if the process is out of file descriptors, or the memory is private where peers must map it. Too
@@ -207,7 +211,8 @@ pub struct RemoteAddr {
 /// A peer's region as one context imported it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
-    /// Key of the region, valid in the context that imported it.
+    /// Key of the region: a number that the importing context assigned and that is valid only there, not the rkey of
+    /// the peer's device.
     pub rkey: u32,
     /// Length of the region in bytes.
     pub len: u64,
@@ -236,23 +241,27 @@ pub struct QpOptions<'a, P: Provider> {
     pub recv_cq: &'a P::Cq,
     /// Shared receive queue to take RECVs from; `None` for a receive queue of its own.
     pub srq: Option<&'a P::Srq>,
-    /// Depth of the send queue: most send requests posted and not yet completed.
+    /// Depth of the send queue: most send requests that hold a place in it. A request holds one from its post until its
+    /// completion is polled or, if it has none, that of a later request.
     pub send_depth: usize,
-    /// Depth of its own receive queue: most RECVs posted and not yet completed. With `srq` at most a hint of the number
-    /// of messages that may wait.
+    /// Depth of its own receive queue: most RECVs posted whose completions are not yet polled. With `srq` it is at most
+    /// a hint of the number of messages that may wait, but is still checked against the limit.
     pub recv_depth: usize,
     /// Longest inline payload to be posted, in bytes.
     pub inline_bytes: usize,
     /// UD only: key of this queue pair, which drops datagrams with another key.
     pub qkey: u32,
     /// RC only: time that a message of this queue pair waits for a RECV of the peer before it fails with
-    /// `RnrRetryExceeded`. `Ns::MAX` waits for ever; so does a fabric that cannot count as far as asked.
+    /// `RnrRetryExceeded`. `Ns::MAX` waits for ever. `ibv` counts at most six waits, whose length the peer's own
+    /// timeout determines, and waits for ever if they are not enough: always above 61.44 ms. `shm` waits for ever if
+    /// the peer has a shared receive queue.
     pub rnr_timeout: Ns,
 }
 
 impl<'a, P: Provider> QpOptions<'a, P> {
     /// Default options: `cq` for both queues, depths of 128 or the fabric's maximum if that is less, no shared receive
-    /// queue, the fabric's longest inline payload, key 0, and an RNR timeout of half a second.
+    /// queue, the fabric's longest inline payload, key 0, and an RNR timeout of half a second (which `ibv` takes as no
+    /// limit, see [`rnr_timeout`](QpOptions::rnr_timeout)).
     pub fn new(kind: QpKind, cq: &'a P::Cq, caps: &Caps) -> QpOptions<'a, P> {
         QpOptions {
             kind,
@@ -271,16 +280,18 @@ impl<'a, P: Provider> QpOptions<'a, P> {
 /// State of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QpState {
-    /// Created and not connected: RECVs may be posted, sends are refused.
+    /// Created and not connected: RECVs may be posted, sends are refused as
+    /// [`NotReady`](crate::PostErrorKind::NotReady).
     Init,
     /// Connected, or a UD queue pair: sends and RECVs may be posted.
     ReadyToSend,
-    /// Failed, or moved here by [`QueuePair::to_error`]: outstanding requests complete as `Flushed`, and so do later
-    /// ones.
+    /// Failed, or moved here by [`QueuePair::to_error`]. Outstanding requests complete as `Flushed`, and so do those
+    /// posted later, except RECVs of a shared receive queue.
     Error,
 }
 
-/// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it.
+/// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it, and its completions
+/// that were not polled may be lost.
 pub trait QueuePair<P: Provider>: 'static {
     /// Number of this queue pair.
     fn qpn(&self) -> Qpn;
@@ -303,14 +314,18 @@ pub trait QueuePair<P: Provider>: 'static {
     /// Moves the queue pair to the error state: outstanding requests and its own RECVs complete as `Flushed`.
     fn to_error(&mut self);
 
-    /// Posts a list of requests. One call is one doorbell; there is no allocation, lock or system call (except to wake
-    /// a parked peer). In the error state requests are accepted and complete as `Flushed`.
+    /// Posts a list of requests: one doorbell (over `ibv`, one per 256 requests). There is no allocation, lock or
+    /// system call, except to wake a parked peer, to keep a request that must wait for its peer, and in the device's
+    /// own library (software RoCE makes a system call per doorbell). In the error state requests are accepted and
+    /// complete as `Flushed`.
     ///
     /// # Errors
     /// [`PostError`] for the first request refused; those before it are posted.
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError>;
 
-    /// Posts RECVs to the queue pair's own receive queue; refused if it has a shared one.
+    /// Posts RECVs to the queue pair's own receive queue; refused as
+    /// [`NotSupported`](crate::PostErrorKind::NotSupported) if it has a shared one. In the error state they complete as
+    /// `Flushed`.
     ///
     /// # Errors
     /// [`PostError`] for the first RECV refused; those before it are posted.
@@ -319,14 +334,18 @@ pub trait QueuePair<P: Provider>: 'static {
 
 /// A completion queue.
 pub trait CompletionQueue<P: Provider>: 'static {
-    /// Moves up to `wcs.len()` completions to the front of `wcs` and returns their number. Those of one queue pair come
-    /// in order.
+    /// Moves up to `wcs.len()` completions to the front of `wcs` and returns their number; the rest of `wcs` is
+    /// unspecified. Completions of one send queue come in order, and so do those of one receive queue.
+    ///
+    /// # Panics
+    /// If the queue was overrun, over fabrics that notice it (`sim`).
     fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize;
 }
 
 /// A receive queue shared by several queue pairs.
 pub trait SharedReceiveQueue<P: Provider>: 'static {
-    /// Posts RECVs; each serves the next message of any of the queue pairs that share this queue.
+    /// Posts RECVs; each serves the next message of any of the queue pairs that share this queue. They are not flushed
+    /// when one of these queue pairs fails.
     ///
     /// # Errors
     /// [`PostError`] for the first RECV refused; those before it are posted.

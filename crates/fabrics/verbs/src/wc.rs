@@ -2,7 +2,8 @@
 
 use crate::{Imm, WrId};
 
-/// Number of a queue pair, 24 bits. It is unique in its device while the queue pair lives.
+/// Number of a queue pair, 24 bits. It is unique in its device while the queue pair lives; over shared memory, in its
+/// process, and among processes very probably.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Qpn(pub u32);
 
@@ -13,7 +14,8 @@ pub enum WcStatus {
     /// The request was executed; over UC and UD: was sent or lost.
     #[default]
     Success,
-    /// RECV: the message was longer than the RECV. Send request: a local length was wrong.
+    /// RECV: the message was longer than the RECV (over UC and UD, `shm` and `sim` drop such a message instead). Send
+    /// request: a local length was wrong.
     LocalLength,
     /// The request's local memory is not registered, or the right is missing.
     LocalProtection,
@@ -23,11 +25,13 @@ pub enum WcStatus {
     RemoteInvalidRequest,
     /// The responder refused the remote address: unknown key, out of bounds, or missing right.
     RemoteAccess,
-    /// The responder failed to execute the request.
+    /// The responder failed to execute the request. Over `ibv` also any status that has no name here.
     RemoteOperation,
-    /// The peer does not answer: it died, its queue pair is gone or failed, or the link failed.
+    /// The peer does not answer: it died, its queue pair is gone or failed, or the link failed. Over shared memory a
+    /// killed peer is not noticed: requests to it succeed, or wait for a RECV.
     RetryExceeded,
-    /// The peer had no RECV posted for longer than [`QpOptions::rnr_timeout`](crate::QpOptions::rnr_timeout).
+    /// The peer had no RECV posted for at least [`QpOptions::rnr_timeout`](crate::QpOptions::rnr_timeout), which some
+    /// fabrics cannot count.
     RnrRetryExceeded,
 }
 
@@ -61,7 +65,8 @@ pub struct Wc {
     pub status: WcStatus,
     /// Verb of the completed request; for a RECV, the kind of message that took it.
     pub opcode: Opcode,
-    /// Bytes received or read; of other requests unspecified. For a datagram they include the 40 bytes of GRH.
+    /// Bytes received or read, or for a RECV that took the immediate of a WRITE, bytes written; of other requests
+    /// unspecified. For a datagram they include the 40 bytes of GRH.
     pub byte_len: u32,
     /// Immediate data of the received message, if it has any.
     pub imm: Option<Imm>,

@@ -2,14 +2,15 @@
 
 use crate::{Cpu, Ns};
 
-/// Result of a step.
+/// Result of a step: when the actor wants to step again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// There was work and there may be more: step again at once.
     Busy,
-    /// There is no work until something arrives or the time `wake_at` comes.
+    /// There is no work until something arrives or the time `wake_at` comes. The next step may still come earlier.
     Idle {
-        /// Time (on the clock of [`Cpu::now`]) of the actor's earliest timer; [`Ns::MAX`] if it has none.
+        /// Time (on the clock of [`Cpu::now`]) of the actor's earliest timer; [`Ns::MAX`] if it has none. A past time
+        /// means: step again at once.
         wake_at: Ns,
     },
 }
@@ -30,6 +31,7 @@ impl Progress {
 ///
 /// A step is at most one batch of work: under the simulator memory is seen as of the start of the step.
 pub trait Actor<C: Cpu> {
-    /// Does the work that is ready now, at most one batch, and reports whether there may be more.
+    /// Does the work that is ready now, at most one batch, and reports whether there may be more. The caller has called
+    /// [`Cpu::refresh`] shortly before.
     fn step(&mut self, cpu: &C) -> Progress;
 }

@@ -21,16 +21,16 @@ impl Cost {
 /// A piece of work with its budget: what a system charges for its own code.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Work {
-    /// The cost to charge, once per unit.
+    /// The cost to charge, with the number of units as its count.
     pub cost: Cost,
-    /// Instructions per unit.
+    /// Instructions per unit. Simulations divide them by a core's instructions per nanosecond to get the price.
     pub instructions: f64,
-    /// The unit, in words.
+    /// Description of one unit for tables of costs, such as "step of a worker".
     pub unit: &'static str,
 }
 
 impl Work {
-    /// Work that is charged as the cost `name`: so many instructions for each `unit`.
+    /// Creates work that is charged as the cost `name` and takes `instructions` instructions per `unit`.
     pub const fn new(name: &'static str, instructions: f64, unit: &'static str) -> Work {
         Work {
             cost: Cost::new(name),
@@ -40,8 +40,8 @@ impl Work {
     }
 }
 
-/// The cache line that contains a memory address (any address in it, as a number): enough to model caches and to
-/// prefetch, not enough to dereference.
+/// The cache line that contains a memory address, given by any address in it as a number: enough to model caches and to
+/// prefetch, not enough to dereference. `==` compares the addresses, so two values for one line may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line(pub usize);
 
@@ -54,23 +54,25 @@ pub trait Cpu {
     fn now(&self) -> Ns;
 
     /// Reads the clock (about 10 ns on hardware) and returns the new [`now`](Cpu::now). Run loops call it
-    /// once per step; nothing on a hot path calls it per operation.
+    /// once per round of steps; nothing on a hot path calls it per operation.
     fn refresh(&self) -> Ns;
 
-    /// Adds the price of `count` units of `cost` to the core's virtual time. Does nothing on hardware.
+    /// Adds the price of `count` units of `cost` to the core's virtual time; [`now`](Cpu::now) stays the same until the
+    /// next [`refresh`](Cpu::refresh). Does nothing on hardware.
     #[inline(always)]
     fn charge(&self, cost: Cost, count: u32) {
         let _ = (cost, count);
     }
 
-    /// Reports that the following loads and stores need `line`: a simulated core pays for the cache miss, if it is one.
+    /// Reports that the following loads and stores need `line`: a simulated core pays for the access, hit or miss.
     /// Does nothing on hardware.
     #[inline(always)]
     fn touch(&self, line: Line) {
         let _ = line;
     }
 
-    /// Starts to load `line` into the cache and does not wait for it.
+    /// Starts to load `line` into the cache and does not wait for it. A simulated core waits if too many lines are in
+    /// flight.
     fn prefetch(&self, line: Line);
 
     /// 64 random bits, the next of this core's seeded stream.

@@ -26,7 +26,8 @@ impl Durations {
     /// ones.
     pub const BUCKETS: usize = 22;
 
-    /// Upper bound, inclusive, of bucket `index`; `None` for the last bucket, which has no bound.
+    /// Upper bound, inclusive, of bucket `index`; `None` for the last bucket, which has no bound, and for any index
+    /// beyond it.
     pub fn bound(index: usize) -> Option<Ns> {
         (index + 1 < Durations::BUCKETS).then(|| Ns::from_us(1 << index))
     }

@@ -9,7 +9,8 @@
 
 use crate::xxh3::Secret;
 
-/// The secret that keys the hash, so that clients cannot craft keys that flood one bucket.
+/// The secret that keys the hash, so that a user who does not know it cannot craft keys that flood one bucket. Clients
+/// of drover receive it, because they hash keys themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashSeed {
     k0: u64,
@@ -48,7 +49,7 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// The hash of `key`, of any length. About 20 ns.
+    /// The hash of `key`, of any length. A few nanoseconds for 16 bytes; about 20 ns for other short keys.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let (low, high) = match key_words(key) {
@@ -73,7 +74,8 @@ pub fn key_words(key: &[u8]) -> Option<[u64; 2]> {
     Some([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])])
 }
 
-/// The hash of a key. Under one seed, equal keys have equal hashes; in hash-only formats the hash *is* the key.
+/// The hash of a key. Under one seed, equal keys have equal hashes. Items of a hash-only format store this hash in
+/// place of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KeyHash {
     /// Bits 0-63 of the hash: tag in bits 0-15, bucket in bits 16-47.
@@ -83,7 +85,8 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
-    /// Index (from 0) of the partition that owns the key, cut from bits 112-127. `partition_count` is 1 to 65,536.
+    /// Index (from 0) of the partition that owns the key: bits 112-127, scaled to `partition_count`, which is 1 to
+    /// 65,536 (checked only in debug builds).
     #[inline]
     pub fn partition_index(self, partition_count: usize) -> usize {
         debug_assert!(partition_count > 0 && partition_count <= 1 << 16);

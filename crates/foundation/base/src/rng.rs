@@ -36,7 +36,7 @@ impl Rng {
         out
     }
 
-    /// A uniform number below `bound` (at least 1).
+    /// A uniform number from 0 to `bound` - 1. `bound` is at least 1, which is checked only in debug builds.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);

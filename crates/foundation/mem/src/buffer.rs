@@ -19,8 +19,9 @@ struct Inner {
 }
 
 impl BufferPool {
-    /// Creates a pool of `count` buffers of `piece_bytes` each, rounded up to whole cache lines. `alloc` gets the total
-    /// in bytes and returns a writable region of at least that length: a fabric may need shared memory or huge pages.
+    /// Creates a pool of `count` buffers of `piece_bytes` each, rounded up to whole cache lines (at least one). `alloc`
+    /// gets the total in bytes and returns a writable region of at least that length: a fabric may need shared memory
+    /// or huge pages. A pool of 0 buffers also needs memory for one.
     ///
     /// # Errors
     /// The error that `alloc` returns.
@@ -57,14 +58,17 @@ impl BufferPool {
     ///
     /// # Errors
     /// [`AllocError`] if the system does not provide the memory.
+    ///
+    /// # Panics
+    /// If the total exceeds the address space.
     pub fn private(piece_bytes: usize, count: usize) -> Result<BufferPool, AllocError> {
         BufferPool::new(piece_bytes, count, |bytes| {
             Region::private(bytes, PageWish::Small)
         })
     }
 
-    /// Takes a free buffer at its full length, or returns `None` if all are in use. A buffer used before still holds
-    /// its old bytes.
+    /// Takes a free buffer at its full length (the `piece_bytes` of [`new`](BufferPool::new), rounded up), or returns
+    /// `None` if all are in use. A buffer used before still holds its old bytes.
     pub fn take(&self) -> Option<Buffer> {
         let index = self.inner.free.borrow_mut().pop()?;
         Some(Buffer {

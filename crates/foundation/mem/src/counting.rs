@@ -4,7 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Initialised by a constant and without a destructor, so that reading it allocates nothing and it can be read at any time.
+    /// Initialised by a constant and without a destructor, so that reading it allocates nothing and it can be read at
+    /// any time.
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -19,7 +20,8 @@ impl CountingAlloc {
         CountingAlloc
     }
 
-    /// Number of allocations and reallocations (not of bytes) that the calling thread has made through this allocator.
+    /// Number of allocations and reallocations (not of bytes or deallocations) that the calling thread has made through
+    /// this allocator since the thread started.
     pub fn count(&self) -> u64 {
         COUNT.get()
     }

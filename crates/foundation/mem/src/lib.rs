@@ -41,7 +41,7 @@ pub use region::Region;
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// `bytes` rounded up to a multiple of `to`, which must be a power of two.
+/// `bytes` rounded up to a multiple of `to`. `to` must be a power of two, which is not checked.
 pub const fn round_up(bytes: usize, to: usize) -> usize {
     (bytes + to - 1) & !(to - 1)
 }

@@ -163,7 +163,7 @@ impl MaskedRef<'_> {
     }
 
     /// Copies `bytes` to the position `at` bytes from here, rounded down to a multiple of 8, and zeroes the rest of the
-    /// last word.
+    /// last word. A concurrent reader may see torn words.
     ///
     /// # Panics
     /// If the words would leave the mapping.
@@ -274,8 +274,8 @@ impl MaskedRef<'_> {
         (at, len)
     }
 
-    /// Whether `len` bytes from the position `at` bytes from here are mapped. Call it before a copy whose length is
-    /// untrusted: the copy panics if they are not.
+    /// Whether `len` bytes from the position `at` bytes from here are mapped, in or after the addressed range. Call it
+    /// before a copy whose length is untrusted: the copy panics if they are not.
     #[inline(always)]
     pub fn maps(self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.left)
@@ -413,8 +413,8 @@ impl LineRef<'_> {
         self.word(index).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Finds the words of this line whose upper 16 bits equal `high`: bit i of the result stands for word i. About 14
-    /// instructions and no branch.
+    /// Finds the words of this line whose upper 16 bits equal `high`: bit i (0 to 7) of the result is 1 if word i
+    /// matches. About 14 instructions and no branch.
     #[inline(always)]
     pub fn match_high16(self, high: u16) -> u32 {
         // SAFETY: the line is mapped for as long as the table lives, and lines are aligned.

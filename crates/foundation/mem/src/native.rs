@@ -18,12 +18,14 @@ pub struct NativeCpu {
 
 impl NativeCpu {
     /// Creates the handle of the calling thread's core, with a random stream that starts from `seed`: equal seeds give
-    /// equal streams. The first call in a process measures the clock rate, which takes 6 ms.
+    /// equal streams. The first use of the clock in a process, mostly this call, measures its rate on x86-64, which
+    /// takes 6 ms.
     pub fn new(seed: u64) -> NativeCpu {
         NativeCpu::nth(seed, 0)
     }
 
-    /// As [`new`](NativeCpu::new), for one of several cores that share a seed: each `index` has a stream of its own.
+    /// As [`new`](NativeCpu::new), for one of several cores that share a seed: each `index` has a stream of its own,
+    /// and that of index 0 is the stream of `new`.
     pub fn nth(seed: u64, index: u64) -> NativeCpu {
         let cpu = NativeCpu {
             now: Cell::new(Ns::ZERO),
@@ -34,7 +36,8 @@ impl NativeCpu {
         cpu
     }
 
-    /// Converts a difference of two [`timestamp`](crate::timestamp)s to nanoseconds, rounded down.
+    /// Converts a difference of two [`timestamp`](crate::timestamp)s to nanoseconds, rounded down. Measures the clock
+    /// rate first if nothing in the process has yet, which takes 6 ms.
     #[inline]
     pub fn ticks_to_ns(ticks: u64) -> u64 {
         scale().ticks_to_ns(ticks)

@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 
 /// Receives a call whenever a [`Region`](crate::Region) is mapped or unmapped on the thread that registered it with
 /// [`observe_mappings`]. For models of caches, which identify memory by its address. Other threads are not observed.
+/// Clones of a region share its mapping, which ends with the last of them.
 pub trait MapObserver {
     /// A region has been mapped at the addresses `bytes`.
     fn mapped(&self, bytes: Range<usize>);

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 const BULK_BYTES: usize = 512;
 
 /// A mapped range of memory, cheap to clone: clones are the same memory. It never gives out a slice of its bytes, only
-/// atomic words: devices and peers may change any byte at any time. Offsets are in bytes from its start; an offset
-/// outside is a bug and panics.
+/// atomic words: devices and peers may change any byte at any time. Offsets are in bytes from its start. A load, store
+/// or copy outside is a bug and panics; `unsafe` methods check it only in debug builds.
 #[derive(Clone)]
 pub struct Region {
     /// Base, length and access right of the mapping, copied here to save a dereference per access.
@@ -41,19 +41,20 @@ impl Region {
     }
 
     /// Allocates zeroed memory of this process only (a store's log, buffers of a fabric that registers any memory). The
-    /// length is rounded up to whole pages of the size in `wish`.
+    /// length is rounded up to a multiple of 2 MiB for [`PageWish::Huge`] and, from 1 MiB on, for
+    /// [`PageWish::HugeIfAny`]; otherwise of 4 KiB.
     ///
     /// # Errors
-    /// [`AllocError`] if `bytes` is 0 or the system does not provide the memory.
+    /// [`AllocError`] if `bytes` is 0 or above 64 TiB, or the system does not provide the memory.
     pub fn private(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::private(bytes, wish)?))
     }
 
     /// Allocates zeroed memory that can be passed to other processes: an unnamed memfd, freed when the last process has
-    /// closed and unmapped it. The length is rounded up to whole pages of the size in `wish`.
+    /// closed and unmapped it. The length is rounded up as in [`private`](Region::private).
     ///
     /// # Errors
-    /// [`AllocError`] if `bytes` is 0 or the system does not provide the memory.
+    /// [`AllocError`] if `bytes` is 0 or above 64 TiB, or the system does not provide the memory.
     pub fn shared(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::shared(bytes, wish)?))
     }
@@ -62,8 +63,8 @@ impl Region {
     /// afterwards, so the memory cannot be shared further.
     ///
     /// # Errors
-    /// [`AllocError`] if the memory is shorter than that, if it is not sealed against shrinking, or if `writable` asks
-    /// for more than the peer granted.
+    /// [`AllocError`] if `bytes` is 0, the memory is shorter than that, it is not sealed against shrinking, or
+    /// `writable` is true and the peer shared it read-only.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
     }
@@ -73,7 +74,8 @@ impl Region {
     /// shortens the file meanwhile kills this process (SIGBUS).
     ///
     /// # Errors
-    /// [`AllocError`] if the file is too short (it is not extended), the file system is full, or the mapping fails.
+    /// [`AllocError`] if `bytes` is 0, the file is too short (it is not extended), the file system is full, or the
+    /// mapping fails.
     pub fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))
     }
@@ -95,7 +97,8 @@ impl Region {
         self.len
     }
 
-    /// Kind of the pages that this region obtained.
+    /// Kind of the pages that this region obtained. For memory of a peer or of a file, transparent huge pages are
+    /// reported as small.
     pub fn page_kind(&self) -> PageKind {
         self.mapping.kind
     }
@@ -123,13 +126,13 @@ impl Region {
         self.base.as_ptr() as usize
     }
 
-    /// The cache line that contains `offset`, for [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The cache line that contains `offset`, for [`Cpu::touch`] and [`Cpu::prefetch`]. Does not check the offset.
     #[inline]
     pub fn line(&self, offset: usize) -> Line {
         Line(self.addr() + offset)
     }
 
-    /// Prefetches the cache line that contains `offset`, through `cpu`, which accounts for it.
+    /// Prefetches the cache line that contains `offset`, through `cpu`; a simulated core pays for it.
     #[inline(always)]
     pub fn prefetch<C: Cpu>(&self, cpu: &C, offset: usize) {
         cpu.prefetch(self.line(offset));
@@ -142,7 +145,8 @@ impl Region {
         arch::prefetch(self.addr().wrapping_add(offset));
     }
 
-    /// Prefetches the cache line that contains `offset` in order to write it soon. Harmless outside the region.
+    /// Prefetches the cache line that contains `offset` in order to write it soon, without a [`Cpu`]: for fabrics.
+    /// Other cores lose their copies of the line. Harmless outside the region.
     #[inline(always)]
     pub fn prefetch_write(&self, offset: usize) {
         arch::prefetch_write(self.addr().wrapping_add(offset));
@@ -151,7 +155,7 @@ impl Region {
     /// Loads the word at `offset`, a multiple of 8, in the machine's byte order.
     ///
     /// # Panics
-    /// If the word is not inside the region or not aligned.
+    /// If the word is not inside the region or not aligned, or if `order` is `Release` or `AcqRel`.
     #[inline(always)]
     pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
         self.word(offset).load(order)
@@ -160,17 +164,18 @@ impl Region {
     /// Stores `value` to the word at `offset`, a multiple of 8, in the machine's byte order.
     ///
     /// # Panics
-    /// If the word is not inside the region or not aligned, or if the region is read-only.
+    /// If the word is not inside the region or not aligned, the region is read-only, or `order` is `Acquire` or
+    /// `AcqRel`.
     #[inline(always)]
     pub fn store_u64(&self, offset: usize, value: u64, order: Ordering) {
         self.writable_word(offset).store(value, order);
     }
 
-    /// Replaces the word at `offset` by `new` if it is `current` (CAS, AcqRel). Returns the previous value in both
-    /// cases.
+    /// Replaces the word at `offset` by `new` if it is `current` (CAS; AcqRel, or Acquire if it is not). Returns the
+    /// previous value in both cases.
     ///
     /// # Panics
-    /// As [`store_u64`](Region::store_u64).
+    /// If the word is not inside the region or not aligned, or if the region is read-only.
     #[inline]
     pub fn compare_swap_u64(&self, offset: usize, current: u64, new: u64) -> u64 {
         match self
@@ -184,7 +189,7 @@ impl Region {
     /// Adds `add` to the word at `offset`, modulo 2^64 (FAA, AcqRel). Returns the previous value.
     ///
     /// # Panics
-    /// As [`store_u64`](Region::store_u64).
+    /// If the word is not inside the region or not aligned, or if the region is read-only.
     #[inline]
     pub fn fetch_add_u64(&self, offset: usize, add: u64) -> u64 {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
@@ -231,7 +236,8 @@ impl Region {
         unsafe { AtomicU32::from_ptr(self.ptr(offset).cast()) }
     }
 
-    /// Copies `bytes` to `offset`. Fewer than 512 bytes are copied in steps that split no aligned word. The copy has no
+    /// Copies `bytes` to `offset`. Fewer than 512 bytes: each aligned 8-byte word inside the range is stored whole, and
+    /// partial words at its ends in up to three steps. From 512 bytes on, any word may be split. The copy has no
     /// ordering: publish with a Release store afterwards. About 2 ns for 64 bytes.
     ///
     /// # Panics
@@ -314,8 +320,9 @@ impl Region {
         self.copy_in(offset + body.len(), last);
     }
 
-    /// Fills `out` from `offset` on. Bytes written meanwhile may be torn: between words if `out` is shorter than 512
-    /// bytes, else within words too. Check a version or a checksum where that matters. Load a flag with Acquire first.
+    /// Fills `out` from `offset` on. Bytes written meanwhile may be torn: between aligned 8-byte words, and within a
+    /// partial word at either end; from 512 bytes on, within any word. Check a version or a checksum where that
+    /// matters. The copy has no ordering: load a flag with Acquire first.
     ///
     /// # Panics
     /// If the range is not inside the region.
@@ -335,6 +342,9 @@ impl Region {
 
     /// As [`copy_out`](Region::copy_out), for memory without concurrent writers: words may be split. Takes the fewest
     /// instructions for short lengths; any length is allowed.
+    ///
+    /// # Panics
+    /// If the range is not inside the region.
     #[inline(always)]
     pub fn copy_short_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -407,6 +417,9 @@ impl Region {
 
     /// As [`copy_to`](Region::copy_to), but the last word becomes visible last, as for
     /// [`copy_in_release`](Region::copy_in_release).
+    ///
+    /// # Panics
+    /// If a range is not inside its region, or if `to` is read-only.
     pub fn copy_to_release(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         let end = to_offset.wrapping_add(len);
         let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(len);
@@ -418,7 +431,8 @@ impl Region {
     /// Fills `len` bytes from `offset` on with zeros, without ordering.
     ///
     /// # Panics
-    /// If the range is not inside the region, or if the region is read-only.
+    /// If the range is not inside the region (bytes of it that are inside may be zero by then), or if the region is
+    /// read-only.
     pub fn zero(&self, offset: usize, len: usize) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut at = 0;

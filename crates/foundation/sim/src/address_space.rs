@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The mappings that a simulation uses, as address ranges. Caches of cores ask it, because an address alone does not
-/// identify memory: the system gives the address of memory that was unmapped to other memory, and it decides which
-/// mappings are neighbours. With it, what a core holds depends on the simulation alone. Clones are handles of the same
-/// one.
+/// The memory mappings that a simulation uses, as address ranges. The model of a core's cache asks it, because an
+/// address alone does not identify memory: the system reuses addresses of unmapped memory, and it decides which
+/// mappings are neighbours. With it, cache hits depend on the simulation alone. Clones share the same mappings.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace(Rc<Mappings>);
 

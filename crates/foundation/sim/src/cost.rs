@@ -39,7 +39,7 @@ impl CostTable {
     }
 }
 
-/// What one core has spent on one kind of work, in busy and idle steps.
+/// What one core has spent on one kind of work since its creation, in busy and idle steps and outside of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CostLine {
     /// Name of the cost.
@@ -48,7 +48,8 @@ pub struct CostLine {
     pub count: u64,
     /// Units times price, times the core's slowdown; for waiting, the time waited.
     pub time: Ps,
-    /// Whether the table has a price for it, or it was time waited. If false, `time` is zero for lack of a price.
+    /// Whether the core's [`CostTable`] has a price for this cost, or the line is of time waited. If false, `time` is
+    /// zero for lack of a price.
     pub is_priced: bool,
 }
 

@@ -37,13 +37,16 @@ pub struct CpuOptions {
     pub last_level: LastLevel,
     /// Mappings of the memory that the core touches: cores whose actors share memory get clones of one value.
     pub address_space: AddressSpace,
-    /// Time from when an arrival is visible until a parked core notices it, in addition to the delay of `phase`.
+    /// Time from when an arrival is visible until a parked core notices it, in addition to the delay of `phase`. A
+    /// timer has neither delay.
     pub detect: Ps,
     /// Position of a parked core in its polling round when something arrives.
     pub phase: Phase,
-    /// Factor on every charge and memory access: more than 1 for hyper-threads that share a core.
+    /// Factor on the time of every charge and memory access, not on waiting: more than 1 for hyper-threads that share a
+    /// core.
     pub slowdown: f64,
-    /// Most that one step may charge, waiting excluded; the simulation panics if a step charges more.
+    /// Longest virtual time of one step: its charges and memory accesses, waiting excluded. The simulation panics if a
+    /// step takes longer.
     pub step_cap: Ps,
     /// Random stalls of the core and its clock skew.
     pub noise: Noise,
@@ -70,21 +73,23 @@ impl Default for CpuOptions {
 pub struct CoreReport {
     /// Index of the core's machine.
     pub machine: u16,
-    /// Index of the core in its machine.
+    /// Index of the core in its machine, in the order of creation; crashed cores keep theirs.
     pub index: u16,
     /// Time in steps that found work, waiting included. Stalls between such steps count neither as busy nor as idle.
     pub busy: Ps,
     /// Part of `busy` spent waiting: for locks, for space in buffers.
     pub waited: Ps,
-    /// Time in steps that found no work and parked after them, stalls included, up to the core's last step.
+    /// Time in steps that found no work and time parked, stalls included, from the core's creation to its last step.
+    /// Time parked since then is not yet counted.
     pub idle: Ps,
-    /// Steps that found work.
+    /// Steps that found work: at least one actor was busy.
     pub busy_steps: u64,
     /// Steps that found no work; polls between such a step and the next arrival are not counted.
     pub idle_steps: u64,
     /// Number of lines fetched from DRAM, by accesses and prefetches.
     pub misses: u64,
-    /// Spending by kind of work, in the order of first use. Accesses to memory are not included.
+    /// Spending by kind of work, in the order of first use, including waiting and work outside of steps. Accesses to
+    /// memory are not included.
     pub lines: Vec<CostLine>,
 }
 
@@ -193,8 +198,7 @@ impl VirtualCpu {
         self.0.machine
     }
 
-    /// Sets the factor on every charge and memory access from now on, for example when a sibling starts to share the
-    /// core.
+    /// Sets the [`slowdown`](CpuOptions::slowdown) from now on, for example when a sibling starts to share the core.
     pub fn set_slowdown(&self, factor: f64) {
         self.0.slowdown.set(factor);
     }
@@ -209,8 +213,9 @@ impl VirtualCpu {
         local
     }
 
-    /// Moves the core's own time to `until` and accounts for the difference as `cost`: waiting for a lock or for space
-    /// in a buffer. Does nothing if `until` is not ahead of [`local`](VirtualCpu::local).
+    /// Moves the core's own time to `until` and accounts for the difference as waiting under the name of `cost`: for a
+    /// lock, or for space in a buffer. If `cost` has a price, the price is recorded on top but takes no time. Does
+    /// nothing if `until` is not ahead of [`local`](VirtualCpu::local).
     pub fn wait_until(&self, until: Ps, cost: Cost) {
         let core = &*self.0;
         let wait = until.since(self.local());
@@ -223,7 +228,8 @@ impl VirtualCpu {
     }
 
     /// Reports that something this core watches has become visible. If the core is parked, its next step is scheduled
-    /// after [`detect`](CpuOptions::detect) and the delay of its [`Phase`]; otherwise nothing happens.
+    /// after [`detect`](CpuOptions::detect) and the delay of its [`Phase`], or at the end of a stall. Otherwise nothing
+    /// happens.
     #[inline]
     pub fn notify(&self, queue: &mut Queue) {
         self.notify_at(queue, queue.now());

@@ -60,7 +60,8 @@ impl<T: Copy> Expected<T> {
 }
 
 /// Time of the one event at which the owner of a [`Station`](crate::Station) looks at the station next. If an earlier
-/// time becomes known, a new event is scheduled and the old one is ignored when it comes.
+/// time becomes known, a new event is scheduled and the old one still comes; [`rings`](Alarm::rings) tells the owner to
+/// ignore it.
 #[derive(Clone, Copy, Debug)]
 pub struct Alarm(Ps);
 
@@ -82,8 +83,8 @@ impl Alarm {
         }
     }
 
-    /// Call it when the event arrives: returns whether it is the one that counts. If so, the alarm cannot be set until
-    /// it is [silenced](Alarm::silence).
+    /// Whether the event that arrives at `now` is the one that counts. If so, call [`silence`](Alarm::silence) after
+    /// handling it: until then the alarm cannot be set again.
     #[inline]
     pub fn rings(&self, now: Ps) -> bool {
         self.0 == now

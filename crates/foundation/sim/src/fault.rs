@@ -19,7 +19,7 @@ pub enum FaultKind {
     Restart,
     /// One core does nothing for `time`.
     Stall {
-        /// Index of the machine's core, modulo its number of cores.
+        /// Any number; modulo the machine's number of cores it is the index of the stalled core.
         core_index: u32,
         /// Length of the stall.
         time: Ns,
@@ -40,15 +40,17 @@ pub struct Fault {
 /// Number and size of the faults that [`FaultPlan::draw`] draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultOptions {
-    /// All crashes and stalls begin before this time; a restart may come later.
+    /// All crashes and stalls begin before this time, counted from the start of the simulation; a restart may come
+    /// later.
     pub horizon: Ns,
-    /// Number of crashes to draw, each followed by a restart. A crash while its machine is already down is left out.
+    /// Number of crashes to draw, each followed by a restart. One whose downtime meets the downtime of an earlier drawn
+    /// crash of the same machine is left out, so there may be fewer.
     pub crashes: u32,
-    /// Longest time from a crash to its restart.
+    /// Longest time from a crash to its restart. Times are drawn uniformly from 1 ns to this.
     pub down_max: Ns,
     /// Number of stalls to draw.
     pub stalls: u32,
-    /// Length of the longest stall.
+    /// Length of the longest stall. Lengths are drawn uniformly from 1 ns to this.
     pub stall_max: Ns,
 }
 

@@ -3,17 +3,20 @@
 use crate::{AddressSpace, LastLevel, Ps};
 use drover_base::Line;
 
-/// Time that an access to a cache line keeps a core busy, by the place of the line.
+/// Time that an access to a cache line keeps a core busy, by the cache level that holds the line. A core's
+/// [`slowdown`](crate::CpuOptions::slowdown) multiplies it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinePrices {
-    /// Access to a line in the first-level cache (32 KiB), touched or prefetched recently; waiting for a line still in
-    /// flight comes on top.
+    /// Access to a line in the first-level cache (32 KiB, 8 ways), touched or prefetched recently. The wait for a
+    /// prefetched line that is still in flight comes on top.
     pub hit: Ps,
-    /// Access to a random line in DRAM; also the time in which a prefetched line arrives from there.
+    /// Access to a line in DRAM that is not the `next` one; also the time in which a prefetched line arrives from
+    /// there.
     pub miss: Ps,
-    /// Access to the line after one that the core touched recently: the hardware prefetches it.
+    /// Access to a line outside the first-level cache whose predecessor in the same mapping is in it and was touched:
+    /// the hardware has prefetched it.
     pub next: Ps,
-    /// Access to a line in the last-level cache.
+    /// Access to a line in the last-level cache, which holds only what [`LastLevel`] marks: memory that cards write.
     pub last_level: Ps,
     /// Issue of a prefetch, without the wait for its line.
     pub prefetch: Ps,
@@ -61,8 +64,8 @@ const EMPTY: Way = Way {
 /// The first-level cache of a core with least-recently-used replacement. All other lines are in DRAM, which is right
 /// for tables much larger than the last-level cache; lines that cards write are in the [last level](LastLevel).
 ///
-/// Lines are found by their address. So that runs do not depend on where the system maps memory, lines of memory that was
-/// unmapped are forgotten, and the first line of a mapping follows no other.
+/// Lines are found by their address. So that runs do not depend on where the system maps memory, lines of memory that
+/// was unmapped are forgotten, and the first line of a mapping follows no other.
 #[derive(Debug)]
 pub(crate) struct Lines {
     prices: LinePrices,
@@ -309,7 +312,8 @@ mod tests {
         assert_eq!(lines.prefetch(apart(10), now), ns(2.5 + 80.0 - 25.0));
     }
 
-    /// The next owner of an address gets cold memory. Other lines stay, and those forgotten are the first to be replaced.
+    /// The next owner of an address gets cold memory. Other lines stay, and those forgotten are the first to be
+    /// replaced.
     #[test]
     fn lines_of_memory_that_was_unmapped_are_forgotten() {
         let space = AddressSpace::default();

@@ -6,9 +6,10 @@ use drover_base::Ns;
 /// Random stalls and the clock skew of a core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Noise {
-    /// Mean time from the end of a stall to the next stall; [`Ns::MAX`]: never.
+    /// Mean time from the end of a stall until the next one is due (exponentially distributed); [`Ns::MAX`]: never. A
+    /// stall delays the core's first step after it is due, even if the core was parked at that time.
     pub stall_every: Ns,
-    /// Length of the shortest stall.
+    /// Length of the shortest stall; at least 1 ns is used.
     pub stall_min: Ns,
     /// Length of the longest stall; lengths in between are log-uniform.
     pub stall_max: Ns,

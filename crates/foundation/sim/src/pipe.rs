@@ -25,7 +25,8 @@ impl ByteTime {
         }
     }
 
-    /// Time that `bytes` take, rounded down to picoseconds.
+    /// Time that `bytes` take, rounded down to picoseconds. The product must fit in 64 bits: at 1 byte per ns up to 17
+    /// GB.
     #[inline]
     pub fn of(self, bytes: u64) -> Ps {
         Ps((bytes * self.scaled) >> ByteTime::SHIFT)
@@ -53,7 +54,7 @@ impl Pipe {
     }
 
     /// Carries `bytes` that arrive at `now`, after all earlier ones. Returns when the first byte enters and when the
-    /// last byte leaves. Calls come in the order of `now`.
+    /// last byte leaves. Service follows the order of the calls, so call it in ascending order of `now`.
     #[inline]
     pub fn carry(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
         let start = now.max(self.free_at);
@@ -76,13 +77,14 @@ impl Pipe {
         self.bytes
     }
 
-    /// Time that bytes that arrive at `now` wait before the first of them enters; zero if the pipe is free.
+    /// Time that bytes arriving at `now` would wait before the first of them enters; zero if the pipe is free.
     pub fn backlog(&self, now: Ps) -> Ps {
         self.free_at.since(now)
     }
 
-    /// Usage since creation. `busy` is the time up to `now`; `served` counts all calls of [`carry`](Pipe::carry),
-    /// including those still on their way; `high_water` is always zero.
+    /// Usage since creation. `busy` is the busy time up to `now`, which is not before the last call of
+    /// [`carry`](Pipe::carry). `served` counts all calls of `carry`, including those whose bytes are still on their
+    /// way. `high_water` is always zero.
     pub fn usage(&self, now: Ps) -> Usage {
         Usage {
             busy: self.usage.busy - self.backlog(now),

@@ -51,7 +51,8 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// The time of the event that is being handled; between runs, the time until which the simulation has run.
+    /// The time of the event that is being handled; between runs, the time until which the simulation has run. That is
+    /// the time of the last event if the run ended early.
     #[inline]
     pub fn now(&self) -> Ps {
         self.now
@@ -85,7 +86,7 @@ impl Queue {
         self.now = self.now.max(at);
     }
 
-    /// Number of events that have happened.
+    /// Number of events that have happened, including those that their receivers ignored.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -100,7 +101,7 @@ impl Queue {
         self.agenda.len()
     }
 
-    /// A hash over the time and content of all events that have happened, in order.
+    /// A hash over the time, kind, unit and argument of all events that have happened, in order.
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -15,7 +15,9 @@ pub(crate) const TIMER: u16 = 1;
 
 /// The simulated parts other than cores; it handles the events that it scheduled.
 pub trait Model {
-    /// Handles `event`, whose time is [`Queue::now`]. It may schedule further events.
+    /// Handles `event`, whose time is [`Queue::now`], and may schedule further events in `queue`. The [`Sim`] is
+    /// borrowed meanwhile: its methods that need the model or the queue panic, and [`Sim::now`] is the time of the last
+    /// event of a core.
     fn handle(&mut self, event: Event, queue: &mut Queue);
 }
 
@@ -79,8 +81,9 @@ impl<M: Model> Sim<M> {
         cpu
     }
 
-    /// Adds `actor` to those of `cpu`; in each step of the core it steps after the actors hosted earlier. On a crashed
-    /// core it never steps.
+    /// Adds `actor` to those of `cpu`; in each step of the core it steps after the actors hosted earlier. A core that
+    /// is idle, or had no actor, steps now. An actor that is hosted from a step of the same core first steps in the
+    /// core's next step, whenever that comes. On a crashed core it never steps.
     pub fn host(&self, cpu: &VirtualCpu, actor: BoxedActor) {
         self.0.hosts.borrow_mut()[cpu.id().0 as usize].actors.push(actor);
         if matches!(cpu.0.state.get(), State::Free | State::Parked) {
@@ -99,7 +102,9 @@ impl<M: Model> Sim<M> {
         act(&mut self.0.model.borrow_mut(), &mut self.0.queue.borrow_mut())
     }
 
-    /// The virtual time. A core's own time may be ahead of it ([`VirtualCpu::local`]).
+    /// The virtual time of the current event of a core or, between runs, of the end of the last run. A core's own time
+    /// may be ahead of it ([`VirtualCpu::local`]). Within [`Model::handle`] use [`Queue::now`]: this clock does not
+    /// follow the events of the model.
     pub fn now(&self) -> Ps {
         self.0.clock.get()
     }
@@ -109,7 +114,7 @@ impl<M: Model> Sim<M> {
         self.0.seed
     }
 
-    /// A hash over all events so far: equal seeds give equal hashes.
+    /// A hash over all events so far: two runs of one program with equal seeds give equal hashes.
     pub fn trace_hash(&self) -> u64 {
         self.0.queue.borrow().hash()
     }
@@ -130,7 +135,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Returns a function that [notifies](VirtualCpu::notify) `cpu` and that any thread may call. The simulation
-    /// notices calls after each step of a core and at the start of a run.
+    /// notices calls after each step of any core and at the start of a run, not while it handles events of the model.
     pub fn waker(&self, cpu: &VirtualCpu) -> impl Fn() + Send + Sync + 'static {
         let (wakes, id) = (self.0.wakes.clone(), cpu.id());
         move || {
@@ -146,14 +151,15 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Lets no step of `cpu` begin until `time` from now; never shortens a stall in progress.
+    /// Lets no step of `cpu` begin until `time` after [`now`](Sim::now). Never shortens a stall in progress.
     pub fn stall(&self, cpu: &VirtualCpu, time: Ns) {
         let until = self.now() + Ps::from(time);
         let stalled_until = &cpu.0.stalled_until;
         stalled_until.set(stalled_until.get().max(until));
     }
 
-    /// Stops all cores of `machine` for good and drops their actors. Cores added to the machine later run.
+    /// Stops all cores of `machine` for good and drops their actors (those of a core that is in a step, after the
+    /// step). The model is not told: crash its parts of the machine as well. Cores added to the machine later run.
     pub fn crash(&self, machine: u16) {
         let mut gone = Vec::new();
         for host in self.0.hosts.borrow_mut().iter_mut() {
@@ -165,7 +171,7 @@ impl<M: Model> Sim<M> {
         drop(gone); // the destructors of actors may call the model
     }
 
-    /// Runs all events up to and including time `until`, and sets the time to `until`.
+    /// Runs all events up to and including time `until`, and sets the time to `until`. A past time does nothing.
     pub fn run_until(&self, until: Ns) {
         self.run_while(until, || true);
     }
@@ -180,7 +186,8 @@ impl<M: Model> Sim<M> {
         self.0.queue.borrow().next_at()
     }
 
-    /// Drops the actors of all cores: they may hold handles of this simulation, which would keep it alive.
+    /// Drops the actors of all cores, except of one that is in a step: actors may hold handles of this simulation,
+    /// which would keep it alive.
     pub fn dismiss(&self) {
         let gone: Vec<_> = self
             .0
@@ -199,7 +206,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// As [`run_until`](Sim::run_until), but ends early if `going` returns false; `going` is called after every step of
-    /// a core. Returns false if the run ended early, else true.
+    /// a core. Returns false if the run ended early (the time is then that of the last step), else true.
     pub fn run_while(&self, until: Ns, mut going: impl FnMut() -> bool) -> bool {
         self.run(Ps::from(until), &mut going)
     }

@@ -5,16 +5,17 @@ use crate::{Expected, Ps};
 /// Usage of a simulated resource; [`since`](Usage::since) gives that of one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Time spent serving.
+    /// Time spent serving. A [`Station`] counts a service in full when it begins.
     pub busy: Ps,
     /// Number of items whose service has begun.
     pub served: u64,
-    /// Largest number of items present at once, including the one in service; zero for a [`Pipe`](crate::Pipe).
+    /// Largest number of items present when a service begins, including the item whose service ends at that moment;
+    /// zero for resources that do not count it, such as a [`Pipe`](crate::Pipe).
     pub high_water: u64,
 }
 
 impl Usage {
-    /// Usage since the copy `earlier` was taken; only `high_water` is that of all time.
+    /// Usage since the copy `earlier` was taken. Only `high_water` stays that of all time.
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             busy: self.busy - earlier.busy,
@@ -53,8 +54,8 @@ impl Station {
         self.queue.first().map(|first| first.0.max(self.free_at))
     }
 
-    /// Takes the item whose service begins now; `None` if the server is busy or no item has arrived. The caller then
-    /// calls [`serve`](Station::serve).
+    /// Takes the item whose service begins now; `None` if the server is busy or no item has arrived. After `Some`, the
+    /// caller calls [`serve`](Station::serve) with the same `now`.
     #[inline]
     pub fn take(&mut self, now: Ps) -> Option<u32> {
         if self.free_at > now {
@@ -73,6 +74,9 @@ impl Station {
     }
 
     /// Serves the item just [taken](Station::take) from `now` on, for `time`. Returns the end of the service.
+    ///
+    /// # Panics
+    /// In debug builds, if the server is still busy at `now`.
     #[inline]
     pub fn serve(&mut self, now: Ps, time: Ps) -> Ps {
         debug_assert!(self.free_at <= now, "one at a time");

@@ -3,8 +3,9 @@
 use drover_base::mix;
 use std::cell::Cell;
 
-/// A stream of random numbers. The nth draw is a hash of the stream's name and n: any number of streams are
-/// independent, and adding an entity does not change other draws. `[Steele14]`
+/// A stream of random numbers. The nth draw is a hash of n and the three arguments of [`new`](Stream::new): any number
+/// of streams are independent, and adding an entity does not change other draws. A clone is a copy, which draws the
+/// same numbers as the original. `[Steele14]`
 #[derive(Clone, Debug)]
 pub struct Stream {
     key: u64,
@@ -38,7 +39,7 @@ impl Stream {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A uniform number below `bound` (at least 1).
+    /// A uniform number from 0 to `bound` - 1; 0 if `bound` is 0.
     #[inline]
     pub fn below(&self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64

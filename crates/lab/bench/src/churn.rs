@@ -32,12 +32,12 @@ impl Done {
 }
 
 impl<T: Target> Client<T> {
-    /// Replaces each key of `indices` by a new one, with a DELETE and a PUT, `window` operations in flight; counts
-    /// replaced keys in `progress`. All clients must replace their shares of the `key_count` keys: from then on the
-    /// tapes mean the new keys.
+    /// Replaces each key of `indices` by a new one, with a DELETE and a PUT, `window` operations in flight (at least 1:
+    /// with 0 it never returns). Adds the number of stored keys to `progress`. All clients must replace their shares of
+    /// the `key_count` keys, in one call each: from then on the indices of the tapes stand for the new keys.
     ///
     /// # Errors
-    /// The target failed, a DELETE found no key, or a PUT was not stored.
+    /// The target failed; or a DELETE found no key or a PUT was not stored (reported once all operations are finished).
     pub fn churn(
         &mut self,
         key_count: u32,

@@ -33,19 +33,20 @@ const DRAIN: Ns = Ns::from_s(10);
 pub enum Pace {
     /// As soon as the window has space.
     Closed,
-    /// At a fixed rate, operations per second, however fast the target is. An operation for which the window has no
-    /// space starts later, but its latency counts from when it was due.
+    /// At a fixed rate, operations per second and client (above 0), however fast the target is. An operation for which
+    /// the window has no space starts later, but its latency counts from when it was due.
     Open(f64),
 }
 
-/// Options of one measurement.
+/// Options of one run of a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunOptions {
-    /// Maximum number of operations in flight.
+    /// Maximum number of operations in flight per client; 0 counts as 1. The target's own window also limits it.
     pub window: usize,
     /// When operations start: closed loop or open loop.
     pub pace: Pace,
-    /// Duration of the run; a closed loop goes on until it has finished `ops_min` operations, too.
+    /// Minimum duration of the run. An open loop then stops; a closed loop also goes on until it has finished
+    /// `ops_min` operations.
     pub time: Ns,
     /// Minimum number of operations to finish in a closed loop; unused in an open loop.
     pub ops_min: u64,
@@ -56,24 +57,26 @@ pub struct RunOptions {
 /// Results of a run: of one client, or [merged](Measured::merge) from several.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Counts of operations that finished within `elapsed`.
+    /// Counts of the operations that finished within `elapsed`; those still in flight then are missing.
     pub counts: Counts,
-    /// Latencies of the operations that were timed, including those in flight at the end.
+    /// Latencies of the operations that were timed (all, or one in [`SAMPLE_EVERY`]), including those in flight at the
+    /// end and those that failed.
     pub latency: Latency,
-    /// Duration of the run, without the wait for operations in flight at the end; of several clients the maximum.
+    /// Duration of the run, without the wait for operations in flight at the end; the maximum if results of several
+    /// clients are merged.
     pub elapsed: Ns,
-    /// READs of the target during the run, including operations in flight at the end; `None` if the target does not
-    /// count them.
+    /// GETs and READs that the target counted during the run, including operations in flight at the end; `None` if the
+    /// target does not count them.
     pub reads: Option<Reads>,
 }
 
 impl Measured {
-    /// Operations finished per second.
+    /// Operations finished per second within `elapsed`, failed ones included.
     pub fn ops_per_s(&self) -> f64 {
         self.counts.ops as f64 * 1e9 / self.elapsed.0.max(1) as f64
     }
 
-    /// Adds the results of another client that ran at the same time.
+    /// Adds the results of another client that ran at the same time; the longer `elapsed` is kept.
     pub fn merge(&mut self, other: &Measured) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
@@ -97,7 +100,8 @@ pub struct Client<T: Target> {
 }
 
 impl<T: Target> Client<T> {
-    /// Creates a client that drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
+    /// Creates a client that drives `target` with `tape`; `client_index` keeps the versions of the values that several
+    /// clients PUT apart.
     pub fn new(target: T, tape: Tape, keys: KeyText, values: Values, client_index: u32) -> Client<T> {
         Client {
             target,
@@ -110,18 +114,18 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Adds a second tape over the same keys, for runs to compare with those of the first.
+    /// Adds a second tape over the same keys, which runs with [`RunOptions::other_tape`] use instead of the first.
     pub fn with_other_tape(mut self, tape: Tape) -> Client<T> {
         self.other_tape = Some(tape);
         self
     }
 
-    /// Returns the target.
+    /// Consumes the client and returns its target.
     pub fn into_target(self) -> T {
         self.target
     }
 
-    /// Lets the target handle its timers while there are no operations.
+    /// Polls the target once, so that it handles its timers while no operations are in flight; outcomes are dropped.
     ///
     /// # Errors
     /// The target failed.
@@ -129,10 +133,11 @@ impl<T: Target> Client<T> {
         self.target.poll(true, &mut |_, _| {})
     }
 
-    /// PUTs the keys of `indices` with `window` operations in flight; counts stored keys in `progress`.
+    /// PUTs the keys of `indices` with `window` operations in flight (at least 1: with 0 it never returns). Adds the
+    /// number of finished PUTs, failed ones included, to `progress`.
     ///
     /// # Errors
-    /// The target failed, or a PUT was not stored.
+    /// The target failed, or a PUT was not stored (reported once all PUTs have finished).
     pub fn load(
         &mut self,
         indices: std::ops::Range<u32>,
@@ -161,6 +166,7 @@ impl<T: Target> Client<T> {
     }
 
     /// Executes operations of the tape from its current position, as `options` say, then waits for those in flight.
+    /// Failed operations and wrong values are not errors here but counted in [`Measured::counts`].
     ///
     /// # Errors
     /// The target failed, lost operations (unfinished after 10 s), or finished some that were not in flight.

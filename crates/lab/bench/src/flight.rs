@@ -21,11 +21,11 @@ pub struct Counts {
     pub hits: u64,
     /// PUTs acknowledged, including those of read-modify-writes.
     pub puts: u64,
-    /// Hits compared byte by byte.
+    /// Hits compared byte by byte with the written value: one in 64.
     pub verified: u64,
-    /// Hits with wrong bytes or length. Anything but 0 is a bug.
+    /// Hits of wrong length, and compared hits with wrong bytes. Anything but 0 is a bug.
     pub corrupt: u64,
-    /// GETs and PUTs that were refused, given up or have an unknown result.
+    /// GETs and PUTs that were refused (also because no server answered in time) or whose result is unknown.
     pub failed: u64,
 }
 
@@ -62,7 +62,7 @@ impl Counts {
         }
     }
 
-    /// Hits per GET; 1 without GETs.
+    /// Hits per answered GET, 0 to 1; 1 without GETs.
     pub fn hit_rate(&self) -> f64 {
         if self.gets == 0 {
             1.0

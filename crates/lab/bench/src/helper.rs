@@ -12,9 +12,9 @@ use std::process::{Command, ExitCode};
 /// Command line to start this program again so that it calls [`helper_main`] with further arguments.
 #[derive(Clone, Debug)]
 pub struct Helper {
-    /// Path of this program.
+    /// Path of the program to start, usually the running one.
     pub program: PathBuf,
-    /// Arguments that select [`helper_main`], usually a hidden subcommand.
+    /// First arguments, with which that program calls [`helper_main`]: usually a hidden subcommand.
     pub arguments: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Main function of a child started through a [`Helper`]: `echo`, or `exec PROGRAM ARGUMENTS...`.
+/// Main function of a child started through a [`Helper`]. `arguments` are `echo`, or `exec PROGRAM ARGUMENTS...`; with
+/// any others it fails. The kernel kills the child when the thread that started it ends.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     die_with_parent();
     let mut arguments = arguments.into_iter();

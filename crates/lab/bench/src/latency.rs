@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Histogram of latencies up to a minute, to three significant digits. Recording costs about 5 ns. As JSON: a list of
-/// [nanoseconds, count].
+/// Histogram of latencies up to a minute, to three significant digits. Recording costs about 5 ns. Serialized as a list
+/// of pairs of nanoseconds and count.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<(u64, u64)>", from = "Vec<(u64, u64)>")]
 pub struct Latency {
@@ -27,7 +27,7 @@ pub struct LatencyUs {
     pub p999: f64,
 }
 
-/// Spread of latencies, microseconds.
+/// Minimum, maximum and standard deviation of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct SpreadUs {
     /// Minimum latency, microseconds.

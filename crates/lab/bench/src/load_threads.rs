@@ -20,27 +20,28 @@ pub trait System: Sync {
     /// Type of this system's clients.
     type Target: Target;
 
-    /// Connects client `client_index`, on the thread that will use it.
+    /// Connects client `client_index`. Called on the thread that will use the client, pinned to its core.
     ///
     /// # Errors
     /// The client could not connect.
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
 
     /// Program and arguments of a process that calls [`client_process`](crate::client_process) with a system like this
-    /// one; `None`: all clients are threads of one process.
+    /// one; `None` (the default): this system's clients cannot run in other processes.
     fn process(&self, _helper: &Helper) -> Option<Program> {
         None
     }
 }
 
-/// Options common to all clients of a run.
+/// Cores, tapes, keys and values of the clients of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadOptions {
     /// Cores of the clients, one client pinned to each.
     pub cores: Vec<usize>,
-    /// Tape options; each client gets its own tape, the first one that of `client_index`.
+    /// Options of the tapes: the first client's has the `client_index` given here, each further client's one more. The
+    /// `client_count` must be that of the whole run.
     pub tape: TapeOptions,
-    /// Popularity of the keys in each client's second tape, if there is one.
+    /// Popularity of the keys in each client's second tape; `None`: there is none.
     pub other: Option<Popularity>,
     /// Size of each key, bytes.
     pub key_bytes: usize,
@@ -61,7 +62,8 @@ type Answer = Result<Option<Measured>, Box<TargetError>>;
 /// Interval at which an idle client handles its timers.
 const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// The clients of a run, connected and waiting for commands: threads of this process or of child processes.
+/// The clients of a run, connected and waiting for commands: threads of this process or of child processes. After an
+/// error it must not be used again.
 pub struct LoadThreads {
     members: Vec<Member>,
 }
@@ -102,12 +104,11 @@ impl LoadThreads {
         LoadThreads::of(members)
     }
 
-    /// As [`start`](LoadThreads::start), but the clients are threads of child processes, at most `processes`, with
-    /// (nearly) equal shares of the cores.
+    /// As [`start`](LoadThreads::start), but the clients are threads of child processes: at most `processes` (0 counts
+    /// as 1), with nearly equal shares of the cores.
     ///
     /// # Errors
-    /// A process that could not be started, a client that could not connect, or a system whose clients must share one
-    /// process.
+    /// A process could not be started, a client could not connect, or [`System::process`] is `None`.
     pub fn start_processes<'scope, 'env, S: System>(
         scope: &'scope Scope<'scope, 'env>,
         system: &'env S,
@@ -150,8 +151,8 @@ impl LoadThreads {
         Ok(load_threads)
     }
 
-    /// PUTs the keys of `indices`, divided among the clients, each with `window` operations in flight; counts stored
-    /// keys in `progress`.
+    /// PUTs the keys of `indices`, divided among the clients, each with `window` (at least 1) operations in flight, as
+    /// [`Client::load`] does. Clients in child processes add to `progress` only after each 64th of their share.
     ///
     /// # Errors
     /// The error of the first client that failed.
@@ -164,8 +165,8 @@ impl LoadThreads {
         self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
     }
 
-    /// Replaces the keys of `indices` as [`Client::churn`] does, divided among the clients. `key_count`: total number
-    /// of keys.
+    /// Replaces the keys of `indices` as [`Client::churn`] does, divided among the clients. `key_count` is the total
+    /// number of keys; `indices` must be all of them. Clients in child processes add to `progress` only at the end.
     ///
     /// # Errors
     /// The error of the first client that failed.
@@ -200,11 +201,11 @@ impl LoadThreads {
         answers(&self.members).map(drop)
     }
 
-    /// Runs the first `client_count` clients at the same time and adds up their results. They start within microseconds
-    /// of each other, without a barrier, at which a dead client would block the others.
+    /// Runs the first `client_count` clients (all, if there are fewer) at the same time and merges their results. They
+    /// start within microseconds of each other, without a barrier, at which a dead client would block the others.
     ///
     /// # Errors
-    /// The error of the first client that failed.
+    /// The error of the first client that failed, or no client ran.
     pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let (mut left, mut asked) = (client_count, 0);
         for member in &self.members {

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Properties of the machine that affect results.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// Short name for folders, from the processor's name and the number of cores.
+    /// Short name for folders, from the processor's name and the number of cores: lower case, digits and dashes.
     pub name: String,
-    /// The processor's name in `/proc/cpuinfo`.
+    /// The processor's name in `/proc/cpuinfo`, or `unknown processor`.
     pub cpu: String,
-    /// Number of logical cores.
+    /// Number of logical cores of the machine, not only those that this process may use.
     pub cores: usize,
     /// Whether the processor reports a hypervisor.
     pub hypervisor: bool,
@@ -24,7 +24,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Describes this machine. Unavailable properties stay empty or 0.
+    /// Describes this machine. Properties that the system does not report are empty, 0 or false; the number of cores is
+    /// then 1.
     pub fn this() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, meminfo) = (read("/proc/cpuinfo"), read("/proc/meminfo"));

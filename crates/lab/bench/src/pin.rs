@@ -14,7 +14,10 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
 /// Pins the calling thread to `cores`. Threads and processes that it starts later inherit that.
 ///
 /// # Errors
-/// The system call failed.
+/// `cores` is empty or contains no core that this process may use, or the system call failed otherwise.
+///
+/// # Panics
+/// If the number of a core is 1024 or more.
 pub fn pin(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
@@ -27,7 +30,10 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
 /// stay pinned.
 ///
 /// # Errors
-/// A system call failed.
+/// The thread could not be pinned, so `work` did not run; or its former cores could not be restored afterwards.
+///
+/// # Panics
+/// If the number of a core is 1024 or more.
 pub fn pinned<R>(cores: &[usize], work: impl FnOnce() -> R) -> io::Result<R> {
     let before = sched_getaffinity(None)?;
     pin(cores)?;
@@ -43,13 +49,13 @@ pub struct Cores {
     pub server: Vec<usize>,
     /// Cores of the clients.
     pub client: Vec<usize>,
-    /// Whether there were too few cores, so that some are used twice and the results mean little.
+    /// Whether there are fewer cores than servers and clients, so that some are used twice and the results mean little.
     pub shared: bool,
 }
 
 impl Cores {
-    /// Assigns clients to the first `client_count` of `allowed` and servers to the next `server_count`, at least one
-    /// each. Starts again at the first core if there are too few.
+    /// Assigns the first `client_count` cores of `allowed` to clients and the next `server_count` to servers (a count
+    /// of 0 is taken as 1). Starts again at the first core if there are too few.
     ///
     /// # Panics
     /// If `allowed` is empty.

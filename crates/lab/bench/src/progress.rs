@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows a bar on standard error, if that is a terminal and `wanted`.
+    /// Shows a bar on standard error, if that is a terminal and `wanted`; else phases only count.
     pub fn new(wanted: bool) -> Progress {
         let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
@@ -36,7 +36,8 @@ impl Progress {
         }
     }
 
-    /// Starts a phase called `what` of `total` steps, which ends the previous phase, and returns its counter, at 0.
+    /// Starts a phase called `what` of `total` steps, which ends the previous phase, and returns its counter, at 0. All
+    /// phases share this counter: nothing may add to it for an earlier phase any more.
     pub fn phase(&self, what: impl Into<String>, total: u64) -> Arc<AtomicU64> {
         self.counter.store(0, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

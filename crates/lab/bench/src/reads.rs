@@ -3,32 +3,33 @@
 use drover_kv::{Reads, TableKind};
 use serde::{Deserialize, Serialize};
 
-/// Average number of READs per GET, hits and misses alike, over all samples that count. The computed numbers are those
-/// of hits, so they compare only if nearly all GETs hit.
+/// Average numbers of READs and messages per GET, hits and misses alike, over several runs of several clients. The
+/// computed numbers are those of hits, so they compare only if nearly all GETs hit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsPerGet {
     /// READs of the table per GET.
     pub probes: f64,
     /// READs of table and records per GET.
     pub reads: f64,
-    /// Messages to the server per GET.
+    /// GET messages sent to the server, per GET.
     pub asked: f64,
-    /// READs per GET that were repeated because of a concurrent write.
+    /// READs per GET that were repeated because they returned torn data, or in FaRM-KV took too long.
     pub torn: f64,
-    /// Number of table READs per GET computed for the table's load; `None` without a table, or if none is known.
+    /// Number of table READs per GET that hits, computed for the table's kind and load; `None` without a table, or if
+    /// none was computed for this load.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computed_probes: Option<f64>,
 }
 
 impl ReadsPerGet {
-    /// Averages of `reads`, next to the numbers computed for a freshly filled table; `None`: no GET ended.
+    /// Averages of `reads`, next to the number computed for a freshly filled table; `None` if no GET hit or missed.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.map(|table| table.kind.probes_at(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
-    /// Averages of `reads`, next to the numbers computed for a table whose keys have been replaced; `None`: no GET
-    /// ended.
+    /// Averages of `reads`, next to the number computed for a table whose keys have been replaced; `None` if no GET hit
+    /// or missed.
     pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
         ReadsPerGet::beside(reads, computed)
@@ -46,13 +47,14 @@ impl ReadsPerGet {
         })
     }
 
-    /// Computed number of READs of table and records per GET; the part of the records is the measured one.
+    /// Computed number of READs of table and records per GET: `computed_probes` plus the measured READs of records.
+    /// `None` without the former.
     pub fn computed_reads(&self) -> Option<f64> {
         Some(self.computed_probes? + self.reads - self.probes)
     }
 
-    /// Relative deviations of the measured from the computed numbers, of table READs and of all READs: 0.01 is 1 %
-    /// more.
+    /// Relative deviations of the measured from the computed numbers, of table READs and of all READs: 0.01 is 1 % more
+    /// than computed. `None` without a computed number.
     pub fn deviation(&self) -> Option<[f64; 2]> {
         Some([
             self.probes / self.computed_probes? - 1.0,
@@ -61,7 +63,7 @@ impl ReadsPerGet {
     }
 }
 
-/// READs of clients, measured after the table's keys were replaced.
+/// READs per GET, measured after the table's keys were replaced.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Churned {
     /// Number of times that each key was replaced.
@@ -75,7 +77,7 @@ pub struct Churned {
 pub struct Table {
     /// Kind of table.
     pub kind: TableKind,
-    /// Keys per slot of the table.
+    /// Number of keys loaded divided by the table's slots (over all shards), usually 0 to 1.
     pub load: f64,
 }
 

@@ -24,45 +24,46 @@ pub struct Report {
     /// Throughput and latency.
     #[serde(flatten)]
     pub performance: Performance,
-    /// READs of the server's memory.
+    /// READs of the server's memory per GET, for clients that READ it.
     #[serde(flatten)]
     pub reads: ReadsSummary,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests;
-    /// medians.
+    /// The server's processor time per operation in user and in system mode, nanoseconds, polling for requests
+    /// included: medians of the samples that count. `None` if `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
-    /// All samples, including those that do not count.
+    /// All samples in the order in which they were taken, including those that do not count.
     pub samples: Vec<Sample>,
-    /// Which samples count.
+    /// Which samples were requested, and which count.
     #[serde(flatten)]
     pub counted: Counted,
-    /// Bounds and rivals.
+    /// Bounds and rivals, and the system's results relative to them.
     #[serde(flatten)]
     pub compared: Compared,
-    /// The operations and clients.
+    /// The operations, clients and samples, as requested.
     pub workload: Workload,
-    /// What ran where and when.
+    /// Commit, seed, machine and time of the run.
     #[serde(flatten)]
     pub run: RunInfo,
-    /// Notes for the reader.
+    /// Notes for the reader, such as what the latencies cover or why samples are missing.
     pub notes: Vec<String>,
 }
 
 /// Throughput and latency of a run: medians over the samples that count.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Performance {
-    /// Operations per second: the median of the samples that count.
+    /// Operations per second of all clients together: the median of the samples that count.
     pub throughput_ops: f64,
-    /// Minimum and maximum of those samples.
+    /// Minimum and maximum operations per second of the samples that count; zeros if there are none.
     pub throughput_range: [f64; 2],
-    /// Throughput relative to the second popularity's, sample by sample: median, least and most.
+    /// Throughput divided by that with the second popularity: median, minimum and maximum of the samples' ratios.
+    /// `None` without a second popularity.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over_beside: Option<[f64; 3]>,
-    /// Hits per GET.
+    /// Hits per GET, 0 to 1: the median of the samples that count.
     pub hit_rate: f64,
-    /// Latencies of the throughput run, microseconds; medians.
+    /// Latencies of the throughput runs, microseconds: of each percentile the median of the samples that count.
     pub latency_us: LatencyUs,
-    /// Results with one operation in flight; medians.
+    /// Results of one client with one operation in flight: medians of the samples that count.
     pub window1: Lone,
 }
 
@@ -90,16 +91,16 @@ impl Performance {
     }
 }
 
-/// READs of the server's memory, for clients that read it.
+/// READs of the server's memory per GET, for clients that READ it.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsSummary {
-    /// READs per GET, for clients that read the server's memory; over all samples that count.
+    /// READs per GET over all samples that count; `None` if the clients do not count READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads_per_get: Option<ReadsPerGet>,
-    /// READs per GET after the keys were replaced at a constant load, if they were.
+    /// READs per GET after the keys were replaced at a constant load; `None` if they were not replaced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub churned: Option<Churned>,
-    /// The table that clients read.
+    /// The table that clients read; `None` if they read none, or `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<Table>,
 }
@@ -107,164 +108,168 @@ pub struct ReadsSummary {
 /// Which samples were requested, and which count.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Counted {
-    /// The requested placement.
+    /// The requested placement; `None` if any will do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wanted_placement: Option<Placement>,
     /// Whether samples were requested with both cores at full speed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub wants_full_speed: bool,
-    /// Time of the fastest core for the fixed work of [`CoreProbes::core_ns`], nanoseconds.
+    /// Shortest time of any core in the run for the fixed work of [`CoreProbes::core_ns`], nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quickest_core_ns: Option<f64>,
-    /// The placement of the samples that count.
+    /// The placement of the samples that count: the requested one if it occurred, else the most common one. `None`
+    /// without samples.
     pub placement: Option<Placement>,
     /// Number of samples that count.
     pub samples_counted: usize,
 }
 
-/// A system beside bounds and rivals.
+/// Bounds and rivals, and the system's results relative to them.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Compared {
-    /// The machine's bounds, if requested; medians.
+    /// The machine's bounds: medians of the samples that count. `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
-    /// Rivals in each mode; medians.
+    /// One entry per rival and mode: medians of the samples that count.
     pub rivals: Vec<RivalResult>,
-    /// Requested rivals that are not available, with the reason.
+    /// One line per requested rival that is not installed, or could not be started or loaded over one transport.
     pub rivals_missing: Vec<String>,
-    /// drover through memcached's protocol relative to the best of the others in the same mode, sample by sample.
+    /// If drover is among the rivals: per mode, drover through memcached's protocol relative to the best of the others.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub through_sockets: Vec<ModeRatio>,
     /// Ratios of the medians.
     pub ratios: Ratios,
 }
 
-/// What ran where and when.
+/// Commit, seed, machine and time of a run.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// The commit that the program was built from.
+    /// The commit that the program was built from, or `unknown`.
     pub commit: String,
-    /// The seed of the run.
+    /// The seed of keys and operations.
     pub seed: u64,
-    /// The machine.
+    /// The machine that the clients ran on.
     pub machine: Machine,
-    /// Time of the run, seconds since 1970.
+    /// Time at which the clients had connected, before keys were loaded: seconds since 1970, UTC.
     pub time: u64,
 }
 
-/// Results with one operation in flight.
+/// Results of one client with one operation in flight.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Lone {
     /// Operations per second.
     pub throughput_ops: f64,
-    /// Latencies of all operations.
+    /// Latencies of all operations, microseconds.
     pub latency_us: LatencyUs,
 }
 
 /// One sample: everything measured within the same seconds.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// Operations per second.
+    /// Operations per second of all clients together.
     pub throughput_ops: f64,
-    /// Operations per second with the second popularity.
+    /// Operations per second of all clients together with the second popularity; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside_ops: Option<f64>,
-    /// Hits per GET.
+    /// Hits per GET, 0 to 1.
     pub hit_rate: f64,
-    /// What the throughput run did.
+    /// Counts and duration of the throughput run.
     #[serde(flatten)]
     pub counts: SampleCounts,
-    /// Latencies of the throughput run.
+    /// Latencies of the throughput run, microseconds.
     pub latency_us: LatencyUs,
-    /// Results with one operation in flight.
+    /// Results of one client with one operation in flight; those of the throughput run if it was such a run.
     pub window1: Lone,
-    /// Where and how fast the cores were.
+    /// Placement and speed of the first client core and the first server core.
     #[serde(flatten)]
     pub cores: CoreProbes,
-    /// READs of the clients, if they read.
+    /// GETs and READs of all clients in the throughput run; `None` if they do not count READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
     /// The server's processor time per operation, as in [`Report::server_ns`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
-    /// The machine's bounds.
+    /// The machine's bounds; `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
-    /// The rivals.
+    /// One entry per rival and mode.
     pub rivals: Vec<RivalResult>,
 }
 
-/// What the throughput run of a sample did.
+/// Counts and duration of the throughput run of a sample.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SampleCounts {
-    /// Operations finished.
+    /// Operations finished within `elapsed_ns`.
     pub ops: u64,
-    /// Hits compared byte by byte with the written value.
+    /// Hits compared byte by byte with the written value: one in 64.
     pub verified: u64,
     /// Duration of the throughput run, nanoseconds.
     pub elapsed_ns: u64,
 }
 
-/// Where and how fast the cores were during a sample.
+/// Placement and speed of the first client core and the first server core during a sample.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CoreProbes {
-    /// Bare round trip before and after the throughput run, and after window 1 and the bound, nanoseconds.
+    /// Round trip of a cache line between first client core and first server core, nanoseconds: before the throughput
+    /// run, after it, and after the runs at window 1 and of the bounds.
     pub rtt_ns: [f64; 3],
-    /// Placement of the cores according to these round trips.
+    /// Placement of these two cores according to the three round trips.
     pub placement: Option<Placement>,
-    /// Time of client and server core for the same fixed work, before and after the throughput run, nanoseconds.
+    /// Time for the same fixed work, nanoseconds: `[before, after]` the throughput run, each `[client, server]` core.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub core_ns: Option<[[f64; 2]; 2]>,
 }
 
-/// A rival in one mode.
+/// Results of a rival in one mode: of one sample, or medians over several.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RivalResult {
-    /// Name, such as `memcached` or `redis`.
+    /// Name, such as `memcached`; with a version, such as `memcached 1.6.18`, if its program was given by path.
     pub name: String,
     /// Mode, such as `unix 50x32`.
     pub mode: String,
     /// Operations per second.
     pub throughput_ops: f64,
-    /// Hits per GET.
+    /// Hits per GET, 0 to 1.
     pub hit_rate: f64,
-    /// Latencies, microseconds.
+    /// Latencies, microseconds: of one operation in 32, in modes with one operation in flight of all.
     pub latency_us: LatencyUs,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests.
+    /// The rival's processor time per operation in user and in system mode, nanoseconds, polling for requests included.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
 }
 
-/// Comparison of drover with the rivals in one mode: median, least and most.
+/// Comparison of drover, through memcached's protocol, with the other rivals in one mode: median, minimum and maximum
+/// of the samples' ratios. A drover whose program was given by path counts as another rival.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModeRatio {
-    /// Name of the mode, as of a rival.
+    /// Name of the mode, such as `unix 50x32`.
     pub mode: String,
-    /// drover's throughput / that of the fastest other.
+    /// drover's throughput / that of the fastest other rival.
     pub throughput: [f64; 3],
-    /// drover's 99th percentile / the lowest of the others.
+    /// drover's 99th percentile of the latency / the lowest of the other rivals.
     pub p99: [f64; 3],
 }
 
-/// Ratios of the results to bounds and rivals.
+/// Ratios of the system's median results to bounds and rivals; `None` where the other value is missing. drover is not
+/// among the rivals here.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Throughput / the lower of the two bounds.
+    /// Throughput / the lower of [`Bound::ring_ops`] and [`Bound::dram_pair_ops`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bound: Option<f64>,
-    /// Median latency at window 1 / (bare round trip + one unpipelined pair).
+    /// Median latency at window 1 / ([`Bound::ring_rtt_ns`] + [`Bound::dram_pair_ns`]).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub window1_of_bound: Option<f64>,
     /// Throughput / the best rival's in its best mode.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_best_rival: Option<f64>,
-    /// The fastest rival's median at depth 1 over a Unix socket / ours at window 1.
+    /// Lowest median latency of a rival with one operation in flight over a Unix socket / the system's at window 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rival_latency: Option<f64>,
 }
 
 impl Report {
-    /// Computes medians, ranges and ratios from the samples that [count](Report::counts).
+    /// Computes medians, ranges and ratios from the samples that [count](Report::counts), and which samples those are.
     pub fn summarize(&mut self) {
         self.counted.placement = self.counted_placement();
         let counted: Vec<&Sample> = self.samples.iter().filter(|s| self.counts(s)).collect();

@@ -17,8 +17,8 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(state.join("drover/results"))
 }
 
-/// Writes the report and the latency distribution to new files in the machine's folder in `directory`. Returns the
-/// report's path.
+/// Writes the report and the latency distribution to new files in the machine's folder in `directory`, which is created
+/// if missing. Returns the report's path; the distribution has the same name with extension `hgrm`.
 ///
 /// # Errors
 /// A file or folder could not be written.
@@ -58,7 +58,7 @@ fn create_new(folder: &Path, stem: &str) -> io::Result<(PathBuf, std::fs::File)>
     unreachable!("some number is free")
 }
 
-/// Current time in seconds since 1970, for result files only.
+/// Current time in seconds since 1970 (UTC), for result files only; 0 if the clock is set to an earlier time.
 #[allow(clippy::disallowed_methods, reason = "result files carry a date")]
 pub fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -1,7 +1,7 @@
 //! Processor time of a server process.
 
-/// Processor time used so far by process `pid`, in user and in system mode, nanoseconds; `None` if unavailable. Usually
-/// in steps of 10 ms.
+/// Processor time used so far by all threads of process `pid`, in user and in system mode, nanoseconds; `None` if
+/// unavailable, for example because the process is gone. Usually in steps of 10 ms.
 pub fn cpu_ns(pid: u32) -> Option<[f64; 2]> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // Fields follow the name in parentheses, which may contain any character: state is field 3, times are 14 and 15.

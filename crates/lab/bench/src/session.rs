@@ -35,10 +35,15 @@ const BOUND_TIME: Ns = Ns::from_ms(150);
 const LOOK_EVERY: Ns = Ns::from_ms(20);
 
 /// Runs `plan` against `system`. The calling thread is pinned to the first client core meanwhile: it measures the
-/// bounds and drives the rivals itself. Returns the report and the latencies of all throughput samples.
+/// bounds and drives the rivals itself. Returns the report and the latencies of the throughput runs of all samples,
+/// including samples that do not count.
 ///
 /// # Errors
-/// The system or a bound failed, or returned wrong values.
+/// A client could not connect; the system, a bound or a loaded rival failed; or an operation failed or returned a wrong
+/// value. A rival that cannot be started or loaded is only noted in the report.
+///
+/// # Panics
+/// If the plan has no client core or no server core.
 pub fn run<S: System>(
     system: &S,
     plan: &Plan,
@@ -61,12 +66,12 @@ fn tied<R>(plan: &Plan, measure: impl FnOnce() -> Result<R, Box<dyn Error>>) -> 
     pin::pinned(&plan.cores.client[..1], measure)?
 }
 
-/// A system under test, with any type of clients.
+/// A system under test, with any type of clients: every [`System`] is one, and unlike it usable as a `dyn` type.
 pub trait Contestant {
-    /// Starts its clients.
+    /// Starts the client threads or processes of `plan` and waits until all clients have connected.
     ///
     /// # Errors
-    /// A client could not connect.
+    /// A client could not be pinned or connected, or its process could not be started.
     fn load_threads<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -90,10 +95,15 @@ impl<S: System> Contestant for S {
 }
 
 /// Runs several systems interleaved: each is loaded and warmed up, then samples alternate, so that disturbances of the
-/// machine affect all of them. Plans differ in system, table and process only. The first system of a round changes.
+/// machine affect all of them. Each round begins with another system. The plans should differ only in system and
+/// server: the number of samples is that of the first, and [`Sampling::wanted`] is ignored. Returns one report and
+/// histogram per system, in the order of `contestants`.
 ///
 /// # Errors
-/// The first system's that fails.
+/// The error of the first system that fails.
+///
+/// # Panics
+/// If a plan has no client core or no server core.
 pub fn run_by_turns(
     contestants: &[(&dyn Contestant, &Plan)],
     progress: &Progress,

@@ -21,16 +21,18 @@ impl TargetError {
     }
 }
 
-/// One client's view of a key-value service: batch-shaped, never blocking, for one thread.
+/// One client's view of a key-value service, for one thread: operations are submitted, and finish in later polls.
 pub trait Target {
-    /// Stages an operation; its completion carries `token`.
+    /// Stages an operation, whose completion will carry `token`; it may be sent only by the next
+    /// [`poll`](Target::poll).
     ///
     /// # Errors
     /// [`SubmitError::WindowFull`]: poll, then submit again. Any other error ends the run.
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
-    /// Sends staged operations and passes every finished operation to `sink`. `draining`: nothing more will be
-    /// submitted until all are finished, so a target that waits for whole batches sends what it has.
+    /// Sends staged operations, receives replies and passes every operation that has finished to `sink`; waits for none
+    /// (except a target that [sleeps](KvTarget::sleeping_after)). `draining`: the caller submits nothing more until all
+    /// are finished, so a target that collects whole batches must send incomplete ones, too.
     ///
     /// # Errors
     /// The target failed.
@@ -40,7 +42,7 @@ pub trait Target {
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>>;
 
-    /// READs since the target was made, if it is one-sided and counts them.
+    /// Counts of GETs and READs since the target was made; `None` (the default): the target does not count them.
     fn reads(&self) -> Option<Reads> {
         None
     }
@@ -60,7 +62,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
 const POLLS_PER_REFRESH: u32 = 64;
 
 impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
-    /// Wraps `client`, which was made in `ctx`.
+    /// Wraps `client`, which was made in `ctx`. The target polls without ever sleeping and reports no READs.
     pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
             ctx,
@@ -72,14 +74,15 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         }
     }
 
-    /// Sets the function that reads the client's counts of READs; without it the target reports none.
+    /// Sets the function that returns the client's counts of READs, for [`Target::reads`].
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
         self
     }
 
-    /// Makes the target sleep until something arrives, once it has polled for `spin` without result while operations
-    /// are in flight. Without this it never sleeps, which is fastest if every client has its own core.
+    /// Makes the target sleep in a poll once it has polled for `spin` without result while operations are in flight: it
+    /// wakes when something arrives or the client's next timer is due. Without this, or with [`Ns::MAX`], it never
+    /// sleeps, which is fastest if every client has its own core.
     pub fn sleeping_after(mut self, spin: Ns) -> KvTarget<P, C> {
         self.spin = spin;
         self
@@ -102,7 +105,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         self.ctx.park(until);
     }
 
-    /// Returns the client.
+    /// Consumes the target and returns its client.
     pub fn into_client(self) -> C {
         self.client
     }
@@ -141,7 +144,8 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
     }
 }
 
-/// Target that finishes every operation at once without doing it: what is measured is the cost of the driver.
+/// Target that does nothing, to measure the cost of the load generator: each operation finishes in the next poll, PUTs
+/// as stored, all others as not found. It has no window.
 #[derive(Debug, Default)]
 pub struct NullTarget {
     tokens: Vec<(Token, bool)>,

@@ -17,7 +17,7 @@ pub enum Doorbells {
     PerThread,
 }
 
-/// A thread of a process, which has one context and runs one actor.
+/// Name of a thread of a process on a machine; the thread has one context and runs one actor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Thread {
     /// Machine, counted from 0.
@@ -49,7 +49,8 @@ pub trait Cluster: 'static {
     /// core, `doorbell` the register held longest in the whole cluster.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 
-    /// Present value of the counter `name` of `machine`'s card; `None` if it does not exist.
+    /// Present value of the counter `name` of `machine`'s card, counted from the creation of the cluster; `None` if the
+    /// counter or the machine does not exist.
     fn counter(&self, machine: usize, name: &str) -> Option<u64>;
 }
 

@@ -32,18 +32,18 @@ pub enum Metric {
     Throughput,
     /// Throughput in million requests per second; the number is the operations per request.
     Requests(f64),
-    /// Mean latency in microseconds, multiplied by the number.
+    /// [Mean latency](Outcome::latency_us) in microseconds, multiplied by the number.
     Latency(f64),
     /// Cache lines of work requests that the card had to fetch again, in millions per second.
     Refetched,
-    /// Bytes that the card read from host memory, per operation.
+    /// Bytes that the card of the machine of interest read from host memory, per operation.
     HostBytes,
     /// The number of this name in [`Outcome::named`], and its unit.
     Named(&'static str, &'static str),
 }
 
 impl Metric {
-    /// Name of the metric in tables and files.
+    /// Name of the metric in tables and files; `Throughput` and `Requests` have the same.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Throughput | Metric::Requests(_) => "throughput",
@@ -108,7 +108,7 @@ pub struct Job<'a> {
     pub ablations: drover_verbs_sim::Ablations,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether a short run is preferred to an exact one.
+    /// Whether to make a shorter, less exact run.
     pub quick: bool,
 }
 
@@ -132,9 +132,9 @@ pub struct Point {
     pub x: f64,
     /// Metrics to show, all from the same run.
     pub metrics: Vec<Metric>,
-    /// Name of the profile of the machines.
+    /// Name of the profile of the machines, which must exist.
     pub profile: &'static str,
-    /// Parameters of the profile that this point changes: paths and new values.
+    /// Parameters of the profile that this point changes, before it runs: paths and new values.
     pub changed: Vec<(&'static str, f64)>,
     /// What to run.
     pub work: Work,
@@ -162,7 +162,7 @@ impl Point {
         }
     }
 
-    /// Changes the profile parameter `path` to `value` for this point.
+    /// Adds a change of the profile parameter `path` to `value`, for this point only.
     pub fn with(mut self, path: &'static str, value: f64) -> Point {
         self.changed.push((path, value));
         self

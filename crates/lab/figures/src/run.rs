@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Options of runs.
+/// Options of runs: how many, how long, on how many threads.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// Number of seeds with which each point runs; results show mean, minimum and maximum. 0 counts as 1.
@@ -36,11 +36,11 @@ pub struct Row {
     pub metric: Metric,
     /// The published value, if there is one.
     pub expected: Option<Published>,
-    /// Mean of the simulated values over all seeds; `None` if the runs did not measure it.
+    /// Mean of the simulated values over all seeds, in the metric's unit; `None` if the runs did not measure it.
     pub simulated: Option<f64>,
     /// Minimum and maximum of the simulated values over all seeds; meaningless if `simulated` is `None`.
     pub range: (f64, f64),
-    /// Name and busy percentage of the bottleneck in the first seed's run, or `unknown`.
+    /// Name and busy percentage of the busiest part in the first seed's run (as in [`Outcome::binding`]), or `unknown`.
     pub binding: String,
 }
 
@@ -87,7 +87,7 @@ impl Profiles {
         Profiles(Profile::names().iter().map(load).collect())
     }
 
-    /// Adds `profile`, in place of the one with the same name if there is one.
+    /// Adds `profile`; replaces the one with the same name if there is one.
     pub fn replace(&mut self, profile: Profile) {
         self.0.insert(profile.name().to_string(), profile);
     }
@@ -100,7 +100,8 @@ impl Profiles {
         self.0.get(name).expect("points name profiles that exist")
     }
 
-    /// A copy of the profile of `point` with the parameters that the point changes.
+    /// A copy of the profile that `point` names, with the point's [changes](Point::changed). Of a parameter with
+    /// several numbers, the first is changed.
     ///
     /// # Panics
     /// If the profile, or a parameter that the point changes, does not exist.
@@ -121,13 +122,14 @@ pub trait MakeClusters: Sync {
     type Clusters: Clusters;
     /// Returns a creator of clusters whose machines have `profile`.
     fn under(&self, profile: &Profile) -> Self::Clusters;
-    /// Limits removed from the machines, for work that creates its own clusters.
+    /// Limits removed from the machines, for work that creates its own clusters; by default none.
     fn ablations(&self) -> Ablations {
         Ablations::default()
     }
 }
 
-/// Runs one point once, on machines of `profile`, which must include the changes of the point.
+/// Runs one point once, on machines of `profile`, which must include the [changes](Point::changed) of the point:
+/// [`Profiles::of`] makes it.
 pub fn run_point<M: MakeClusters>(
     make: &M,
     point: &Point,

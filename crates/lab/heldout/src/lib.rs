@@ -7,6 +7,6 @@
 //! Sources: `[HERD]`, by figure; see `crates/lab/figures/data/README.md` for how the values were read.
 #![forbid(unsafe_code)]
 
-/// Published results of HERD's Figures 7 and 9 to 14, as CSV with the header
+/// Results that the HERD paper publishes in its Figures 7 and 9 to 14, as CSV with the header
 /// `figure,series,x,metric,unit,value,known_from`. `drover_figures::published` parses it and explains the columns.
 pub const HERD: &str = include_str!("../data/herd.csv");

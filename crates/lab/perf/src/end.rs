@@ -17,7 +17,7 @@ use drover_verbs::{
 /// Q_Key of datagrams, as in perftest.
 const QKEY: u32 = 0x1111_1111;
 
-/// One end of the measured connection: a queue pair and its memory.
+/// One end of the measured connection: a queue pair, its completion queues and a registered region.
 pub struct End<P: Provider> {
     pub(crate) qp: P::Qp,
     pub(crate) send_cq: P::Cq,
@@ -35,10 +35,10 @@ pub struct End<P: Provider> {
 }
 
 impl<P: Provider> End<P> {
-    /// Creates an unconnected end in `ctx`; posts RECVs if the plan measures SEND.
+    /// Creates an unconnected end in `ctx`; posts [`rx_depth`](Plan::rx_depth) RECVs if the plan measures SEND.
     ///
     /// # Errors
-    /// `ctx` does not support the plan, or its device refuses.
+    /// [`PerfError::Plan`] if `ctx` does not support the plan; else memory, queues or RECVs could not be made.
     pub fn new(ctx: &P::Context, plan: &Plan) -> Result<End<P>, PerfError> {
         plan.check(ctx.caps())?;
         let half = (plan.size_max() + GRH_BYTES).next_multiple_of(4096);

@@ -15,10 +15,10 @@ pub enum PerfError {
     /// The plan is invalid or this end does not support it.
     #[error("{0}")]
     Plan(String),
-    /// The other end refuses the plan.
+    /// The other end refused the plan or could not connect; with its reason.
     #[error("refused by the other end: {0}")]
     Refused(String),
-    /// The other end has disconnected.
+    /// The other end has disconnected, or sent neither a message nor a heartbeat for too long.
     #[error("the other end has gone: {0}")]
     PeerGone(ControlError),
     /// A request completed with an error.
@@ -32,15 +32,16 @@ pub enum PerfError {
     /// A request could not be posted.
     #[error("posting failed: {0}")]
     Post(#[from] PostError),
-    /// There was no progress for longer than the patience.
+    /// The measurement made no progress for longer than its time limit.
     #[error(
         "nothing has arrived for {patience}: a message was lost (over UC and UD they may be), or the other end hangs"
     )]
     Silent {
-        /// The patience: time without progress.
+        /// The time limit: in a session [`Options::patience`](crate::Options::patience) plus 4 us per byte of a
+        /// message.
         patience: Ns,
     },
-    /// The control channel failed in another way.
+    /// The control channel failed in another way than by disconnection, silence or refusal.
     #[error(transparent)]
     Control(ControlError),
     /// The ends could not exchange what they need to connect, or a message was not the expected one.

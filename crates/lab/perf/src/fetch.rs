@@ -6,7 +6,7 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{CompletionQueue, MemoryRegion, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId};
 
-/// Measures the latency of READs or atomics, one request at a time.
+/// Measures the latency of READs or atomics, one signaled request at a time, from post to polled completion.
 pub struct Fetcher<P: Provider> {
     end: End<P>,
     /// The request, reused for every iteration.
@@ -16,8 +16,8 @@ pub struct Fetcher<P: Provider> {
 }
 
 impl<P: Provider> Fetcher<P> {
-    /// Creates a fetcher whose requests have `bytes` bytes, through `end`, which must be connected; it stores its
-    /// result in `outcome`.
+    /// Creates a fetcher through `end`, which must be connected, for requests of `bytes` bytes (up to the plan's
+    /// largest size; atomics: 8); it stores its result in `outcome`.
     ///
     /// # Panics
     /// If `end` is not connected.

@@ -13,12 +13,12 @@ pub enum Found {
     Latency(Latency),
     /// Rate of requests after the warm-up.
     Rate {
-        /// Number of requests that completed within `time`.
+        /// Number of requests that completed within `time`; those still in flight then are not counted.
         count: u64,
-        /// Time from the poll that ended the warm-up to the poll that found the last completion.
+        /// Time from the poll that ended the warm-up to the poll that found the last counted completion.
         time: Ns,
-        /// Highest rate over any stretch of as many requests as the send queue holds, requests per second; at least the
-        /// average.
+        /// Highest rate of the consecutive stretches of at least [`tx_depth`](crate::Plan::tx_depth) requests each,
+        /// requests per second; at least the average.
         peak: f64,
     },
 }
@@ -32,13 +32,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether a result has been stored, even if it was taken since.
+    /// Whether a result or error has been stored, even if it was taken since.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.done.get()
     }
 
-    /// Stores the result; only the first call has an effect.
+    /// Stores the result or error; only the first call has an effect.
     #[cold]
     pub fn leave(&self, result: Result<Found, PerfError>) {
         if !self.done.replace(true) {

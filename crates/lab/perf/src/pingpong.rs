@@ -14,8 +14,8 @@ pub struct Pinger<P: Provider> {
 }
 
 impl<P: Provider> Pinger<P> {
-    /// Creates a pinger of messages of `bytes` bytes through `end`, which must be connected; it stores its result in
-    /// `outcome`.
+    /// Creates a pinger of messages of `bytes` bytes (1 to the plan's largest size) through `end`, which must be
+    /// connected; it stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Pinger<P> {
         Pinger {
             laps: Laps::new(&end.plan),
@@ -63,8 +63,8 @@ pub struct Ponger<P: Provider> {
 }
 
 impl<P: Provider> Ponger<P> {
-    /// Creates a ponger for messages of `bytes` bytes through `end`, which must be connected. It never finishes; it
-    /// stores an error in `outcome`.
+    /// Creates a ponger for messages of `bytes` bytes (1 to the plan's largest size) through `end`, which must be
+    /// connected. It never finishes; `outcome` gets a result only if an error occurs.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Ponger<P> {
         Ponger {
             lane: Lane::new(end, bytes),
@@ -78,7 +78,7 @@ impl<P: Provider> Ponger<P> {
         self.lane.into_end()
     }
 
-    /// Number of messages answered.
+    /// Number of messages answered since this ponger was created, warm-up included.
     pub fn answered(&self) -> u64 {
         self.answered
     }

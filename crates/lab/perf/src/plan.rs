@@ -22,7 +22,7 @@ pub enum Verb {
 /// What a test measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// Time per message or request.
+    /// Time per message (half a round trip) or per READ or atomic (until its completion is polled).
     Latency,
     /// Messages or requests per second.
     Rate,
@@ -112,33 +112,34 @@ impl fmt::Display for Atomic {
     }
 }
 
-/// Options that both ends must agree on. The client makes them and sends them to the server.
+/// Options that both ends must agree on. The client chooses them and sends them to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Test to run: verb and metric.
     pub op: Op,
     /// Kind of queue pair: RC, UC or UD.
     pub kind: QpKind,
-    /// Sizes of messages, bytes; one row of the table for each.
+    /// Sizes of messages, bytes: at least one, one row of the table for each.
     pub sizes: Vec<u32>,
-    /// Number of measured iterations per row, after the warm-up.
+    /// Number of measured iterations per row, after the warm-up: round trips, or in a rate test requests. At least 1,
+    /// even if `duration` is set.
     pub iterations: u64,
     /// Duration of the measured part of a row; if set, it replaces `iterations`.
     pub duration: Option<Ns>,
-    /// Number of iterations before the measured ones.
+    /// Number of iterations of a row before the measured ones.
     pub warm_up: u64,
-    /// Depth of the send queue; a rate test keeps this many requests in flight.
+    /// Depth of the send queue, and maximum number of requests in flight in a rate test.
     pub tx_depth: u32,
     /// Depth of the receive queue; tests of SEND keep up to this many RECVs posted.
     pub rx_depth: u32,
-    /// Messages of up to this many bytes are sent inline.
+    /// SENDs and WRITEs of up to this many bytes are inline.
     pub inline_bytes: u32,
-    /// One request in this many is signaled; more often if the send queue is short: see
-    /// [`signal_every`](Plan::signal_every).
+    /// One SEND or WRITE, or request of a rate test, in this many is signaled; more often if the send queue is short:
+    /// see [`signal_every`](Plan::signal_every). In latency tests every READ or atomic is.
     pub cq_mod: u32,
-    /// Number of requests per post in a rate test.
+    /// Number of requests per post in a rate test: 1 to `tx_depth`.
     pub post_list: u32,
-    /// Atomic operation to post; unused by other tests.
+    /// Operation that tests of atomics post; unused by other tests.
     pub atomic: Atomic,
 }
 
@@ -150,7 +151,8 @@ const SIZE_MAX: usize = 64 << 20;
 const ALL_SHIFTS: std::ops::RangeInclusive<u32> = 1..=23;
 
 impl Plan {
-    /// perftest's defaults for `op`, as far as `caps` allow them.
+    /// perftest's defaults for `op`, over RC: one size, which `caps` may not allow; depths and inline limit are lowered
+    /// to what `caps` allow.
     pub fn new(op: Op, caps: &Caps) -> Plan {
         let latency = op.metric == Metric::Latency;
         let size = match op.verb {
@@ -206,13 +208,13 @@ impl Plan {
         .min(SIZE_MAX)
     }
 
-    /// The largest of the plan's sizes, bytes.
+    /// The largest of the plan's sizes, bytes; 0 if it has none.
     pub fn size_max(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }
 
-    /// One request in this many is signaled: [`cq_mod`](Plan::cq_mod), but less if the send queue would fill with
-    /// unsignaled requests.
+    /// One request in this many is signaled: [`cq_mod`](Plan::cq_mod), but at most `tx_depth` in a rate test or half of
+    /// it in a latency test, so that unsignaled requests cannot fill the send queue, and at least 1.
     pub fn signal_every(&self) -> u64 {
         let most = match self.op.metric {
             Metric::Latency => self.tx_depth / 2,
@@ -221,10 +223,10 @@ impl Plan {
         u64::from(self.cq_mod.min(most).max(1))
     }
 
-    /// Checks that a fabric with `caps` supports the plan.
+    /// Checks that all numbers are in range and that a fabric with `caps` supports the plan.
     ///
     /// # Errors
-    /// [`PerfError::Plan`] with the unsupported option and the supported values.
+    /// [`PerfError::Plan`] with the first bad option and its supported values.
     pub fn check(&self, caps: &Caps) -> Result<(), PerfError> {
         self.check_kind(caps)
             .and_then(|()| self.check_numbers(caps))
@@ -291,7 +293,8 @@ impl Plan {
         within("--post_list", self.post_list.into(), 1, self.tx_depth.into())
     }
 
-    /// The settings as pairs of option name and text, for reports and for comparison between the ends.
+    /// The settings as pairs of option name and text, for reports and for comparison between the ends: several sizes as
+    /// `2 to` the last one, the duration in whole seconds.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
         let sizes = match &sizes[..] {
@@ -340,7 +343,8 @@ impl Given {
         Given::default()
     }
 
-    /// Requires the settings called `names` in [`Plan::shown`] to be as in `plan`.
+    /// Requires the settings called `names` in [`Plan::shown`] to have the same text as those of `plan`; names that do
+    /// not occur there are ignored.
     pub fn of(names: Vec<&'static str>, plan: Plan) -> Given {
         let plan = Some(plan);
         Given { names, plan }

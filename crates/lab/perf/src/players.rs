@@ -45,7 +45,7 @@ impl<P: Provider> Client<P> {
         }
     }
 
-    /// Number of requests that a rate test has posted; 0 in a latency test.
+    /// Number of requests that a rate test has posted so far, warm-up included; 0 in a latency test.
     pub fn posted(&self) -> u64 {
         match self {
             Client::Issuer(actor) => actor.posted(),
@@ -55,7 +55,8 @@ impl<P: Provider> Client<P> {
 }
 
 impl<P: Provider> Server<P> {
-    /// Creates the server that the end's plan needs, for messages of `bytes` bytes; it stores errors in `outcome`.
+    /// Creates the server that the end's plan needs, for messages of `bytes` bytes; it never finishes, and `outcome`
+    /// gets a result only if an error occurs.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Server<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -75,7 +76,7 @@ impl<P: Provider> Server<P> {
         }
     }
 
-    /// Number of messages that a rate test of SEND has received; 0 in other tests.
+    /// Number of messages that a rate test of SEND has received so far, warm-up included; 0 in other tests.
     pub fn received(&self) -> u64 {
         match self {
             Server::Sink(actor) => actor.received(),
@@ -85,7 +86,7 @@ impl<P: Provider> Server<P> {
 }
 
 /// Creates the client on the first of two connected ends and the server on the second, for messages of `bytes` bytes,
-/// each with its outcome. Both ends must have been made for `plan`.
+/// each with the outcome that it stores its result in. Both ends must have been made for `plan`.
 pub fn players<P: Provider>(
     plan: &Plan,
     ends: [End<P>; 2],

@@ -12,7 +12,8 @@ use drover_verbs::{
 /// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// The end of a rate test that measures: posts whenever the send queue has space, counts completions.
+/// The end of a rate test that measures: posts a list of [`post_list`](crate::Plan::post_list) requests whenever the
+/// send queue has space for it, and counts completions.
 pub struct Issuer<P: Provider> {
     end: End<P>,
     bytes: usize,
@@ -39,8 +40,8 @@ struct Clock {
 }
 
 impl<P: Provider> Issuer<P> {
-    /// Creates an issuer of requests of `bytes` bytes through `end`, which must be connected; it stores its result in
-    /// `outcome`.
+    /// Creates an issuer of requests of `bytes` bytes (up to the plan's largest size; atomics: 8) through `end`, which
+    /// must be connected. Once all its requests have completed, it stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Issuer<P> {
         let count = end.plan.post_list as usize;
         Issuer {
@@ -218,7 +219,8 @@ pub struct Sink<P: Provider> {
 }
 
 impl<P: Provider> Sink<P> {
-    /// Creates a receiver at `end`, which must be connected. It never finishes; it stores an error in `outcome`.
+    /// Creates a receiver at `end`, which must be connected. It never finishes; `outcome` gets a result only if an
+    /// error occurs.
     pub fn new(end: End<P>, outcome: Outcome) -> Sink<P> {
         Sink {
             end,
@@ -232,7 +234,7 @@ impl<P: Provider> Sink<P> {
         self.end
     }
 
-    /// Number of messages received so far.
+    /// Number of messages received since this sink was created, warm-up included.
     pub fn received(&self) -> u64 {
         self.received
     }

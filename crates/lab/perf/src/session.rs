@@ -8,7 +8,8 @@ use drover_control::exchange::{ExchangeError, recv_export, send_export};
 use drover_control::{ControlError, ControlStream, Frame, Message, kind, refusal};
 use drover_verbs::{Caps, Context, Export, Provider};
 
-/// Maximum wait for the other end's next message, outside measurements.
+/// Maximum wait for the other end's next message while the ends connect, and of the client after a measurement. A
+/// connected server waits for its client without limit.
 pub const SETUP_WAIT: Ns = Ns::from_s(10);
 /// Time limit while a client measures: it sends heartbeats, or has disconnected.
 const FOR_EVER: Ns = Ns::from_s(1 << 30);
@@ -22,7 +23,8 @@ const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 pub struct Options {
     /// Whether this end sleeps until an event comes, instead of polling.
     pub events: bool,
-    /// The client gives up after this time without progress, plus 4 us per byte of a message; the server does not.
+    /// Time without progress in a measurement, plus 4 us per byte of a message, after which a client gives up. Servers
+    /// ignore it.
     pub patience: Ns,
 }
 
@@ -38,7 +40,8 @@ impl Default for Options {
 /// Measures `plan` with the server at the other end of `stream`; calls `tell` with each row as soon as it is measured.
 ///
 /// # Errors
-/// The ends do not agree, the fabric refuses, or the other end is gone or silent.
+/// The fabric does not support `plan` or `options`, the server refuses them, connecting failed, a request failed, or
+/// the server is gone or silent.
 pub fn client<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,
@@ -103,8 +106,8 @@ fn measure<P: Provider>(
 /// client measured.
 ///
 /// # Errors
-/// The client's plan differs from `given` or is not supported (the client is sent the reason), a request failed, or the
-/// client disconnects early.
+/// The client's plan differs from `given` or is not supported: the client is sent the reason, and `stream` is closed.
+/// Connecting or a request failed, or the client disconnects early.
 pub fn server<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,

@@ -12,21 +12,21 @@ use std::fmt;
 pub struct LatencyRow {
     /// Message size, bytes.
     pub bytes: u32,
-    /// Number of measured iterations.
+    /// Number of measured iterations, without the warm-up.
     pub iterations: u64,
-    /// Minimum latency, microseconds.
+    /// Minimum latency (of SEND and WRITE half the round trip), microseconds.
     pub t_min: f64,
-    /// Maximum latency, microseconds.
+    /// Maximum latency (of SEND and WRITE half the round trip), microseconds.
     pub t_max: f64,
-    /// Median latency, microseconds.
+    /// Median latency (of SEND and WRITE half the round trip), microseconds.
     pub t_typical: f64,
-    /// Mean latency, microseconds.
+    /// Mean latency (of SEND and WRITE half the round trip), microseconds.
     pub t_avg: f64,
-    /// Standard deviation of the latency, microseconds.
+    /// Standard deviation of the latency (of SEND and WRITE half the round trip), microseconds.
     pub t_stdev: f64,
-    /// 99th percentile of the latency, microseconds.
+    /// 99th percentile of the latency (of SEND and WRITE half the round trip), microseconds.
     pub p99: f64,
-    /// 99.9th percentile of the latency, microseconds.
+    /// 99.9th percentile of the latency (of SEND and WRITE half the round trip), microseconds.
     pub p999: f64,
 }
 
@@ -37,13 +37,15 @@ pub struct RateRow {
     pub bytes: u32,
     /// Number of requests counted, without the warm-up.
     pub iterations: u64,
-    /// Highest bandwidth over any stretch of as many requests as the send queue holds, MiB per second.
+    /// Highest bandwidth of the consecutive stretches of at least [`tx_depth`](Plan::tx_depth) requests each, MiB per
+    /// second.
     pub bw_peak: f64,
     /// Average bandwidth of the counted requests, MiB per second.
     pub bw_average: f64,
-    /// Average rate, million requests per second.
+    /// Average rate, millions of requests per second.
     pub msg_rate: f64,
-    /// Number of messages sent (warm-up included) that did not arrive: UC and UD may lose some.
+    /// Number of SENDs posted (warm-up included) that the server had not received when it was asked: UC and UD may lose
+    /// some. 0 for other verbs.
     pub lost: u64,
 }
 
@@ -61,8 +63,8 @@ pub enum Row {
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 impl Row {
-    /// Makes the row of messages of `bytes` bytes from the measurement `found`; `lost` messages did not arrive at the
-    /// other end.
+    /// Makes the row for messages of `bytes` bytes from the measurement `found`, halving the round trips of SEND and
+    /// WRITE. `lost` is [`RateRow::lost`], unused in a latency test.
     pub fn new(op: Op, bytes: u32, found: &Found, lost: u64) -> Row {
         match found {
             Found::Latency(latency) => {
@@ -133,7 +135,8 @@ impl fmt::Display for Row {
 const LINE: &str =
     "---------------------------------------------------------------------------------------------------";
 
-/// Formats the header of the table: the test, the fabric (`fabric`, a description) and the columns.
+/// Formats the lines above the rows of the table: the test, its settings and the names of the columns. `fabric` is a
+/// description, `mtu_bytes` the path MTU, both shown as they are.
 pub fn head(plan: &Plan, fabric: &str, mtu_bytes: usize) -> String {
     let what = match plan.op.metric {
         Metric::Latency => "Latency",

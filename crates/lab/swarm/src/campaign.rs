@@ -47,7 +47,7 @@ pub struct Finding<S: Subject = Herd> {
 pub struct Tally<S: Subject = Herd> {
     /// Number of cases run.
     pub cases: u64,
-    /// Number of operations submitted in all cases.
+    /// Number of operations that clients accepted in all cases.
     pub operations: u64,
     /// Number of simulated events in all cases.
     pub events: u64,
@@ -59,13 +59,13 @@ pub struct Tally<S: Subject = Herd> {
     pub judged: u64,
     /// Number of keys, counted per case, whose histories overlap too much to be checked.
     pub unjudged: u64,
-    /// Cases with a violation, sorted by seed.
+    /// Cases with a violation or a panic, sorted by seed.
     pub findings: Vec<Finding<S>>,
 }
 
 /// Runs `cases` on `jobs` threads (0 counts as 1) and adds up their results. Counts finished cases in `progress` and
-/// calls `on_finding` for each that has a violation, one call at a time. If `stop_early`, starts no more cases after a
-/// finding.
+/// calls `on_finding` for each that has a violation, one call at a time, while which other threads cannot finish their
+/// cases. If `stop_early`, starts no more cases after a finding, but finishes those that run.
 pub fn search<S: Subject>(
     cases: &[Case<S>],
     jobs: usize,
@@ -140,8 +140,8 @@ impl<S: Subject> Tally<S> {
     }
 }
 
-/// Reduces the case of a finding as long as it violates the same rule: first fewer kinds of trouble, then fewer
-/// operations and clients. Returns the smallest one found, after a few dozen runs.
+/// Reduces the case of a finding as long as its first violation is of the same rule: first fewer kinds of trouble, then
+/// fewer operations and clients. Returns the smallest case found, after a few dozen runs.
 pub fn shrink<S: Subject>(finding: &Finding<S>) -> Finding<S> {
     let mut least = finding.clone();
     let attempt = |case: Case<S>, least: &mut Finding<S>| -> bool {

@@ -10,7 +10,7 @@ pub struct Case<S: Subject> {
     pub scenario: &'static Scenario<S::Trouble>,
     /// Seed of everything that the run draws.
     pub seed: u64,
-    /// Kinds of trouble that are switched on: those that the seed draws, or fewer.
+    /// Kinds of trouble that are switched on: those that the seed draws in this scenario, or fewer.
     pub kinds: Vec<S::Trouble>,
     /// Number of operations per client; `None`: as the seed draws it.
     pub ops: Option<usize>,
@@ -36,7 +36,7 @@ impl<S: Subject> Case<S> {
         }
     }
 
-    /// Returns the arguments of `drover sim` that repeat this run.
+    /// Returns the arguments of `drover sim` that repeat this run, if `kinds` are some of those that the seed draws.
     pub fn arguments(&self) -> String {
         let mut text = String::new();
         if S::NAME != DEFAULT_SYSTEM {

@@ -33,7 +33,7 @@ impl std::fmt::Display for Violation {
 /// Maximum number of sets of completed operations that the checker remembers per key; a history that needs more is not
 /// checked.
 const CONFIGURATIONS_MAX: usize = 1 << 17;
-/// Tolerance after an operation's deadline: clients check their timers at least every millisecond.
+/// Tolerance after an operation's deadline, because clients check their timers only about every millisecond.
 pub const DEADLINE_SLACK: Ns = Ns::from_ms(5);
 /// Tolerance after an item's expiry: servers read the clock once per step.
 const EXPIRY_SLACK: Ns = Ns::from_ms(1);
@@ -43,31 +43,32 @@ const EXPIRY_SLACK: Ns = Ns::from_ms(1);
 pub struct Verdict {
     /// Violations found.
     pub violations: Vec<Violation>,
-    /// Number of keys whose histories were checked completely.
+    /// Number of keys whose histories were checked for linearizability, with either result.
     pub judged: usize,
-    /// Number of keys whose histories overlap too much to be checked.
+    /// Number of keys whose histories overlap too much to be checked for linearizability.
     pub unjudged: usize,
 }
 
 /// Facts about a run that its record does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Whether faults were injected, so that operations may fail.
+    /// Whether faults were injected because of which operations may end indeterminate or be refused as unavailable.
     pub troubled: bool,
     /// Time, picoseconds, from which on no indeterminate operation takes effect: every client has a session, and
     /// nothing is in flight.
     pub settled_at: u64,
-    /// Whether the server may refuse new items because it is full.
+    /// Whether the server may refuse PUTs because its memory or table is full.
     pub may_be_full: bool,
     /// Length of values, bytes, above which the server may refuse them as too large.
     pub refused_above: u64,
     /// Maximum duration of an operation, without [`DEADLINE_SLACK`] and the time in which the client's core is stopped.
     pub deadline: Ns,
-    /// Whether items may disappear without a DELETE.
+    /// Whether items may disappear without a DELETE: because they expire or are evicted, or a server crashes.
     pub forgets: bool,
 }
 
-/// Checks all rules on the record of a run.
+/// Checks the rules on the record of a run: results make sense, refusals have a reason, no expired item is read,
+/// operations end within their deadline, and the operations of every key are linearizable.
 pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();

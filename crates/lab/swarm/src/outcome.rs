@@ -14,8 +14,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// Counts and times of the run.
     pub summary: Summary,
-    /// Text about each event of the fault plan (crashes, stops, shutdowns, clients that come or leave), in order of
-    /// time.
+    /// Text with time and description of each event of the fault plan (crashes, stops, shutdowns, clients that come or
+    /// leave) and of the end of the trouble, in order of time.
     pub timeline: Vec<String>,
     /// Hash over all events of the cluster; equal for equal cases.
     pub trace_hash: u64,
@@ -26,7 +26,7 @@ pub struct Outcome {
 pub struct Summary {
     /// Number of operations that clients accepted.
     pub asked: usize,
-    /// Number of operations with an answer.
+    /// Number of operations with an answer: stored, deleted, found or not found.
     pub completed: usize,
     /// Number of operations with an indeterminate outcome.
     pub unknown: usize,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub message_faults: u64,
     /// Sums of counters of the clients and servers that run at the end, by name.
     pub counted: Vec<(&'static str, u64)>,
-    /// Number of keys whose histories were checked.
+    /// Number of keys whose histories were checked for linearizability.
     pub judged: usize,
     /// Number of keys whose histories overlap too much to be checked.
     pub unjudged: usize,
@@ -48,7 +48,7 @@ pub struct Summary {
     /// Virtual time from the end of the trouble until nothing was in flight and every client had its sessions, or until
     /// waiting for that was given up.
     pub until_ready: Ns,
-    /// Number of simulated events.
+    /// Number of events that the simulator handled.
     pub events: u64,
 }
 

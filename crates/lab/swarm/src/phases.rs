@@ -36,13 +36,13 @@ pub trait CalmCluster {
     /// Whether every client has its sessions with running servers, and these have no other sessions.
     fn is_ready(&self) -> bool;
 
-    /// Last errors of clients that have no session.
+    /// Descriptions of why the cluster is not [ready](CalmCluster::is_ready), such as the last errors of clients.
     fn errors(&self) -> Vec<String>;
 
     /// Number of parts of the service at which `client` has a window of its own.
     fn part_count(&self, client: &Self::Client) -> usize;
 
-    /// Resources of servers that should have been released.
+    /// Descriptions of resources of servers that should have been released, and of servers that are down.
     fn leaks(&self) -> Vec<String>;
 }
 
@@ -92,8 +92,8 @@ pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>
     true
 }
 
-/// Lets all clients fill all their windows and read every key, and checks that they get answers: this exposes a client
-/// that is stuck.
+/// Lets all clients read every key and fill all their windows with PUTs, and checks that every operation gets an answer
+/// (PUTs may find the server full) within 200 ms: this exposes a client that is stuck.
 pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     for seated in cluster.seated() {
@@ -123,7 +123,8 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
     answered(cluster, before, found);
 }
 
-/// Lets one client read every key once more, after delayed messages have arrived: they must not have changed anything.
+/// Lets one client read every key once more, after delayed messages have arrived, and checks that it gets answers. That
+/// those messages have changed nothing shows in the check of the record.
 pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     let Some(seated) = cluster.seated().first() else {
@@ -166,7 +167,7 @@ fn answered(cluster: &impl CalmCluster, before: usize, found: &mut Vec<Violation
     }
 }
 
-/// Checks that no resource has leaked and that all cores are idle.
+/// Checks that no operation is in flight, no resource has leaked, and every core takes at most one step per 5 us.
 pub fn settle(cluster: &impl CalmCluster, found: &mut Vec<Violation>) {
     cluster.world().run_for(REST);
     let mut leak = |what: String| found.push(Violation::new("leak", what));

@@ -13,7 +13,7 @@ pub enum End {
     Answered(u64),
     /// The client reported at this time, picoseconds, that the outcome is indeterminate.
     Unknown(u64),
-    /// The operation was refused at this time, picoseconds, and did not happen.
+    /// The operation was refused at this time, picoseconds, for this reason, and did not happen.
     Refused(u64, Refusal),
     /// The client crashed before the operation ended, or returned a result that makes no sense.
     Orphaned,
@@ -24,7 +24,7 @@ pub enum End {
 pub struct Entry {
     /// Number of the client; a client that replaces a crashed one has a new number.
     pub client: u32,
-    /// Number of the key.
+    /// Number of the key: see [`key_text`].
     pub key: u64,
     /// The operation and, once it is answered, its result.
     pub call: Call,
@@ -74,8 +74,9 @@ impl Record {
         self.entries.pop();
     }
 
-    /// Records that operation `token` ended with `outcome` at `now` (picoseconds). A wrong token, a second end or a
-    /// value that no PUT of the key stored goes to `nonsense`.
+    /// Records that operation `token` ended with `outcome` at `now` (picoseconds). A wrong token, a second end, an
+    /// outcome that does not fit the operation, or a value that no PUT of the key wrote, is described in `nonsense`; in
+    /// the latter two cases the operation becomes orphaned.
     pub fn complete(&mut self, token: u64, outcome: Outcome<'_>, now: u64) {
         let Some(&entry) = self.entries.get(token as usize) else {
             return self.nonsense.push(format!("token {token} was never given"));
@@ -145,7 +146,7 @@ impl Record {
     }
 
     /// Returns the history to check for linearizability, per key in the order of calls: answered operations, and PUTs
-    /// and DELETEs that may or may not have happened (indeterminate or orphaned).
+    /// and DELETEs that may or may not have happened (indeterminate or orphaned); not pending and refused ones.
     pub fn history(&self) -> History {
         let mut history = History::default();
         for entry in &self.entries {

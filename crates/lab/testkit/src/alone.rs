@@ -12,7 +12,7 @@ const ALONE: &str = "DROVER_ALONE";
 /// `--list` prints it, and waits for it. In that child, `alone` calls `body` directly.
 ///
 /// # Panics
-/// If the test fails in the child, or if there is no test of that name.
+/// If the test fails in the child, is ignored there, or does not exist.
 pub fn alone(test: &str, body: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some_and(|name| name == test) {
         return body();

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Runs `body` in a new thread and waits for its end.
+/// Runs `body` in a new thread and waits for its end, at most a minute.
 ///
 /// # Panics
 /// If `body` panics, or has not ended after a minute; its thread then keeps running.

@@ -42,6 +42,9 @@ impl Channel {
     ///
     /// # Errors
     /// [`Gone`] if the packet cannot be sent.
+    ///
+    /// # Panics
+    /// If the export has more than 16 descriptors.
     pub fn send(&mut self, export: &Export) -> Result<(), Gone> {
         let fds: Vec<BorrowedFd<'_>> = export.fds.iter().map(|fd| fd.as_fd()).collect();
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
@@ -56,7 +59,7 @@ impl Channel {
     /// Waits for the next export.
     ///
     /// # Errors
-    /// [`Gone`] if the other end is closed and nothing is left to read.
+    /// [`Gone`] if the other end is closed and nothing is left to read, or the socket has failed.
     pub fn receive(&mut self) -> Result<Export, Gone> {
         self.next(RecvFlags::CMSG_CLOEXEC)
             .map(|message| message.expect("a blocking call"))
@@ -107,6 +110,9 @@ impl Channel {
     ///
     /// # Errors
     /// As for [`receive`](Channel::receive).
+    ///
+    /// # Panics
+    /// If the message is not UTF-8.
     pub fn receive_text(&mut self) -> Result<String, Gone> {
         self.receive()
             .map(|message| String::from_utf8(message.bytes).expect("text"))

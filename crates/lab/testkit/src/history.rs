@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// different one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// PUT of value `id`.
+    /// PUT of the value with this identity.
     Put(u64),
-    /// DELETE: whether it reported that the key existed; `None` if it did not report.
+    /// DELETE: whether it reported that the key existed; `None` if it did not report that, or never returned.
     Delete(Option<bool>),
-    /// GET: the value that it returned; `None` for a miss.
+    /// GET: the value that it returned; `None` for a miss, or if it never returned.
     Get(Option<u64>),
     /// Compare-and-swap: writes `to` if the value is `from`. If no value is written twice, memcached's `cas` behaves
     /// so.
@@ -105,7 +105,7 @@ impl History {
     /// Text that names the first key that is not, and lists its operations.
     ///
     /// # Panics
-    /// If more operations of a key overlap than can be searched.
+    /// If so many operations of a key overlap that the search needs more than 2^20 configurations.
     pub fn check(&self, model: Model) -> Result<(), String> {
         self.check_by(|events| crate::linear::is_linearizable(events, model))
     }

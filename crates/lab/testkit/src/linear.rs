@@ -9,7 +9,7 @@ mod plain;
 use crate::history::{Call, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Semantics that a key should have.
+/// Semantics that a key should have. A history begins without a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
     /// A register: a value stays until it is overwritten or deleted.
@@ -26,7 +26,8 @@ const CONFIGURATIONS_MAX: usize = 1 << 20;
 /// after their call, or never. Cost: exponential in the number that overlap at once, linear in the rest.
 ///
 /// # Panics
-/// If so many operations overlap that the search would have to remember more than 2^20 configurations.
+/// If so many operations overlap that the search would have to remember more than 2^20 configurations (sets of
+/// operations done, with the value).
 pub fn is_linearizable(events: &[Event], model: Model) -> bool {
     let events = &without_the_unseen(events, model);
     search(events, model, Vec::new(), u64::MAX, CONFIGURATIONS_MAX)

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Fresh seeds are below this number, so that they are easy to type.
 const FRESH_MAX: u64 = 1_000_000_000;
 
-/// The seeds that a test runs with.
+/// The seeds that a test runs with: fixed ones, and others that are fresh or given by `DROVER_SEED`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seeds {
     fixed: Range<u64>,
@@ -70,20 +70,20 @@ impl Seeds {
         }
     }
 
-    /// Number of seeds, fixed and fresh.
+    /// Number of all seeds.
     pub fn count(&self) -> u64 {
         let len = |range: &Range<u64>| range.end - range.start;
         len(&self.fixed) + len(&self.others)
     }
 
-    /// Whether `DROVER_SEED` selects fewer seeds than usual, to repeat a failure: too few for checks that need many
-    /// seeds.
+    /// Whether `DROVER_SEED` is set and there are fewer seeds than the larger of the `fixed` and `fresh` of
+    /// [`new`](Seeds::new), as when a failure is repeated: too few for checks that need many seeds.
     pub fn is_repetition(&self) -> bool {
         self.is_repetition
     }
 
-    /// Calls `play` with each seed in turn. If `play` panics, prints to standard error how to repeat that seed, and
-    /// stops.
+    /// Calls `play` with each seed in turn, the fixed ones first. If `play` panics, prints to standard error how to
+    /// repeat that seed; the panic goes on.
     pub fn each(&self, mut play: impl FnMut(u64)) {
         for seed in self.fixed.clone().chain(self.others.clone()) {
             let told = TellSeed(seed);

@@ -42,7 +42,7 @@ const fn lie(name: &'static str, find: &'static [u8], put: Put) -> Lie {
 }
 
 impl Lie {
-    /// Returns the change called `name`.
+    /// The change called `name`; `None` if there is none.
     pub fn named(name: &str) -> Option<Lie> {
         LIES.iter().copied().find(|lie| lie.name == name)
     }
@@ -74,9 +74,9 @@ impl Lie {
     }
 }
 
-/// Forwards every connection of `listener` to `server` and changes every `every`-th place (1: each) where the lie fits,
-/// counted over all connections. Places split by a read stay unchanged. Returns only on failure; if `server` refuses,
-/// only that connection is closed.
+/// Forwards every connection of `listener` to `server` and changes every `every`-th place (1: each, 0: none) where the
+/// lie fits in the server's answers, counted over all connections. A place that arrives in two reads stays unchanged.
+/// Returns only on failure; if `server` cannot be reached, only that client's connection is closed.
 ///
 /// # Errors
 /// If no connection can be accepted or no descriptor is left.

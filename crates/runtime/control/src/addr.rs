@@ -57,7 +57,7 @@ pub enum Endpoint {
     },
 }
 
-/// Address of a control channel. Displays as it was written.
+/// Address of a control channel. Displays as it was written, or if a method built it, as it would be written.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
@@ -200,7 +200,8 @@ impl ControlAddr {
         &self.place
     }
 
-    /// The (first) value of option `key`, written `?key=value`; `None` if the address does not have this option.
+    /// The (first) value of option `key`, written `?key=value`; `None` if the address does not have this option. An
+    /// address that is a path has none: there `?` belongs to the path.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options
             .iter()

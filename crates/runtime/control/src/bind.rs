@@ -24,13 +24,14 @@ const BACKLOG: i32 = 128;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// A live program already listens at the address.
+    /// A live program listens at the address or holds the lock of its socket; or a socket file exists, and connecting
+    /// to it does not fail with "connection refused", which alone proves that its server is dead.
     #[error("address in use: another server listens at {addr}")]
     InUse {
         /// Requested address.
         addr: String,
     },
-    /// The path is a file other than a socket, which we do not remove.
+    /// The path is that of a file other than a socket. It is not removed.
     #[error("{path} exists and is not a socket")]
     NotASocket {
         /// Path of the file.
@@ -48,7 +49,8 @@ pub enum ListenError {
     },
 }
 
-/// Listens for control channels at one address. Dropping it closes the socket and removes the file of a Unix socket.
+/// Listens for control channels at one address. Dropping it closes the socket and removes the file of a Unix socket and
+/// its lock file.
 #[derive(Debug)]
 pub struct ControlListener {
     addr: ControlAddr,
@@ -66,8 +68,9 @@ enum Kind {
 }
 
 impl ControlListener {
-    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). Replaces the socket file of
-    /// a dead server.
+    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). Of a host with several
+    /// addresses, the first that can be bound. A Unix socket replaces that of a dead server, and only this user (and
+    /// root) can connect to it.
     ///
     /// # Errors
     /// [`ListenError`] if the address is in use, its path is a file other than a socket, or a system call fails.
@@ -78,13 +81,14 @@ impl ControlListener {
         }
     }
 
-    /// Address at which it listens: the requested one, with the actual port if that was 0.
+    /// Address at which it listens: the requested one; if its port was 0, with the IP address and port that were bound.
     pub fn addr(&self) -> &ControlAddr {
         &self.addr
     }
 
     /// Accepts a waiting connection, if any. Never blocks. When this process is out of descriptors, the connection gets
-    /// an error and is closed; otherwise it would make `poll` return continuously.
+    /// an error and is closed; otherwise it would make `poll` return continuously. The result is then `None`, and so it
+    /// is for a connection that ended before it was accepted, although others may wait.
     ///
     /// # Errors
     /// The system's `accept` fails.

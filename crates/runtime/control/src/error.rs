@@ -8,19 +8,20 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// End of stream: the peer closed the channel or died.
+    /// End of stream: the peer closed the channel or died, or this end was closed before.
     #[error("the peer closed the control channel")]
     Closed,
     /// End of stream inside a frame.
     #[error("the peer closed the control channel in the middle of a frame")]
     ClosedMidFrame,
-    /// This end closed the channel or refused the peer.
+    /// This end closed the channel or refused the peer. Only
+    /// [`ControlHandler::on_close`](crate::acceptor::ControlHandler::on_close) gets this.
     #[error("closed on this side")]
     ByUs,
-    /// No frame, not even a heartbeat, arrived during [`MISSED_MAX`] checks, a second apart.
+    /// No frame, not even a heartbeat, arrived during [`MISSED_MAX`] checks, at least a second apart.
     #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
     Silent,
-    /// The peer does not read, and too many bytes or descriptors wait for it.
+    /// The peer does not read, and more than 1 MiB or more than 1024 descriptors wait for it. The channel is closed.
     #[error("the peer does not read: {queued_bytes} bytes and {queued_fds} descriptors wait for it")]
     Stalled {
         /// Number of bytes that waited, those of the refused frame included.
@@ -34,9 +35,9 @@ pub enum ControlError {
     /// The peer refused, with a reason.
     #[error("refused by the peer: {reason} (code {code})")]
     Refused {
-        /// One of the codes in [`refusal`](super::refusal), or of the application's protocol.
+        /// One of the codes in [`refusal`](super::refusal), or of the application's protocol; 0 if the peer sent none.
         code: u16,
-        /// The peer's text: printable, at most 256 bytes.
+        /// The first 256 bytes of the peer's text, made printable.
         reason: String,
     },
     /// The body of a frame to send exceeds the limit: a bug of the caller; nothing was sent.
@@ -111,7 +112,7 @@ pub enum DialError {
         /// Requested address.
         addr: String,
     },
-    /// Another system error.
+    /// Any other error, for example a lack of permission.
     #[error("connecting to {addr} failed: {source}")]
     System {
         /// Requested address.

@@ -19,7 +19,7 @@ use drover_verbs::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The control channel failed, or the deadline passed.
+    /// The control channel failed or refused to send, or the deadline passed.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The peer's export is malformed.
@@ -36,7 +36,7 @@ pub enum ExchangeError {
         /// Received kind of frame.
         found: u16,
     },
-    /// The provider refused the peer's export.
+    /// The provider could not connect the queue pair to the peer's.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The provider could not open a context.
@@ -45,7 +45,7 @@ pub enum ExchangeError {
     /// The provider could not create a queue.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// There is no memory for an export.
+    /// There is no memory, or no descriptor, for an export.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
@@ -101,8 +101,8 @@ pub fn accept<P: Provider>(
     Ok(qp.connect(&theirs)?)
 }
 
-/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it returns, both are
-/// connected. One and a half round trips; each wait for the peer ends at `deadline`.
+/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it succeeds, both are
+/// connected. Each end sends two frames; each of the two waits for the peer ends at `deadline`.
 ///
 /// # Errors
 /// [`ExchangeError`] if the channel ends, the deadline passes, the peer sends anything else or the provider refuses.
@@ -136,8 +136,8 @@ pub struct End<P: Provider> {
 }
 
 impl<P: Provider> End<P> {
-    /// Opens a context of `device` and creates a completion queue and an unconnected queue pair in it. Either queue of
-    /// the pair holds 128 requests, or fewer if the device does not support that.
+    /// Opens a context of `device` and creates a completion queue and an unconnected queue pair in it, whose send queue
+    /// and receive queue hold 128 requests each, or fewer if the device does not support that.
     ///
     /// # Errors
     /// [`ExchangeError`] if the provider cannot create one of them.
@@ -151,7 +151,7 @@ impl<P: Provider> End<P> {
         Ok(End { qp, cq, ctx })
     }
 
-    /// [`connect`]s the queue pair over `stream`, at most `wait` from now.
+    /// [`connect`]s the queue pair over `stream`. Blocks for at most `wait`.
     ///
     /// # Errors
     /// As [`connect`].
@@ -164,7 +164,8 @@ impl<P: Provider> End<P> {
 /// Most outstanding requests and most outstanding RECVs of an [`End`].
 const QUEUE_DEPTH: usize = 128;
 
-/// Creates two queue pairs on `device` and connects them with each other, without a control channel.
+/// Creates two RC or UC queue pairs on `device`, each in a context of its own, and connects them with each other,
+/// without a control channel.
 ///
 /// # Errors
 /// [`ExchangeError`] if the provider cannot create or connect them.

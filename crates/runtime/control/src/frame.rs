@@ -24,7 +24,7 @@ pub mod kind {
     pub const PONG: u16 = 2;
     /// Refusal: code `u16`, length `u16`, text. The sender closes the channel after it.
     pub const ERROR: u16 = 3;
-    /// One [`Export`](drover_verbs::Export), for connecting queue pairs.
+    /// One [`Export`](drover_verbs::Export): of a queue pair to connect to, or of a region.
     pub const EXPORT: u16 = 4;
     /// The sender's queue pair is connected. No body.
     pub const READY: u16 = 5;
@@ -273,8 +273,8 @@ impl FrameReader {
     }
 }
 
-/// Fuzzing entry: feeds `input` after its first byte, which sets the chunk size, to a [`FrameReader`] and checks the
-/// reader's guarantees. Returns the number of frames decoded before the end or the first error.
+/// Fuzzing entry: feeds `input` after its first byte, which is the chunk size minus 1, to a [`FrameReader`] and checks
+/// the reader's guarantees. Returns the number of frames decoded before the end or the first error.
 ///
 /// # Panics
 /// If a guarantee is violated.

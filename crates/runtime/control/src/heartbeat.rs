@@ -4,7 +4,8 @@ use drover_base::Ns;
 
 /// Least time between two liveness checks of an end. An end that sent nothing in between sends a ping.
 pub const BEAT_EVERY: Ns = Ns::from_s(1);
-/// Number of consecutive checks without a frame from the peer after which an end considers the peer dead.
+/// Number of consecutive checks, at least [`BEAT_EVERY`] apart, without a frame from the peer after which an end
+/// considers the peer dead.
 pub const MISSED_MAX: u32 = 3;
 
 /// Result of a liveness check.

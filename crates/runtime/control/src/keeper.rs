@@ -7,8 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A small thread that sends a stream's heartbeats while its owner does not poll (a blocking client between calls, an
-/// async one whose executor is late). It stops when it or the stream is dropped.
+/// A small thread that sends a ping when a stream has sent nothing for a second, while its owner does not poll (a
+/// blocking client between calls, an async one whose executor is late). It receives nothing, so it neither answers
+/// pings nor notices that the peer is dead. It stops when it is dropped, or within a second after the stream is.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<Stop>,

@@ -5,8 +5,8 @@
 //!   ^                             | refused, or too slow                     | the channel ended, or its owner gave it up
 //!   '------- rest, longer each time -------------------------------------------'
 //! ```
-//! The system's [`Handshake`] defines the frames exchanged until there is a session. The session then belongs to the link's
-//! owner, who handles the frames that arrive for it, and [tells](Link::lose) the link when it is unusable.
+//! The system's [`Handshake`] defines the frames exchanged until there is a session. The session then belongs to the
+//! link's owner, who handles the frames that arrive for it, and [tells](Link::lose) the link when it is unusable.
 
 use crate::{ControlError, ControlStream, Dial, DialError, Frame};
 use drover_base::Ns;
@@ -15,7 +15,7 @@ use std::fmt::Display;
 /// Reasons for losing a link other than errors of the channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The handshake took too long.
+    /// The handshake took longer than [`LinkOptions::handshake_max`].
     Timeout,
     /// The session is unusable, for example because its queue pair failed.
     Broken,
@@ -30,13 +30,14 @@ pub trait Handshake {
     /// Reason for failing to make a session.
     type Error: From<DialError> + From<ControlError> + From<Loss> + Display;
 
-    /// Sends the first frames on a channel.
+    /// Sends the first frames on a new channel; called for every attempt.
     ///
     /// # Errors
     /// The channel fails, or the system cannot begin.
     fn begin(&mut self, control: &mut ControlStream) -> Result<(), Self::Error>;
 
-    /// Handles a frame of the handshake; `session` holds the state made of earlier ones.
+    /// Handles a frame of the handshake. `session` is `None` on a new channel, and holds what this method puts there
+    /// until the handshake ends.
     ///
     /// # Errors
     /// The server refused, or the frame is unexpected or malformed.
@@ -61,16 +62,17 @@ pub enum Taken<S> {
 
 /// What the owner of a link must know.
 pub enum LinkEvent<S> {
-    /// There is a session.
+    /// The handshake is complete: this is the session.
     Up(Box<S>),
     /// A frame for the session arrived.
     Frame(Frame),
-    /// The channel of the session has ended; [`Link::take_error`] has the reason.
+    /// The channel of the session has ended; [`Link::take_error`] has the reason. Not reported if the owner called
+    /// [`Link::lose`].
     Lost,
 }
 
-/// A handshake is looked at again after an eighth of the time that it has taken so far: a server that answers at once is
-/// heard at once, one that is away for a second costs few system calls. *(our choice)*
+/// A handshake is looked at again after an eighth of the time that it has taken so far: a server that answers at once
+/// is heard at once, one that is away for a second costs few system calls. *(our choice)*
 const LOOKS_PER_WAIT: u64 = 8;
 /// And not sooner than this.
 const LOOK_MIN: Ns = Ns::from_us(1);
@@ -81,15 +83,17 @@ const FRAMES_PER_LOOK: usize = 64;
 /// Timeouts of a [`Link`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkOptions {
-    /// Longest handshake; a longer one has failed.
+    /// Longest handshake, counted from dialling; a longer one has failed.
     pub handshake_max: Ns,
-    /// Rest before the first retry; doubled with each failure.
+    /// Rest before the first retry; doubled with each failure in a row.
     pub rest_min: Ns,
-    /// Longest rest.
+    /// Longest rest that results from doubling.
     pub rest_max: Ns,
-    /// Rest after the loss of a session, which is no failure of the attempt that made it.
+    /// Rest after the loss of a session. The loss is no failure of the attempt that made the session: it doubles
+    /// nothing.
     pub rest_lost: Ns,
-    /// Time between checks of a session's control channel, which cost a system call each.
+    /// Time between checks of a session's control channel, and longest time between checks during a handshake. Each
+    /// check costs a system call.
     pub look_every: Ns,
 }
 
@@ -157,7 +161,7 @@ impl<H: Handshake> Link<H> {
         self.error.take()
     }
 
-    /// Time at which it must be [polled](Link::poll).
+    /// Time at which the link must next be [polled](Link::poll); [`Ns::MAX`] if it is closed.
     pub fn next_timer(&self) -> Ns {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
@@ -165,7 +169,8 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// Time at which the heartbeat of a session's channel requires a check, for owners that can do without other checks.
+    /// Time at which the heartbeat of a session's channel requires a check, for owners that can do without other
+    /// checks; [`Ns::MAX`] without a session.
     pub fn next_heartbeat(&self) -> Ns {
         match &self.phase {
             Phase::Up { control, .. } => control.next_look(),
@@ -178,7 +183,7 @@ impl<H: Handshake> Link<H> {
         matches!(self.phase, Phase::Shaking { .. })
     }
 
-    /// The channel of a session.
+    /// The channel of the session; `None` without a session.
     pub fn control(&mut self) -> Option<&mut ControlStream> {
         match &mut self.phase {
             Phase::Up { control, .. } => Some(control),
@@ -186,14 +191,16 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// The next [`poll`](Link::poll) checks the channel of a session.
+    /// Makes the next [`poll`](Link::poll) check the channel of the session, before the time that
+    /// [`LinkOptions::look_every`] gives. Does nothing without a session.
     pub fn look_soon(&mut self) {
         if let Phase::Up { next_look, .. } = &mut self.phase {
             *next_look = Ns::ZERO;
         }
     }
 
-    /// Dials, shakes hands, receives. Call it until there is no further event.
+    /// Does what is due at `now`: dials, handles frames of the handshake, or receives for the session. Failed attempts
+    /// are no events. Call it until it returns `None`.
     pub fn poll(&mut self, now: Ns) -> Option<LinkEvent<H::Session>> {
         let polled = match &mut self.phase {
             Phase::Down { retry_at } if now < *retry_at => Ok(None),
@@ -300,7 +307,8 @@ impl<H: Handshake> Link<H> {
         Ok(frame.map(LinkEvent::Frame))
     }
 
-    /// Ends the session, or the attempt to make one: drops the channel, which notifies the server. Another attempt follows.
+    /// Ends the session, or the attempt to make one: drops the channel, so that the server sees its end. Another
+    /// attempt follows after a rest, even if the link was closed.
     pub fn lose(&mut self, now: Ns, error: H::Error) {
         let rest = match self.phase {
             Phase::Up { .. } => self.options.rest_lost,
@@ -314,7 +322,7 @@ impl<H: Handshake> Link<H> {
         self.phase = Phase::Down { retry_at: now + rest };
     }
 
-    /// Drops the channel. No attempt follows.
+    /// Drops the channel. No attempt follows, unless [`lose`](Link::lose) is called.
     pub fn close(&mut self) {
         self.phase = Phase::Down { retry_at: Ns::MAX };
     }

@@ -11,7 +11,7 @@ pub enum Peer {
     Process(PeerCred),
     /// The remote address of a TCP connection.
     Host(SocketAddr),
-    /// A thread of this process.
+    /// A thread of this process, over a [`pair`](crate::ControlStream::pair).
     ThisProcess,
     /// The system did not report the peer: the connection was already closed.
     Unknown,

@@ -4,9 +4,9 @@ use rustix::fs::{FileType, Mode};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover` if only this user can write to
-/// `$XDG_RUNTIME_DIR`, else `/run/drover` for root, else `drover-UID` in the temporary directory. It may not exist yet:
-/// binding creates it.
+/// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover` if `$XDG_RUNTIME_DIR` is an absolute path
+/// that belongs to this user and that nobody else can write to, else `/run/drover` for root, else `drover-UID` in the
+/// temporary directory (`$TMPDIR` or `/tmp`). It may not exist yet: binding creates it.
 pub fn runtime_dir() -> PathBuf {
     let uid = rustix::process::geteuid();
     let xdg = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

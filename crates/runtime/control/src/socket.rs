@@ -20,9 +20,9 @@ use std::time::Duration;
 pub struct PeerCred {
     /// Process id; 0 if the process lives in another pid namespace.
     pub pid: u32,
-    /// User id.
+    /// Effective user id.
     pub uid: u32,
-    /// Group id.
+    /// Effective group id.
     pub gid: u32,
 }
 

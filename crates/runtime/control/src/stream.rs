@@ -55,11 +55,12 @@ impl ControlStream {
         )
     }
 
-    /// Connects to the server at `addr`. Blocks for at most `timeout` per resolved address, and while the name is
-    /// resolved.
+    /// Connects to the server at `addr`. Blocks for at most `timeout` (at least 1 ms) per resolved address, and while
+    /// the name is resolved.
     ///
     /// # Errors
-    /// [`DialError`] if no server listens, the connection is not established in time, or a system call fails.
+    /// [`DialError`] if no server listens, the connection is not established in time, a system call fails, or other
+    /// users can write to the [runtime directory](super::runtime_dir()) that contains the socket.
     pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
         let socket = match addr.place() {
             Endpoint::Path(path) => {
@@ -128,8 +129,8 @@ impl ControlStream {
         self.send(M::KIND, &body, &fds)
     }
 
-    /// Sends `code` (see [`refusal`]) and the first 256 bytes of `reason`, and closes the channel. The peer's `recv`
-    /// returns them as [`ControlError::Refused`].
+    /// Sends `code` (see [`refusal`]) and up to the first 256 bytes of `reason`, and closes the channel. The peer's
+    /// `recv` returns them as [`ControlError::Refused`], after the frames sent before.
     pub fn refuse(mut self, code: u16, reason: &str) {
         self.last_words(code, reason);
     }
@@ -148,8 +149,10 @@ impl ControlStream {
         self.end();
     }
 
-    /// Takes the next frame that is not a heartbeat, if one has arrived. Never blocks. Also answers pings, sends pings
-    /// that are due at `now`, and writes queued frames.
+    /// Takes the next frame that is not a heartbeat, if one has arrived. Never blocks. Also answers the pings that it
+    /// finds; when nothing is left to read, also writes queued frames and, if the heartbeat is due at `now`, checks the
+    /// peer and sends a ping if needed. `None` with [`has_more`](ControlStream::has_more): it found 32 heartbeats and
+    /// stopped.
     ///
     /// # Errors
     /// [`ControlError`] when the channel ends. It is closed then: later calls return [`ControlError::Closed`].
@@ -245,7 +248,8 @@ impl ControlStream {
     /// not for hot paths.
     ///
     /// # Errors
-    /// [`ControlError::Timeout`] after `deadline`, else as [`recv`](ControlStream::recv).
+    /// [`ControlError::Timeout`] after `deadline`, and then the channel stays open; else as
+    /// [`recv`](ControlStream::recv).
     pub fn recv_until<C: Cpu>(&mut self, cpu: &C, deadline: Ns) -> Result<Frame, ControlError> {
         let start = cpu.refresh();
         // Count the time slept, in case the clock does not advance by itself (a simulated one does not).
@@ -282,12 +286,14 @@ impl ControlStream {
         self.heartbeat.is_due(now)
     }
 
-    /// Time at which the heartbeat next requires a [`recv`](ControlStream::recv), even if nothing arrived by then.
+    /// Time at which the heartbeat next requires a [`recv`](ControlStream::recv), even if nothing arrived by then; zero
+    /// before the first one.
     pub fn next_look(&self) -> Ns {
         self.heartbeat.next_look()
     }
 
-    /// Starts a thread that sends this end's heartbeats while [`recv`](ControlStream::recv) is not called.
+    /// Starts a thread that sends this end's pings while [`recv`](ControlStream::recv) is not called. Keep the result:
+    /// it stops the thread when it is dropped.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -320,7 +326,7 @@ impl ControlStream {
         self.peer
     }
 
-    /// Credentials of the peer; `None` unless the channel is a Unix socket.
+    /// Credentials of the peer; `None` unless the channel is a Unix socket and the system knows them.
     pub fn peer_cred(&self) -> Option<PeerCred> {
         self.out.socket.peer_cred()
     }
@@ -330,7 +336,8 @@ impl ControlStream {
         self.ended
     }
 
-    /// Closes the channel in both directions. The peer sees the end of the stream at once.
+    /// Closes the channel in both directions. Queued frames that the socket cannot take at once are lost; the peer sees
+    /// the end of the stream after those written.
     pub fn close(&mut self) {
         self.end();
     }

@@ -36,11 +36,13 @@ pub struct Chunks<P: Provider> {
 }
 
 impl<P: Provider> Chunks<P> {
-    /// Twins of the `count` chunks of `chunk_bytes` in the peer's memory `region`, which is reached through the peer's queue
-    /// pair `rc`. Completions go to `cq`. Returns the export of our queue pair, too, which the peer must connect to.
+    /// Allocates and registers `count` chunks of `chunk_bytes` here, imports the peer's memory `region`, which holds
+    /// their twins, and connects a new RC queue pair to the peer's queue pair `rc`. Completions go to `cq`. Returns the
+    /// export of our queue pair, too, which the peer must connect to.
     ///
     /// # Errors
-    /// [`ResourceError::Unusable`] if the region is too short or not readable and writable; else what the device refuses.
+    /// [`ResourceError::Unusable`] if the region is too short or not both readable and writable, or if all chunks
+    /// together have 0 bytes or more than 4 GiB; else the error of the step that failed.
     pub fn new(
         ctx: &Rc<P::Context>,
         cq: &P::Cq,
@@ -85,17 +87,17 @@ impl<P: Provider> Chunks<P> {
         self.chunk_bytes
     }
 
-    /// Takes a chunk that is not in use, if there is one.
+    /// Takes a chunk that is not in use and returns its index; `None` if all are in use.
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop()
     }
 
-    /// Gives a chunk back.
+    /// Gives back a chunk that was taken. No transfer of it may be under way.
     pub fn give_back(&mut self, chunk: u32) {
         self.free.push(chunk);
     }
 
-    /// Copies `value` to our chunk.
+    /// Copies `value` to our chunk. A value longer than a chunk overwrites the next ones.
     ///
     /// # Panics
     /// The value reaches beyond the memory of all chunks.
@@ -103,7 +105,7 @@ impl<P: Provider> Chunks<P> {
         self.local.region().copy_in(self.start(chunk), value);
     }
 
-    /// Copies the first bytes of our chunk to `value`.
+    /// Copies the first `value.len()` bytes of our chunk to `value`.
     ///
     /// # Panics
     /// They reach beyond the memory of all chunks.
@@ -111,10 +113,16 @@ impl<P: Provider> Chunks<P> {
         self.local.region().copy_out(self.start(chunk), value);
     }
 
-    /// Posts the transfer of the first `len` bytes of a chunk. Its completion has the id `wr_id`.
+    /// Posts the transfer of the first `len` bytes of a chunk from or to its twin, as one or more messages. If it
+    /// succeeds, it has one completion, with the id `wr_id`; if it fails, every message that fails has one, with the
+    /// same id.
     ///
     /// # Errors
-    /// The queue pair has failed.
+    /// The queue pair refuses a message, for example because more than two transfers per chunk are under way; the
+    /// messages before it are posted.
+    ///
+    /// # Panics
+    /// The bytes reach beyond the memory of all chunks.
     pub fn transfer(
         &mut self,
         cpu: &P::Cpu,

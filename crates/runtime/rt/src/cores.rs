@@ -18,8 +18,8 @@ pub struct Core {
 }
 
 /// Lists the logical cores that the calling thread may use (only one, if it is pinned), in the order in which to use
-/// them: one per physical core first, then SMT siblings. If the system reports no topology, every logical core counts
-/// as a physical one.
+/// them: one per physical core first, then SMT siblings; among equals by socket, then by number. If the system reports
+/// no topology, every logical core counts as a physical one.
 ///
 /// # Errors
 /// The affinity of the calling thread cannot be read.

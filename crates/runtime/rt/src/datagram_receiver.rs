@@ -3,8 +3,8 @@
 //! UD knows no "receiver not ready": a datagram that finds no RECV is lost. So more RECVs are posted than requests can
 //! be outstanding, and each completion, even of a duplicate, is followed by a new RECV before the surplus is used up.
 //!
-//! The RECVs of a queue pair complete in the order of their posting. So the lists of RECVs are made once: when all RECVs
-//! of a list are complete, the same list is posted again.
+//! The RECVs of a queue pair complete in the order of their posting. So the lists of RECVs are made once: when all
+//! RECVs of a list are complete, the same list is posted again.
 //!
 //! ```text
 //! piece:  | 24 unused | 40 GRH | payload ..., starts on a cache line |
@@ -37,8 +37,8 @@ pub struct DatagramReceiver<P: Provider> {
 }
 
 impl<P: Provider> DatagramReceiver<P> {
-    /// Number of RECVs for `request_count` outstanding requests, which is the number of completions that the receiver can
-    /// cause at a time.
+    /// Number of RECVs that a receiver for `request_count` outstanding requests posts. Its completion queue needs space
+    /// for as many completions.
     pub fn recv_count(request_count: usize) -> usize {
         let batch = DatagramReceiver::<P>::batch(request_count);
         (request_count + batch + SPARE).next_multiple_of(batch)
@@ -48,8 +48,9 @@ impl<P: Provider> DatagramReceiver<P> {
         (request_count / 2).clamp(1, 16)
     }
 
-    /// Creates the queue pair, which completes on `cq`, and posts all RECVs: for `request_count` outstanding requests and
-    /// replies of at most `payload_bytes`. It can hold `send_depth` requests of its own.
+    /// Creates the queue pair, which completes on `cq` and has a random queue key, and posts all RECVs: for
+    /// `request_count` outstanding requests and replies of at most `payload_bytes`. Its send queue holds `send_depth`
+    /// requests.
     ///
     /// # Errors
     /// There is no memory, or the device refuses memory, queue pair or RECVs.
@@ -102,8 +103,8 @@ impl<P: Provider> DatagramReceiver<P> {
         }
     }
 
-    /// Copies the payload of a received datagram to `out` and returns it. `None`: it is longer than `out`, or shorter than
-    /// its header.
+    /// Copies the payload of a received datagram, whose completion is `wc`, to `out` and returns it. `None`: the
+    /// payload is longer than `out`, or the datagram shorter than the GRH.
     #[inline(always)]
     pub fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8]) -> Option<&'a [u8]> {
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES)?;

@@ -15,10 +15,10 @@ pub enum ResourceError {
     /// A queue cannot be created.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The peer's memory or address cannot be used.
+    /// A region or queue pair that the peer exported cannot be used.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The queue pairs do not match.
+    /// A queue pair cannot be connected to the peer's.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// RECVs cannot be posted.
@@ -27,7 +27,7 @@ pub enum ResourceError {
     /// The peer's numbers contradict each other, or are not enough.
     #[error("unusable parameters from peer: {what}")]
     Unusable {
-        /// What is unusable.
+        /// The parameters that are unusable, for the message.
         what: &'static str,
     },
 }

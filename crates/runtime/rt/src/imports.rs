@@ -21,20 +21,20 @@ impl<P: Provider> Imports<P> {
         }
     }
 
-    /// Imports a region, see [`Context::import_region`].
+    /// Imports a region until this struct is dropped, see [`Context::import_region`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::import_region`].
     pub fn region(&mut self, export: &Export) -> Result<RemoteRegion, ImportError> {
         let region = self.ctx.import_region(export)?;
         self.regions.push(region);
         Ok(region)
     }
 
-    /// Creates an address handle, see [`Context::create_ah`].
+    /// Creates an address handle that lives until this struct is dropped, see [`Context::create_ah`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Context::create_ah`].
     pub fn dest(&mut self, export: &Export) -> Result<UdDest, ImportError> {
         let dest = self.ctx.create_ah(export)?;
         self.dests.push(dest);

@@ -1,4 +1,5 @@
-//! The runtime of protocols: the run loop of a core, timers, and tasks, with which a client operation reads like pseudo-code.
+//! The runtime of protocols: the run loop of a core, timers, and tasks, with which a client operation reads like
+//! pseudo-code.
 //!
 //! It contains no protocol and names no fabric: its code is generic over [`Provider`](drover_verbs::Provider) or does
 //! not use verbs at all.

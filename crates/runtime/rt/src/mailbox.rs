@@ -5,14 +5,15 @@ use drover_verbs::Waker;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 
-/// Creates a mailbox for at most `capacity` unread messages (0 counts as 1) and returns its two ends. Every send calls
-/// `waker`, which should end the sleep of the reader's core.
+/// Creates a mailbox for at most `capacity` unread messages (0 counts as 1) and returns its two ends. Every successful
+/// send calls `waker`, which should end the sleep of the reader's core.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
     connected(Queue::Bounded(sender), receiver, waker)
 }
 
-/// A mailbox for any number of messages, none of which may be lost: the senders limit what is outstanding.
+/// As [`mailbox`], but for any number of unread messages, none of which may be lost: it is never
+/// [`Full`](MailError::Full), and the senders must limit how many messages they send.
 pub fn unbounded_mailbox<T>(waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = channel();
     connected(Queue::Unbounded(sender), receiver, waker)
@@ -66,7 +67,8 @@ impl<T> Clone for Mailer<T> {
 /// An undelivered message, returned to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailError<T> {
-    /// The mailbox holds as many unread messages as it was created for; a later attempt may succeed.
+    /// The mailbox holds as many unread messages as it was created for; a later attempt may succeed. Never from an
+    /// [`unbounded_mailbox`].
     Full(T),
     /// The [`Mailbox`] was dropped.
     Closed(T),

@@ -86,8 +86,8 @@ impl<M: Memory> Shared<M> {
 pub struct RingFull;
 
 /// Creates a queue of messages between two threads, in a ring of `bytes` of memory, and returns its two ends. A message
-/// takes 8 bytes plus its length rounded up to 8; one longer than a quarter of the ring is allocated separately.
-/// Publishing calls `waker`, which should wake the core of the consumer.
+/// takes 8 bytes plus its length rounded up to 8; one longer than a quarter of the ring is allocated separately and
+/// takes 8 bytes. Publishing calls `waker`, which should wake the core of the consumer.
 ///
 /// # Errors
 /// [`AllocError`] if the memory cannot be allocated.
@@ -147,7 +147,8 @@ impl RingProducer {
     ///
     /// # Errors
     /// [`RingFull`] if there is no space for the message now (all separately allocated messages share 4 MiB; a single
-    /// one may be longer) or the consumer is gone; then nothing was added.
+    /// one may be longer); then nothing was added. If the consumer is gone, separately allocated messages are refused
+    /// at once, the others when the ring is full.
     #[inline]
     pub fn push(&mut self, pieces: &[&[u8]]) -> Result<(), RingFull> {
         self.0.push(pieces)

@@ -23,9 +23,9 @@ struct Round {
 }
 
 impl Rounds {
-    /// Notes the end of a round that began at `began`; `total` is the number of requests executed so far. Requests of the
-    /// previous round count as having taken until the start of this one: a busy core does not sleep in between, and no
-    /// clock has to be read for it.
+    /// Notes the end of a round that began at `began`; `total` is the number of requests executed so far, in all
+    /// rounds, and `stats` the run loop's own statistics. Requests of the previous round count as having taken until
+    /// the start of this one: a busy core does not sleep in between, and no clock has to be read for it.
     pub fn note(&mut self, began: Ns, total: u64, stats: RunStats) {
         self.stats = stats;
         let last = self.last;
@@ -39,12 +39,13 @@ impl Rounds {
         };
     }
 
-    /// Time from the start of a round to the start of the next, per request executed in it.
+    /// A histogram with one entry per request: the time from the start of the round that executed it to the start of
+    /// the next round. Requests of the last round noted are still missing.
     pub fn durations(&self) -> Spread {
         self.durations.read()
     }
 
-    /// The run loop's own statistics at the last note.
+    /// The run loop's own statistics, as given to the last [`note`](Rounds::note).
     pub fn stats(&self) -> RunStats {
         self.stats
     }

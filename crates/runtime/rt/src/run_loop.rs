@@ -20,8 +20,8 @@ pub enum Idle {
     Sleep,
     /// For actors that the fabric cannot wake. Poll for a while, then yield the core to other threads between polls,
     /// and after a millisecond without work sleep for an eighth of the quiet time so far, at most a millisecond at a
-    /// time. A request after a quiet period is delayed by at most an eighth of that period, and an idle core costs
-    /// little.
+    /// time. A request after a quiet period is delayed by at most an eighth of that period and at most a millisecond,
+    /// and an idle core costs little.
     Doze {
         /// Time without work for which the core keeps polling before it yields.
         spin: Ns,
@@ -40,7 +40,8 @@ enum Rest {
 /// Quiet time before sleeping where events cannot end the sleep, and longest such sleep.
 const DOZE_AFTER: Ns = Ns::from_ms(1);
 const DOZE_MAX: Ns = Ns::from_ms(1);
-/// Longest sleep of a core that waits for a descriptor on a fabric without [`WakeCaps::on_fd`](drover_verbs::WakeCaps::on_fd). *(our choice)*
+/// Longest sleep of a core that waits for a descriptor on a fabric without
+/// [`WakeCaps::on_fd`](drover_verbs::WakeCaps::on_fd). *(our choice)*
 const FD_DOZE: Ns = Ns::from_ms(1);
 
 impl Idle {
@@ -50,7 +51,8 @@ impl Idle {
     };
 
     /// Returns the policy to use for actors that poll memory: this one, but on a fabric that cannot wake such actors
-    /// (without [`Caps::memory_wait`]) [`Idle::Doze`] in place of [`Idle::Adaptive`] and [`Idle::Sleep`].
+    /// (without [`WakeCaps::on_memory`](drover_verbs::WakeCaps::on_memory)) [`Idle::Doze`] in place of
+    /// [`Idle::Adaptive`], with the same `spin`, and of [`Idle::Sleep`], with no `spin`.
     pub fn for_memory_pollers(self, caps: &Caps) -> Idle {
         match self {
             _ if caps.wakes.on_memory => self,
@@ -80,9 +82,10 @@ pub struct RunStats {
     pub busy_rounds: u64,
     /// Rounds in which all actors were idle.
     pub idle_rounds: u64,
-    /// Number of times that the core slept.
+    /// Number of times that the core slept, however briefly.
     pub parks: u64,
-    /// Total time of the busy rounds, each from its start to the start of the next.
+    /// Total time of the busy rounds, each from its start to the start of the next round. A round that found work only
+    /// in its last check before sleep is not included.
     pub busy: Ns,
 }
 
@@ -119,7 +122,8 @@ impl<'a, P: Provider> RunLoop<'a, P> {
     }
 
     /// Makes sleep also end when `fd` is readable, for an actor that waits for sockets. On a fabric without
-    /// [`Caps::fd_wait`], the core instead sleeps for at most a millisecond at a time.
+    /// [`WakeCaps::on_fd`](drover_verbs::WakeCaps::on_fd), `fd` is not looked at; instead the core sleeps for at most a
+    /// millisecond at a time.
     pub fn beside(mut self, fd: BorrowedFd<'a>) -> RunLoop<'a, P> {
         self.beside = Some(fd);
         self
@@ -143,8 +147,8 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         })
     }
 
-    /// Runs one round: steps every actor once. If all are idle, pauses or yields; or, when [`Idle`] asks for sleep,
-    /// steps them once more and sleeps if they are still idle and `stop` is not set.
+    /// Runs one round: steps every actor once. If all are idle and no timer of theirs is due, pauses or yields; or,
+    /// when [`Idle`] asks for sleep, steps them once more and sleeps if they are still idle and `stop` is not set.
     pub fn round(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) {
         let cpu = self.ctx.cpu();
         let now = cpu.refresh();

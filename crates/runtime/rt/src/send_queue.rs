@@ -7,7 +7,8 @@ use drover_verbs::{
 };
 use std::hint::cold_path;
 
-/// Decides which requests of a mostly unsignaled send queue are signaled: the last of a list, once in `period` requests.
+/// Decides which requests of a mostly unsignaled send queue are signaled: the last of a list, once at least a period of
+/// requests was posted since the last one, and in lists longer than a period every request at the end of a period.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals {
     period: u32,
@@ -15,8 +16,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// For a queue of `depth` requests. The period is a quarter of it, at most 64, so that a completion frees the queue before
-    /// it is full.
+    /// For a queue of `depth` requests. The period is a quarter of it, at least 1 and at most 64 requests, so that a
+    /// completion frees the queue before it is full.
     pub fn new(depth: usize) -> Signals {
         Signals {
             period: (depth as u32 / 4).clamp(1, 64),
@@ -24,12 +25,13 @@ impl Signals {
         }
     }
 
-    /// Whether request number `nth` of a list is to be signaled, be it the last or not: lists may be longer than `period`.
+    /// Whether request number `nth` of a list is to be signaled, be it the last or not: lists may be longer than
+    /// `period`.
     fn is_due_within(self, nth: usize) -> bool {
         (nth as u32).is_multiple_of(self.period)
     }
 
-    /// Maximum length of a list of which only the last request need be signaled.
+    /// Maximum length of a list of which only the last request need be signaled: the period, in requests.
     pub fn list_max(self) -> usize {
         self.period as usize
     }
@@ -53,22 +55,25 @@ impl Signals {
 
 /// Options of a [`SendQueue`].
 pub struct SendQueueOptions<P: Provider> {
-    /// Number of requests that are kept, each in its block.
+    /// Number of blocks: of requests that are kept, each in its block.
     pub request_count: usize,
     /// Bytes of a block. A request is at the end of its block.
     pub block_bytes: usize,
     /// Which requests are signaled.
     pub signals: Signals,
-    /// Number of staged requests that is worth a doorbell.
+    /// Number of staged requests from which [`is_batch`](SendQueue::is_batch) is true: worth a doorbell. With lists of
+    /// more than [`Signals::list_max`] requests, [`push_line`](SendQueue::push_line) may leave the queue full for ever.
     pub post_batch: usize,
-    /// Longest request that is sent inline, bytes.
+    /// Longest request that [`push`](SendQueue::push) sends inline, bytes; [`push_line`](SendQueue::push_line) always
+    /// does.
     pub inline_bytes: usize,
-    /// Memory from which longer requests are sent; needed if a block is longer than that.
+    /// Memory from which requests longer than `inline_bytes` are sent. Needed if a block is longer: without it,
+    /// [`push`](SendQueue::push) of such a request panics.
     pub staging: Option<Staging<P>>,
 }
 
-/// Requests of a client: staged, then posted as one list. Each has a block, in which its bytes stay until the next request
-/// is built there.
+/// Requests of a client: staged, then posted as one list. Each has a block, in which its bytes stay until the next
+/// request is built there.
 pub struct SendQueue<P: Provider> {
     /// Staged requests, and all blocks. A block must not change while its request is staged.
     list: SendList,
@@ -80,7 +85,10 @@ pub struct SendQueue<P: Provider> {
 }
 
 impl<P: Provider> SendQueue<P> {
-    /// An empty queue.
+    /// An empty queue, whose blocks are zeroed.
+    ///
+    /// # Panics
+    /// All blocks together have 4 GiB or more.
     pub fn new(options: SendQueueOptions<P>) -> SendQueue<P> {
         let count = options.request_count;
         SendQueue {
@@ -91,7 +99,7 @@ impl<P: Provider> SendQueue<P> {
         }
     }
 
-    /// Whether enough requests are staged for a doorbell.
+    /// Whether at least [`post_batch`](SendQueueOptions::post_batch) requests are staged: enough for a doorbell.
     #[inline(always)]
     pub fn is_batch(&self) -> bool {
         self.list.len() >= self.options.post_batch
@@ -108,8 +116,11 @@ impl<P: Provider> SendQueue<P> {
         &mut self.list.kept_mut()[index * self.options.block_bytes..][..self.options.block_bytes]
     }
 
-    /// Stages the request in block `at`, the last `len` bytes of it. If it is too long to be inline and no staging memory is
-    /// free, it is treated as lost: it is not staged.
+    /// Stages the request in block `at`, the last `len` bytes of it. If it is too long to be inline and no staging
+    /// memory is free, it is treated as lost: it is not staged.
+    ///
+    /// # Panics
+    /// It is too long to be inline, and there is no [`staging`](SendQueueOptions::staging) memory at all.
     #[inline(always)]
     pub fn push(&mut self, at: usize, op: SendOp, len: usize) {
         let payload = if len <= self.options.inline_bytes {
@@ -129,8 +140,8 @@ impl<P: Provider> SendQueue<P> {
         }
     }
 
-    /// Stages a WRITE of `len` bytes, at most a cache line, which `build` writes to the end of the last line of block `at`.
-    /// It goes to the same offset of `remote`, which has the layout of the blocks.
+    /// Stages an inline WRITE of `len` bytes, at most a cache line, which `build` writes to the end of the last line of
+    /// block `at`. It goes to the same offset of `remote`, which has the layout of the blocks.
     #[inline(always)]
     pub fn push_line(
         &mut self,
@@ -175,8 +186,9 @@ impl<P: Provider> SendQueue<P> {
         })
     }
 
-    /// Calls `post` with the staged requests, if there are any. Requests that do not fit the queue are treated as lost. Returns
-    /// false if the queue pair has failed.
+    /// Calls `post` with the staged requests, if there are any; afterwards none is staged. Requests that do not fit the
+    /// queue are treated as lost. Returns false if `post` fails with any other error than
+    /// [`QueueFull`](PostErrorKind::QueueFull): the queue pair is unusable.
     #[inline(always)]
     pub fn post(&mut self, post: impl FnOnce(&SendList) -> Result<(), PostError>) -> bool {
         let mut went = true;

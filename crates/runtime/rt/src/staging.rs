@@ -2,16 +2,16 @@
 //!
 //! A card reads such a payload some time after the post: at once, or much later if the network holds it up. The bytes
 //! must stay until then, and neither a reply nor a retransmission proves that an *earlier* request has left the queue.
-//! Only completions do. So requests are numbered as they are posted, some completions say "this number and all before it
-//! have left", and a piece is filled again only when the number it was last posted under has left.
+//! Only completions do. So requests are numbered as they are posted, some completions say "this number and all before
+//! it have left", and a piece is filled again only when the number it was last posted under has left.
 //!
 //! Pieces are taken in turn. With as many pieces as the queue has places the oldest is always free in a healthy queue.
 
 use drover_mem::Region;
 use drover_verbs::{MemoryRegion, Payload, Provider};
 
-/// Pieces of registered memory for one send queue. Each holds one payload until a completion proves that its request has
-/// left the queue.
+/// Pieces of registered memory for one send queue. Each holds one payload until a completion proves that its request
+/// has left the queue.
 pub struct Staging<P: Provider> {
     mr: P::Mr,
     piece_bytes: usize,
@@ -22,7 +22,7 @@ pub struct Staging<P: Provider> {
 }
 
 impl<P: Provider> Staging<P> {
-    /// Divides `mr`, which must allow local reads, into `count` pieces of `piece_bytes` each.
+    /// Divides `mr` into `count` pieces (at least one) of `piece_bytes` each, all free.
     ///
     /// # Panics
     /// The memory is shorter than the pieces.
@@ -39,10 +39,11 @@ impl<P: Provider> Staging<P> {
         }
     }
 
-    /// Takes the next piece for request `number` and returns its first `len` bytes as the payload. `fill` writes them; it
-    /// gets the region and the offset of the piece. `left` is the number of the last request known to have left the queue:
-    /// if the piece was last used by a later one, the device may still read it, so nothing is taken and the result is
-    /// `None`.
+    /// Takes the next piece for request `number` (counted from 1) and returns its first `len` bytes as the payload.
+    /// `fill` writes them; it gets the region and the offset of the piece. `left` is the number of the last request
+    /// known to have left the queue: if the next piece was last used by a later one, the device may still read it, so
+    /// nothing is taken and the result is `None`, even if other pieces are free. `len` is at most the length of a
+    /// piece, which is checked in debug builds only.
     pub fn payload(
         &mut self,
         number: u64,
@@ -61,7 +62,8 @@ impl<P: Provider> Staging<P> {
         Some(Payload::Region(self.mr.sge(offset, len)))
     }
 
-    /// Frees the piece of a payload whose request was not posted.
+    /// Frees the piece of a payload whose request was not posted. A payload that is not in registered memory is
+    /// ignored.
     pub fn refused(&mut self, payload: Payload) {
         if let Payload::Region(sge) = payload {
             self.numbers[sge.offset as usize / self.piece_bytes] = 0;

@@ -25,7 +25,8 @@ const NONE: u32 = u32::MAX;
 /// In no slot.
 const IDLE: u16 = u16::MAX;
 
-/// Timers for a set of keys, at most one per key. They fire late by less than a tick, never early.
+/// Timers for a set of keys, at most one per key. A timer fires when [`pop`](Timers::pop) is called at or after its
+/// time, rounded up to a whole tick; never before.
 #[derive(Clone, Debug)]
 pub struct Timers {
     entries: Vec<Entry>,
@@ -75,8 +76,8 @@ impl Timers {
         }
     }
 
-    /// Sets the timer of `key` to `at`, in place of any time set before. A time in the past fires at the next
-    /// [`pop`](Timers::pop). [`Ns::MAX`] cancels the timer.
+    /// Sets the timer of `key` to `at`, in place of any time set before. A time more than a tick in the past fires at
+    /// the next [`pop`](Timers::pop). [`Ns::MAX`] cancels the timer.
     ///
     /// # Panics
     /// If `key` is not below the number of keys.
@@ -138,7 +139,8 @@ impl Timers {
     }
 
     /// When to call [`pop`](Timers::pop) next: no timer fires before this time. It may be earlier than the first timer,
-    /// never later. [`Ns::MAX`] if none is set.
+    /// never later. [`Ns::MAX`] if none is set; but call `pop` until it returns `None` first, else a time in the past
+    /// may remain.
     pub fn next(&self) -> Ns {
         match self.earliest {
             u64::MAX => Ns::MAX,

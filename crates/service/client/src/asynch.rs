@@ -111,8 +111,9 @@ fn drive(local: &RefCell<Local>) -> usize {
     done
 }
 
-/// A client whose operations are futures, for executors on this client's thread. The futures make progress when
-/// [`drive`](AsyncClient::drive) is called; clones share the client.
+/// A client whose operations are futures, for executors on this client's thread. A future starts its operation when it
+/// is first polled and makes progress when [`drive`](AsyncClient::drive) is called; dropping it later does not stop the
+/// operation. Clones share the client.
 #[derive(Clone)]
 pub struct AsyncClient {
     local: Rc<RefCell<Local>>,
@@ -166,7 +167,7 @@ impl AsyncClient {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
-    /// Reads many keys at once: `result[i]` is the result for `keys[i]`.
+    /// Reads many keys at once: `result[i]` is the result for `keys[i]`. Keys beyond the window wait for space in it.
     pub async fn get_many(&self, keys: &[&[u8]]) -> Vec<Result<Option<Vec<u8>>, CallError>> {
         let pending: Vec<Pending> = keys.iter().map(|key| self.begin(&Op::Get { key })).collect();
         let mut results = Vec::with_capacity(keys.len());
@@ -176,14 +177,14 @@ impl AsyncClient {
         results
     }
 
-    /// Sends operations, receives replies, and wakes the futures of finished operations. Returns how many operations
-    /// finished.
+    /// Sends operations, receives replies, and wakes the futures of finished operations. Returns how many submitted
+    /// operations finished, including those whose future was dropped. Never blocks.
     pub fn drive(&self) -> usize {
         drive(&self.local)
     }
 
-    /// Time by which [`drive`](AsyncClient::drive) must be called again even if nothing arrives; [`Ns::MAX`]: no such
-    /// time.
+    /// Time, on the clock of the client's context, by which [`drive`](AsyncClient::drive) must be called again even if
+    /// nothing arrives; [`Ns::MAX`]: no such time.
     pub fn next_timer(&self) -> Ns {
         self.local.borrow().session.0.next_timer()
     }

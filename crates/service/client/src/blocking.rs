@@ -8,8 +8,8 @@ use drover_kv::{Op, Outcome, SubmitError};
 /// Polling time before the client sleeps. A reply takes microseconds, a wake-up some 30.
 const SPIN: Ns = Ns::from_us(50);
 
-/// A client that waits for its results: it polls briefly, then sleeps. The session stays alive while the caller does
-/// other things. For applications with threads to spare; [`get_many`](Client::get_many) and
+/// A client that waits for its results: it polls for 50 µs, then sleeps. A connected client's session stays alive
+/// while the caller does other things. For applications with threads to spare; [`get_many`](Client::get_many) and
 /// [`execute`](Client::execute) keep many operations in flight.
 pub struct Client {
     session: Connected,
@@ -89,7 +89,8 @@ impl Client {
     /// `None`: the key does not exist.
     ///
     /// # Errors
-    /// The first error. Keys after a malformed one are not read; after other errors, the rest still are.
+    /// [`CallError::Submit`] if a key cannot be submitted (malformed, too long): the keys before it are read, those
+    /// after it are not. Otherwise the first failure of a read; all other keys are still read.
     pub fn get_many(
         &mut self,
         keys: &[&[u8]],
@@ -107,11 +108,13 @@ impl Client {
         first_error
     }
 
-    /// Executes many operations at once and calls `sink(i, outcome)` for every `ops[i]`, in order of completion; an
-    /// operation that fails has an outcome too. Operations on one key take effect in order while the connection lasts.
+    /// Executes many operations at once and calls `sink(i, outcome)` for every submitted `ops[i]`, in order of
+    /// completion; an operation that fails has an outcome too. Operations on one key take effect in the order of `ops`,
+    /// as long as the connection lasts and the server answers in time.
     ///
     /// # Errors
-    /// An operation that cannot be submitted. The operations before it were executed, those after it were not.
+    /// [`CallError::Submit`] if an operation cannot be submitted. Those before it have outcomes, those after it were
+    /// not submitted.
     pub fn execute(&mut self, ops: &[Op<'_>], sink: impl FnMut(usize, Outcome<'_>)) -> Result<(), CallError> {
         self.many(ops.len(), |i| ops[i], sink)
     }

@@ -14,20 +14,21 @@ use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions, Wish};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
-/// User's choice of RDMA device, port and GID. Fields that are `None` are chosen by address.
+/// User's choice of RDMA device, port and GID. A field that is `None` permits any. Among permitted GIDs, [`Fabric`]
+/// prefers one with the IP address that the server listens at or, for a client, that reaches the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
     /// Name of the RDMA device.
     pub device: Option<String>,
     /// Port number on the device, from 1.
     pub port: Option<u8>,
-    /// Index in the port's GID table.
+    /// Index in the port's GID table. An address with an index above 255 is refused.
     pub gid_index: Option<u32>,
 }
 
 impl DeviceChoice {
-    /// Converts to the form of the libibverbs provider. `address`: the listener's address, or the local address from
-    /// which a client reaches its server; a port must have it. `None`: any address.
+    /// Converts to the form of the libibverbs provider. `address`: IP address that the GID must have: the listener's,
+    /// or the local address from which a client reaches its server. `None`: any GID.
     pub fn wish(&self, address: Option<IpAddr>) -> Wish {
         Wish {
             address,
@@ -37,7 +38,7 @@ impl DeviceChoice {
         }
     }
 
-    /// Options for opening the device that [`wish`](DeviceChoice::wish) describes; the others are defaults.
+    /// Options for opening the device that [`wish`](DeviceChoice::wish) describes; all other options are defaults.
     pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
         let mut options = IbvOptions::default();
         options.wish = self.wish(address);
@@ -49,10 +50,11 @@ impl DeviceChoice {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
-    /// The address has no data fabric, or its options are invalid.
+    /// The address has no data fabric (`tcp://`), its options are invalid, or a device is chosen for an address that
+    /// is not `rdma://`.
     #[error("{0}")]
     Usage(String),
-    /// No device matches, or it cannot be opened.
+    /// No RDMA device matches, or it cannot be opened.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -75,8 +77,9 @@ pub enum Fabric {
 }
 
 impl Fabric {
-    /// Opens the fabric for a client of the server at `addr`. Options of `addr` choose the RDMA device; of those that
-    /// match, the one with the address from which this machine reaches the server is preferred.
+    /// Opens the fabric for a client of the server at `addr`, without contacting the server. The options of an
+    /// `rdma://` address choose this machine's device; without a `gid` option, a GID with the IP address from which
+    /// this machine reaches the server is preferred.
     ///
     /// # Errors
     /// An address without a data fabric, invalid options, or no matching device.
@@ -84,8 +87,9 @@ impl Fabric {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
-    /// Opens the fabric for a server at `addr`; for shared memory it is `shm`. Options of `addr` choose the RDMA
-    /// device; of those that match, the one with the IP address of `addr` is preferred.
+    /// Opens the fabric for a server at `addr`. For shared memory it is `shm`. For `rdma://`, the options of `addr`
+    /// choose the device; without a `gid` option, a GID with the IP address of `addr` is preferred, unless that is a
+    /// wildcard or loopback address.
     ///
     /// # Errors
     /// As [`towards`](Fabric::towards).
@@ -114,7 +118,7 @@ impl Fabric {
         }
     }
 
-    /// Describes the RDMA device and port in use and why they were chosen; `None` for shared memory.
+    /// Text for people: the RDMA device and port in use and why they were chosen; `None` for shared memory.
     pub fn choice(&self) -> Option<String> {
         match self {
             Fabric::Shm(_) => None,
@@ -130,7 +134,7 @@ impl Fabric {
 }
 
 impl Fabric {
-    /// Returns `addr` with the device options that `device` sets; the others stay.
+    /// Returns `addr` with the options that `device` sets, which replace those of `addr`; its other options stay.
     ///
     /// # Errors
     /// `device` sets an option, but `addr` is not an `rdma://` address.
@@ -157,7 +161,8 @@ impl Fabric {
         Ok(with)
     }
 
-    /// Name of the fabric of `addr`, `rdma` or `shm`, as in `--fabric` and reports.
+    /// Name of the fabric of `addr`, as in `--fabric` and reports: `rdma` for `rdma://`, otherwise `shm` (also for
+    /// `tcp://`, which has no data fabric).
     pub fn name(addr: &ControlAddr) -> &'static str {
         match addr.scheme() {
             Scheme::Rdma => "rdma",

@@ -15,7 +15,7 @@
 //! non-blocking clients ([`KvClient`](drover_kv::KvClient)) itself.
 #![forbid(unsafe_code)]
 
-/// The README's example compiles.
+/// Compiles the Rust examples of the README below, in doctests only.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../README.md")]
 pub struct Readme;

@@ -7,14 +7,17 @@ use drover_kv::{CallError, ConnectError, ConnectOptions};
 /// Options of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Maximum time of each step of connecting: reaching the server, asking for its system, and setting up the
-    /// sessions.
+    /// Maximum time of each of the three steps of connecting: reaching the server (per IP address of its name, without
+    /// the name look-up), asking for its system, and setting up all sessions. Default: 5 s.
     pub connect_timeout: Ns,
-    /// Time after which an operation without a result fails.
+    /// Time after which an operation without a result fails; waiting for space in the window does not count. Default: 5
+    /// s.
     pub call_timeout: Ns,
-    /// Maximum number of operations in flight per shard of the service.
+    /// Number of operations in flight per shard that the client asks for, at least 1 (0 panics with Pilaf and FaRM-KV);
+    /// default: 16. HERD rounds it up to a power of two, and its server may grant less; Pilaf and FaRM-KV allow the sum
+    /// over all shards, at most 1024, wherever the keys are.
     pub window: usize,
-    /// Secret that the server's operator requires, at most 256 bytes; empty: none.
+    /// Secret that the server's operator requires, at most 256 bytes; empty (the default) if the server requires none.
     pub secret: Vec<u8>,
 }
 
@@ -44,7 +47,7 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is not an address.
+    /// The text given as the service's address is not an address.
     #[error(transparent)]
     Address(#[from] AddrError),
     /// The client could not connect.

@@ -13,15 +13,16 @@ use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;
 
-/// A connected client of any system on any fabric. It stays on its thread.
+/// A connected client of any system on any fabric; it cannot move to another thread. Convert it into a
+/// [`Client`](crate::Client) or an [`AsyncClient`](crate::AsyncClient) to use it.
 pub struct Connected(pub(crate) Box<dyn Session>);
 
 impl Connected {
-    /// Connects to the service at `addr`. Blocks until there is a session; each step of connecting takes at most
-    /// `options.connect_timeout`, and an address without a listener fails at once.
+    /// Connects to the service at `addr`. Blocks until there is a session with every shard; each step of connecting
+    /// takes at most `options.connect_timeout`, and an address without a listener fails at once.
     ///
     /// # Errors
-    /// The address is malformed, no service answers there, or no session can be set up.
+    /// The address is malformed, no service answers there, the fabric is missing, or no session can be set up.
     pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
         Ok(Connected::to_addr(addr.parse()?, options)?)
     }
@@ -29,7 +30,7 @@ impl Connected {
     /// As [`to`](Connected::to), with a parsed address.
     ///
     /// # Errors
-    /// No service answers there, or no session can be set up.
+    /// No service answers there, the fabric is missing, or no session can be set up.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
         Connected::to_one_of::<Named>(addr, options)
     }
@@ -38,7 +39,7 @@ impl Connected {
     /// of their own.
     ///
     /// # Errors
-    /// No service answers there, its system is not in the table, or no session can be set up.
+    /// Those of `to_addr`, or the service's system is not in the table.
     pub fn to_one_of<T: SystemTable>(
         addr: ControlAddr,
         options: &Options,
@@ -50,7 +51,8 @@ impl Connected {
         fabric.run(Connect { service, options })
     }
 
-    /// Wraps `client`, which was made in `ctx`. For programs that choose system and fabric themselves.
+    /// Wraps `client`, whose queue pairs are in the verbs context `ctx`. For programs that choose system and fabric
+    /// themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
         Connected(Box::new(Running::<P, C> { ctx, client }))
     }
@@ -65,7 +67,8 @@ pub struct Service<T = Named> {
 }
 
 impl<T: SystemTable> Service<T> {
-    /// Connects to the server at `addr` and asks for its system; each of the two takes at most `patience`.
+    /// Opens a control channel to the server at `addr` and asks for its system; each of the two takes at most
+    /// `patience`. Opens no RDMA device.
     ///
     /// # Errors
     /// No listener there, no answer in time, or a system that is not in the table.
@@ -87,7 +90,7 @@ impl<T: SystemTable> Service<T> {
         })
     }
 
-    /// System of the service.
+    /// The service's system, as the server reported it.
     pub fn system(&self) -> T {
         self.system
     }

@@ -88,7 +88,8 @@ impl Queue {
     }
 }
 
-/// A client with its own thread. Dropping it stops the thread; operations without a result then fail.
+/// A client with its own thread. Dropping it stops the thread and waits for its end; operations without a result then
+/// fail with [`CallError::Gone`], although the server may have executed them. Dropping the handles does not stop it.
 pub struct ClientThread {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
@@ -96,8 +97,8 @@ pub struct ClientThread {
 }
 
 impl ClientThread {
-    /// Starts a thread, connects it to the service at `addr`, and waits until it is connected. `capacity`, at least 1:
-    /// operations that may be queued for the thread; further ones wait.
+    /// Starts a thread, connects it to the service at `addr`, and waits until it is connected. `capacity`: number of
+    /// operations that may be queued for the thread (0 counts as 1); the futures of further ones wait for space.
     ///
     /// # Errors
     /// The address is malformed, no service answers there, no session can be set up, or no thread can be started.
@@ -110,10 +111,10 @@ impl ClientThread {
         ClientThread::start(capacity, move || Connected::to(&addr, &options))
     }
 
-    /// As [`connect`](ClientThread::connect), with the client that `connect` makes on the new thread.
+    /// As [`ClientThread::connect`], with the client that the closure `connect` makes on the new thread.
     ///
     /// # Errors
-    /// Those of `connect`, or no thread can be started.
+    /// Those of the closure, no thread can be started, or [`CallError::Gone`] if the closure panics.
     pub fn start(
         capacity: usize,
         connect: impl FnOnce() -> Result<Connected, Error> + Send + 'static,
@@ -280,7 +281,8 @@ fn pop(queue: &Queue) -> Option<Job> {
     job
 }
 
-/// Passes operations to a [`ClientThread`] from any thread and any async runtime. Clones share the thread.
+/// Passes operations to a [`ClientThread`] from any thread and any async runtime. A future queues its operation when it
+/// is first polled; dropping it later does not stop the operation. Clones share the thread.
 #[derive(Clone)]
 pub struct ClientHandle {
     queue: Arc<Queue>,
@@ -311,7 +313,7 @@ impl ClientHandle {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
-    /// Blocks the calling thread until `future` is done and returns its result. For futures of handles, in programs
+    /// Blocks the calling thread until `future` is done and returns its result. For futures of any handle, in programs
     /// without an async runtime.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         struct Unpark(std::thread::Thread);

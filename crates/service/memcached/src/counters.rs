@@ -5,8 +5,8 @@ use drover_base::sync::{AtomicU64, Ordering};
 /// Declares the counters once, in the order `stats` names them.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one core. Additions on the hot path, no atomics; [`Board::publish`] publishes them to other
-        /// cores.
+        /// Counters of one core since its start or the last `stats reset`. Additions on the hot path, no atomics;
+        /// [`Board::publish`] publishes them to other cores.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 
@@ -40,7 +40,7 @@ counters! {
     cmd_flush,
     /// Keys requested by touch, gat, gats, and hits of mg with T.
     cmd_touch,
-    /// me commands.
+    /// me commands; not the other meta commands.
     cmd_meta,
     /// Keys found by get, gets, and mg without T; a key that mg with N creates counts as found.
     get_hits,
@@ -52,11 +52,11 @@ counters! {
     delete_misses,
     /// Keys deleted by delete and md, or emptied by md with x; not those that md with I marks stale.
     delete_hits,
-    /// incr, and ma that increments: key not found.
+    /// incr, and ma that increments: key not found. An ma with N, which creates it, counts neither here nor as a hit.
     incr_misses,
     /// incr, and ma that increments: done.
     incr_hits,
-    /// decr, and ma that decrements: key not found.
+    /// decr, and ma that decrements: key not found. An ma with N, which creates it, counts neither here nor as a hit.
     decr_misses,
     /// decr, and ma that decrements: done.
     decr_hits,
@@ -70,7 +70,7 @@ counters! {
     touch_hits,
     /// touch, gat, gats: not found. Misses of mg with T are in `get_misses`.
     touch_misses,
-    /// Values refused because they are over the size limit; not those that append or prepend would make too long.
+    /// Values refused because they alone are over the size limit; not those that append or prepend would make too long.
     store_too_large,
     /// Values that storing commands could not store for lack of memory.
     store_no_memory,
@@ -81,7 +81,7 @@ counters! {
 }
 
 impl Counters {
-    /// Adds the counters of another core.
+    /// Adds the counters of another core to these, each to its counterpart.
     pub fn add(&mut self, other: &Counters) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -94,19 +94,21 @@ impl Counters {
 /// Numbers of a partition that `stats` needs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Holdings {
-    /// Items in the partition; in a cache an upper bound, because overwritten items count until they are detected.
+    /// Items in the partition, expired ones included until they are found; in a cache an upper bound, because
+    /// overwritten items also count until they are found.
     pub curr_items: u64,
     /// Number of times an item was stored, new or updated.
     pub total_items: u64,
-    /// Memory that holds items, in bytes; in a cache, the log written so far.
+    /// Memory that holds items, in bytes; in a cache, the bytes of the log written so far, which never shrink.
     pub bytes: u64,
-    /// Memory available for items, in bytes.
+    /// Memory for items, used or free, in bytes. `stats` shows [`memory_bytes`](crate::ItemSettings::memory_bytes)
+    /// under this name.
     pub limit_maxbytes: u64,
     /// Items evicted from a full bucket, and items lost because the log overwrote them.
     pub evictions: u64,
-    /// Expired items that were found and removed.
+    /// Expired items that a request found and removed; not those that a new value replaced.
     pub reclaimed: u64,
-    /// Number of slots in the index, without spare buckets.
+    /// Number of slots in the index, used or free, without those of spare buckets.
     pub slots: u64,
 }
 
@@ -146,7 +148,7 @@ impl Holdings {
         }
     }
 
-    /// Adds the numbers of another partition.
+    /// Adds the numbers of another partition to these, each to its counterpart.
     pub fn add(&mut self, other: &Holdings) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -194,7 +196,7 @@ impl Board {
         }
     }
 
-    /// Publishes these numbers. Cost: four cache lines written.
+    /// Publishes these numbers in place of the last ones. Cost: 240 bytes written, four or five cache lines.
     pub fn publish(&self, counters: &Counters, holdings: &Holdings) {
         let values = counters.values().into_iter().chain(holdings.values());
         for (word, value) in self.words.iter().zip(values) {
@@ -203,7 +205,7 @@ impl Board {
         }
     }
 
-    /// Numbers published last.
+    /// Numbers published last; zeros if none were.
     pub fn read(&self) -> (Counters, Holdings) {
         let word = |i: usize| self.words[i].load(Ordering::Relaxed);
         (

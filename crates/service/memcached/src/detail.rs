@@ -18,7 +18,8 @@ pub(crate) enum Seen {
 /// Maximum number of prefixes; further ones are not counted.
 const PREFIXES_MAX: usize = 10_000;
 
-/// Counts of gets, hits, sets and deletes by prefix of the key, summed over all cores; for `stats detail`.
+/// Counts of gets, hits, sets and deletes by prefix of the key (its part before the first colon), summed over all
+/// cores; for `stats detail`. Only classic commands count, not the meta commands.
 #[derive(Debug, Default)]
 pub struct Detail {
     on: AtomicU32,
@@ -34,7 +35,7 @@ impl Detail {
         self.on.load(Ordering::Relaxed) != 0
     }
 
-    /// Turns counting on or off. Counts made so far stay.
+    /// Turns counting on or off. Counts made so far stay, until `stats reset` clears them.
     pub fn switch(&self, on: bool) {
         self.on.store(u32::from(on), Ordering::Relaxed);
     }

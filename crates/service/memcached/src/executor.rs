@@ -25,9 +25,10 @@ pub struct Core {
 pub struct Executor<'d, C: Cpu> {
     /// Items whose keys this core owns.
     pub partition: &'d mut Partition,
-    /// Handle of the core.
+    /// Handle of the core that runs the step.
     pub cpu: &'d C,
-    /// Seconds since the server's start.
+    /// Current time in seconds since [`Server::start_unix_s`], at least 1: an item given a negative expiry expires in
+    /// second 1.
     pub now_s: u32,
     /// State of this core that stays from step to step.
     pub core: &'d mut Core,
@@ -39,8 +40,8 @@ pub struct Executor<'d, C: Cpu> {
 
 impl<C: Cpu> Executor<'_, C> {
     /// Does what has become due since the last step: zeroes the counters after a `stats reset`, follows changes in what
-    /// clients watch, and executes a delayed `flush_all`. A step of a session and [`serve`](Executor::serve) call it;
-    /// an idle core may call it too.
+    /// clients watch, reports evicted items to them, and executes a delayed `flush_all`. A step of a session and
+    /// [`serve`](Executor::serve) call it; an idle core may call it too.
     #[inline]
     pub fn begin_step(&mut self) {
         // Relaxed: nobody can observe whether a command near a reset is counted before or after it.
@@ -70,7 +71,7 @@ impl<C: Cpu> Executor<'_, C> {
     }
 
     /// Publishes this core's numbers on its [`Board`](crate::Board). To be called at the end of a step that did
-    /// something, before its replies leave. Cost: four cache lines written.
+    /// something, before its replies leave. Cost: four or five cache lines written.
     pub fn publish(&self) {
         if let Some(board) = self.server.boards.get(self.router.own()) {
             board.publish(&self.core.counters, &self.partition.stats().into());

@@ -53,7 +53,7 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
     bytes
 }
 
-/// Hash of the key in a message between cores. `None`: the message is malformed or concerns no single key.
+/// Hash of the key in a message between cores. `None`: the message has less than 21 bytes or concerns no single key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
     let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
@@ -76,7 +76,8 @@ impl<C: Cpu> Executor<'_, C> {
     }
 
     /// Answers a message of another core: appends the reply, which may be empty, to `output`. The reply to a malformed
-    /// message is `SERVER_ERROR`. `hint`: result of [`hint`](Executor::hint) for this message, or [`Hint::NONE`].
+    /// message is a line that begins with `SERVER_ERROR`. `hint`: result of [`hint`](Executor::hint) for this message,
+    /// or [`Hint::NONE`].
     pub fn serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) {
         self.begin_step();
         if self.try_serve(message, hint, output).is_none() {

@@ -3,9 +3,9 @@
 /// Options of a classic fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// `gets`, `gats`: return the CAS too.
+    /// Whether to return the CAS too (`gets`, `gats`).
     pub with_cas: bool,
-    /// `gat`, `gats`: new expiry of the items found.
+    /// New expiry of the items found (`gat`, `gats`); `None`: their expiry stays.
     pub touch: Option<Expiry>,
 }
 
@@ -30,8 +30,8 @@ impl Expiry {
     /// Longest relative expiry, in seconds.
     const RELATIVE_MAX: i32 = 30 * 24 * 3600;
 
-    /// Converts to seconds since the server's start, 0 = never. The current time is `now_s` seconds after a start at
-    /// `start_unix_s` (seconds since 1970).
+    /// Converts to seconds since the server's start, 0 = never; times up to the start become 1. The current time is
+    /// `now_s` seconds after a start at `start_unix_s` (seconds since 1970).
     #[inline]
     pub fn to_server_s(self, now_s: u32, start_unix_s: u64) -> u32 {
         match self.0 {
@@ -58,7 +58,7 @@ pub struct Store<'a> {
     pub flags: u32,
     /// Expiry of the item.
     pub expiry: Expiry,
-    /// `cas`: the CAS that the item must have.
+    /// The CAS that the item must have; only for [`StoreMode::Cas`], otherwise 0.
     pub cas: u64,
     /// The value.
     pub value: &'a [u8],
@@ -96,25 +96,25 @@ impl Letters {
         is_new
     }
 
-    /// Whether `letter` is in the set.
+    /// Whether `letter`, which must be an ASCII letter, is in the set.
     #[inline]
     pub fn has(self, letter: u8) -> bool {
         self.0 & Letters::bit(letter) != 0
     }
 }
 
-/// Times of a meta command.
+/// Times of a meta command. Without its flag, each is `Expiry(0)`, never.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MetaTimes {
     /// Flag `T`: new expiry.
     pub expiry: Expiry,
     /// Flag `N`: expiry of an item created on a miss.
     pub vivify: Expiry,
-    /// Flag `R`: remaining time below which the item is to be recached.
+    /// Flag `R`: remaining time below which one client is told to recache the item.
     pub recache: Expiry,
 }
 
-/// Numbers of `ma`.
+/// Numbers of `ma`. Without their flags: initial 0, delta 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MetaNumber {
     /// Flag `J`: initial number on a miss.
@@ -137,23 +137,23 @@ pub struct Meta<'a> {
     pub kind: MetaKind,
     /// The key as written: base64 if flag `b` is set.
     pub key: &'a [u8],
-    /// All flags as written, in order, for the reply.
+    /// All flags as written, in order, for the reply; empty for `me`.
     pub flags: &'a [u8],
     /// Letters of the flags that are set.
     pub letters: Letters,
     /// Flags `T`, `N` and `R`.
     pub times: MetaTimes,
-    /// Flag `F`: client flags.
+    /// Flag `F`: the client's flags, stored with the item; 0 if absent.
     pub client_flags: u32,
-    /// Flag `C`: the CAS that the item must have.
+    /// Flag `C`: the CAS that the item must have; 0 if absent.
     pub cas: u64,
-    /// Flag `E`: the CAS to give the item.
+    /// Flag `E`: the CAS to give the item; 0 if absent.
     pub new_cas: u64,
     /// Flags `J` and `D`.
     pub number: MetaNumber,
-    /// Flag `M`: mode; 0 if absent.
+    /// Flag `M`: the mode's letter or sign; 0 if absent.
     pub mode: u8,
-    /// The value of `ms`.
+    /// The value of `ms`; empty for other commands.
     pub value: &'a [u8],
 }
 
@@ -172,7 +172,7 @@ pub struct TooLarge<'a> {
     pub key: &'a [u8],
     /// Whether the key is base64.
     pub binary: bool,
-    /// Whether to remove the stored item, lest a stale value outlive the one refused.
+    /// Whether to remove the item stored under the key, lest a stale value outlive the refused one (`set`, `ms`).
     pub drop_old: bool,
     /// Whether the client wants no reply.
     pub noreply: bool,
@@ -181,11 +181,11 @@ pub struct TooLarge<'a> {
 /// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
-    /// `get`, `gets`, `gat`, `gats`.
+    /// `get` (or `bget`), `gets`, `gat`, `gats`.
     Fetch {
         /// Options of the fetch.
         fetch: Fetch,
-        /// The rest of the line: keys between spaces, at least one.
+        /// The rest of the line: keys between spaces, at least one for `get` and `gets`.
         keys: &'a [u8],
     },
     /// `set`, `add`, `replace`, `append`, `prepend`, `cas`.

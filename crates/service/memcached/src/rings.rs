@@ -95,7 +95,8 @@ impl Rings {
         }
     }
 
-    /// Sets the waker that ends this core's sleep when a request or reply arrives. Only the first call counts.
+    /// Sets the waker that ends this core's sleep when a request or reply arrives; until then nothing wakes it. Only
+    /// the first call counts.
     pub fn set_waker(&self, waker: Waker) {
         let _ = self.bell.set(waker);
     }
@@ -179,8 +180,8 @@ pub trait Receiver {
         let _ = message;
     }
 
-    /// Called after `prefetch` for a request in a batch: looks at the bucket and prefetches the item. Its result is
-    /// passed to `serve`.
+    /// Called after `prefetch` for each request of a batch of two or more: looks at the bucket and prefetches the item.
+    /// Its result is passed to `serve`; a request that comes alone is served with [`Hint::NONE`].
     fn hint(&mut self, message: &[u8]) -> Hint {
         let _ = message;
         Hint::NONE
@@ -271,8 +272,9 @@ impl Inbound {
         self.peers.iter().any(|peer| peer.held.is_some())
     }
 
-    /// Answers the request during which [`step`](Inbound::step) panicked with an error, discarding its partial reply;
-    /// the next step goes on with the others. For a caller that has caught the panic.
+    /// Sends `SERVER_ERROR internal error` as the reply to the request during which [`step`](Inbound::step) panicked,
+    /// instead of its partial reply; the next step goes on with the other requests. For a caller that has caught the
+    /// panic; it must replace the `reply` output that it passed to the step.
     pub fn recover(&mut self) {
         if let Some((index, pending_reply)) = self.serving.take() {
             let peer = &mut self.peers[index];

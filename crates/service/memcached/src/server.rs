@@ -15,7 +15,7 @@ pub struct Server {
     pub hasher: KeyHasher,
     /// Wall-clock time at which `now_s` was 0, in seconds since 1970; absolute expiry times are relative to it.
     pub start_unix_s: u64,
-    /// Boards of the cores, by core index.
+    /// Boards of the cores, one per core, by core index.
     pub boards: Vec<Arc<Board>>,
     /// Limits and switches.
     pub settings: Settings,
@@ -62,13 +62,13 @@ impl Server {
 pub struct Connections {
     /// Connections open now.
     pub current: u64,
-    /// Connections ever opened.
+    /// Connections ever opened, without those rejected.
     pub total: u64,
     /// Connections closed at once because there were too many.
     pub rejected: u64,
-    /// Bytes read.
+    /// Bytes of requests read; under TLS, plain bytes.
     pub bytes_read: u64,
-    /// Bytes written.
+    /// Bytes of replies written; under TLS, plain bytes.
     pub bytes_written: u64,
     /// Times a connection had to wait because it had used up its requests for one turn.
     pub yields: u64,
@@ -76,47 +76,49 @@ pub struct Connections {
     pub idle_kicks: u64,
     /// Times that accepting stopped because there were too many connections.
     pub listen_disabled: u64,
-    /// Whether connections are being accepted.
+    /// Whether a further connection would be served; `drover serve` sets it to false while the maximum number is open.
     pub accepting: bool,
 }
 
-/// Services of the program around the protocol. Called for rare commands only; must not block.
+/// Services of the program around the protocol. Called for rare commands only; must not block. Each method has a
+/// default, which [`NoHooks`] uses.
 pub trait ServerHooks: Send + Sync {
-    /// Whether the user and password are valid.
+    /// Whether the user and password are valid. Default: false.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = (user, password);
         false
     }
 
-    /// Stops the server, as SIGINT does; if `graceful`, as SIGUSR1 does.
+    /// Asks the program to stop: as SIGTERM does or, if `graceful` and the server has a memory file, as SIGUSR1 does
+    /// (the items stay in the file). Returns at once. Default: does nothing.
     fn shutdown(&self, graceful: bool) {
         let _ = graceful;
     }
 
-    /// Sets the log level, 0-2.
+    /// Sets the log level: 0, 1 or 2; larger numbers of a client arrive as 2. Default: does nothing.
     fn set_verbosity(&self, level: u32) {
         let _ = level;
     }
 
-    /// Reloads the certificates.
+    /// Reloads the TLS certificates. Default: the error that TLS is not enabled.
     ///
     /// # Errors
-    /// One line with the reason.
+    /// The line to send to the client, without its end, such as `CLIENT_ERROR TLS is not enabled`.
     fn refresh_certificates(&self) -> Result<(), String> {
         Err("CLIENT_ERROR TLS is not enabled".to_owned())
     }
 
-    /// Process id of the server.
+    /// Process id of the server. Default: that of this process.
     fn pid(&self) -> u32 {
         std::process::id()
     }
 
-    /// Processor time of the process in microseconds: (user, system).
+    /// Processor time of the process in microseconds: (user, system). Default: zeros.
     fn rusage_us(&self) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Numbers of connections.
+    /// Numbers of connections. Default: zeros, accepting.
     fn connections(&self) -> Connections {
         Connections {
             accepting: true,
@@ -125,18 +127,18 @@ pub trait ServerHooks: Send + Sync {
     }
 
     /// Writes lines `STAT <id>:<name> <value>\r\n` about each connection (`addr`, `listen_addr`, `state`,
-    /// `secs_since_last_cmd`).
+    /// `secs_since_last_cmd`). `now_s`: [`Executor::now_s`](crate::Executor::now_s). Default: none.
     fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
         let _ = (out, now_s);
     }
 
-    /// Writes additional lines for `stats`.
+    /// Writes additional lines `STAT <name> <value>\r\n` for `stats`. Default: none.
     fn write_stats(&self, out: &mut dyn Write) {
         let _ = out;
     }
 }
 
-/// Hooks that do nothing, for tests and examples.
+/// Hooks with the default answers of [`ServerHooks`], for tests and examples.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoHooks;
 

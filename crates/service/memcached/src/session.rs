@@ -81,7 +81,8 @@ impl<C> Session<C> {
         }
     }
 
-    /// Sets the connection's identity and reports to `watchers` that it opened, and later that it closed.
+    /// Sets the connection's identity and reports to `watchers` that it opened and, when the session is dropped, that
+    /// it closed.
     pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C> {
         self.presence = Some(Presence::new(watchers, guest));
         self

@@ -1,27 +1,29 @@
 //! [`Settings`]: limits and switches of a server, most of which are shown by `stats settings`.
 
-/// Limits and switches of a server.
+/// Limits and switches of a server. Sessions obey them, except those that are only shown by `stats`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Reply to `version`; one word.
+    /// Version in the replies to `version` and `stats`; one word.
     pub version: String,
-    /// Sockets and who may use them.
+    /// Sockets of the surrounding program; only shown.
     pub sockets: SocketInfo,
     /// Commands that can be switched off.
     pub commands: AllowedCommands,
     /// Items and their memory.
     pub items: ItemSettings,
-    /// `-t`: number of threads.
+    /// `-t`: number of threads; only shown.
     pub threads: usize,
-    /// `-R`: requests per connection and turn.
+    /// `-R`: maximum number of requests of a connection in one turn; 0 counts as 1.
     pub requests_per_event: usize,
-    /// `-v`: log level at the start.
+    /// `-v`: log level at the start; only shown.
     pub verbosity: u32,
-    /// Second in which this process started; above 0 if it continues with the items of an earlier process.
+    /// Second, counted as [`Executor::now_s`](crate::Executor::now_s), in which this process started; above 0 if it
+    /// continues with the items of an earlier process. `stats` shows the uptime since then.
     pub began_s: u32,
-    /// Maximum bytes queued for each watching connection.
+    /// Maximum bytes of lines queued for each connection that has sent `watch`.
     pub watcher_bytes: usize,
-    /// Number of buckets of the largest partition, for dumps.
+    /// Number of buckets of the largest partition: dumps (`lru_crawler metadump`, `mgdump`) visit no bucket beyond it,
+    /// so with 0, the default, they are empty.
     pub bucket_count: u64,
 }
 
@@ -48,9 +50,9 @@ impl Default for Settings {
 pub struct SocketInfo {
     /// `-p`: TCP port; 0 = none.
     pub tcp_port: u16,
-    /// `-l`: addresses to listen at.
+    /// `-l`: addresses to listen at; `None` is shown as `NULL`.
     pub listen: Option<String>,
-    /// `-s`: path of the Unix socket.
+    /// `-s`: path of the Unix socket; `None` is shown as `NULL`.
     pub unix_socket: Option<String>,
     /// `-a`: mode of the Unix socket, as a number (0o700).
     pub unix_mask: u32,
@@ -58,15 +60,16 @@ pub struct SocketInfo {
     pub backlog: usize,
     /// `-c`: maximum number of connections.
     pub connections_max: usize,
-    /// `-o maxconns_fast`: excess connections are refused instead of left waiting.
+    /// `-o maxconns_fast`: whether excess connections are refused instead of left waiting.
     pub maxconns_fast: bool,
-    /// `-o idle_timeout`, in seconds; 0 = never.
+    /// `-o idle_timeout`: idle time after which a connection is closed, seconds; 0 = never.
     pub idle_timeout_s: u32,
-    /// `-B`: protocol, in memcached's words.
+    /// `-B`: protocol, in memcached's words: `ascii` or `auto-negotiate`.
     pub protocol: &'static str,
-    /// `-Y`: path of the auth file; if set, clients must log in first.
+    /// `-Y`: path of the file with users and passwords. Whether a client must log in is decided by
+    /// [`Session::new`](crate::Session::new), not here.
     pub auth_file: Option<String>,
-    /// `-Z`: TLS settings.
+    /// `-Z`: TLS settings; `None`: no TLS.
     pub tls: Option<TlsSettings>,
 }
 
@@ -89,7 +92,7 @@ impl Default for SocketInfo {
     }
 }
 
-/// TLS settings for `stats settings`.
+/// TLS settings for `stats settings`, which only shows them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TlsSettings {
     /// Path of the server's certificate.
@@ -111,13 +114,13 @@ pub struct TlsSettings {
 /// Commands that can be switched off, and whether they are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllowedCommands {
-    /// Whether `flush_all` is allowed (not `-F`).
+    /// Whether `flush_all` is allowed; false with `-F`.
     pub flush: bool,
-    /// Whether dumps are allowed (not `-X`).
+    /// Whether dumps of keys are allowed (`lru_crawler metadump`, `mgdump`, `stats cachedump`); false with `-X`.
     pub dump: bool,
-    /// Whether `watch` is allowed (not `-W`).
+    /// Whether `watch` is allowed; false with `-W`.
     pub watch: bool,
-    /// `-A`: whether `shutdown` is allowed.
+    /// Whether `shutdown` is allowed; true with `-A`.
     pub shutdown: bool,
 }
 
@@ -136,15 +139,17 @@ impl Default for AllowedCommands {
 /// Items and their memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemSettings {
-    /// `-m`: memory for items, in bytes.
+    /// `-m`: memory for items, in bytes: shown, and the only size that `cache_memlimit` accepts. The partition has its
+    /// own.
     pub memory_bytes: u64,
-    /// `-I`, in bytes: key, value and memcached's header together must be shorter.
+    /// `-I`: maximum bytes of an item as memcached counts them: key, value, 59 bytes of overhead, and 4 more if the
+    /// client's flags are not 0.
     pub item_bytes_max: usize,
-    /// Whether items are evicted (not `-M`).
+    /// Whether items are evicted, false with `-M`; only shown.
     pub evictions: bool,
-    /// Whether items have CAS numbers (not `-C`).
+    /// Whether items have CAS numbers. If false (`-C`), new items have CAS 0, and `cas` and `ms` accept any CAS.
     pub cas: bool,
-    /// `-e`: path of the memory file.
+    /// `-e`: path of the memory file; only shown.
     pub memory_file: Option<String>,
 }
 

@@ -108,7 +108,7 @@ impl Watchers {
     }
 
     /// Sets the waker that ends the sleep of core `core` when there is a line for one of its watchers. Only the first
-    /// call counts.
+    /// call per core counts; a core beyond the number of cores is ignored.
     pub fn set_waker(&self, core: usize, waker: Waker) {
         if let Some(place) = self.wakers.get(core) {
             let _ = place.set(waker);
@@ -252,7 +252,7 @@ pub struct Guest {
     pub token: u64,
     /// Number of the connection in the server, as in `stats conns`.
     pub number: u64,
-    /// Address of the client; `None` for a Unix socket.
+    /// TCP address of the client; `None` for a Unix socket or if it is unknown.
     pub peer: Option<SocketAddr>,
 }
 

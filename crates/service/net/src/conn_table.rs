@@ -37,7 +37,7 @@ impl Known {
     }
 
     /// Time of the connection's last input, in seconds since the server's start; of its arrival if it has sent nothing
-    /// yet.
+    /// yet. Input in a second in which output was written before does not change it.
     pub fn last_s(&self) -> u32 {
         self.last_s.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ pub struct Arrival {
     pub socket: OwnedFd,
     /// Tag and kind of the listener that accepted it.
     pub origin: Origin,
-    /// Facts about it for all cores.
+    /// Facts about the connection, readable by all cores.
     pub known: Arc<Known>,
 }
 
@@ -86,7 +86,7 @@ struct CoreEntry {
 }
 
 impl ConnTable {
-    /// Creates a table for `core_count` cores, which together serve at most `limit` connections.
+    /// Creates a table for `core_count` cores (at least 1), which together serve at most `limit` connections.
     ///
     /// # Errors
     /// No file descriptor or memory is left.
@@ -114,7 +114,8 @@ impl ConnTable {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Counters of core `core`, as of its last [`flush`](crate::Sockets::flush).
+    /// Counters of core `core`, as its [`flush`](crate::Sockets::flush) published them last. A flush publishes only if
+    /// a connection was opened, had a turn or was closed since the flush before.
     ///
     /// # Panics
     /// If there is no core `core`.
@@ -122,7 +123,7 @@ impl ConnTable {
         self.cores[core].shown.read()
     }
 
-    /// Sum of the counters of all cores, each as of the core's last [`flush`](crate::Sockets::flush).
+    /// Sum of the [`counters`](ConnTable::counters) of all cores.
     pub fn all_counters(&self) -> Counters {
         let mut sum = Counters::default();
         for core in &self.cores {
@@ -131,9 +132,9 @@ impl ConnTable {
         sum
     }
 
-    /// Distribution of how long requests took on core `core`: from the start of the round that read a request to the
-    /// start of the round after the last reply due on its connection was written. A request read while replies are due
-    /// counts from the oldest of those still due.
+    /// Distribution of how long requests took on core `core`. All requests of a connection are counted together, with
+    /// one duration, when no reply of the connection is missing or unsent: from the start of the round (step and flush)
+    /// that began the first of them to the start of the round after the last reply was written.
     ///
     /// # Panics
     /// If there is no core `core`.
@@ -141,8 +142,8 @@ impl ConnTable {
         &self.cores[core].durations
     }
 
-    /// Calls `tell` for every connection that a core serves, core by core, oldest first. Holds a core's lock meanwhile:
-    /// that core waits before it opens or closes a connection.
+    /// Calls `tell` for every connection that a core serves, core by core, each core's oldest first. Holds the core's
+    /// lock meanwhile: that core waits before it opens or closes a connection.
     pub fn each_known(&self, mut tell: impl FnMut(&Known)) {
         for core in 0..self.cores.len() {
             self.known(core).values().for_each(|known| tell(known));
@@ -168,7 +169,7 @@ impl ConnTable {
         self.cores[core].shown.show(counters);
     }
 
-    /// Whether the number of connections has reached the limit.
+    /// Whether [`open`](ConnTable::open) has reached the limit given to [`new`](ConnTable::new).
     pub fn is_full(&self) -> bool {
         self.open() >= self.limit
     }

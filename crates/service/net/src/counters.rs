@@ -4,7 +4,7 @@ use drover_base::sync::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of a core's sockets.
+        /// Counters of a core's sockets since the core's start; only `current` also goes down.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 
@@ -29,9 +29,9 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections open now.
+    /// Connections that the core serves now.
     current,
-    /// Connections ever opened, without refused ones.
+    /// Connections that the core has ever served; refused ones do not count.
     total,
     /// Connections accepted and closed at once because the maximum number of connections was open.
     rejected,
@@ -44,11 +44,12 @@ counters! {
     bytes_read,
     /// Bytes of replies written; under TLS, plain bytes.
     bytes_written,
-    /// Read calls, including those that found no input.
+    /// Reads of a socket or its TLS session, including those that found no input. One read of a TLS session may be
+    /// several system calls.
     reads,
-    /// Write calls, including those that found no space.
+    /// Writes to a socket or its TLS session, including those that found no space.
     writes,
-    /// Times a connection had more requests than fit in one turn.
+    /// Times a connection had more requests than one turn may have (memcached's `-R`).
     yields,
     /// Connections closed after the idle timeout.
     idle_kicks,
@@ -60,7 +61,7 @@ counters! {
 }
 
 impl Counters {
-    /// Adds the counters of another core.
+    /// Adds the counters of another core to these, each to its counterpart.
     pub fn add(&mut self, other: &Counters) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {

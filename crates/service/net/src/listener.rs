@@ -36,7 +36,7 @@ pub enum ListenError {
     NotAListener,
     /// A system call failed.
     System {
-        /// Name of the call or socket option.
+        /// Name of the call or socket option that failed; `the path` for a path that no Unix socket can have.
         what: &'static str,
         /// The address, or a description of an inherited socket.
         addr: String,
@@ -67,7 +67,8 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// A listening socket. Dropping it removes the file of a Unix socket that it created.
+/// A listening socket. Dropping it closes the socket and removes the socket file that [`unix`](Listener::unix) created,
+/// unless another file has taken its place.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
@@ -82,7 +83,7 @@ pub struct Listener {
 pub enum Address {
     /// TCP address.
     Tcp(SocketAddr),
-    /// Path of a Unix socket; empty if it has no name in the file system.
+    /// Path of a Unix socket; empty if it has no name in the file system (unnamed or abstract).
     Unix(PathBuf),
 }
 
@@ -97,7 +98,8 @@ impl std::fmt::Display for Address {
 
 impl Listener {
     /// Listens at a TCP address; port 0 means any free port, which [`address`](Listener::address) returns. An IPv6
-    /// address takes no IPv4 connections. `backlog`: maximum number of connections waiting to be accepted.
+    /// address takes no IPv4 connections. `backlog`: maximum number of connections waiting to be accepted; Linux lowers
+    /// it to `net.core.somaxconn`.
     ///
     /// # Errors
     /// The address is in use, or a system call failed.
@@ -121,10 +123,11 @@ impl Listener {
     }
 
     /// Listens on a Unix socket at `path`, whose file gets the mode `mode` (0o700: only the owner). Replaces the socket
-    /// file of a dead server. `backlog`: maximum number of connections waiting to be accepted.
+    /// file of a dead server. `backlog`: as for [`tcp`](Listener::tcp).
     ///
     /// # Errors
-    /// A live server uses the path, the path is a file other than a socket, or a system call failed.
+    /// A live server uses the path (or the attempt to connect to it does not show that it is dead), the path is a file
+    /// other than a socket, or a system call failed.
     pub fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, ListenError> {
         let shown = path.display().to_string();
         let system = |what| system(what, shown.clone());
@@ -141,8 +144,8 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Takes over a listening socket that another program (a service manager) made, and makes it non-blocking. The file
-    /// of a Unix socket stays when the listener is dropped.
+    /// Takes over a listening socket that another program (a service manager) made, and makes it non-blocking and
+    /// close-on-exec. The file of a Unix socket stays when the listener is dropped.
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket of TCP or of Unix, or a system call failed.
@@ -179,7 +182,7 @@ impl Listener {
         })
     }
 
-    /// Address that the listener is bound to, with the actual port.
+    /// Address that the listener is bound to; for TCP, with the actual port where port 0 was asked for.
     pub fn address(&self) -> &Address {
         &self.addr
     }

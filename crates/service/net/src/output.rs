@@ -29,7 +29,7 @@ pub struct PendingReply {
     /// Number of the connection, as given to [`Output::new`]; [`Sockets`](crate::Sockets) uses its
     /// [`Token`](crate::Token).
     pub connection: u64,
-    /// Number within the output, ascending; never reused.
+    /// Number within the output: ascending, with gaps, never reused.
     pub number: u64,
 }
 
@@ -123,7 +123,8 @@ impl Output {
     }
 
     /// Bytes in the output, whether or not they can be written yet. While a reply is missing, the number can be too
-    /// high: bytes behind filled replies count until no reply is missing.
+    /// high: bytes that once stood behind a missing reply count, even after they have been written, until no reply is
+    /// missing.
     #[inline]
     pub fn len(&self) -> usize {
         let late = match &self.late {
@@ -133,8 +134,8 @@ impl Output {
         self.ready_bytes() + late
     }
 
-    /// Counts `count` more requests as begun, to measure how long requests take. Their replies are in the output or
-    /// will be.
+    /// Counts `count` more requests as begun, for [`ConnTable::durations`](crate::ConnTable::durations); changes
+    /// nothing else. Their replies are in the output, are pending or are not wanted.
     #[inline]
     pub fn begin(&mut self, count: usize) {
         self.begun += count as u64;
@@ -191,8 +192,8 @@ impl Output {
         pending_reply
     }
 
-    /// The value that [`pending_reply`](Output::pending_reply) would return next, for callers that need it before they
-    /// reserve it.
+    /// The value that [`pending_reply`](Output::pending_reply) returns if it is the next call that changes the output,
+    /// for callers that need the value before they reserve the place.
     #[inline]
     pub fn next_hole(&self) -> PendingReply {
         PendingReply {
@@ -202,7 +203,8 @@ impl Output {
     }
 
     /// Puts `bytes` in the place of a pending reply. Does nothing if no reply with this number is missing. The caller
-    /// must know that the reply belongs to this connection. Cost: two copies; one from 8 KiB on.
+    /// ensures that the reply belongs to this connection: `pending_reply.connection` is not checked. Cost: two copies;
+    /// one from 8 KiB on.
     pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let Some(late) = &mut self.late else { return };
         let index = pending_reply.number.wrapping_sub(late.first) as usize;
@@ -227,7 +229,7 @@ impl Output {
         }
     }
 
-    /// Whether any reply is missing.
+    /// Whether any reply is missing, that is pending and not filled.
     #[inline]
     pub fn has_holes(&self) -> bool {
         self.late.is_some()
@@ -248,7 +250,7 @@ impl Output {
         count
     }
 
-    /// The writable bytes, if they are in one piece; empty if there are none.
+    /// The writable bytes if they are in one piece, `None` if they are in several; an empty slice if there are none.
     #[inline]
     pub fn only_piece(&self) -> Option<&[u8]> {
         self.older.is_empty().then(|| self.tail.bytes())

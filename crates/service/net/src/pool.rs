@@ -34,7 +34,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool that holds no memory yet and lends at most `budget_bytes` through [`try_take`](Pool::try_take).
+    /// Creates a pool that holds no memory yet. `budget_bytes` limits only [`try_take`](Pool::try_take), which counts
+    /// the blocks lent by [`take`](Pool::take) too.
     pub fn new(budget_bytes: usize) -> Rc<Pool> {
         Rc::new(Pool {
             kept: Default::default(),
@@ -83,7 +84,7 @@ impl Pool {
         self.budget_bytes / 4
     }
 
-    /// Takes back a block that this pool lent. Ignores an empty block.
+    /// Takes back a block, which must be one that this pool lent, in full length. Ignores an empty block.
     pub fn give(&self, block: Box<[u8]>) {
         if block.is_empty() {
             return;
@@ -102,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Bytes lent now.
+    /// Bytes of all blocks that are lent now, by either method, in full length.
     pub fn lent_bytes(&self) -> usize {
         self.lent_bytes.get()
     }

@@ -9,9 +9,9 @@ pub trait Protocol {
     /// time.
     type Executor<'d>;
 
-    /// Serves as many requests as it can from `input`, which is all unused input, and appends their replies to
-    /// `output`. It is called again when its [`need`](Consumed::need) is met. Cost: no allocation, lock, system call or
-    /// clock read.
+    /// Serves as many requests as it can from `input`, which is all input read and not yet used, and appends their
+    /// replies to `output`. It is called again when its [`need`](Consumed::need) may be met; after [`Need::Others`]
+    /// that can be too early. Implementations should not allocate, lock, call the system or read the clock.
     fn advance(&mut self, executor: &mut Self::Executor<'_>, input: &[u8], output: &mut Output) -> Consumed;
 }
 
@@ -27,17 +27,18 @@ pub struct Consumed {
 /// Condition that a [`Protocol`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// More input: at least `at_least` bytes in total. If that exceeds the unused bytes by more than one, a long
-    /// request is announced, for which the connection can allocate memory at once.
+    /// More input: the next call has at least `at_least` bytes. A connection keeps a long request in a block of 32 KiB,
+    /// and in one of `at_least` bytes when that is full.
     Input {
-        /// Bytes in total: those not yet used and further input.
+        /// Length of the next call's input: the bytes not yet used plus those to come.
         at_least: usize,
     },
     /// Space in the output: it [is full](Output::is_full).
     OutputSpace,
-    /// Another core: a pending reply must be filled, or the ring to that core must have space.
+    /// Another core: a pending reply must be filled ([`Sockets::fill`](crate::Sockets::fill)), or the ring to that core
+    /// must have space ([`Sockets::space_for_others`](crate::Sockets::space_for_others)).
     Others,
-    /// A notification ([`Sockets::news`](crate::Sockets::news)); further input is passed on too.
+    /// A notification ([`Sockets::news`](crate::Sockets::news)) or further input, whichever comes first.
     Notification,
     /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have
     /// (`-R`).

@@ -4,7 +4,8 @@
 /// Tokens are below this number.
 pub(crate) const BEYOND: u64 = 1 << 63;
 
-/// Token of a connection on a core: its slot, and how often the slot was used before. Never reused.
+/// Token of a connection on its core: the slot's index in the low 32 bits, how often the slot was used before in the
+/// high ones. Never reused on this core; other cores have equal tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 

@@ -32,7 +32,7 @@ pub enum ClientCertificates {
     /// No certificate is requested.
     #[default]
     None,
-    /// A certificate is requested, and checked if the client sends one.
+    /// A certificate is requested. A client without one can connect, a client with an invalid one cannot.
     IfAny,
     /// Only clients with a valid certificate can connect.
     Required,
@@ -53,7 +53,7 @@ pub struct TlsOptions {
     /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
     /// Whether returning clients may resume their session, which saves both ends most of the handshake. The cache holds
-    /// 20480 sessions.
+    /// 20480 sessions and is emptied by a [reload](TlsAcceptor::reload).
     pub session_cache: bool,
     /// Maximum number of encrypted bytes that a connection buffers when its socket takes no more; 0: 64 KiB.
     pub kept_bytes_max: usize,
@@ -67,12 +67,13 @@ pub struct TlsCounters {
 }
 
 impl TlsCounters {
-    /// Number of sessions put into the cache; 0 without a cache.
+    /// Number of sessions ever put into the cache; 0 without a cache.
     pub fn new_sessions(&self) -> u64 {
         self.new_sessions.load(Ordering::Relaxed)
     }
 
-    /// Number of failed handshakes: another protocol, no common version, a missing or wrong certificate.
+    /// Number of failed handshakes: another protocol, no common version, a missing or wrong certificate. A client that
+    /// hangs up during the handshake does not count.
     pub fn handshake_errors(&self) -> u64 {
         self.handshake_errors.load(Ordering::Relaxed)
     }
@@ -124,10 +125,11 @@ pub enum TlsError {
     /// Client certificates are requested, but no CA certificates are given.
     #[error("client certificates are requested, but ssl_ca_cert is not set")]
     NoCa,
-    /// rustls refuses: key and certificate do not match, a certificate is invalid, or it cannot make a session.
+    /// rustls refuses: key and certificate do not match, a certificate (also a CA's) is invalid, or it cannot make a
+    /// session.
     #[error("TLS: {0}")]
     Refused(#[from] rustls::Error),
-    /// The CA certificates for clients are invalid.
+    /// rustls cannot check clients against the CA certificates.
     #[error("ssl_ca_cert: {0}")]
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }
@@ -165,8 +167,8 @@ impl TlsAcceptor {
         &self.counters
     }
 
-    /// Reloads all files. Existing sessions keep their certificates; on an error new ones also use the old
-    /// certificates.
+    /// Reloads all files of the options and empties the session cache. Existing sessions keep their certificates; on an
+    /// error nothing changes.
     ///
     /// # Errors
     /// As [`new`](TlsAcceptor::new).
@@ -279,7 +281,8 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    /// Whether the client has sent a certificate that was found valid.
+    /// Whether the client has sent a certificate that was found valid; false before the end of the handshake and with
+    /// [`ClientCertificates::None`].
     pub fn is_client_known(&self) -> bool {
         self.connection.peer_certificates().is_some()
     }

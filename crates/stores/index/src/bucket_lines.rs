@@ -16,7 +16,8 @@ impl BucketLines {
         BucketLines { addrs: lines.addrs() }
     }
 
-    /// Cache line of the bucket of `hash`; if buckets form chains, of the main bucket.
+    /// Address of the cache line of the bucket that keys with `hash` use; in a [`StoreTable`](crate::StoreTable), of
+    /// the main bucket, without the spare ones of its chain.
     #[inline(always)]
     pub fn of(self, hash: KeyHash) -> Line {
         self.addrs.at(hash.bucket_index(u64::MAX) * BUCKET_BYTES as u64)

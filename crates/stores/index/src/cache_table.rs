@@ -34,11 +34,12 @@ pub struct Choice {
 /// Reason for choosing a slot; in descending order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// A dead entry with the new key's tag: most likely an old version of the same key.
+    /// The first of the ghosts passed to [`choose`](CacheBucket::choose): an entry with the new key's tag whose item is
+    /// overwritten, most likely an old version of the same key.
     Ghost,
     /// An empty slot.
     Empty,
-    /// An entry whose item is already overwritten.
+    /// An entry of any tag whose item is already overwritten.
     Dead,
     /// The oldest item of the bucket; a live item is evicted.
     Oldest,
@@ -64,6 +65,9 @@ impl<const BITS: u32> CacheTable<BITS> {
     ///
     /// # Errors
     /// [`AllocError`] if the memory cannot be allocated.
+    ///
+    /// # Panics
+    /// If `bucket_count` is not a power of two up to 2^32.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<CacheTable<BITS>, AllocError> {
         let region = Region::private(bucket_count * BUCKET_BYTES, pages)?;
         Ok(CacheTable::new(region, 0, bucket_count))
@@ -74,13 +78,13 @@ impl<const BITS: u32> CacheTable<BITS> {
         (self.lines.len() / BUCKET_BYTES) as u64
     }
 
-    /// The bucket of `hash`.
+    /// The bucket of the keys with `hash`.
     #[inline(always)]
     pub fn bucket(&self, hash: KeyHash) -> CacheBucket<'_, BITS> {
         self.bucket_at(hash.bucket_index(u64::MAX))
     }
 
-    /// The bucket numbered `index` modulo the count.
+    /// The bucket numbered `index` modulo the number of buckets.
     #[inline(always)]
     pub fn bucket_at(&self, index: u64) -> CacheBucket<'_, BITS> {
         CacheBucket {
@@ -101,7 +105,7 @@ impl<const BITS: u32> CacheTable<BITS> {
 }
 
 impl<const BITS: u32> CacheBucket<'_, BITS> {
-    /// Cache line of the bucket.
+    /// Address of the bucket's cache line, for prefetching.
     #[inline(always)]
     pub fn line(self) -> Line {
         self.line.line()
@@ -125,14 +129,15 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         self.line.store(slot_index, slot.word());
     }
 
-    /// All slots, in order.
+    /// All slots of the bucket, empty ones included, in order.
     #[inline]
     pub fn slots(self) -> [Slot<BITS>; CACHE_SLOTS] {
         std::array::from_fn(|i| self.slot(i))
     }
 
-    /// Chooses the slot for a new entry, without writing it. `ghosts` are the dead slots with its tag that the lookup
-    /// found, `head` is the write position of the log of `log_bytes` that holds the items.
+    /// Chooses the slot for a new entry, without writing it: the first [`Reason`] that applies. `ghosts` are the slots
+    /// with the new entry's tag whose items the caller found overwritten; `head` is the write position of the log of
+    /// `log_bytes` bytes that holds the items.
     #[inline(always)]
     pub fn choose(self, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
         if let Some(slot_index) = ghosts.first() {
@@ -156,8 +161,8 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         Choice { slot_index, reason }
     }
 
-    /// Empties the slots whose items are overwritten, in a log of `log_bytes` with write position `head`; returns their
-    /// number.
+    /// Empties the slots whose items are overwritten in a log of `log_bytes` bytes with write position `head`; returns
+    /// the number of slots emptied.
     pub fn clean(self, head: u64, log_bytes: u64) -> u64 {
         let mut cleaned = 0;
         for i in 0..CACHE_SLOTS {

@@ -41,7 +41,8 @@ const fn tables() -> [[u64; 256]; STRIDE] {
     tables
 }
 
-/// CRC-64/XZ computed step by step, for bytes that are not contiguous.
+/// CRC-64/XZ computed step by step, for bytes that are not contiguous: begin with `Crc64::default()`, add bytes in
+/// order, read the [`sum`](Crc64::sum).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc64(u64);
 

@@ -50,13 +50,13 @@ pub use store_table::{SlotPosition, StoreBucket, StoreTable};
 pub use sweep::Sweep;
 pub use table_memory::TableMemory;
 
-/// Slots of a bucket of [`CacheTable`].
+/// Number of slots in a bucket of a [`CacheTable`].
 pub const CACHE_SLOTS: usize = 8;
 
-/// Slots of a bucket of [`StoreTable`].
+/// Number of slots in a bucket of a [`StoreTable`].
 pub const STORE_SLOTS: usize = 7;
 
-/// Bytes of a bucket: one cache line.
+/// Bytes of a bucket of either table: one cache line.
 pub const BUCKET_BYTES: usize = drover_mem::LINE_BYTES;
 
 const _: () = assert!(CACHE_SLOTS * size_of::<u64>() == BUCKET_BYTES);

@@ -16,7 +16,7 @@ pub struct Seqlock {
     sequence: AtomicU64,
 }
 
-/// The sequence that a reader saw before it began.
+/// The sequence number of a [`Seqlock`] when a read began, for [`is_current`](Seqlock::is_current).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "what was read means nothing until the ticket is found current"]
 pub struct Ticket(u64);
@@ -30,7 +30,8 @@ impl Default for Seqlock {
 }
 
 impl Seqlock {
-    /// Announces a change of the data. Only the writer calls it, and [`end_write`](Seqlock::end_write) afterwards.
+    /// Announces a change of the data. Only the writer calls it, before it changes anything, and
+    /// [`end_write`](Seqlock::end_write) afterwards.
     #[inline]
     pub fn begin_write(&self) {
         // Relaxed: this is the only writer.
@@ -41,7 +42,7 @@ impl Seqlock {
         fence(Ordering::Release);
     }
 
-    /// Ends a change of the data.
+    /// Ends the change of the data that [`begin_write`](Seqlock::begin_write) announced. Only the writer calls it.
     #[inline]
     pub fn end_write(&self) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -82,7 +83,8 @@ impl Default for LogHead {
 }
 
 impl LogHead {
-    /// Announces that the bytes up to virtual offset `head` will be overwritten.
+    /// Announces that the log is about to be written up to virtual offset `head`. The writer calls it before it writes:
+    /// everything more than the log's size behind `head` may be overwritten from now on.
     #[inline]
     pub fn publish(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
@@ -90,13 +92,13 @@ impl LogHead {
         fence(Ordering::Release);
     }
 
-    /// The head before a copy; it may be outdated.
+    /// The head, read before a copy. It may be outdated: [`after_read`](LogHead::after_read) decides.
     #[inline]
     pub fn before_read(&self) -> u64 {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// The head after a copy: at or beyond the end of every write that the copy may have seen.
+    /// The head, read after a copy: at or beyond the end of every write that the copy may have seen.
     #[inline]
     pub fn after_read(&self) -> u64 {
         // Acquire: pairs with the Release fence of `publish`.

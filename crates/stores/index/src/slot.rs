@@ -25,7 +25,11 @@ impl<const BITS: u32> Slot<BITS> {
         64 - BITS
     };
 
-    /// Creates an entry for the item at virtual `offset`. `tag` must not be 0, or the entry may read as empty.
+    /// Creates an entry for the item at virtual `offset`, of which the lower `BITS` bits are kept. `tag` must not be 0,
+    /// or the entry may read as empty.
+    ///
+    /// # Panics
+    /// In debug builds, if `tag` is 0.
     #[inline(always)]
     pub fn new(tag: u16, offset: u64) -> Slot<BITS> {
         debug_assert!(tag != 0, "tag 0 means empty");
@@ -50,7 +54,7 @@ impl<const BITS: u32> Slot<BITS> {
         self.0 == 0
     }
 
-    /// Tag: the upper 16 bits.
+    /// Tag of the key's hash: the upper 16 bits of the word. 0 for an empty slot.
     #[inline(always)]
     pub fn tag(self) -> u16 {
         (self.0 >> 48) as u16
@@ -94,13 +98,13 @@ impl<const BITS: u32> Slot<BITS> {
 pub struct SlotMask(u32);
 
 impl SlotMask {
-    /// The set with bit i for slot i.
+    /// Creates the set that contains slot i if bit i of `bits` is set.
     #[inline(always)]
     pub fn new(bits: u32) -> SlotMask {
         SlotMask(bits)
     }
 
-    /// Bit i for slot i.
+    /// The set as a number: bit i is set if slot i is in it.
     #[inline(always)]
     pub fn bits(self) -> u32 {
         self.0
@@ -130,7 +134,7 @@ impl SlotMask {
         self.0.checked_ilog2().map(|i| i as usize)
     }
 
-    /// Adds slot `index`.
+    /// Adds slot `index`, below 32, to the set.
     #[inline(always)]
     pub fn insert(&mut self, index: usize) {
         self.0 |= 1 << index;

@@ -47,12 +47,13 @@ pub struct SlotPosition {
 }
 
 impl<const BITS: u32> StoreTable<BITS> {
-    /// Number of spare buckets for `bucket_count` main ones.
+    /// Number of spare buckets for `bucket_count` main ones: a tenth of them, rounded up.
     pub const fn spare_count(bucket_count: usize) -> usize {
         bucket_count.div_ceil(10)
     }
 
-    /// Bytes of a table of `bucket_count` main buckets, with its spare ones.
+    /// Bytes of a table of `bucket_count` main buckets, with its spare ones, whose number is rounded up to a power of
+    /// two for this.
     pub const fn bytes(bucket_count: usize) -> usize {
         (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
     }
@@ -97,12 +98,15 @@ impl<const BITS: u32> StoreTable<BITS> {
     ///
     /// # Errors
     /// [`AllocError`] if the memory cannot be allocated.
+    ///
+    /// # Panics
+    /// If `bucket_count` is not a power of two up to 2^32.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable<BITS>, AllocError> {
         let region = Region::private(Self::bytes(bucket_count), pages)?;
         Ok(StoreTable::new(region, 0, bucket_count))
     }
 
-    /// Number of main buckets.
+    /// Number of main buckets, without spare ones.
     pub fn bucket_count(&self) -> u64 {
         (self.main.len() / BUCKET_BYTES) as u64
     }
@@ -113,7 +117,7 @@ impl<const BITS: u32> StoreTable<BITS> {
         BucketLines::new(&self.main)
     }
 
-    /// Empties every bucket. Cost: writes the whole table.
+    /// Empties every bucket and frees all spare ones. Cost: writes the whole table.
     pub fn clear(&mut self) {
         self.main.zero();
         self.spare.zero();
@@ -129,13 +133,13 @@ impl<const BITS: u32> StoreTable<BITS> {
         self.free = 1;
     }
 
-    /// The main bucket of `hash`.
+    /// The main bucket of the keys with `hash`.
     #[inline(always)]
     pub fn bucket(&self, hash: KeyHash) -> StoreBucket<'_, BITS> {
         self.bucket_at(hash.bucket_index(u64::MAX))
     }
 
-    /// The main bucket numbered `index` modulo the count.
+    /// The main bucket numbered `index` modulo the number of main buckets.
     #[inline(always)]
     pub fn bucket_at(&self, index: u64) -> StoreBucket<'_, BITS> {
         StoreBucket {
@@ -169,8 +173,8 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// Finds a free slot in the chain of `hash`; appends a spare bucket to the chain if needed. `None` if the chain is
-    /// full and no spare bucket is free.
+    /// Finds a free slot in the chain of `hash`; appends a spare bucket to the chain if needed. The caller must store
+    /// an entry there before it changes the chain again. `None` if the chain is full and no spare bucket is free.
     pub fn space(&mut self, hash: KeyHash) -> Option<SlotPosition> {
         let mut last = self.bucket(hash);
         loop {
@@ -200,7 +204,11 @@ impl<const BITS: u32> StoreTable<BITS> {
         })
     }
 
-    /// Empties the slot at `place` in the chain of `hash` and fills the hole with the last entry of the chain.
+    /// Removes the entry at `place` in the chain of `hash`: moves the last entry of the chain there, and frees the last
+    /// bucket if it is a spare one and empty now.
+    ///
+    /// # Panics
+    /// If the last bucket of the chain has no entry.
     pub fn remove(&mut self, hash: KeyHash, place: SlotPosition) {
         let mut before = None;
         let mut last = self.bucket(hash);
@@ -236,7 +244,7 @@ impl<const BITS: u32> StoreTable<BITS> {
 }
 
 impl<const BITS: u32> StoreBucket<'_, BITS> {
-    /// Cache line of the bucket.
+    /// Address of the bucket's cache line, for prefetching.
     #[inline(always)]
     pub fn line(self) -> Line {
         self.line.line()
@@ -269,7 +277,7 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         self.line.store(slot_index, slot.word());
     }
 
-    /// All slots, in order.
+    /// All slots of this bucket (not of its chain), empty ones included, in order.
     pub fn slots(self) -> [Slot<BITS>; STORE_SLOTS] {
         std::array::from_fn(|i| self.slot(i))
     }

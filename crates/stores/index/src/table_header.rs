@@ -18,7 +18,8 @@ use crate::TableMemory;
 /// Bytes of a table's header, before its first entry or slot.
 pub const HEADER_BYTES: usize = 64;
 
-/// Offset in the table of the 8-byte count of moves, which is odd while entries move.
+/// Offset in the table of the 8-byte count of moves, bytes. The owner increments the count before and after it moves
+/// entries, so it is odd while entries move.
 pub const MOVES_OFFSET: usize = 24;
 
 /// The owner's copy of the header.

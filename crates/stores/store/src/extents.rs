@@ -29,7 +29,8 @@ pub struct ExtentsOptions {
     pub bytes: usize,
     /// Bytes of a chunk: a multiple of 64.
     pub chunk_bytes: usize,
-    /// Shortest time between retiring a slot and reusing it. *(our choice: ten times the longest READ)*
+    /// Shortest time between retiring a slot and reusing it, unless it is [released
+    /// early](Extents::release_early). *(our choice: ten times the longest READ)*
     pub grace: Ns,
 }
 
@@ -116,17 +117,17 @@ impl Extents {
         self.used_bytes
     }
 
-    /// Bytes of all chunks, used or free, without those given up.
+    /// Bytes of all chunks, used or free, without those [given up](Extents::give_up).
     pub fn bytes(&self) -> usize {
         self.chunks.len() * self.options.chunk_bytes
     }
 
-    /// Number of retired slots that wait to be freed.
+    /// Number of retired slots that are not [released](Extents::release) yet.
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()
     }
 
-    /// Allocates `len` bytes; `None` if there is no space now.
+    /// Allocates `len` bytes; `None` if there is no space now. Slots in quarantine are not reused.
     pub fn alloc(&mut self, len: usize) -> Option<Extent> {
         let offset = self.try_alloc(len).or_else(|| {
             self.reclaim();
@@ -139,7 +140,7 @@ impl Extents {
         })
     }
 
-    /// Frees at once a slot that no reader can have learned of.
+    /// Frees at once a slot that no reader can have learned of; for others see [`retire`](Extents::retire).
     pub fn free(&mut self, extent: Extent) {
         self.used_bytes -= extent.len as usize;
         self.reuse(extent);
@@ -172,9 +173,10 @@ impl Extents {
         true
     }
 
-    /// Gives up at least `bytes` at the end of the memory, so that the caller may use as many elsewhere. False, and
-    /// nothing has changed, if a slot there is in use or fewer than `keep` bytes would be left. Cost: a look at each of
-    /// these chunks, and at all free slots if some chunk is cut but empty.
+    /// Gives up the chunks that hold the last `bytes` of the memory, so that the caller may use that many bytes
+    /// elsewhere. Returns false, and gives up nothing, if a slot there is in use or in quarantine, or if fewer than
+    /// `keep` bytes would be left. Cost: a look at each of these chunks, and at all free slots if some chunk is cut but
+    /// empty.
     pub fn give_up(&mut self, bytes: usize, keep: usize) -> bool {
         self.reclaim();
         let chunk = self.options.chunk_bytes;

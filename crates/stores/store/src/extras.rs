@@ -106,13 +106,14 @@ impl Extras {
 /// A change to an existing item; the default changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
-    /// Record the time of access and that it was fetched. Ignored for an item without extras.
+    /// Whether to record the time of access and that the item was fetched. Ignored for an item without extras, unless
+    /// another field of this change adds them.
     pub access: bool,
     /// New expiry in seconds since server start; 0 = never, `None` = unchanged.
     pub expire_s: Option<u32>,
-    /// Set or clear the mark that the value is out of date; `None` = unchanged.
+    /// Whether to set (`true`) or clear the mark that the value is out of date; `None` = unchanged.
     pub stale: Option<bool>,
-    /// Set or clear the mark that a client has been told to fetch a new value; `None` = unchanged.
+    /// Whether to set (`true`) or clear the mark that a client has been told to fetch a new value; `None` = unchanged.
     pub won: Option<bool>,
     /// Change of the CAS number.
     pub cas: NewCas,
@@ -128,10 +129,10 @@ impl Mark {
 /// Change of the CAS number by a [`Mark`]. A new number comes with a new version.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NewCas {
-    /// Keep the number.
+    /// Keep the item's number and version.
     #[default]
     Keep,
-    /// Use the next number.
+    /// Use the partition's next number.
     Next,
     /// Use this number.
     Exactly(u64),
@@ -142,18 +143,18 @@ pub enum NewCas {
 pub struct ExtraPut<'a> {
     /// Pieces of the value, in order.
     pub value: &'a [&'a [u8]],
-    /// How to combine the value with an old one.
+    /// How to combine the value with the key's old one, if it exists.
     pub join: Join,
     /// Time at which the item expires, in seconds since server start; 0 = never.
     pub expire_s: u32,
     /// The client's own 32 bits, stored with the value.
     pub flags: u32,
-    /// If the key exists: keep its flags and expiry instead of these two fields; with [`Join::Replace`] also its last
-    /// access and marks.
+    /// Whether a key that exists keeps its flags and expiry, so that `flags` and `expire_s` are ignored; with
+    /// [`Join::Replace`] it also keeps its last access and marks.
     pub keep: bool,
     /// Condition of the PUT.
     pub condition: ExtraCondition,
-    /// New CAS number; `None` = the next one.
+    /// New CAS number of the item; `None` = the partition's next one.
     pub cas: Option<u64>,
 }
 
@@ -183,7 +184,7 @@ pub enum Join {
     Prepend,
 }
 
-/// Condition of a PUT with extras.
+/// Condition of a PUT with extras. An expired key does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtraCondition {
     /// No condition.
@@ -194,8 +195,8 @@ pub enum ExtraCondition {
     IfPresent,
     /// The key exists with this CAS number (`cas`).
     IfCas(u64),
-    /// The key exists with this CAS number or a larger one. If it is larger, the value is stored as stale, and the old
-    /// expiry and the won mark are kept (a meta set that invalidates).
+    /// The key exists with this CAS number or a larger one, so the given number is current or older. If it is older,
+    /// the value is stored as stale, and the old expiry and the won mark are kept (a meta set that invalidates).
     IfCasOrOlder(u64),
 }
 
@@ -211,12 +212,12 @@ pub enum ExtraOutcome {
     Full,
     /// As [`PutOutcome::TooLarge`](crate::PutOutcome::TooLarge); also if only the joined value is too long.
     TooLarge,
-    /// The condition required the key to be absent or to have another CAS number.
+    /// The key exists, and the condition required it to be absent or to have a CAS number that it does not have.
     Present {
         /// Current CAS number.
         cas: u64,
     },
-    /// The condition required the key to exist.
+    /// The key does not exist, and the condition required it to.
     Absent,
 }
 

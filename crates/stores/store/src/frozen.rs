@@ -36,7 +36,7 @@ pub enum Doubt {
     /// Users other than its owner could write to the file or its description.
     #[error("others than its owner could write to it (mode {mode:o})")]
     Writable {
-        /// Permission bits of the file.
+        /// Permission bits that the file or its description had; they are narrowed to the owner's now.
         mode: u32,
     },
     /// The contents are not those that the last server left.

@@ -41,13 +41,14 @@ const SKIP: u64 = 1;
 pub struct Key<'a> {
     /// The keyed hash of the key.
     pub hash: KeyHash,
-    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key, and refers to another item than any key of
-    /// that hash.
+    /// The key, up to [`KEY_BYTES_MAX`] bytes; a PUT of a longer one is refused. Empty: the hash *is* the key, and
+    /// refers to another item than any key of that hash.
     pub bytes: &'a [u8],
 }
 
 /// Bytes of memory that an item with a key of `key_len` and a value of `value_len` bytes takes, with header and
-/// padding. An item with extras takes [`EXTRAS_BYTES`] more; `key_len` 0 means that the hash is the key.
+/// padding. An item with extras takes [`EXTRAS_BYTES`] more, and any item in store mode 16 more for the heap's tags.
+/// `key_len` 0 means that the hash is the key.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
     body_start(key_len) + ((value_len + 7) & !7)
@@ -318,7 +319,8 @@ impl<'p> ItemRef<'p> {
         self.lens().value_len()
     }
 
-    /// Bytes of memory that the item needs, with header, padding and extras: [`item_bytes`] of an existing item.
+    /// Bytes of memory that the item needs, with header, padding and extras (which [`item_bytes`] does not include).
+    /// The item may have more reserved, if it was longer before.
     pub fn bytes(&self) -> usize {
         self.lens().bytes()
     }
@@ -342,7 +344,8 @@ impl<'p> ItemRef<'p> {
         self.meta().expire_s()
     }
 
-    /// Whether the item has extras: stored by [`put_extra`](crate::Partition::put_extra), or added by a [`Mark`].
+    /// Whether the item has [extras](crate::ExtraPut): those of [`put_extra`](crate::Partition::put_extra), or added by
+    /// a [`Mark`].
     #[inline(always)]
     pub fn has_extras(&self) -> bool {
         self.lens().has_extras()
@@ -366,29 +369,31 @@ impl<'p> ItemRef<'p> {
         self.extras().flags
     }
 
-    /// The number that memcached's `cas` compares; it changes with every update. The version, for an item without
-    /// extras.
+    /// The number that memcached's `cas` compares: for an item without extras its version, otherwise the partition's
+    /// next number at its last update, or the number that the update prescribed.
     pub fn cas(&self) -> u64 {
         self.extras().cas
     }
 
     /// Time at which the item was stored or last read with [`Mark::access`](crate::Mark::access), in seconds since
-    /// server start; 0 for an item without extras.
+    /// server start; 0 if not recorded, as for an item without extras.
     pub fn accessed_s(&self) -> u32 {
         self.extras().access.accessed_s()
     }
 
-    /// Whether the item was read with [`Mark::access`](crate::Mark::access) since it was stored.
+    /// Whether the item was read with [`Mark::access`](crate::Mark::access) since it was stored; false for an item
+    /// without extras.
     pub fn is_fetched(&self) -> bool {
         self.extras().access.is_fetched()
     }
 
-    /// Whether the value is marked as out of date.
+    /// Whether the value is marked as out of date ([`Mark::stale`](crate::Mark::stale)).
     pub fn is_stale(&self) -> bool {
         self.extras().access.is_stale()
     }
 
-    /// Whether the item is marked: a client has been told to fetch a new value.
+    /// Whether the item carries the mark that a client has been told to fetch a new value
+    /// ([`Mark::won`](crate::Mark::won)).
     pub fn is_won(&self) -> bool {
         self.extras().access.is_won()
     }
@@ -429,7 +434,7 @@ impl<'p> ItemRef<'p> {
         lens.value_len()
     }
 
-    /// Copies the key to the start of `out`; returns its length.
+    /// Copies the key to the start of `out`; returns its length, 0 if the hash is the key.
     ///
     /// # Panics
     /// If `out` is shorter than the key.
@@ -479,7 +484,7 @@ impl<'p> ItemRef<'p> {
         out
     }
 
-    /// A copy of the key: for tests and slow paths.
+    /// A copy of the key, empty if the hash is the key: for tests and slow paths.
     pub fn to_key(&self) -> Vec<u8> {
         let mut out = vec![0; self.key_len()];
         self.copy_key(&mut out);

@@ -4,7 +4,7 @@
 //! another partition. One thread calls it. With [`SharedReads`] other threads may read through a [`Reader`]; with
 //! [`Exclusive`], the default, they cannot, and writes cost less.
 //!
-//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] never fails a PUT and evicts the oldest items;
+//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] evicts the oldest items to make space;
 //!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
@@ -17,18 +17,12 @@
 //! `prefetch_item` for all, then the operations. The passes share no state: the last one checks everything again.
 //!
 //! ```
-//! use drover_base::HashSeed;
-//! use drover_mem::NativeCpu;
-//! use drover_store::{Key, Partition, PartitionOptions, PutOutcome};
-//! let cpu = NativeCpu::new(1);
-//! let seed = HashSeed::new(1, 2);
-//! let mut partition = Partition::new(&PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() })?;
-//! let key = Key { hash: seed.hash(b"user42"), bytes: b"user42" };
-//! let now_s = 100; // seconds since the server started
-//! assert!(matches!(partition.put(&cpu, key, b"value", 0, now_s), PutOutcome::Stored { .. }));
-//! let item = partition.get(&cpu, key, now_s).expect("just stored");
-//! let mut out = [0; 5];
-//! item.copy_value(&mut out);
+//! use drover_base::HashSeed; use drover_mem::NativeCpu; use drover_store::{Key, Partition, PartitionOptions,
+//! PutOutcome}; let cpu = NativeCpu::new(1); let seed = HashSeed::new(1, 2); let mut partition =
+//! Partition::new(&PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() })?; let key =
+//! Key { hash: seed.hash(b"user42"), bytes: b"user42" }; let now_s = 100; // seconds since the server started
+//! assert!(matches!(partition.put(&cpu, key, b"value", 0, now_s), PutOutcome::Stored { .. })); let item =
+//! partition.get(&cpu, key, now_s).expect("just stored"); let mut out = [0; 5]; item.copy_value(&mut out);
 //! assert_eq!(&out, b"value");
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```

@@ -6,28 +6,33 @@ use drover_mem::PageWish;
 /// Behaviour of a partition that is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT always finds space; the oldest items are evicted.
+    /// A PUT always finds space: it overwrites the items at the end of the log, which were appended longest ago, and if
+    /// the bucket is full evicts the oldest item in it.
     Cache {
-        /// A GET copies an item that lies further than this share of the log behind the head to the head, so that items
-        /// in use stay: 1.0 = never (FIFO, as HERD), 0.0 = always (LRU).
+        /// Share of the log, 0.0 to 1.0 (other numbers are clamped): a GET, expiry change or mark of an item further
+        /// behind the head than this copies the item to the head, so that items in use stay. 1.0 = never (FIFO, as
+        /// HERD), 0.0 = always (LRU).
         move_to_head: f64,
     },
-    /// Nothing is evicted; a PUT may find the partition full.
+    /// Nothing is evicted; a PUT that finds no space returns [`PutOutcome::Full`](crate::PutOutcome::Full).
     Store,
 }
 
 /// Mode, sizes and pages of a [`Partition`](crate::Partition).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PartitionOptions {
-    /// Cache or store.
+    /// Cache or store: the behaviour when full.
     pub mode: Mode,
-    /// Bytes of memory for items with their headers: a power of two.
+    /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a power of
+    /// two. The index takes further memory.
     pub log_bytes: usize,
     /// Number of buckets of 8 slots (cache) or of 7 slots with a chain (store): a power of two.
     pub bucket_count: usize,
-    /// Longest value accepted in bytes, at most [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX).
+    /// Longest value accepted in bytes. [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) applies if this is larger, and an
+    /// item must fit into `log_bytes`.
     pub value_bytes_max: usize,
-    /// Kind of pages wanted for the memory of index and items.
+    /// Kind of pages wanted for the memory of index and items. Unused if the caller provides that memory
+    /// ([`create_in`](crate::Partition::create_in), [`WarmFile`](crate::WarmFile)).
     pub pages: PageWish,
 }
 
@@ -46,7 +51,8 @@ impl Default for PartitionOptions {
 
 impl PartitionOptions {
     /// Options for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)): the index at
-    /// most three quarters full (six sevenths in store mode), the memory for items rounded up to a power of two.
+    /// most three quarters full (six sevenths in store mode), the memory for items their product rounded up to a power
+    /// of two, at least 64 KiB, the rest as by default. In store mode add 16 to `item_bytes`, for the heap's tags.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;
         PartitionOptions {

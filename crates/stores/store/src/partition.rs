@@ -56,7 +56,7 @@ impl Hint {
         self.is_candidate().then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// Whether the bucket had a slot with the key's tag.
+    /// Whether the bucket (in store mode the main one, not its chain) had a slot with the key's tag.
     #[inline(always)]
     pub fn is_candidate(self) -> bool {
         self.0 != 0
@@ -73,19 +73,20 @@ pub enum PutOutcome {
     },
     /// There is no space (store mode only). An older value of the key is unchanged.
     Full,
-    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or both together longer
-    /// than the log.
+    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or the whole item
+    /// longer than the partition's memory for items. An older value of the key is unchanged.
     TooLarge,
-    /// The condition required the key to be absent or of another version.
+    /// The key exists, and the condition required it to be absent ([`Condition::IfAbsent`]) or to have a version that
+    /// it does not have ([`Condition::IfVersion`]).
     Present {
         /// Current version of the item.
         version: u32,
     },
-    /// The condition required the key to exist.
+    /// The key does not exist, and the condition required it to.
     Absent,
 }
 
-/// Condition of a PUT.
+/// Condition of a PUT. An expired key does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
     /// No condition.
@@ -165,13 +166,14 @@ impl<const BITS: u32> Partition<SharedReads, BITS> {
 }
 
 impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
-    /// Creates an empty partition that is shared with other threads as `S` says.
+    /// Creates an empty partition: with [`SharedReads`] as `S`, other threads may read it through
+    /// [`reader`](Partition::reader)s.
     ///
     /// # Errors
     /// As [`Partition::new`].
     ///
     /// # Panics
-    /// As [`Partition::new`].
+    /// If a size is not a power of two or the log is longer than 2^46 bytes.
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))
@@ -189,7 +191,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Creates an empty partition in `region`, whose previous contents are ignored.
+    /// Creates an empty partition in `region`, whose previous contents are lost.
     ///
     /// # Panics
     /// As [`Partition::new`], and if the region is shorter than [`memory_bytes`](Partition::memory_bytes).
@@ -229,7 +231,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Continues a frozen partition in its memory, `region`. `options` are those that it was created with.
+    /// Continues a frozen partition in its memory, `region`; its counters start from 0, except the number of items.
+    /// `options` must be those that it was created with.
     ///
     /// # Errors
     /// [`Doubt`] if the memory does not match; then it is unchanged.
@@ -267,21 +270,22 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         cpu.prefetch(self.bucket_lines().of(hash));
     }
 
-    /// Addresses of the (main) buckets, for callers that prefetch many in a loop.
+    /// Addresses of the buckets (in store mode of the main ones), for callers that prefetch many in a loop.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
-    /// Searches the tags in the bucket of `hash` and prefetches the first lines of each candidate item. The hint makes
-    /// the following operation cheaper; that operation checks everything again.
+    /// Searches the tags in the bucket of `hash` and prefetches the first one or two lines of each candidate item. The
+    /// hint makes the following operation cheaper; that operation checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
-    /// The key's item; `None` if it does not exist or is expired. `now_s` is in seconds since server start. Cost: two
-    /// lines, bucket and item, plus further lines of a longer item.
+    /// The key's item; `None` if it does not exist or is expired (then it is removed). `now_s` is in seconds since
+    /// server start. Cost: two lines, bucket and item, plus further lines of a longer item or a chain of buckets; in
+    /// cache mode, a copy of the item if it is due to move to the head of the log ([`Mode::Cache`]).
     #[inline(always)]
     pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
         self.get_hinted(cpu, key, now_s, Hint::NONE)
@@ -300,8 +304,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s, hint))
     }
 
-    /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = for ever). `now_s` is the
-    /// current time in the same unit.
+    /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = it does not expire). `now_s` is
+    /// the current time in the same unit.
     #[inline(always)]
     pub fn put<C: Cpu>(
         &mut self,
@@ -333,7 +337,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// As [`put`](Partition::put), if `condition` holds.
+    /// As [`put`](Partition::put), if `condition` holds; otherwise nothing changes. The sizes are checked first.
     pub fn put_if<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -349,21 +353,22 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Removes `key`; returns whether it existed and was not expired.
+    /// Removes the item of `key`; returns whether it existed and was not expired.
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
     }
 
-    /// Sets the expiry of `key` and keeps its version; returns whether the key exists.
+    /// Sets the expiry of `key` (in seconds since server start, 0 = it does not expire) and keeps its version; returns
+    /// whether the key exists and was not expired.
     pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
     /// As [`get_hinted`](Partition::get_hinted), and applies the change that `decide` returns for the unchanged item. A
-    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; it is skipped if
-    /// there is no space (store mode) or the item would be too long. Cost: that of a GET, and a write to the item if it
-    /// changes.
+    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; the whole change
+    /// is skipped if there is no space (store mode) or the item would be too long. Returns the item after the change.
+    /// Cost: that of a GET, and a write to the item if it changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -422,8 +427,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     }
 
     /// Calls `visit` with the live items of the bucket at `cursor` and returns the cursor of the next bucket, `None`
-    /// after the last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all; other
-    /// items are seen once.
+    /// after the last. Start with 0. An item stored or removed during a scan is seen once or not at all; other items
+    /// are seen once.
     pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
         dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
         let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
@@ -449,7 +454,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Takes the evicted items recorded since the last call, oldest first. At most 256 are kept: later ones are lost.
+    /// Takes the evicted items recorded since the last call, first evicted first. At most 256 are kept between calls:
+    /// later ones are lost. Empty unless evictions are [watched](Partition::watch_evictions).
     pub fn take_evicted(&mut self) -> Vec<Evicted> {
         match &mut self.inner {
             Inner::Cache(cache) => cache.take_evicted(),

@@ -35,7 +35,7 @@ pub(crate) enum View<const BITS: u32> {
 /// Result of a GET by a [`Reader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
-    /// The value is in the buffer.
+    /// The key exists; its value is in the buffer that was passed.
     Hit {
         /// Version of the item.
         version: u32,
@@ -44,7 +44,7 @@ pub enum ReadOutcome {
     },
     /// The key does not exist or is expired.
     Miss,
-    /// The owner changed the bucket during each of 1000 tries.
+    /// The owner changed the bucket, or one that shares its lock, during each of 1000 tries. The buffer holds no value.
     Busy,
 }
 
@@ -68,8 +68,9 @@ impl<const BITS: u32> Reader<BITS> {
         Reader { view, memory, crew }
     }
 
-    /// Copies the value of `key` to `out`, which is cleared first. Cost: a retry for every concurrent write of the
-    /// owner to the same bucket (or one that shares its lock).
+    /// Copies the value of `key` to `out`, whose previous contents are lost; after [`ReadOutcome::Busy`] they are
+    /// meaningless. Counts nothing and moves no item. Cost: a retry for every concurrent write of the owner to the same
+    /// bucket (or one that shares its lock).
     pub fn get<C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32, out: &mut Vec<u8>) -> ReadOutcome {
         for _ in 0..TRIES {
             if let Some(outcome) = self.try_get(cpu, key, now_s, out, || ()) {
@@ -81,7 +82,8 @@ impl<const BITS: u32> Reader<BITS> {
     }
 
     /// Appends copies of the live items of the bucket at `cursor`, as of one moment, to `out`, and returns the cursor
-    /// of the next bucket, `None` after the last. Start with 0. A bucket that the owner writes continuously is skipped.
+    /// of the next bucket, `None` after the last. Start with 0. A bucket that the owner writes during each of 1000
+    /// tries is skipped.
     pub fn scan(&self, cursor: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> Option<u64> {
         let before = out.len();
         for _ in 0..TRIES {

@@ -12,11 +12,12 @@ pub trait Sharing {
     fn begin_write(&self, hash: KeyHash);
     /// Announces that slots or items of the bucket of `hash` have changed.
     fn end_write(&self, hash: KeyHash);
-    /// Announces that all slots are about to change.
+    /// Announces that all buckets are about to change.
     fn begin_clear(&self);
-    /// Announces that all slots have changed.
+    /// Announces that all buckets have changed.
     fn end_clear(&self);
-    /// Announces that the log's bytes up to virtual offset `head` are about to be overwritten.
+    /// Announces that the log is about to be written up to virtual offset `head` (see
+    /// [`LogHead::publish`](drover_index::LogHead::publish)).
     fn publish_head(&self, head: u64);
 }
 

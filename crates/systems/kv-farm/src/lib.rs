@@ -15,7 +15,7 @@
 //! is WRITTEN to the client's memory.
 //!
 //! **Self-verifying data.** A slot carries its version at both ends, an object in every line: a reader accepts only
-//! data that was complete at one instant. An object is overwritten in place when its lines suffice, so readers of a
+//! data that was complete at one instant. An object is overwritten in place by one of as many lines, so readers of a
 //! hot object may have to retry; after [`logic::TRIES_MAX`] attempts they ask the server. A READ that took longer than
 //! a millisecond proves nothing: it is repeated, or, for a long value, the server is asked. Long values move in
 //! pieces, so that a lost packet costs one piece.

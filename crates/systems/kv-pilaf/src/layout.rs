@@ -54,7 +54,7 @@ pub struct RecordHeader {
     pub key_bytes: usize,
     /// Length of the value, bytes.
     pub value_bytes: usize,
-    /// The shard's version, which counts writes, at the time of this one.
+    /// Number of this record among those that the shard has begun to write, from 1.
     pub version: u64,
     /// Time at which the record expires, in seconds of the server's clock; 0 = never.
     pub expire_s: u32,
@@ -131,7 +131,7 @@ pub struct Reply {
     pub slot: u16,
     /// Sequence number of the request.
     pub sequence: u64,
-    /// `Value`: only the length is used, as that of the value. `Location`: the record to READ.
+    /// `Location`: the record to READ. `Value`: only the length is used, as that of the value. Otherwise all 0.
     pub record: RecordRef,
 }
 

@@ -18,8 +18,8 @@ use crate::layout::Record;
 use drover_base::KeyHash;
 use drover_index::cuckoo::{Candidates, ENTRY_BYTES, RecordRef, Seal, fingerprint};
 
-/// Maximum number of torn entries and records that a GET READs again; after the next one it asks the server. *(our
-/// choice)*
+/// Number of torn (or replaced) entries and records, in total, after which a GET still begins its READs again; after
+/// the next one it asks the server. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
 /// What a client does when no candidate entry has its key.
@@ -43,9 +43,9 @@ pub enum Step {
     Retry,
     /// Ask the server by a message; its answer is authoritative.
     Ask,
-    /// The key does not exist.
+    /// The key does not exist: only with [`Miss::Trusted`].
     Miss,
-    /// The last record READ has the value.
+    /// The last record READ is the key's: it has the value.
     Found,
 }
 
@@ -54,11 +54,11 @@ pub enum Step {
 pub struct TableShape {
     /// Epoch of the table, which the checksums of its entries cover.
     pub epoch: u64,
-    /// Number of entries, a power of two.
+    /// Number of entries of the table, a power of two.
     pub entry_count: u64,
     /// Length of the records' memory, bytes.
     pub extents_bytes: u64,
-    /// Longest record, bytes.
+    /// Longest record, bytes; a reader does not READ longer ones.
     pub record_bytes_max: u32,
 }
 
@@ -76,6 +76,9 @@ pub struct Lookup {
 
 impl Lookup {
     /// Creates the state of a GET of the key with `hash`; [`begin`](Lookup::begin) returns the first step.
+    ///
+    /// # Panics
+    /// In debug builds, if the table of `shape` has no entries.
     pub fn new(hash: KeyHash, shape: &TableShape, miss: Miss) -> Lookup {
         Lookup {
             hash,

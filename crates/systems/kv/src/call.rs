@@ -21,7 +21,7 @@ pub enum CallError {
 }
 
 impl Outcome<'_> {
-    /// Whether the key exists (GET, DELETE) or the value was stored (PUT).
+    /// Whether the key existed (GET, DELETE); always true for a PUT that was stored.
     ///
     /// # Errors
     /// [`CallError::Refused`], or [`CallError::Indeterminate`] if the effect is unknown.

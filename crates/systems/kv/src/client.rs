@@ -10,7 +10,7 @@ pub type Token = u64;
 /// One finished operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion<'a> {
-    /// The number given to [`submit`](KvClient::submit).
+    /// The caller's number of the operation, as given to [`submit`](KvClient::submit).
     pub token: Token,
     /// Result of the operation.
     pub outcome: Outcome<'a>,
@@ -27,7 +27,8 @@ pub enum SubmitError {
     /// The key is empty or longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
     #[error("a key has 1 to 250 bytes")]
     BadKey,
-    /// The value is over the server's item limit, or the key does not fit a request.
+    /// The item is over the server's limit, or the key does not fit a request. Before the first session the limit is
+    /// unknown: then the operation is accepted and refused later.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
     /// The client was closed.
@@ -40,14 +41,15 @@ pub enum SubmitError {
 /// Operations of one client on one key take effect in the order of submission, as long as the connection lasts and the
 /// server answers in time: a read that has to be sent again may see a value that was written after it.
 pub trait KvClient<P: Provider> {
-    /// Stages one operation; the next [`poll`](KvClient::poll) sends it at the latest. Key and value are copied.
+    /// Accepts one operation. The next [`poll`](KvClient::poll) sends it at the latest, unless it must wait for a
+    /// session or for an earlier operation on its key. Key and value are copied.
     ///
     /// # Errors
     /// [`SubmitError`] if the operation is not accepted; it will then not complete.
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
-    /// Sends staged operations, receives replies and runs timers; calls `sink` with every completed operation and
-    /// returns their number.
+    /// Sends staged operations, receives replies, connects where a session is missing, and runs timers; never blocks.
+    /// Calls `sink` with every completed operation and returns their number.
     fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize;
 
     /// Number of operations submitted and not yet completed.

@@ -6,17 +6,20 @@ use drover_verbs::{Provider, Waker};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Shares the core and the items of a worker. Lives in the worker's thread, which steps the worker and the co-actor in
-/// turn.
+/// An actor that shares the core and the items of a worker. It lives in the worker's thread, which interleaves their
+/// steps; a busy worker may step several times between two steps of the co-actor.
 pub trait CoActor<C> {
     /// Does the work that is available, at most one batch; never blocks. `now` is the start of the round, `now_s` the
-    /// same in whole seconds since the server started.
+    /// same in seconds of the clock by which items expire ([`Hosting::start_s`](crate::Hosting::start_s) plus the whole
+    /// seconds since the server started).
     fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
 
-    /// A descriptor that becomes readable when there is work, which ends the sleep of the core. Always the same.
+    /// A descriptor that becomes readable when there is work, which ends the sleep of the core. Every call returns the
+    /// same one.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Called after a panic in a step of the worker or the co-actor: the partition is empty now.
+    /// Called after a step of the worker or of this co-actor has panicked: the partition is empty now. Steps of this
+    /// co-actor follow as before.
     fn restarted(&mut self);
 
     /// Called when the server stops: the co-actor starts nothing new. Its steps continue until it
@@ -43,6 +46,7 @@ pub struct CoreInfo {
     pub started: Ns,
 }
 
-/// Makes the co-actor of a worker, in the worker's thread. An error is the reason why the server does not start.
+/// Function that makes the co-actor of a worker; called once in each worker's thread. Its error is the reason why the
+/// server does not start.
 pub type MakeCoActor<P> =
     Arc<dyn Fn(CoreInfo) -> Result<Box<dyn CoActor<<P as Provider>::Cpu>>, String> + Send + Sync>;

@@ -13,14 +13,17 @@ const LOOK_EVERY: Ns = Ns::from_us(200);
 /// Options of a client's connections.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Operations in flight per shard that the client asks for. A system may round it up, grant less, or share the sum
-    /// among all shards.
+    /// Operations in flight per shard that the client asks for; at least 1 (clients of Pilaf and FaRM-KV panic at 0). A
+    /// system may round it up, grant less, or share the sum among all shards.
     pub window: usize,
-    /// Time after which an operation without a result fails, counted from [`submit`](KvClient::submit).
+    /// Time after which an operation without a result completes as `Indeterminate` or `Refused(Unavailable)`, counted
+    /// from [`submit`](KvClient::submit).
     pub deadline: Ns,
-    /// The caller may pause for seconds between two polls; the session must survive such a pause.
+    /// Whether the caller may pause for seconds between two polls. A client of HERD then has a thread that sends
+    /// heartbeats, so that the session survives the pause; other systems ignore this.
     pub rests: bool,
-    /// Shared secret that the server's operator requires, at most 256 bytes; empty: none.
+    /// Shared secret that the server's operator requires, at most
+    /// [`SECRET_BYTES_MAX`](crate::secret::SECRET_BYTES_MAX); empty: none.
     pub secret: Vec<u8>,
 }
 
@@ -44,10 +47,12 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Whether the client has a session with every shard.
     fn is_ready(&mut self) -> bool;
 
-    /// Takes the last error of setting up a session; `None` if there was none since the last call.
+    /// Takes an error of setting up or losing a session that was not taken yet; `None` if there is none. The client
+    /// keeps trying.
     fn take_error(&mut self) -> Option<SetupError>;
 
-    /// Counts of this client's GETs and READs so far; `None` if the system issues or counts no READs.
+    /// Counts of this client's GETs and READs since it was opened; `None` if the system's clients issue no READs, as
+    /// HERD's.
     fn reads(&self) -> Option<Reads> {
         None
     }
@@ -57,7 +62,7 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The address cannot be dialed: nobody listens there, or the attempt failed.
+    /// The control address cannot be dialed: no server listens there, or the attempt failed.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The server did not describe its service, for the given reason.
@@ -78,24 +83,27 @@ pub enum ConnectError {
     /// A session with a shard could not be set up.
     #[error(transparent)]
     Setup(SetupError),
-    /// The sessions were not complete within the timeout.
+    /// The client had no session with every shard within the timeout, and no attempt reported an error.
     #[error("the server did not answer in time")]
     Timeout,
 }
 
-/// A server's description of its service.
+/// A server's description of its service: name of the system and number of shards. Sizes, addresses and keys come
+/// later, with each session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
     /// Name of the service's system.
     pub system: String,
-    /// Number of shards that the server reported; 0 if a client selects none.
+    /// Number of shards that a client must select one by one; 0 if it selects none, as in HERD, whose clients open one
+    /// channel for the whole service.
     pub shard_count: usize,
 }
 
 /// Asks the server at the other end of `stream` to describe its service; blocks for at most `patience`.
 ///
 /// # Errors
-/// [`ConnectError::Service`] if no answer arrives within `patience`, or a malformed one.
+/// [`ConnectError::Service`] if no answer arrives within `patience`, the answer is malformed, or the server closes or
+/// refuses the channel.
 pub fn ask_service(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -109,8 +117,9 @@ pub fn ask_service(
     })
 }
 
-/// Creates the dialers of a client of the service at `addr`: one, or one per shard, as `facts` requires. `first` is a
-/// channel that is already open: a single dialer returns it at its first attempt; otherwise it is closed.
+/// Creates the dialers of a client of the service at `addr`: one, or one for each of `shard_count` shards, as the
+/// [`Channels`] of `facts` require. `first` is a channel to the service that is already open: a single dialer returns
+/// it at its first attempt; with one dialer per shard, it is closed.
 pub fn dials(
     facts: &Facts,
     addr: &ControlAddr,
@@ -135,7 +144,8 @@ pub fn dials(
 /// Opens a client and blocks until it has a session with every shard.
 ///
 /// # Errors
-/// [`ConnectError`] with the last reason: at once if further attempts are useless, otherwise after `timeout`.
+/// [`ConnectError::NoShards`] if `dials` is empty; [`ConnectError::Setup`] at once if an error [is
+/// final](SetupError::is_final), or with the last error after `timeout`; [`ConnectError::Timeout`] if there was none.
 pub fn connect<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
     dials: Vec<Dial>,
@@ -148,10 +158,11 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
     wait_for_sessions(ctx, C::open(ctx.clone(), dials, options), timeout)
 }
 
-/// Waits until `client` has all its sessions.
+/// Polls `client` until it has a session with every shard; blocks. Outcomes of operations that complete meanwhile are
+/// dropped.
 ///
 /// # Errors
-/// As [`connect`].
+/// As [`connect`], except [`ConnectError::NoShards`].
 pub fn wait_for_sessions<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
     mut client: C,

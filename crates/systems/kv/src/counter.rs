@@ -3,7 +3,8 @@
 /// One number that every shard of a service counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// Name in `drover stats`. The metric is called `drover_NAME`, with `_total` appended if it is a count of events.
+    /// Name in `drover stats`. Its metric, in services that are not hosting ones, is called `drover_NAME`, with
+    /// `_total` appended if it is a count of events.
     pub name: &'static str,
     /// One sentence for the metric's help.
     pub help: &'static str,
@@ -13,17 +14,18 @@ pub struct Counter {
     pub merge: Merge,
     /// What an operator can do about it if it is not 0.
     pub remedy: Option<&'static str>,
-    /// Metric of a [hosting](crate::HostingSystem) service that the number is added to. Other services export every
-    /// counter under its own name.
+    /// Metric of a [hosting](crate::HostingSystem) service that exports the number; `None`: such a service does not
+    /// export it as a counter of the system. Other services ignore this and export every counter under its own name.
     pub metric: Option<Metric>,
 }
 
-/// A metric that a [`Counter`] of a hosting service is added to. Counters may share one.
+/// A sample of a metric that exports a [`Counter`] of a hosting service. Counters may share a family, with different
+/// labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
     /// Family of the metric.
     pub family: MetricFamily,
-    /// Labels and their values within the family.
+    /// Labels of the counter's sample in the family: names and values.
     pub labels: &'static [(&'static str, &'static str)],
 }
 
@@ -47,9 +49,9 @@ impl MetricFamily {
 /// Kind of a [`Counter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CounterKind {
-    /// Number of events since the start.
+    /// Number of events since the shard started; never decreases.
     Events,
-    /// A current amount.
+    /// A current amount, which may decrease.
     Amount,
 }
 
@@ -58,7 +60,8 @@ pub enum CounterKind {
 pub enum Merge {
     /// The sum of all shards.
     Sum,
-    /// The maximum of all shards: a client has a session with every shard, and a sum would count it several times.
+    /// The maximum of all shards. For example, a client has a session with every shard, and a sum would count it
+    /// several times.
     Max,
 }
 
@@ -115,7 +118,7 @@ impl Counter {
         }
     }
 
-    /// The service's number, computed from those of its shards.
+    /// The service's number, computed from those of its shards; 0 if there are none.
     pub fn merged(&self, shards: impl Iterator<Item = u64>) -> u64 {
         match self.merge {
             Merge::Sum => shards.sum(),
@@ -124,8 +127,9 @@ impl Counter {
     }
 }
 
-/// Text of `drover stats`: a line `name value` per counter of the whole service, then of each shard. `shards`: the
-/// counters' values per shard. A counter of the whole service that is not 0 is followed by its remedy, if it has one.
+/// Text of `drover stats`: the lines `system NAME` and `shards COUNT`, then a line `name value` per counter of the
+/// whole service, then one per counter of each shard. `shards` has the counters' values of each shard, in the order of
+/// `counters`. A counter of the whole service that is not 0 is followed by its remedy, if it has one.
 pub fn stats_text(system: &str, counters: &[Counter], shards: &[Vec<u64>]) -> String {
     let mut text = format!("system {system}\nshards {}\n", shards.len());
     for (index, counter) in counters.iter().enumerate() {

@@ -12,7 +12,7 @@ use std::io;
 pub mod refused {
     use drover_control::refusal::APPLICATION;
 
-    /// The client's index of the shard, or its number of shards, is not the server's.
+    /// The client expects another shard at this channel, or another number of shards, than the server has.
     pub const WRONG_SHARD: u16 = APPLICATION;
     /// The client speaks another version of the system's protocol.
     pub const WRONG_VERSION: u16 = APPLICATION + 1;
@@ -22,7 +22,8 @@ pub mod refused {
     pub const WRONG_SECRET: u16 = APPLICATION + 3;
 }
 
-/// Why a client has no session. The client keeps trying, unless the error [is final](SetupError::is_final).
+/// Why a client has no session. A client that is polled keeps trying, whatever the error; only
+/// [`connect`](fn@crate::connect) gives up if the error [is final](SetupError::is_final).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -109,7 +110,8 @@ impl From<ResourceError> for SetupError {
 }
 
 impl SetupError {
-    /// Whether another attempt would fail, too: the server understood the client and does not offer what it wants.
+    /// Whether another attempt would almost certainly fail, too: versions, secrets or formats do not match, the
+    /// server's parameters are unusable here, or this device cannot create the queues.
     pub fn is_final(&self) -> bool {
         match self {
             SetupError::Refused { is_final, .. } => *is_final,
@@ -179,7 +181,7 @@ pub enum StartError {
         /// What failed.
         reason: String,
     },
-    /// The actor that shares a worker's core cannot be created.
+    /// The [co-actor](crate::CoActor) of a worker cannot be created.
     #[error("{reason}")]
     CoActor {
         /// What failed.

@@ -13,13 +13,13 @@ use std::time::Duration;
 /// A system whose workers own [partitions](drover_store::Partition) and share their cores with
 /// [co-actors](crate::CoActor).
 pub trait HostingSystem: System {
-    /// Options of each partition of a service of this plan.
+    /// Options of each partition (one per worker) of a service of this plan.
     fn partition(plan: &Self::Plan) -> PartitionOptions;
 
-    /// As [`start`](System::start), but with `hosting`.
+    /// As [`start`](System::start), but with the co-actors, memory file, hash seed and clock of `hosting`.
     ///
     /// # Errors
-    /// Why it could not be started.
+    /// [`StartError`] if the service could not be started.
     fn start_hosting<P: Provider<Cpu = NativeCpu>>(
         device: &P::Device,
         plan: &Self::Plan,
@@ -29,14 +29,15 @@ pub trait HostingSystem: System {
     ) -> Result<Box<dyn HostingService>, StartError>;
 }
 
-/// Co-actors of a service, and what its items have in common with those of co-actors and of earlier processes.
+/// Co-actors of a service, and the memory file, hash seed and clock that it shares with them and with earlier
+/// processes.
 pub struct Hosting<P: Provider> {
-    /// Makes the co-actor of each worker; `None`: workers have no co-actors.
+    /// Function that makes the co-actor of each worker; `None`: workers have no co-actors.
     pub co_actors: Option<MakeCoActor<P>>,
-    /// Memory file of the partitions. Its keys are hashed under its seed, which must be
-    /// [`hash_seed`](Hosting::hash_seed).
+    /// Memory file of the partitions; `None`: their memory is private. If there is one, its
+    /// [`seed`](WarmFile::seed) must be the [`hash_seed`](Hosting::hash_seed) here.
     pub memory_file: Option<Arc<WarmFile>>,
-    /// Secret of the key hash; `None`: random.
+    /// Secret of the key hash of all partitions; `None`: random.
     pub hash_seed: Option<HashSeed>,
     /// Seconds that the clock for expiry shows at the start of the server: the age of the memory file, otherwise 0.
     pub start_s: u32,
@@ -59,10 +60,11 @@ impl<P: Provider> Default for Hosting<P> {
 
 /// A running service of a [`HostingSystem`].
 pub trait HostingService: Service {
-    /// Statistics of all workers. Waits for the workers at most `patience`, and as long again for the error.
+    /// Statistics of all workers. Blocks at most `patience` for each worker's answer, and at most `patience`, or a
+    /// second if that is longer, for the control thread's.
     ///
     /// # Errors
-    /// Names the workers that do not answer.
+    /// A text that names the threads that did not answer.
     fn stats(&self, patience: Duration) -> Result<ServiceStats, String>;
 }
 

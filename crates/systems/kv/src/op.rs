@@ -70,13 +70,13 @@ impl<'a> Op<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// GET: the value. Valid only during the callback.
+    /// GET: the value. The bytes are valid only while the sink of [`poll`](crate::KvClient::poll) runs.
     Value(&'a [u8]),
     /// PUT: the value is stored.
     Stored,
-    /// DELETE: the key existed and is removed.
+    /// DELETE: the key existed, not expired, and is removed.
     Deleted,
-    /// GET or DELETE: the key does not exist.
+    /// GET or DELETE: the key does not exist, or has expired.
     NotFound,
     /// It is unknown whether this PUT or DELETE happened, because the server or the network failed. It may still take
     /// effect until the client has reconnected, but not later.
@@ -89,10 +89,11 @@ pub enum Outcome<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The value is over the server's item limit, or the key does not fit a request.
+    /// The item is over the server's limit, or the key does not fit a request.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
-    /// Store mode: no memory for the item. A cache never refuses for this reason.
+    /// Store mode: no memory for the item. A cache evicts items instead; it refuses only if values that are still being
+    /// transferred hold the memory.
     #[error("the store is full: the server needs more memory (-m), or must be allowed to evict (no -M)")]
     Full,
     /// Store mode: the table has no place for the key, though there may be memory for the item. A cache never refuses

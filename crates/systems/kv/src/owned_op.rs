@@ -38,7 +38,7 @@ impl OwnedOp {
         self.ttl_s = ttl_s;
     }
 
-    /// The operation.
+    /// Borrows it as an [`Op`].
     pub fn as_op(&self) -> Op<'_> {
         let key = &*self.key;
         match self.kind {
@@ -67,7 +67,7 @@ impl OwnedOp {
         &self.value
     }
 
-    /// Time to live of a PUT, seconds; 0: unlimited.
+    /// Time to live of a PUT, seconds; 0: unlimited, and for other operations.
     pub fn ttl_s(&self) -> u32 {
         self.ttl_s
     }

@@ -19,8 +19,8 @@ use drover_rt::Idle;
 
 /// Minimum ratio of the share to the table: the share has at least this many times the bytes of the table.
 const SHARE_PER_PLACE: usize = 3;
-/// A table that grows starts with this fraction of its entries. Six doublings write each entry of the last table once and
-/// copy each key once, on average, so a small start costs little. *(our choice)*
+/// A table that grows starts with this fraction of its entries. Six doublings write each entry of the last table once
+/// and copy each key once, on average, so a small start costs little. *(our choice)*
 const FIRST_PART: usize = 64;
 /// Minimum number of entries at the start: a table of eight pages.
 const FIRST_PLACES: usize = 1 << 10;
@@ -40,9 +40,9 @@ const LOOK_EVERY: Ns = Ns::from_us(500);
 pub struct TableShape {
     /// Bytes of an entry (Pilaf) or slot (FaRM).
     pub place_bytes: usize,
-    /// Entries per overflow block; 0: no overflow. A block has two slots.
+    /// Number of entries of the table for which it gets one overflow block, of two slots; 0: no overflow.
     pub places_per_block: usize,
-    /// Whether the system replaces it by a larger one when it becomes full.
+    /// Whether the system replaces the table by a larger one when it becomes full.
     pub grows: bool,
 }
 
@@ -80,16 +80,18 @@ impl TableShape {
 pub struct TablePlan {
     /// Sizes of the table's parts.
     pub shape: TableShape,
-    /// Entries at the start, a power of two.
+    /// Number of entries at the start, a power of two, without overflow.
     pub entry_count: usize,
-    /// Maximum number of entries in memory of its own, a power of two. Ignored by systems whose tables do not grow.
+    /// Number of entries, a power of two, up to which the table grows in memory that is planned for it. Ignored by
+    /// systems whose tables do not grow.
     pub entry_count_max: usize,
-    /// Whether a table of that many entries may keep growing into memory that no record has needed.
+    /// Whether a table of `entry_count_max` entries may keep growing into memory of the records that no record has
+    /// needed.
     pub grows_into_records: bool,
 }
 
 impl TablePlan {
-    /// A table that keeps its number of entries, a power of two.
+    /// A table that starts with `entry_count` entries, a power of two, and never has more.
     pub fn fixed(shape: TableShape, entry_count: usize) -> TablePlan {
         TablePlan {
             shape,
@@ -99,8 +101,8 @@ impl TablePlan {
         }
     }
 
-    /// A table that may take `bytes_max` bytes. If tables of this shape grow, it starts small, and may keep growing into
-    /// the records' memory.
+    /// A table that may take `bytes_max` bytes. If tables of this shape grow, it starts small, and may keep growing
+    /// into the records' memory.
     fn of_bytes(shape: TableShape, bytes_max: usize) -> TablePlan {
         let entry_count_max: usize = 1 << (bytes_max / shape.place_bytes).ilog2();
         let entry_count = match shape.grows {
@@ -122,7 +124,7 @@ impl TablePlan {
         self.entry_count = self.entry_count_max;
     }
 
-    /// Number of overflow blocks at the start.
+    /// Number of overflow blocks of one shard's table at the start; 0 for a shape without overflow.
     pub fn block_count(&self) -> usize {
         self.shape.blocks(self.entry_count)
     }
@@ -142,15 +144,16 @@ pub struct ShardPlan {
     pub table: TablePlan,
     /// Bytes of memory for each shard's records.
     pub record_bytes: usize,
-    /// Longest record, bytes.
+    /// Longest item accepted, bytes: header, key and value.
     pub item_bytes_max: usize,
-    /// Evict old items when the memory is full, instead of refusing new ones.
+    /// Whether a shard evicts old items when its memory is full, instead of refusing new ones.
     pub evicts: bool,
-    /// Page size of tables and records.
+    /// Kind of pages wanted for tables and records.
     pub pages: PageWish,
     /// Behaviour of a shard's core when it is idle.
     pub idle: Idle,
-    /// Time that the memory of a replaced record is not used again, because READs of it may be under way.
+    /// Time for which the memory of a replaced record is not used again, because READs of it may be under way; shorter
+    /// if memory is short.
     pub grace: Ns,
     /// Interval between two polls of a shard's control channels.
     pub look_every: Ns,
@@ -159,10 +162,11 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
-    /// A plan for `sizes` with tables of the form `shape`.
+    /// A plan for `sizes` with tables of the form `shape`: [`of_memory`](ShardPlan::of_memory) or
+    /// [`of_items`](ShardPlan::of_items). The window of `sizes` is not used.
     ///
     /// # Errors
-    /// If the memory is too small for the shards; the text is for people.
+    /// If the memory is less than 256 KiB per shard; the text is for people.
     pub fn new(shape: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
         let (shards, value_bytes_max) = (sizes.shard_count, sizes.value_bytes_max);
         match sizes.capacity {
@@ -177,7 +181,8 @@ impl ShardPlan {
         }
     }
 
-    /// Applies an operator's policy.
+    /// Applies an operator's policy, except the part about request slots, which shards do not have. With large pages,
+    /// tables have their planned size from the start.
     pub fn set_policy(&mut self, policy: &Policy) {
         self.evicts = policy.evicts;
         self.clients_max = policy.clients_max;
@@ -211,8 +216,8 @@ impl ShardPlan {
         ]
     }
 
-    /// A plan for shards that share `memory_bytes`, for values of up to `value_bytes_max` bytes. `None` if the memory
-    /// is too small.
+    /// A plan for shards that share `memory_bytes`, tables included, for values of up to `value_bytes_max` bytes.
+    /// `None` if the memory is less than 256 KiB per shard.
     pub fn of_memory(
         shape: TableShape,
         memory_bytes: usize,
@@ -232,8 +237,9 @@ impl ShardPlan {
         })
     }
 
-    /// A plan for `item_count` items in total, each of `item_bytes` (key and value). The tables stay less than full,
-    /// and there is space for twice the records, because replaced records stay readable for a while.
+    /// A plan for `item_count` items in total, each of `item_bytes` (key and value). The tables have a fixed size, at
+    /// which these items, evenly spread, use at most 80 % of their entries, and there is space for twice the records,
+    /// because replaced records stay readable for a while.
     pub fn of_items(shape: TableShape, item_count: u64, item_bytes: usize, shard_count: usize) -> ShardPlan {
         let share = (item_count as usize).div_ceil(shard_count.max(1));
         let entry_count = (share * 100 / FULL_PERCENT).max(1 << 10).next_power_of_two();
@@ -262,12 +268,13 @@ impl ShardPlan {
         }
     }
 
-    /// Number of entries of all tables at the start.
+    /// Number of entries of all shards' tables together at the start, without overflow.
     pub fn entry_count(&self) -> usize {
         self.table.entry_count * self.shard_count
     }
 
-    /// Bytes of the tables, as large as planned, and of the records, all shards together.
+    /// Bytes of the tables at their planned maximum, overflow included, and bytes of the memory for records; of all
+    /// shards together.
     pub fn footprint(&self) -> [usize; 2] {
         [self.table.bytes_max(), self.record_bytes].map(|bytes| bytes * self.shard_count)
     }

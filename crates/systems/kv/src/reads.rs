@@ -7,16 +7,18 @@ use serde::{Deserialize, Serialize};
 pub struct Reads {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// GETs that found no value.
+    /// GETs that ended as "not found", by the server's answer or, with some policies, by the client's own READs.
     #[serde(default)]
     pub misses: u64,
-    /// READs of table entries, slots and overflow blocks.
+    /// READs of the table: of a cuckoo entry, of a hopscotch neighbourhood or of an overflow block. Repeated READs are
+    /// included, READs of the count of moves are not.
     pub probes: u64,
-    /// READs of records or objects, outside the table.
+    /// READs of records (Pilaf) or objects (FaRM-KV), outside the table; repeated READs are included.
     pub records: u64,
     /// GET messages sent to the server. A GET may send several.
     pub asked: u64,
-    /// READs that returned torn data, or in FaRM-KV took too long, and were repeated.
+    /// READs that returned torn or replaced data, or in FaRM-KV took too long, and after which the GET began again.
+    /// Without those after which it asked the server.
     pub torn: u64,
 }
 
@@ -31,7 +33,10 @@ impl Reads {
         self.torn += other.torn;
     }
 
-    /// Counts since `earlier`, a previous state of these counts.
+    /// Difference between these counts and `earlier`, a previous state of them.
+    ///
+    /// # Panics
+    /// In debug builds, if a count of `earlier` is larger.
     pub fn since(&self, earlier: &Reads) -> Reads {
         Reads {
             hits: self.hits - earlier.hits,
@@ -50,8 +55,8 @@ impl Reads {
 pub enum TableKind {
     /// 3-1 cuckoo hashing: one READ per entry probed, one of the record.
     Cuckoo,
-    /// Hopscotch hashing with neighbourhoods of 6 slots: one READ of the neighbourhood, one more for a key in
-    /// overflow; and one of the record, if values are outside the table.
+    /// Hopscotch hashing with neighbourhoods of 6 slots: one READ of the neighbourhood, for a key in overflow one more
+    /// per block of its chain, and one of the object, if the value is outside the table.
     Hopscotch,
 }
 
@@ -70,8 +75,8 @@ const HOPSCOTCH: [(f64, f64); 5] = [
 const CUCKOO_SCRUBBED: f64 = 1.65;
 
 impl TableKind {
-    /// Expected READs of the table per GET that hits, at `load` (0 to 1), without deletions: interpolated between
-    /// computed values.
+    /// Expected mean number of READs of the table per GET that hits, at `load` (share of the entries used, 0 to 1),
+    /// without deletions: interpolated between computed values, which end at 0.9; a higher load gives the value at 0.9.
     pub fn probes_at(self, load: f64) -> f64 {
         let points: &[(f64, f64)] = match self {
             TableKind::Cuckoo => &CUCKOO,
@@ -86,8 +91,8 @@ impl TableKind {
         points.last().map_or(1.0, |(_, most)| *most)
     }
 
-    /// Expected READs of the table per GET that hits, when keys are inserted and deleted at a constant `load` (0 to
-    /// 1); `None` for a load that was not computed.
+    /// Expected mean number of READs of the table per GET that hits, when keys are inserted and deleted at a constant
+    /// `load` (0 to 1). For a cuckoo table `None` unless `load` is 0.75 (within 0.005).
     ///
     /// Keys in a cuckoo table stay in their later entries when an earlier one becomes free. Without a countermeasure
     /// the mean would rise to 1.88 READs at a load of 0.75; the server's scrubber moves keys back and must keep it at

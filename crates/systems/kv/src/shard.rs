@@ -29,7 +29,7 @@ pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
         Self::with_options(device, &Self::options(plan, index, seed))
     }
 
-    /// The shard's context of the fabric.
+    /// The device that the shard has opened; its core must be the argument of the shard's steps.
     fn context(&self) -> Rc<P::Context>;
 
     /// Takes over the control channel of a client, and serves that client from the next step on.

@@ -39,7 +39,7 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
 /// A mistake that a campaign of simulations must find.
 #[derive(Debug)]
 pub struct Planted<M> {
-    /// Name of the mistake on the command line.
+    /// Name of the mistake on the command line of `drover sim`.
     pub name: &'static str,
     /// One sentence that describes the mistake.
     pub about: &'static str,

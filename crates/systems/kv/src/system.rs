@@ -24,13 +24,13 @@ pub struct Facts {
     pub needs: &'static str,
     /// Whether a fabric with these capabilities meets the system's requirements.
     pub fits: fn(&Caps) -> bool,
-    /// Kind of the table that clients READ; `None`: clients issue no READs.
+    /// Kind of the table that clients READ; `None`: clients issue no READs, as in HERD.
     pub table: Option<TableKind>,
     /// Number of control channels that a client opens: one, or one per shard.
     pub channels: Channels,
     /// What services offer in addition to native clients.
     pub offers: Offers,
-    /// The service's counters, in the order of [`Service::counters`].
+    /// Counters of each shard of the system's services, in the order of the values of [`Service::counters`].
     pub counters: &'static [Counter],
 }
 
@@ -39,9 +39,9 @@ pub struct Facts {
 pub struct Offers {
     /// Whether a service can also speak memcached's protocol over sockets.
     pub memcached: bool,
-    /// Whether a service has request slots whose number an operator can set.
+    /// Whether a service has request slots whose number and size an operator can set ([`SlotPolicy`]).
     pub request_slots: bool,
-    /// Whether a service can keep its items in a memory file, so that they outlive the process; the error says why not.
+    /// `Ok` if a service can keep its items in a memory file, so that they outlive the process; the error says why not.
     pub memory_file: Result<(), &'static str>,
 }
 
@@ -72,16 +72,18 @@ pub struct Sizes {
     pub shard_count: usize,
     /// Capacity of the whole service.
     pub capacity: Capacity,
-    /// Longest value to be stored, bytes.
+    /// Longest value to be stored, bytes; with [`Capacity::Items`] the length of every value.
     pub value_bytes_max: usize,
-    /// Maximum number of operations that a client may have in flight per shard.
+    /// Maximum number of operations that a client may have in flight per shard. Only HERD, which reserves request
+    /// slots, uses it.
     pub window: usize,
 }
 
 /// Capacity of a service.
 #[derive(Clone, Copy, Debug)]
 pub enum Capacity {
-    /// A given amount of memory, for items and for the tables that index them.
+    /// A given amount of memory, for items and, in Pilaf and FaRM-KV, for the tables that index them; HERD's index
+    /// comes on top.
     Memory {
         /// Bytes in total, all shards together.
         bytes: usize,
@@ -98,11 +100,11 @@ pub enum Capacity {
 /// An operator's decisions that do not depend on the sizes of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Evict old items when the memory is full, instead of refusing new ones.
+    /// Whether old items are evicted when the memory is full, instead of refusing new ones.
     pub evicts: bool,
-    /// Maximum number of clients of the service.
+    /// Maximum number of native clients of the service.
     pub clients_max: usize,
-    /// Require huge pages; fail without them.
+    /// Whether huge pages are required: then the service does not start without them.
     pub large_pages: bool,
     /// Behaviour of an idle core.
     pub idle: Idle,
@@ -115,7 +117,7 @@ pub struct Policy {
 pub struct SlotPolicy {
     /// Maximum number of clients with request slots. Others send their requests as datagrams.
     pub clients_max: usize,
-    /// Maximum bytes of a slot.
+    /// Maximum length of a slot, bytes; longer requests take another path.
     pub bytes_max: usize,
 }
 
@@ -141,14 +143,15 @@ pub trait System: Send + Sync + 'static {
     /// Applies an operator's policy to a plan.
     fn set_policy(plan: &mut Self::Plan, policy: &Policy);
 
-    /// The longest item that a service of this plan has space for, and the plan's limit on accepted items, to be
-    /// changed; both in bytes.
+    /// The longest item that a service of this plan may accept (half of a shard's memory for items), and a reference to
+    /// the plan's current limit on accepted items, which the caller may lower; both in bytes.
     fn item_bytes_max(plan: &mut Self::Plan) -> (usize, &mut usize);
 
-    /// Bytes of the tables, and bytes of the memory for items, that requests may touch; all shards together.
+    /// Bytes of the tables, and bytes of the memory for items, that requests may touch; all shards together. The
+    /// benchmarks compute bounds from them; they are not limits.
     fn footprint(plan: &Self::Plan) -> [usize; 2];
 
-    /// Number of entries (slots) of all tables together at the start.
+    /// Number of entries (slots) of all tables together at the start, without overflow.
     fn entry_count(plan: &Self::Plan) -> usize;
 
     /// Describes the plan in lines for the log.
@@ -175,8 +178,11 @@ pub trait System: Send + Sync + 'static {
         Err(job)
     }
 
-    /// Runs `job` with this system if it is a [`HostingSystem`](crate::HostingSystem), and returns the job if it is not.
-    /// A hosting system overrides this method by `Ok(job.run::<Self>())`; that is how a table learns of it.
+    /// Runs `job` with this system if it is a [`HostingSystem`](crate::HostingSystem), and returns the job if it is
+    /// not. A hosting system overrides this method with `Ok(job.run::<Self>())`.
+    ///
+    /// # Errors
+    /// `job` itself, if this system is not a hosting one.
     fn hosting<J: HostingJob>(job: J) -> Result<J::Answer, J> {
         Err(job)
     }
@@ -187,7 +193,8 @@ pub trait Service: Send + Sync {
     /// A descriptor that becomes readable when a thread of the service ends without [`stop`](Service::stop).
     fn ended(&self) -> BorrowedFd<'_>;
 
-    /// Text that says why a thread of the service ended by itself, or that none has.
+    /// Text that says why the first thread that ended without [`stop`](Service::stop) did so; if none has, that the
+    /// service was stopped.
     fn why(&self) -> String;
 
     /// Values of the system's [counters](Facts::counters), per shard. Blocks until all shards have answered, at most
@@ -230,7 +237,10 @@ pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
         self.run(IfSharded(job))
     }
 
-    /// Runs `job` with the system if it is a [`HostingSystem`](crate::HostingSystem), and returns the job if it is not.
+    /// Runs `job` with the system if it is a [`HostingSystem`](crate::HostingSystem).
+    ///
+    /// # Errors
+    /// `job` itself, if the system is not a hosting one.
     fn hosting<J: HostingJob>(self, job: J) -> Result<J::Answer, J> {
         self.run(IfHosting(job))
     }

@@ -5,23 +5,25 @@ use drover_verbs::{
     QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
-/// Mask of the lower half of a work request id, which is an index; the upper half says what the request was for.
+/// Mask of the lower 32 bits of a work request id: an index, such as a slot. The upper 32 bits say what the request was
+/// for; each system defines its own.
 pub const WHICH: u64 = (1 << 32) - 1;
 
 /// Maximum numbers of work requests in flight at a [`Queues`].
 #[derive(Clone, Copy, Debug)]
 pub struct Depths {
-    /// READs, WRITEs and SENDs in flight. Of a long value, which moves in pieces, only the last piece counts.
+    /// READs, WRITEs and SENDs in flight, without the pieces of long values except the last of each.
     pub sends: usize,
     /// RECVs in flight.
     pub recvs: usize,
-    /// READs and WRITEs of long values in flight, which move in pieces.
+    /// Long values in flight, whose READs and WRITEs are divided into pieces.
     pub longs: usize,
-    /// Longest of the long values, bytes.
+    /// Length of the longest value that is READ or WRITTEN, bytes.
     pub long_bytes_max: usize,
 }
 
-/// One end of an RC connection, at a client or a server.
+/// One end of an RC connection, at a client or a server: a queue pair, its completion queue, and requests staged for
+/// it.
 pub struct Queues<P: Provider> {
     /// The queue pair; dropping the `Queues` moves it to the error state.
     pub qp: P::Qp,
@@ -60,8 +62,8 @@ impl<P: Provider> Queues<P> {
         self.cq.poll(cpu, wcs)
     }
 
-    /// Stages a READ, WRITE or SEND with id `wr_id`, divided into pieces if it is long. [`post`](Queues::post) posts
-    /// it.
+    /// Stages a READ, WRITE or SEND with id `wr_id`, divided into pieces if it is long; at most the last piece is
+    /// signaled. [`post`](Queues::post) posts it.
     #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
         let whole = SendWr::new(op, sge).signaled_if(signaled, WrId(wr_id));
@@ -83,7 +85,7 @@ impl<P: Provider> Queues<P> {
         self.list.push(wr);
     }
 
-    /// Stages a RECV into `sge` with id `wr_id`.
+    /// Stages a RECV into `sge` with id `wr_id`, for [`post`](Queues::post).
     pub fn expect(&mut self, wr_id: u64, sge: Sge) {
         let wr_id = WrId(wr_id);
         self.recvs.push(RecvWr { wr_id, sge });

@@ -4,14 +4,14 @@ use drover_kv::{Counter, Refusal};
 
 const MORE_MEMORY: &str = "more memory (-m), or eviction (no -M)";
 
-/// The counter that reports [`Refusals::memory_full`] of a service.
+/// The counter under which a shard reports its [`Refusals::memory_full`].
 pub const REFUSED_MEMORY_FULL: Counter = Counter::events(
     "refused_memory_full",
     "PUTs refused because the memory for items is full; more memory (-m) helps, or eviction (no -M).",
 )
 .remedied_by(MORE_MEMORY);
 
-/// The counter that reports [`Refusals::table_full`] of a service.
+/// The counter under which a shard reports its [`Refusals::table_full`].
 pub const REFUSED_TABLE_FULL: Counter = Counter::events(
     "refused_table_full",
     "PUTs refused because the table has no place for another key; more memory (-m) helps, or eviction (no -M).",
@@ -25,11 +25,11 @@ pub struct Usage {
     pub shard: u16,
     /// Number of keys.
     pub items: usize,
-    /// Number of places of the shard's table.
+    /// Number of entries (Pilaf), or of slots without overflow (FaRM-KV), of the shard's table.
     pub places: usize,
-    /// Bytes of records in use.
+    /// Bytes of records or objects in use.
     pub used_bytes: usize,
-    /// Bytes of memory for records, used or free.
+    /// Bytes of memory for records or objects, used or free.
     pub record_bytes: usize,
 }
 

@@ -26,7 +26,7 @@ pub enum RequestKind {
     PutLarge = 2,
     /// Remove the key.
     Delete = 3,
-    /// Return the value. Sent to confirm a miss or an expiry, and after too many torn READs.
+    /// Return the value. A client sends it to confirm a miss or an expiry, and after too many torn or late READs.
     Get = 4,
 }
 
@@ -35,13 +35,14 @@ pub enum RequestKind {
 pub struct Request {
     /// Kind of the request.
     pub kind: RequestKind,
-    /// The operation's place, to which the reply belongs.
+    /// Index of the operation's place at the client; the reply carries it or is WRITTEN there.
     pub slot: u16,
     /// Length of the key, bytes.
     pub key_bytes: usize,
-    /// Length of the value, bytes; `Get`: space for it at the value offset, 0 = none.
+    /// `Put`, `PutLarge`: length of the value, bytes. `Get`: bytes of space for the value at `value_offset` in the
+    /// client's memory, 0 = none. `Delete`: 0.
     pub value_bytes: usize,
-    /// Time to live, seconds; 0 = for ever.
+    /// Time to live of a PUT's value, seconds; 0 = it does not expire.
     pub ttl_s: u32,
     /// Sequence number, returned in the reply.
     pub sequence: u64,

@@ -8,23 +8,24 @@ use drover_kv::{OpKind, Outcome, Refusal};
 pub enum Status {
     /// PUT: the value is stored.
     Stored = 1,
-    /// DELETE: the key is removed.
+    /// DELETE: the key existed and is removed.
     Deleted = 2,
     /// GET, DELETE: the key does not exist.
     NotFound = 3,
     /// GET: the value is in the reply.
     Value = 4,
-    /// GET: the client must READ the record that the reply names.
+    /// GET, Pilaf only: the client must READ the record that the reply names.
     Location = 5,
-    /// GET: the server has WRITTEN the value to the client's memory.
+    /// GET, FaRM-KV only: the server has WRITTEN the value to the client's memory.
     Written = 6,
-    /// GET: the value is too long for the reply and for the client's space.
+    /// GET, FaRM-KV only: the value is too long for the reply and for the client's space; the client asks again with
+    /// more.
     Long = 7,
     /// There is no memory for the item (store mode).
     Full = 8,
     /// The item exceeds the server's item limit.
     TooLarge = 9,
-    /// The request is inconsistent.
+    /// The request is malformed or inconsistent.
     BadRequest = 10,
     /// The table has no place for another key.
     TableFull = 11,
@@ -50,8 +51,8 @@ impl Status {
         Status::ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
-    /// The outcome for an operation of `kind`; `None` for a GET that succeeds, whose outcome depends on the rest of
-    /// the reply.
+    /// The outcome for an operation of `kind`; `None` for a GET with `Value`, `Location`, `Written` or `Long`, whose
+    /// outcome depends on the rest of the reply. A status that does not suit `kind` is a refusal with `BadRequest`.
     pub fn outcome(self, kind: OpKind) -> Option<Outcome<'static>> {
         Some(match (self, kind) {
             (Status::Stored, OpKind::Put) => Outcome::Stored,

@@ -4,7 +4,7 @@ use drover_verbs::Waker;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// The answers to one question.
+/// The answers of several threads to one question, collected as they arrive.
 #[derive(Debug)]
 pub struct Answers<T> {
     receiver: Receiver<(usize, T)>,
@@ -12,7 +12,7 @@ pub struct Answers<T> {
     taken: bool,
 }
 
-/// With which one thread answers.
+/// The means by which one thread answers a question of [`Answers::ask`].
 #[derive(Debug)]
 pub struct Reply<T> {
     index: usize,
@@ -21,7 +21,8 @@ pub struct Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// Sends the answer.
+    /// Sends the answer, and wakes the thread that asked if it gave a waker. An answer that nobody waits for is
+    /// dropped.
     pub fn send(self, answer: T) {
         // The caller may have stopped waiting.
         let _ = self.sender.send((self.index, answer));
@@ -32,7 +33,8 @@ impl<T> Reply<T> {
 }
 
 impl<T> Answers<T> {
-    /// Asks `count` threads by `send`, which gets a thread's index and the means to answer. Each answer wakes `bell`.
+    /// Asks `count` threads: calls `send` with the index of each thread and the [`Reply`] that it must pass on to that
+    /// thread. Each answer wakes `bell`, if there is one.
     pub fn ask(count: usize, bell: Option<&Waker>, send: impl Fn(usize, Reply<T>)) -> Answers<T> {
         let (sender, receiver) = channel();
         for index in 0..count {
@@ -50,7 +52,7 @@ impl<T> Answers<T> {
         }
     }
 
-    /// Indices of the threads that have not answered.
+    /// Indices of the threads that have not answered yet. Takes in the answers that have arrived; does not block.
     pub fn missing(&mut self) -> Vec<usize> {
         for (index, answer) in self.receiver.try_iter() {
             self.answers[index] = Some(answer);
@@ -59,7 +61,8 @@ impl<T> Answers<T> {
         self.answers.iter().enumerate().filter_map(missing).collect()
     }
 
-    /// All answers, in the order of the threads; `None` if some are missing, or if they were taken before.
+    /// Takes all answers, in the order of the threads; `None` if some are missing, or if they were taken before. Does
+    /// not block.
     pub fn take(&mut self) -> Option<Vec<T>> {
         if self.taken || !self.missing().is_empty() {
             return None;
@@ -68,10 +71,11 @@ impl<T> Answers<T> {
         Some(self.answers.drain(..).flatten().collect())
     }
 
-    /// The same, waiting at most `patience` for each answer.
+    /// Blocks until all answers have arrived, at most `patience` for each, and returns them in the order of the
+    /// threads.
     ///
     /// # Errors
-    /// Indices of the threads that have not answered.
+    /// Indices of the threads that have not answered; empty if the answers were [taken](Answers::take) before.
     pub fn wait(mut self, patience: Duration) -> Result<Vec<T>, Vec<usize>> {
         while !self.missing().is_empty() {
             let Ok((index, answer)) = self.receiver.recv_timeout(patience) else {

@@ -18,17 +18,20 @@ pub struct ThreadGroup {
     end: End,
 }
 
-/// With this a new thread reports to its [`Starting`] that it is ready, with a `T` for the starter, or why it is not.
+/// The means by which a new thread reports that it is ready, with a `T` for its starter, or why it is not. The starter
+/// waits at the [`Starting`].
 pub struct Hello<T>(Sender<Result<T, StartError>>);
 
 impl<T> Hello<T> {
-    /// Reports `ready`. Returns false if the starter no longer waits: the thread should end.
+    /// Reports that the thread is ready, or an error. Returns false if the starter no longer waits: the thread should
+    /// end.
     pub fn say(&self, ready: Result<T, StartError>) -> bool {
         self.0.send(ready).is_ok()
     }
 }
 
-/// A thread that was started and may not be ready yet. Dropping it only ends the wait.
+/// A thread that was started and may not be ready yet. Dropping this does not stop the thread: its [`Hello::say`]
+/// returns false.
 #[must_use = "only `wait` reports that the thread failed to start"]
 pub struct Starting<T> {
     name: String,
@@ -112,7 +115,8 @@ impl ThreadGroup {
         Starting { name, said, refused }
     }
 
-    /// Adds a waker that [`stop`](ThreadGroup::stop) calls to ask a thread to end. Those added last are called first.
+    /// Adds a waker that [`stop`](ThreadGroup::stop) calls to ask a thread to end. Wakers added last are called first.
+    /// A thread without one is only waited for.
     pub fn stop_by(&mut self, stopper: Waker) {
         self.stoppers.push(stopper);
     }

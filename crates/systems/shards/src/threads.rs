@@ -41,8 +41,9 @@ struct Ready {
     stopper: Waker,
 }
 
-/// Starts the shards of `plan` on `device`, of the system described by `facts`, and accepts clients at `listeners`.
-/// `on_core` runs first in each shard's thread, with the shard's index, for pinning. Returns when all are ready.
+/// Starts the shards of `plan` on `device`, of the system described by `facts`, and a control thread that accepts
+/// clients at `listeners`. `on_core` runs first in each shard's thread, with the shard's index, for pinning. Returns
+/// when all threads are ready; the service runs until the result is stopped or dropped.
 ///
 /// # Errors
 /// [`StartError`] if a thread or a shard cannot be started; then all others are stopped.

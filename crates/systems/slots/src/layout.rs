@@ -47,16 +47,16 @@
 //! | 28-31 | status |
 //!
 //! A payload is never longer than [`SlotMap::body_bytes_max`] of the client it goes to; longer values are
-//! answered `Bulk`. So RECVs of 40 + `body_bytes_max` bytes hold every reply.
+//! answered `Bulk`. So RECVs of 40 (GRH) + `body_bytes_max` bytes hold every reply.
 //!
 //! Status travels in the immediate because two more payload bytes would cost a write-combined line at the
 //! sizes that matter `[A16]`.
 
 use drover_base::KeyHash;
 
-/// Smallest slot: one cache line.
+/// Smallest slot, bytes: one cache line.
 pub const SLOT_BYTES_MIN: usize = 64;
-/// Largest slot, the paper's `[HERD §4.3]`.
+/// Largest slot, bytes: the size of a slot in HERD's paper `[HERD §4.3]`.
 pub const SLOT_BYTES_MAX: usize = 1024;
 /// Bytes of a request after its body: key hash and commit word.
 pub const TRAILER_BYTES: usize = 24;
@@ -75,14 +75,15 @@ pub enum SlotOp {
     Put = 2,
     /// DELETE of a key.
     Delete = 3,
-    /// PUT with a time to live: the body starts with its seconds, u32.
+    /// PUT with a time to live: the body starts with it (u32, seconds; 0: unlimited).
     PutTtl = 4,
-    /// Probe: does nothing, and is answered [`Status::Ok`].
+    /// Probe: touches no item, and belongs to no partition. If it is executed, the answer is [`Status::Ok`].
     Nop = 5,
-    /// PUT of a value that the client has written into a chunk of its bulk memory. The body starts with a time to live
-    /// (u32, seconds; 0: unlimited), and a [`Bulk`] is in place of the value.
+    /// PUT of a value that the client has written into a chunk of its bulk memory, which is at the server. The body
+    /// starts with a time to live (u32, seconds; 0: unlimited), and a [`Bulk`] is in place of the value.
     PutBulk = 6,
-    /// GET of a value into a chunk of the client's bulk memory; a [`Bulk`] is in place of the value.
+    /// GET for which the server copies the value into a chunk of the client's bulk memory, which is at the server; the
+    /// client READs it from there after the reply. A [`Bulk`] is in place of the value.
     GetBulk = 7,
 }
 
@@ -120,7 +121,8 @@ impl Commit {
     const ATTEMPT_SHIFT: u32 = 60;
 
     /// The commit word of a first attempt, without condition. `value_len` is the length of the value in the slot, at
-    /// most 1000; `key_len` is at most 255; `crc`: the body ends with a checksum.
+    /// most 1000 bytes; `key_len` is at most 255 bytes (servers refuse more than 250); `crc`: whether the body ends
+    /// with a checksum. Longer lengths panic in debug builds only; otherwise they spoil other fields.
     #[inline]
     pub fn new(op: SlotOp, seq: u32, key_len: usize, value_len: usize, crc: bool) -> Commit {
         debug_assert!(key_len <= 255 && value_len <= BODY_BYTES_MAX);
@@ -135,15 +137,15 @@ impl Commit {
         Commit(self.0 & !(7 << Commit::ATTEMPT_SHIFT) | u64::from(attempt & 7) << Commit::ATTEMPT_SHIFT)
     }
 
-    /// The same commit word with the condition set or cleared. A conditional request is executed only if no request up
-    /// to a window before it was answered in a way that makes the client submit it again: see
-    /// [`Hold`](crate::server::Hold).
+    /// The same commit word with the condition set or cleared. The server refuses a conditional request with
+    /// [`Status::Retry`] if, less than a window before it, a GET of the same client to the same partition was answered
+    /// `Bulk` or `Retry`, or another conditional request was refused: see [`Hold`](crate::server::Hold).
     #[inline]
     pub fn with_condition(self, conditional: bool) -> Commit {
         Commit(self.0 & !Commit::CONDITION_BIT | u64::from(conditional) << 46)
     }
 
-    /// Whether the operation is an update: neither `Get`, `GetBulk` nor `Nop`.
+    /// Whether the operation is an update: any but `Get`, `GetBulk` and `Nop`. An unknown operation counts as one.
     #[inline(always)]
     pub fn is_update(self) -> bool {
         const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
@@ -174,13 +176,14 @@ impl Commit {
         self.0 as u32
     }
 
-    /// Length of the value in the slot, bytes; of a bulk op, the length of its [`Bulk`].
+    /// Length of the value in the slot, bytes; of a bulk op, the length of its [`Bulk`]. A malformed word has up to
+    /// 1023.
     #[inline]
     pub fn value_len(self) -> usize {
         (self.0 >> 32) as usize & 0x3ff
     }
 
-    /// Length of the key, bytes; 0: the hash is the key.
+    /// Length of the key, bytes; 0: the hash is the key. A malformed word has up to 255.
     #[inline]
     pub fn key_len(self) -> usize {
         (self.0 >> 48) as usize & 0xff
@@ -214,14 +217,16 @@ pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
 }
 
 /// Description of a long value in a chunk of the client's bulk memory: the value field of a `PutBulk` or `GetBulk`
-/// request, and the payload of the reply to a `GetBulk`.
+/// request, and the payload of the reply to a `GetBulk`. Bulk memory is memory at the server, divided into chunks,
+/// which one client READs and WRITEs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bulk {
     /// Index of the chunk in the client's bulk memory.
     pub chunk: u32,
-    /// Length of the value, bytes (`PutBulk`, and reply to `GetBulk`); space in the chunk, bytes (`GetBulk`).
+    /// `PutBulk`, and reply to `GetBulk`: length of the value, bytes. `GetBulk`: space in the chunk, bytes; servers do
+    /// not read it.
     pub len: u32,
-    /// CRC-32C of the value (`PutBulk`, and reply to `GetBulk`); 0 (`GetBulk`).
+    /// `PutBulk`, and reply to `GetBulk`: CRC-32C of the value. `GetBulk`: 0.
     pub crc: u32,
 }
 
@@ -229,7 +234,7 @@ pub struct Bulk {
 pub const BULK_BYTES: usize = 12;
 
 impl Bulk {
-    /// Encodes it: chunk, length and checksum, each little-endian.
+    /// Encodes the description: chunk, length and checksum, each little-endian.
     pub fn to_bytes(self) -> [u8; BULK_BYTES] {
         let mut out = [0; BULK_BYTES];
         out[..4].copy_from_slice(&self.chunk.to_le_bytes());
@@ -238,7 +243,7 @@ impl Bulk {
         out
     }
 
-    /// Decodes it, the inverse of [`to_bytes`](Bulk::to_bytes).
+    /// Decodes a description, the inverse of [`to_bytes`](Bulk::to_bytes). The fields are not checked.
     pub fn from_bytes(bytes: &[u8; BULK_BYTES]) -> Bulk {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Bulk {
@@ -253,19 +258,21 @@ impl Bulk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// Done; the payload is a GET's value, or a `GetBulk`'s [`Bulk`].
+    /// Done. The payload is the value (GET), a [`Bulk`] (`GetBulk`), or empty (all others).
     Ok = 0,
-    /// GET or DELETE: no such key.
+    /// GET, `GetBulk` or DELETE: no item with this key.
     NotFound = 1,
-    /// The item exceeds the server's limit; `GetBulk`: the value exceeds the chunk.
+    /// PUT: the item exceeds the server's limit. `GetBulk`: the value exceeds the chunk.
     TooLarge = 2,
     /// Another partition owns this key. Nothing happened.
     WrongPartition = 3,
-    /// The request is malformed. Nothing happened.
+    /// The request is malformed, breaks a rule of the server (a key or checksum is required), or names a chunk that the
+    /// client does not have. Nothing happened.
     BadRequest = 4,
     /// PUT: the server has no space, and does not evict items (store mode).
     Full = 5,
-    /// The server no longer knows whether it executed this request, because its worker was restarted.
+    /// The server does not know whether it executed this request, because its worker was restarted. In a
+    /// [`Judgement`](crate::server::Judgement) also: the request was not taken.
     StaleEpoch = 6,
     /// Nothing happened; the client submits the operation again, as a new request.
     Retry = 7,
@@ -300,7 +307,8 @@ impl ReplyImm {
     /// Mask of the bits of seq that a reply carries.
     pub const SEQ_MASK: u32 = (1 << 20) - 1;
 
-    /// Packs the fields of a reply; of `seq`, the low 20 bits. `slot_index` is less than [`WINDOW_MAX`].
+    /// Packs the fields of a reply; of `seq`, the low 20 bits. `slot_index` is less than [`WINDOW_MAX`], which is
+    /// checked in debug builds only.
     #[inline]
     pub fn new(status: Status, slot_index: usize, seq: u32) -> ReplyImm {
         debug_assert!(slot_index < WINDOW_MAX);
@@ -333,12 +341,13 @@ pub struct SlotMap {
     pub slot_bytes: usize,
     /// Slots per partition, a power of two up to [`WINDOW_MAX`].
     pub window: usize,
-    /// Number of partitions.
+    /// Number of the server's partitions, 1 to 65536.
     pub partition_count: usize,
 }
 
 impl SlotMap {
-    /// Whether all numbers are in the ranges that slots can have: for numbers that came from a peer.
+    /// Whether all three fields are in the ranges that their docs state. For numbers that came from a peer: nothing
+    /// else checks them.
     pub fn is_valid(&self) -> bool {
         self.slot_bytes.is_multiple_of(64)
             && (SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&self.slot_bytes)
@@ -347,7 +356,7 @@ impl SlotMap {
             && (1..=1 << 16).contains(&self.partition_count)
     }
 
-    /// Bytes of all slots of the client.
+    /// Bytes of all slots of the client, those of all partitions.
     pub fn region_bytes(&self) -> usize {
         self.partition_count * self.window * self.slot_bytes
     }

@@ -6,8 +6,8 @@
 //! copies a [`Request`](server::Request).
 //!
 //! - [`layout`] defines every byte: slot, commit word, reply.
-//! - [`client`] builds requests and keeps the [`Window`](client::Window) of slots: which request is in which slot, which
-//!   reply answers it, how long to wait ([`Rto`](client::Rto)), what must not be in flight together
+//! - [`client`] builds requests and keeps the [`Window`](client::Window) of slots: which request is in which slot,
+//!   which reply answers it, how long to wait ([`Rto`](client::Rto)), what must not be in flight together
 //!   ([`Conflicts`](client::Conflicts)).
 //! - [`server`] decides what to do with the contents of a slot: [`SlotState::judge`](server::SlotState::judge) makes
 //!   requests execute exactly once, [`Turn`](server::Turn) is the slot in which the next request is expected.

@@ -33,7 +33,10 @@ impl ComparisonArgs {
         })
     }
 
-    /// The rivals to measure.
+    /// The rivals of `--vs`, whether or not they are installed.
+    ///
+    /// # Errors
+    /// A rival is unknown.
     pub fn rivals(&self) -> Result<Vec<Entrant>, Failure> {
         let named = |name: &String| {
             Entrant::named(name)
@@ -42,7 +45,7 @@ impl ComparisonArgs {
         self.vs.iter().map(named).collect()
     }
 
-    /// The first flag that was given.
+    /// The first of `--bound` and `--vs` that was given; `None` if neither was.
     pub fn flag(&self) -> Option<&'static str> {
         match () {
             () if self.bound => Some("--bound"),

@@ -23,7 +23,7 @@ impl LoadArgs {
         self.client_cores * self.processes
     }
 
-    /// The first range that clap does not check, and that is left.
+    /// The first argument that is out of range, with that range; `None` if all are in range. Clap has checked the rest.
     pub fn complaint(&self) -> Option<&'static str> {
         match () {
             () if !(1..=256).contains(&self.window) => Some("--window: 1 to 256"),

@@ -15,7 +15,7 @@ pub struct PaceArgs {
 }
 
 impl PaceArgs {
-    /// Closed or open loop.
+    /// Open loop at the rate of `--rate`; closed loop without that option.
     pub fn pace(&self) -> Pace {
         self.rate.map_or(Pace::Closed, Pace::Open)
     }
@@ -25,7 +25,7 @@ impl PaceArgs {
         self.spin_us
     }
 
-    /// The first range that clap does not check, and that is left.
+    /// The first argument that is out of range, with that range; `None` if all are in range. Clap has checked the rest.
     pub fn complaint(&self) -> Option<&'static str> {
         let is_bad = self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate));
         is_bad.then_some("--rate: 1 to 1e9")

@@ -48,12 +48,12 @@ impl SamplingArgs {
         })
     }
 
-    /// Whether only samples in one placement count.
+    /// Whether `--placement` is given, so that only samples with that distance between the two cores count.
     pub fn has_placement(&self) -> bool {
         self.placement.is_some()
     }
 
-    /// The first range that clap does not check, and that is left.
+    /// The first argument that is out of range, with that range; `None` if all are in range. Clap has checked the rest.
     pub fn complaint(&self) -> Option<&'static str> {
         let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
         match () {

@@ -37,7 +37,10 @@ pub struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// The workload with `key_count` keys and values of `value_bytes`.
+    /// The workload with `key_count` keys and values of `value_bytes` (minimum and maximum).
+    ///
+    /// # Errors
+    /// The mix is malformed or unsupported.
     pub fn plan(&self, key_count: u32, value_bytes: [usize; 2], seed: u64) -> Result<WorkloadPlan, Failure> {
         let mix = self.mix()?;
         Ok(WorkloadPlan {
@@ -56,12 +59,15 @@ impl WorkloadArgs {
         &self.mix
     }
 
-    /// The mix.
+    /// The parsed `--mix`.
+    ///
+    /// # Errors
+    /// The mix is malformed or unsupported.
     pub fn mix(&self) -> Result<Mix, Failure> {
         Mix::parse(&self.mix).map_err(usage)
     }
 
-    /// The distribution.
+    /// Popularity of the keys: that of `--dist`, otherwise `latest` if `mix` inserts keys, otherwise `uniform`.
     pub fn popularity(&self, mix: &Mix) -> Popularity {
         let default = match mix.insert_share > 0.0 {
             true => "latest",
@@ -70,7 +76,8 @@ impl WorkloadArgs {
         self.named(self.dist.as_deref().unwrap_or(default))
     }
 
-    /// The popularity to interleave with it.
+    /// The second popularity of `--beside-dist`, which is interleaved with that of `--dist`; `None` without that
+    /// option.
     pub fn beside(&self) -> Option<Popularity> {
         self.beside_dist.as_deref().map(|name| self.named(name))
     }
@@ -84,6 +91,9 @@ impl WorkloadArgs {
     }
 
     /// Minimum and maximum bytes of a value.
+    ///
+    /// # Errors
+    /// `--value-size` is malformed or lists several sizes.
     pub fn value_bytes(&self) -> Result<[usize; 2], Failure> {
         match &self.value_list()?[..] {
             [one] => Ok(*one),
@@ -94,7 +104,10 @@ impl WorkloadArgs {
         }
     }
 
-    /// Minimum and maximum bytes of each value size in the list.
+    /// Minimum and maximum bytes of each value size in the list of `--value-size`.
+    ///
+    /// # Errors
+    /// The list is malformed.
     pub fn value_list(&self) -> Result<Vec<[usize; 2]>, Failure> {
         let one = |text: &str| {
             let (from, to) = text.split_once('-').unwrap_or((text, text));
@@ -106,7 +119,8 @@ impl WorkloadArgs {
         self.value_size.split(',').map(one).collect()
     }
 
-    /// Number of keys; `is_one_sided`: for a system whose GETs READ a table.
+    /// Number of keys: that of `--keys`, otherwise 786432 for a system whose GETs READ a table (`is_one_sided`) and
+    /// 1000000 for others.
     pub fn key_count(&self, is_one_sided: bool) -> u32 {
         self.keys.unwrap_or(match is_one_sided {
             false => 1_000_000,
@@ -115,12 +129,12 @@ impl WorkloadArgs {
         })
     }
 
-    /// Number of times that all keys are replaced, if it was given.
+    /// Value of `--churn`: number of times that all keys are replaced; `None` without that option.
     pub fn churn(&self) -> Option<u32> {
         self.churn
     }
 
-    /// The first range that clap does not check, and that is left.
+    /// The first argument that is out of range, with that range; `None` if all are in range. Clap has checked the rest.
     pub fn complaint(&self) -> Option<&'static str> {
         match () {
             () if self.keys.is_some_and(|keys| keys == 0 || keys >= 1 << 30) => Some("--keys: 1 to 2^30 - 1"),

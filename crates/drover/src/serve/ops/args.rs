@@ -45,8 +45,8 @@ pub struct OpsSettings {
 }
 
 impl OpsSettings {
-    /// Takes each setting from the command line, else from the file, else its default; the TLS options from `words` of
-    /// `-o`.
+    /// Takes each setting from the command line (`typed`), else from the file, else its default; the TLS options from
+    /// the `ssl_` words of `-o`.
     ///
     /// # Errors
     /// A TLS option is invalid or missing.

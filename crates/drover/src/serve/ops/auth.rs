@@ -32,7 +32,7 @@ impl AuthFile {
     /// Reads the file again.
     ///
     /// # Errors
-    /// The file cannot be read or is malformed; the old users stay.
+    /// Those of [`read`](AuthFile::read), as text; the old users stay.
     pub fn reload(&self) -> Result<(), String> {
         let users = read(&self.path)?;
         *self.users.lock().unwrap_or_else(PoisonError::into_inner) = users;

@@ -38,10 +38,8 @@ impl Files {
         })
     }
 
-    /// Reads certificates and key again; `None` without TLS.
-    ///
-    /// # Errors
-    /// One line with the reason; the old ones stay in use.
+    /// Reads certificates and key again; `None` without TLS. An error is one line with the reason; the old files then
+    /// stay in use.
     pub fn reload_tls(&self) -> Option<Result<(), String>> {
         let done = self.tls.as_ref()?.reload();
         if done.is_ok() {
@@ -50,7 +48,7 @@ impl Files {
         Some(done.map_err(|error| error.to_string()))
     }
 
-    /// Seconds since the certificates were last read successfully.
+    /// Seconds since the certificates were last read successfully; without TLS, since the server's start.
     pub fn tls_age_s(&self) -> u64 {
         unix_time_s().saturating_sub(self.tls_read_s.load(Ordering::Relaxed))
     }

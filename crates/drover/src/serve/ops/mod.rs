@@ -38,7 +38,8 @@ pub struct Ops {
 
 impl Ops {
     /// Binds the admin port, reads the files of users and certificates, becomes the user of `-u` (who then owns the
-    /// files `own`), and writes the pid file. The process must have only one thread if there is a `-u`.
+    /// files `own`), finds the service manager, and writes the pid file, in this order; each only if `settings` ask for
+    /// it. The process must have only one thread if there is a `-u`.
     ///
     /// # Errors
     /// Any of these fails.

@@ -40,7 +40,8 @@ impl Notify {
         }
     }
 
-    /// Maximum interval between two calls of [`alive`](Notify::alive); `None`: the service manager does not watch.
+    /// Maximum interval between two calls of [`alive`](Notify::alive) after which the service manager acts; `None`: it
+    /// does not watch, or there is none.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog.filter(|_| self.to.is_some())
     }

@@ -11,9 +11,10 @@ use std::os::unix::net::UnixStream;
 pub enum Signal {
     /// SIGTERM, SIGINT: stop.
     Stop,
-    /// SIGHUP: reload files.
+    /// SIGHUP: reload the files of users and certificates.
     Reload,
-    /// SIGUSR1: stop, and keep the items in the memory file for the next start.
+    /// SIGUSR1: stop, if there is a memory file; the items stay in it, as after [`Stop`](Signal::Stop). Otherwise
+    /// ignored.
     Save,
 }
 

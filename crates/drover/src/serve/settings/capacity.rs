@@ -34,17 +34,17 @@ pub struct CapacityArgs {
 /// Space for items and clients.
 #[derive(Clone, Debug)]
 pub struct CapacitySettings {
-    /// Memory for items, MiB.
+    /// Memory for the items of all workers together, MiB.
     pub memory_mib: Setting<u64>,
-    /// Store mode: answer "full" instead of evicting.
+    /// Whether a full server answers "full" (store mode) instead of evicting old items (cache mode).
     pub disable_evictions: Setting<bool>,
     /// Number of workers, each with one partition.
     pub threads: Setting<usize>,
     /// Maximum item size, bytes.
     pub max_item_bytes: Setting<usize>,
-    /// Maximum number of clients.
+    /// Maximum number of native clients. As many memcached connections are allowed besides.
     pub conn_limit: Setting<usize>,
-    /// Maximum number of clients with request slots.
+    /// Maximum number of native clients with request slots; further ones send requests as datagrams.
     pub slot_clients: Setting<usize>,
 }
 

@@ -25,15 +25,15 @@ pub struct CommandArgs {
 /// Commands that are allowed or refused.
 #[derive(Clone, Debug)]
 pub struct CommandSettings {
-    /// Disable CAS numbers.
+    /// Whether items have no CAS numbers: all are 0, and `cas` always matches.
     pub disable_cas: Setting<bool>,
-    /// Refuse flush_all.
+    /// Whether `flush_all` is refused.
     pub disable_flush_all: Setting<bool>,
-    /// Refuse to list keys.
+    /// Whether the commands that list keys are refused.
     pub disable_dumping: Setting<bool>,
-    /// Refuse `watch`.
+    /// Whether `watch` is refused.
     pub disable_watch: Setting<bool>,
-    /// Allow the command `shutdown`.
+    /// Whether the command `shutdown` is allowed.
     pub enable_shutdown: Setting<bool>,
 }
 

@@ -22,11 +22,11 @@ pub struct MemoryArgs {
 /// The items' memory.
 #[derive(Clone, Debug)]
 pub struct MemorySettings {
-    /// Require huge pages.
+    /// Whether reserved huge pages are required.
     pub large_pages: Setting<bool>,
-    /// Path of the memory file, whose items outlive the process.
+    /// Path of the memory file, whose items outlive the process after a clean stop; `None`: no memory file.
     pub memory_file: Setting<Option<PathBuf>>,
-    /// Lock all memory.
+    /// Whether all memory of the process is locked, to prevent swapping.
     pub lock_memory: Setting<bool>,
 }
 

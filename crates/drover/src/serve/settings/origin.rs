@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Origin {
     /// The built-in default.
     Default,
-    /// Computed from this machine.
+    /// A default computed from this machine's cores.
     Machine,
     /// The configuration file.
     File,
@@ -36,7 +36,7 @@ pub struct Setting<T> {
 }
 
 impl<T> Setting<Option<T>> {
-    /// Picks an optional setting: typed, else from the file, else `None`.
+    /// Picks an optional setting: the command line's value (`typed`), else the file's, else `None`.
     pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
         pick(typed.map(Some), file.map(Some), None, Origin::Default)
     }
@@ -45,7 +45,8 @@ impl<T> Setting<Option<T>> {
 /// A line of `drover config`: name, value, origin.
 pub type Row = (&'static str, String, Origin);
 
-/// Picks a setting: the command line's value, else the file's, else `default`.
+/// Picks a setting: the command line's value (`typed`), else the file's, else `default` with the origin
+/// `default_origin`.
 pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
     match (typed, file) {
         (Some(value), _) => Setting {

@@ -49,19 +49,20 @@ pub struct SocketArgs {
 /// Settings of the sockets.
 #[derive(Clone, Debug)]
 pub struct SocketSettings {
-    /// TCP port; 0: no TCP; -1: any free port.
+    /// TCP port for memcached clients, for addresses without their own; 0: no TCP at all; -1: any free port.
     pub port: Setting<i32>,
     /// Path of the Unix socket for memcached clients.
     pub unix_socket: Setting<Option<PathBuf>>,
-    /// Mode of the Unix socket's file.
+    /// Mode of the Unix socket's file, for example 0o700.
     pub unix_mask: Setting<u32>,
-    /// Addresses that `port` listens at.
+    /// TCP addresses for memcached clients, each optionally with its own port and the prefix `notls:`; unused if `port`
+    /// is 0.
     pub listen: Setting<Vec<String>>,
-    /// Additional addresses of the control channel.
+    /// Additional addresses of the control channel, for native clients: `tcp://host:port` or `unix:/path.sock`.
     pub control_listen: Setting<Vec<String>>,
-    /// Maximum number of connections waiting to be accepted.
+    /// Maximum number of memcached connections waiting to be accepted, per listening socket.
     pub backlog: Setting<u32>,
-    /// Requests of a connection per turn.
+    /// Maximum number of requests of a memcached connection in one turn.
     pub requests_per_event: Setting<usize>,
     /// `-B`: `ascii` or `auto`, which mean the same.
     pub protocol: Setting<String>,

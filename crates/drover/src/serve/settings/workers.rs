@@ -26,13 +26,13 @@ pub struct WorkerArgs {
 /// Settings of the workers.
 #[derive(Clone, Debug)]
 pub struct WorkerSettings {
-    /// One core per worker; `None`: not pinned.
+    /// Core of each worker, by worker index; further cores are unused. `None`: workers are not pinned.
     pub cores: Setting<Option<Vec<usize>>>,
-    /// Maximum number of slots per client and worker.
+    /// Maximum number of request slots per client and worker, a power of two up to 256.
     pub window_max: Setting<u16>,
-    /// Maximum bytes of a slot.
+    /// Maximum bytes of a request slot, a multiple of 64 up to 1024.
     pub slot_bytes_max: Setting<u16>,
-    /// Idle polling time before sleeping, microseconds; 0: never sleep.
+    /// Idle polling time of a worker before it sleeps, microseconds; 0: it never sleeps.
     pub spin_us: Setting<u64>,
 }
 

@@ -47,7 +47,7 @@ impl DeviceAttr {
         String::from_utf8_lossy(&self.fw_ver[..end]).into_owned()
     }
 
-    /// The maker's IEEE number.
+    /// Number of the device's maker, assigned by IEEE.
     pub fn vendor_id(&self) -> u32 {
         self.vendor_id
     }
@@ -57,7 +57,7 @@ impl DeviceAttr {
         self.phys_port_cnt
     }
 
-    /// The device's limits; a negative number becomes 0.
+    /// The device's limits; a negative number becomes 0, an unknown kind of atomics [`Atomics::Device`].
     pub fn limits(&self) -> Limits {
         let number = |limit: c_int| usize::try_from(limit).unwrap_or(0);
         Limits {

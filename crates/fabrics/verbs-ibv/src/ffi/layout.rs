@@ -28,7 +28,8 @@ pub struct GidEntry {
 }
 assert_layout!(GidEntry: 32, gid_index @ 16, port_num @ 20, gid_type @ 24, ndev_ifindex @ 28);
 
-/// `ibv_sge`. For inline payloads `addr` is an address of this process.
+/// `ibv_sge`. `addr` is an address of this process for inline payloads, else an offset in the region that `lkey` names:
+/// the provider registers memory at address 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sge {

@@ -7,7 +7,7 @@ use super::{
 use drover_verbs::OpenError;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-/// File name of the library, for the dynamic loader.
+/// File name of libibverbs, for the dynamic loader.
 pub const SONAME: &str = "libibverbs.so.1";
 
 /// Advice for a missing library.
@@ -19,8 +19,8 @@ const UPDATE: &str = "version 32 of rdma-core (2020) or newer is needed";
 /// Declares the table of symbols and the code that fills it, one line per symbol.
 macro_rules! symbols {
     ($($symbol:literal $name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)*) => {
-        /// The library's functions of the control path, each under its C name without the prefix. Their contracts are
-        /// in the manual pages. The data path is in [`ContextOps`](super::ContextOps).
+        /// The functions of libibverbs for the control path, each under its C name without the prefix. Their contracts
+        /// are in the manual pages. The data path is in [`ContextOps`](super::ContextOps).
         #[derive(Clone, Debug)]
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
@@ -71,10 +71,11 @@ symbols! {
 }
 
 impl Library {
-    /// Loads the library with the file name `name`, and keeps it loaded until the process ends.
+    /// Loads the library with the file name `name`, such as [`SONAME`], and keeps it loaded until the process ends.
     ///
     /// # Errors
-    /// [`OpenError::Unavailable`] with the loader's reason and advice, if the library is missing or too old.
+    /// [`OpenError::Unavailable`] with the reason and advice, if the library cannot be loaded or lacks one of the
+    /// symbols.
     pub fn load(name: &str) -> Result<Library, OpenError> {
         Library::find(Handle::open(name)?)
     }

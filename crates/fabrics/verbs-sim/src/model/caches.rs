@@ -12,8 +12,8 @@ pub(crate) struct Caches {
     pub(crate) wqes: WqeCache,
 }
 
-/// The entries of a queue pair in the caches of contexts, as requester and as responder. A UD queue pair has one context
-/// for both directions.
+/// The entries of a queue pair in the caches of contexts, as requester and as responder. A UD queue pair has one
+/// context for both directions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     requester: u32,

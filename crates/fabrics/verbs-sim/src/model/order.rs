@@ -18,8 +18,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// A request written by a core could be in the card at `end`. Returns when it is, and whether it waits until then for
-    /// an earlier list, which takes longer to fetch, or for a request that waits for such a list.
+    /// A request written by a core could be in the card at `end`. Returns when it is, and whether it waits until then
+    /// for an earlier list, which takes longer to fetch, or for a request that waits for such a list.
     #[inline]
     pub(crate) fn ingest(&mut self, end: Ps) -> (Ps, bool) {
         self.ingested_at = end.max(self.ingested_at);

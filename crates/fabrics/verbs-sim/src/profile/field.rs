@@ -42,7 +42,8 @@ impl Value {
         }
     }
 
-    /// A copy of this value with its number replaced; for a curve, the cost at point `index`.
+    /// A copy of this value with its number replaced; for a curve, the cost at point `index` (otherwise `index` is
+    /// ignored).
     ///
     /// # Panics
     /// If a curve has no such point.

@@ -96,13 +96,14 @@ pub enum ProfileError {
         /// The key with the groups around it, mostly `group.parameter`.
         path: String,
     },
-    /// A required key is neither in the file nor in its base.
+    /// A parameter is neither in the file nor in its base, or the file has no `name` or `about`.
     #[error("missing key `{path}`")]
     Missing {
         /// `group.parameter`, `name` or `about`.
         path: String,
     },
-    /// A key has a value of the wrong form, kind or unit, or outside its bounds.
+    /// A key has a value of the wrong form, kind or unit, or outside its bounds; it lacks its unit, bounds, tag or
+    /// source; or a file names itself as its base.
     #[error("`{path}` {reason}")]
     Malformed {
         /// `group.parameter`, `name`, `about` or `base`.
@@ -167,10 +168,10 @@ impl Profile {
         Profile::parse(text)
     }
 
-    /// Parses the text of a profile file. Its base must be a built-in profile.
+    /// Parses the text of a profile file. Its base, if it names one, must be another built-in profile.
     ///
     /// # Errors
-    /// [`ProfileError`] for the first fault in the text, or if there is no such base.
+    /// [`ProfileError`] for the first fault in the text, or [`ProfileError::NoSuch`] if there is no such base.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let file = file::read(text)?;
         let base = match &file.base {
@@ -262,8 +263,8 @@ impl Profile {
     /// 0 for a parameter that is no curve. A parameter of the base becomes the profile's own.
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`] if there is no such parameter or point, [`ProfileError::Malformed`] if a count gets a
-    /// fraction.
+    /// [`ProfileError::Unknown`] if there is no such parameter or point. [`ProfileError::Malformed`] if a count gets a
+    /// fraction; the profile has changed then, and should be dropped.
     pub fn set(&mut self, path: &str, index: usize, number: f64) -> Result<(), ProfileError> {
         let unknown = || ProfileError::Unknown {
             path: path.to_string(),
@@ -280,7 +281,8 @@ impl Profile {
         self.refresh(key.path)
     }
 
-    /// Sets tag and source of the parameter `path`. Does nothing if the profile has it from its base, or not at all.
+    /// Sets tag and source of the parameter `path`, which must be the [profile's own](Profile::is_own): does nothing to
+    /// a parameter of the base, or to one that does not exist.
     pub fn set_source(&mut self, path: &str, tag: Tag, source: &str) {
         if let Some(entry) = self.own.get_mut(path) {
             entry.tag = tag;
@@ -311,8 +313,8 @@ impl Profile {
         format!("{hash:016x}")
     }
 
-    /// The text of a profile file with the profile's own parameters, rounded to four decimals; the others stay with the
-    /// base that the file names.
+    /// The text of a profile file, for [`parse`](Profile::parse). It has the profile's own parameters, rounded to four
+    /// decimals, and names the base for the others.
     pub fn to_toml(&self) -> String {
         file::write(&self.name, &self.about, self.base.as_deref(), &self.own)
     }

@@ -39,13 +39,15 @@ parameters! {
     machine: Machine {
         /// Number of machines in the published set-up. The simulator ignores it.
         machines: u64 ["count"],
-        /// Number of physical cores of a machine, all sockets together.
+        /// Number of physical cores of a machine, all sockets together. Simulated cores beyond this number are second
+        /// hardware threads of the first ones.
         cores: u64 ["count"],
         /// Number of hardware threads per core. The simulator ignores it.
         threads_per_core: u64 ["count"],
-        /// Number of processor sockets; cores and threads divide evenly.
+        /// Number of processor sockets; they divide the cores evenly. The card is attached to the first.
         sockets: u64 ["count"],
-        /// Clock rate of a core.
+        /// Clock rate of a core. Programs convert cycles to nanoseconds with it; the costs of verbs do not depend on
+        /// it.
         clock_ghz: f64 ["GHz"],
         /// Factor on charges and memory accesses of both hardware threads of a core, once the simulation has created
         /// both.
@@ -53,19 +55,22 @@ parameters! {
     }
     /// MMIO: how requests get from a core into the card.
     pio: Pio {
-        /// Time to ingest one 64-byte line.
+        /// Card's time to ingest one 64-byte line that a core has written.
         line_ns: f64 ["ns"],
-        /// Most lines that a core may be ahead of the ingest; beyond that it stalls.
+        /// Most lines that a core may have written and the card not yet ingested; a core stalls if its post exceeds it.
         buf_lines: u64 ["lines"],
         /// Layout of a work request, which decides how many lines it has: 4 for mlx4, any other number for mlx5.
         wqe_layout: u64 ["generation"],
-        /// Most lines of a request that the core writes; a longer request is fetched by DMA.
+        /// Most lines of a request that the core writes; a longer request is fetched by DMA, and so is every list of
+        /// two or more.
         bf_lines_max: u64 ["lines"],
         /// Additional time of the transmit engine for a request longer than `bf_lines_max` that was posted alone.
         bf_over_ns: f64 ["ns"],
-        /// 1: every request posted alone is written by MMIO; 0: only inline ones, READs and atomics are.
+        /// 1: every request posted alone, of at most `bf_lines_max` lines, is written by MMIO; 0: of these only inline
+        /// ones, READs and atomics.
         bf_every: u64 ["switch"],
-        /// Additional delay of a request per line after the first (flush of write-combining buffers).
+        /// Additional delay of a request per line that the core writes after the first (flush of write-combining
+        /// buffers).
         extra_line_ns: f64 ["ns"],
     }
     /// Transmit engine: time per item.
@@ -96,8 +101,8 @@ parameters! {
         read_ns: f64 ["ns"],
         /// Receive engine's time per CAS or FAA request, at the responder.
         atomic_ns: f64 ["ns"],
-        /// Receive engine's time per message that takes a RECV (SEND, or WRITE with immediate data), completion
-        /// included.
+        /// Receive engine's time per message with payload that takes a RECV (SEND, or WRITE with immediate data),
+        /// completion included.
         recv_ns: f64 ["ns"],
         /// Receive engine's time per message without payload that takes a RECV, completion included.
         recv_header_ns: f64 ["ns"],
@@ -106,9 +111,10 @@ parameters! {
         /// Receive engine's time per response to a READ or an atomic, at the requester, without the completion; by
         /// payload bytes.
         response_ns: Curve ["ns"],
-        /// Receive engine's time per acknowledgement, at the requester, without the completion.
+        /// Receive engine's time per positive or negative acknowledgement, at the requester, without the completion.
         ack_ns: f64 ["ns"],
-        /// Receive engine's additional time for the completion that an acknowledgement or a response causes.
+        /// Receive engine's additional time for the completion of a signaled request, when its acknowledgement or
+        /// response arrives (RC).
         cqe_ns: f64 ["ns"],
         /// Receive engine's time, at the requester, for the completion of a signaled UC or UD request, which has no
         /// answer.
@@ -116,17 +122,17 @@ parameters! {
     }
     /// Unit for CAS and FAA.
     atomics: Atomics {
-        /// Number of locks. Operations on words whose addresses, divided by 8, are equal modulo this exclude each
-        /// other.
+        /// Number of locks; 0 counts as 1. Operations on words whose offsets in their regions, divided by 8, are equal
+        /// modulo this number (a power of two) exclude each other.
         buckets: u64 ["count"],
         /// Time for which an operation holds its lock.
         hold_ns: f64 ["ns"],
         /// The unit's own time per operation.
         unit_ns: f64 ["ns"],
-        /// Most operations that may wait for or hold locks; beyond that the unit itself stops.
+        /// Most operations that may wait for or hold locks, 0 counting as 1; beyond that the unit itself stops.
         waiting: u64 ["count"],
     }
-    /// Cable and switch.
+    /// Link between two cards: its bandwidth, and the bytes of packets.
     link: Link {
         /// Usable bandwidth of the link in one direction.
         bytes_per_ns: f64 ["B/ns"],
@@ -155,7 +161,8 @@ parameters! {
         out_bytes_per_ns: f64 ["B/ns"],
         /// Bandwidth of the bus from host to card.
         in_bytes_per_ns: f64 ["B/ns"],
-        /// Header bytes of each PCIe write, of the card or of a core, and of each read request of the card.
+        /// Header bytes of each PCIe write, of the card or of a core, and of the card's read request for each READ, CAS
+        /// or FAA that it serves (its other read requests take no bandwidth).
         request_tlp: f64 ["B"],
         /// Header bytes of each completion of a PCIe read.
         completion_tlp: f64 ["B"],
@@ -180,12 +187,12 @@ parameters! {
         wire_ns: f64 ["ns"],
         /// Delay from the card's write over the bus until the bytes are visible to the host.
         dma_write_ns: f64 ["ns"],
-        /// Delay of a read of host memory by the card.
+        /// Delay of a read of host memory by the card, in addition to the time on the bus.
         dma_read_ns: f64 ["ns"],
         /// Additional delay of the payload fetch of a gathered request (two dependent reads, address translation).
         gather_ns: f64 ["ns"],
         /// Delay from when the receive engine has served an RC SEND or WRITE until its acknowledgement reaches the
-        /// transmit engine.
+        /// transmit engine; in torn mode not before the last line is visible.
         ack_ns: f64 ["ns"],
     }
     /// Cache of queue-pair contexts.
@@ -210,7 +217,7 @@ parameters! {
     }
     /// Cache of work requests between MMIO ingest and the engines.
     wqe_cache: WqeCache {
-        /// Number of sets of the cache of work requests; 1 is a plain FIFO.
+        /// Number of sets of the cache of work requests; 1 (or 0) is a plain FIFO.
         sets: u64 ["count"],
         /// Number of work requests per set.
         ways: u64 ["count"],
@@ -223,23 +230,23 @@ parameters! {
     }
     /// Cache of address translations. The simulator does not model it.
     mtt: Mtt {
-        /// Number of entries; 0: there is no cache.
+        /// Number of translations that the cache holds; 0: there is no cache. The simulator ignores it.
         entries: u64 ["count"],
-        /// Bytes that one entry covers.
+        /// Bytes of memory that one translation covers. The simulator ignores it.
         page_bytes: u64 ["B"],
-        /// Engine's additional time per miss.
+        /// Additional time of the card's engines per translation that is not cached. The simulator ignores it.
         miss_ns: f64 ["ns"],
     }
     /// Limits of a queue pair.
     qp: Qp {
         /// Most READs and atomics that a queue pair has outstanding as requester; further ones wait in the card.
         reads_max: u64 ["count"],
-        /// Most bytes of an inline payload.
+        /// Most bytes of an inline payload; the capabilities of cards report it.
         inline_max: u64 ["B"],
         /// Shortest time between requests of one queue pair that are fetched by DMA; 0: they may follow at once.
         fetch_spacing_ns: f64 ["ns"],
     }
-    /// Locks of doorbell registers.
+    /// Doorbell registers, and the times for which posts hold their locks.
     lock: Lock {
         /// Number of low-latency registers per process: its first queue pairs get one each, without a lock.
         low_registers: u64 ["count"],
@@ -270,14 +277,15 @@ parameters! {
         recv_ns: f64 ["ns"],
         /// Core's time per further RECV of a list.
         recv_list_ns: f64 ["ns"],
-        /// Time from when bytes or a completion are visible until an idle core notices them.
+        /// Time from when bytes or a completion are visible until an idle core notices them, in addition to the delay
+        /// that the position in its polling round causes.
         detect_ns: f64 ["ns"],
         /// Core's time per batch in benchmarks that post a batch and wait for all of it. Microbenchmarks charge it.
         batch_tail_ns: f64 ["ns"],
         /// Core's time to check one empty slot in a scan of memory. Programs charge it, verbs do not.
         slot_poll_ns: f64 ["ns"],
     }
-    /// Memory accesses of a core.
+    /// Times and limits of a core's memory accesses.
     memory: Memory {
         /// Time of a random memory access that misses all caches.
         dram_ns: f64 ["ns"],
@@ -287,7 +295,7 @@ parameters! {
         l2_ns: f64 ["ns"],
         /// Time to issue a prefetch.
         prefetch_ns: f64 ["ns"],
-        /// Most prefetched lines in flight from DRAM per core.
+        /// Most prefetched lines in flight from DRAM per core, clamped to 1 to 32.
         prefetch_slots: u64 ["count"],
         /// Number of independent misses that overlap without prefetching. Only microbenchmarks use it.
         overlap: f64 ["factor"],

@@ -21,7 +21,8 @@ pub trait TestBed {
     /// Provider under test.
     type Provider: Provider;
 
-    /// Opens new devices `[initiator, responder]`, which may be clones of one; called for every run of a rule.
+    /// Opens new devices `[initiator, responder]`, which may be clones of one; called for every rule and kind of queue
+    /// pair.
     ///
     /// # Errors
     /// [`OpenError`] if the fabric is not available.
@@ -32,8 +33,8 @@ pub trait TestBed {
         Together::OneThread
     }
 
-    /// Called after every round of turns of the two ends in one thread, for fabrics that must be driven from outside.
-    /// Does nothing by default.
+    /// Called after every round of turns of the two ends in one thread ([`Together::OneThread`] only), for fabrics that
+    /// must be driven from outside. Does nothing by default.
     fn progress(&self) {}
 }
 
@@ -81,7 +82,8 @@ fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<Str
 }
 
 /// Runs the rule called `name` as one of its two ends, for runs in two processes. The other process does the same with
-/// the other role and the other end of the channel; both ends skip the same rules.
+/// the other role and the other end of the channel; both ends skip the same rules. `kind` is one of the rule's kinds,
+/// which is not checked.
 ///
 /// # Errors
 /// [`Stop::Skipped`] if the device lacks a capability that the rule needs; [`Stop::Broken`] if the rule is broken, no

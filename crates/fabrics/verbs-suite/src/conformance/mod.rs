@@ -56,7 +56,7 @@ pub use rules::{Need, Rule, rule, rules};
 
 use std::fmt;
 
-/// Result of one end's run of a rule: `Ok` if the rule holds.
+/// Result of one end's run of a rule: `Ok` if the rule holds as far as this end sees.
 pub type Check = Result<(), Stop>;
 
 /// Reason for ending a run of a rule early.

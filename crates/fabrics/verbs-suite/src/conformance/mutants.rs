@@ -7,7 +7,8 @@ use crate::loopback::Flaw;
 pub struct Mutant {
     /// The flaw to switch on.
     pub flaw: Flaw,
-    /// Names of rules, every one of which must fail.
+    /// Names of rules, every one of which must fail with this flaw; `wake_on_watched_write` with
+    /// [`Together::TwoThreads`](super::Together::TwoThreads), where it is not skipped.
     pub caught_by: &'static [&'static str],
 }
 

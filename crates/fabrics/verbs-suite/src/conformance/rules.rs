@@ -16,7 +16,7 @@ pub struct Rule<P: Provider> {
     pub name: &'static str,
     /// Kinds of queue pair that the rule applies to; each is tested separately.
     pub kinds: &'static [QpKind],
-    /// Capabilities without which the rule is skipped.
+    /// Capabilities without which the rule is skipped, besides the kind of queue pair.
     pub needs: &'static [Need],
     pub(super) body: Body<P>,
 }
@@ -24,9 +24,9 @@ pub struct Rule<P: Provider> {
 /// A capability that a rule requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// [`Caps::atomics`].
+    /// [`Support::atomics`](drover_verbs::Support::atomics).
     Atomics,
-    /// [`Caps::srq`].
+    /// [`Support::srq`](drover_verbs::Support::srq).
     Srq,
     /// [`WriteCaps::ordered`](drover_verbs::WriteCaps::ordered).
     OrderedWrites,

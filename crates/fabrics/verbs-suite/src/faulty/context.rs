@@ -55,7 +55,8 @@ impl<P: Provider> FaultyDevice<P> {
         self.counters.read()
     }
 
-    /// Stops or resumes drawing faults in all contexts of this device. Messages that are late already still arrive.
+    /// Stops or resumes drawing faults in all contexts of this device and its clones. Messages that are late already
+    /// still arrive.
     pub fn set_active(&self, active: bool) {
         self.active.store(active, Ordering::Relaxed);
     }

@@ -4,11 +4,12 @@ use drover_base::Ns;
 use drover_verbs::Caps;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Faults and their probabilities, from 0 to 1, per request. If several are drawn for a request, the first one in the
-/// order of the fields applies.
+/// Faults and their probabilities, from 0 to 1, per request. If several are drawn for a request, only the first one in
+/// the order of the fields applies; if that is `tear` and the request cannot be torn, the request has no fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultOptions {
-    /// Seed of all draws. They also depend on the order in which contexts are opened.
+    /// Seed of all draws. They also depend on the order in which contexts are opened, and on each context's order of
+    /// posts.
     pub seed: u64,
     /// Probability that a message over UC or UD never arrives.
     pub drop: f64,
@@ -21,13 +22,15 @@ pub struct FaultOptions {
     pub reorder: f64,
     /// Probability that a message over UC or UD arrives, and once more later.
     pub duplicate: f64,
-    /// Probability, per request over RC, that the connection breaks: half of the time before its list is executed, else
-    /// after.
+    /// Probability, per request over RC, that the connection breaks: half of the time before the list with the request
+    /// is posted, else after.
     pub rc_break: f64,
-    /// Most posts and polls of its context that a late message waits for; each draws from 1 to this. It also waits for
+    /// Most posts of send requests, polls and parks of its context that a late message (delayed, torn or second copy)
+    /// waits for; each message draws from 1 to this, 0 counts as 1. It also waits for the time that it draws with
     /// `late_max`.
     pub late_polls_max: u32,
-    /// Most time that a late message waits; each draws from zero to this. It is delivered when both waits are over.
+    /// Most time that a late message waits; each message draws from zero to this. It is delivered when both waits are
+    /// over.
     pub late_max: Ns,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
     /// although a WRITE of up to [`Caps::mtu_bytes`] arrives either whole or not at all.
@@ -35,7 +38,8 @@ pub struct FaultOptions {
 }
 
 impl FaultOptions {
-    /// Options without faults, as a base for others.
+    /// Options without faults, as a base for others: late messages would wait for up to 64 posts and polls, and for no
+    /// time.
     pub fn quiet(seed: u64) -> FaultOptions {
         FaultOptions {
             seed,

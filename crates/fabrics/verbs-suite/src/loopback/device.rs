@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// What [`park`](drover_verbs::Context::park) does if nothing has arrived when it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParkMode {
-    /// Moves the device's clock to the deadline, if there is one, and returns at once: for programs of one thread.
+    /// Returns at once, after moving the device's clock to the deadline if there is one: for programs of one thread.
     AdvanceClock,
     /// Blocks the thread until something arrives or as much system time has passed as the deadline is ahead of the
     /// device's clock; then, if nothing arrived, moves that clock to the deadline. For contexts in several threads.
@@ -21,7 +21,9 @@ pub enum ParkMode {
 #[derive(Clone, Debug)]
 pub struct LoopbackOptions {
     /// Capabilities that the device reports; lower them to test how a protocol copes. The device enforces kinds of
-    /// queue pairs, atomics, depths, and lengths of payloads (but not `send_bytes_max`).
+    /// queue pairs, atomics, shared receive queues, depths, numbers of elements, and lengths of payloads (but not
+    /// `send_bytes_max`). Other fields are only reported: WRITEs stay ordered and lossless, and parks end early, even
+    /// if `writes` and `wakes` say no.
     pub caps: Caps,
     /// Seed of the random streams of the device's cores, which differ from each other.
     pub seed: u64,
@@ -29,7 +31,7 @@ pub struct LoopbackOptions {
     pub tick: Ns,
     /// What `park` does if nothing has arrived when it is called.
     pub park: ParkMode,
-    /// Bug to switch on, to test the tests; `None` for a provider without one.
+    /// Bug to switch on, to test the tests; `None`: no bug.
     pub flaw: Option<Flaw>,
 }
 

@@ -17,21 +17,22 @@ macro_rules! flaws {
 }
 
 flaws! {
-    /// A WRITE completes before its bytes are visible.
+    /// A WRITE completes before its bytes are visible, which they are from the next post of a send request on.
     CompletesBeforeLanding,
     /// WRITEs of 257 bytes or more are lost, and complete with success.
     LosesLongWrites,
     /// A list is executed in reverse order.
     ReversesLists,
-    /// The last word of a WRITE becomes visible some polls before the others.
+    /// The last word of a WRITE becomes visible at once, the others after five polls or the next post of a send
+    /// request.
     LastWordFirst,
     /// One WRITE in 97 is lost, over RC as over UC, and completes with success.
     LosesSomeUcWrites,
-    /// The length of a WRITE is rounded up to whole words.
+    /// The length of a WRITE is rounded up to whole words of 8 bytes.
     WritesWholeWords,
     /// WRITEs are truncated to [`Caps::mtu_bytes`](drover_verbs::Caps::mtu_bytes).
     CutsAtMtu,
-    /// A WRITE of no bytes fails.
+    /// A WRITE of no bytes fails over RC, and is lost over UC.
     RefusesEmptyWrites,
     /// READs return 0 for their last byte.
     ReadsShort,
@@ -45,9 +46,9 @@ flaws! {
     LosesEmptySends,
     /// A WRITE with immediate data takes no RECV.
     WriteImmTakesNoRecv,
-    /// Over RC, a SEND that finds no RECV is lost as over UC.
+    /// Over RC, a SEND (or WRITE with immediate data) that finds no RECV is lost as over UC.
     LosesEarlySends,
-    /// Over UC, a SEND that finds no RECV waits as over RC.
+    /// Over UC, a SEND (or WRITE with immediate data) that finds no RECV waits as over RC.
     UcWaitsForRecv,
     /// Unsignaled requests complete as if they were signaled.
     CompletesUnsignaled,
@@ -73,9 +74,9 @@ flaws! {
     PostsPastRefusal,
     /// A refusal reports that no request was accepted.
     MiscountsAccepted,
-    /// A list is executed after a request posted singly after it.
+    /// A list of several requests is executed after a request posted singly after it.
     SinglesOvertakeLists,
-    /// The last request of a list is dropped when another one is posted singly after it.
+    /// The last request of a list of several is dropped when another request is posted singly after it.
     SinglesReplaceLists,
     /// Send queues accept any number of requests.
     EndlessSendQueue,
@@ -109,13 +110,13 @@ flaws! {
     IgnoresReadRight,
     /// The right of remote atomics is not checked.
     IgnoresAtomicRight,
-    /// Over UC, requests that the responder refuses fail as over RC.
+    /// Over UC, requests that the responder refuses fail, and requests that find no RECV wait, as over RC.
     UcReportsRefusals,
     /// A WRITE that should be refused, for example outside a region, succeeds without effect.
     IgnoresBounds,
     /// For remote access, the last byte of a region counts as out of bounds.
     BoundsOneShort,
-    /// An unknown remote key is taken for that of the first region imported.
+    /// An unknown remote key is taken for that of the first region that the first importing context imported.
     GuessesKeys,
     /// Forgotten remote keys remain valid.
     RemembersKeys,
@@ -127,9 +128,9 @@ flaws! {
     FlushesSilently,
     /// Unsignaled requests do not complete when they fail or are flushed.
     FlushesSignaledOnly,
-    /// Posts in the error state are refused.
+    /// Send requests posted in the error state are refused.
     RefusesAfterError,
-    /// Posts in the error state are executed.
+    /// Send requests posted in the error state are executed.
     WorksAfterError,
     /// A failed request does not break the queue pair.
     SurvivesFailure,
@@ -171,7 +172,7 @@ flaws! {
     Reconnects,
     /// Queue pairs of different kinds connect.
     ConnectsAnything,
-    /// The export of a queue pair or a bell is accepted as one of a region.
+    /// The export of a queue pair or a bell is accepted as one of a region, that registered first.
     TakesAnyExport,
     /// Creating a queue pair does not enforce the limits in the capabilities.
     IgnoresLimits,

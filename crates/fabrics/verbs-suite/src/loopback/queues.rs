@@ -135,7 +135,8 @@ impl Fabric {
     }
 }
 
-/// A completion queue of exactly the requested depth. Polling it panics once it has held more completions than that.
+/// A completion queue of exactly the requested depth. A completion that does not fit is dropped, and every later poll
+/// panics.
 #[derive(Debug)]
 pub struct LoopbackCq {
     pub(super) shared: Shared,

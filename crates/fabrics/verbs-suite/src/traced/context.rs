@@ -74,7 +74,8 @@ impl Log {
     }
 }
 
-/// A device that records the verbs of its contexts.
+/// A device that records the posts, completions and parks of its contexts, and the steps of their queue pairs
+/// ([`What`]).
 pub struct TracedDevice<P: Provider> {
     inner: P::Device,
     ring: Arc<Mutex<Ring>>,

@@ -5,12 +5,13 @@ use drover_verbs::{Payload, PostErrorKind, Qpn, SendList, SendOp, SendWr, Wc, Wc
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A call recorded by a [`TracedDevice`](super::TracedDevice).
+/// A request, completion or other step recorded by a [`TracedDevice`](super::TracedDevice).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
     /// Number of the event, from 0 over the life of the device; events that are no longer kept count too.
     pub number: u64,
-    /// Time on the clock of the context's core; for [`What::QueuePair`], that of the event recorded before.
+    /// Time on the clock of the context's core; for [`What::QueuePair`], that of the event recorded before (zero if
+    /// there is none).
     pub at: Ns,
     /// Index of the context, from 0 in the order of opening.
     pub context: u64,
@@ -28,7 +29,7 @@ pub enum What {
         qpn: Qpn,
         /// Index of the request in its list; one list is one doorbell.
         index: usize,
-        /// The request. Its payload referred to the list and can no longer be looked up.
+        /// The request. An inline or gathered payload referred to the list, and can no longer be looked up.
         wr: SendWr,
         /// Length of the payload in bytes.
         bytes: usize,
@@ -60,9 +61,9 @@ pub enum What {
         /// The step in words, for example `connected`.
         step: &'static str,
     },
-    /// The context parked.
+    /// The context is about to park.
     Parked {
-        /// Deadline of the park; it may have ended earlier.
+        /// Deadline of the park; the park may end earlier.
         deadline: Ns,
     },
 }

@@ -14,7 +14,8 @@ pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(),
     }
 }
 
-/// Checks queue depths and inline length in `options` against the limits in `caps`. Does not check the kind.
+/// Checks queue depths and inline length in `options` against the limits in `caps`. Checks the receive depth even if
+/// there is a shared receive queue. Does not check the kind.
 ///
 /// # Errors
 /// [`CreateError::Limit`] for the first limit that is exceeded.

@@ -24,7 +24,7 @@ impl<T> Default for Keys<T> {
 }
 
 impl<T> Keys<T> {
-    /// Most values that a table holds at once.
+    /// Most values that a table holds at once: 1,048,575.
     pub const LIMIT: usize = INDEX_MASK as usize;
 
     /// Creates an empty table.

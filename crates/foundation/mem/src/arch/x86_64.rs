@@ -49,8 +49,9 @@ pub fn prefetch_write(addr: usize) {
     }
 }
 
-/// Reads the time-stamp counter, which ticks at a constant rate on every machine we run on. About 10 ns.
-/// [`NativeCpu::ticks_to_ns`](crate::NativeCpu::ticks_to_ns) converts differences.
+/// Reads the time-stamp counter, which ticks at a constant rate on every machine we run on. About 10 ns. The processor
+/// may read it before earlier loads and stores are done. [`NativeCpu::ticks_to_ns`](crate::NativeCpu::ticks_to_ns)
+/// converts differences. On machines other than x86-64 it counts nanoseconds of the monotonic clock.
 #[inline(always)]
 pub fn timestamp() -> u64 {
     // SAFETY: RDTSC is available on every x86-64 and reads no memory.

@@ -37,15 +37,16 @@ pub enum EchoError {
     /// Shared memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] AllocError),
-    /// The child could not be started or the socket failed.
+    /// The child could not be started, ended, or did not answer a command within 10 s.
     #[error("the echo process cannot be reached: {0}")]
     Io(#[from] std::io::Error),
-    /// The child does not answer.
+    /// The child does not answer in the ring, for some seconds, or sent a wrong acknowledgement.
     #[error("the echo process went silent")]
     Silent,
 }
 
-/// A running echo process, and our end of its ring and socket.
+/// A running echo process, which sends 64 B back for each 64 B, and our end of its shared-memory ring and Unix socket.
+/// Dropping it kills the process.
 pub struct Echo {
     child: Child,
     control: UnixStream,
@@ -53,7 +54,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts the echo process on `core`. It is killed when the calling thread ends.
+    /// Starts the echo process, pinned to `core`. It is also killed when the calling thread ends.
     ///
     /// # Errors
     /// No shared memory, or the child could not be started.
@@ -75,8 +76,8 @@ impl Echo {
         })
     }
 
-    /// Measures the bare ring for about `time` with `window` requests in flight (1 to [`WINDOW_MAX`]). Returns requests
-    /// per second.
+    /// Measures the bare ring for about `time` (above 0) with `window` requests in flight, clamped to 1 to
+    /// [`WINDOW_MAX`]. The calling thread is the client. Returns requests per second.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -147,8 +148,8 @@ impl Echo {
         Ok(all[all.len() / 2] as f64 / 1e3)
     }
 
-    /// Measures a fixed piece of work on this core and on the echo process's core at the same time. Returns the
-    /// nanoseconds that each took.
+    /// Measures a fixed piece of work, about 10 us, on the calling thread's core and on the echo process's core at the
+    /// same time. Returns the nanoseconds that each took, in this order: the fastest of three attempts.
     ///
     /// # Errors
     /// The child failed or does not answer.

@@ -20,18 +20,21 @@ pub use ring::WINDOW_MAX;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine's bounds, measured in the same seconds as a sample.
+/// Limits that the machine sets to any store: how fast it moves 64 B between two processes and reads memory, measured
+/// in the same seconds as a sample.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bound {
-    /// Requests per second of a bare 64 B + 64 B ring between two processes, at the run's window.
+    /// Requests per second of a bare ring in shared memory, 64 B there and 64 B back between two processes, at the
+    /// run's window (at most [`WINDOW_MAX`]).
     pub ring_ops: f64,
-    /// Pairs of dependent random reads of memory per second, prefetched in batches of 16, over the run's footprint.
+    /// Pairs of dependent random reads of memory per second, prefetched in batches of 16, on the first server core,
+    /// over as much memory as the server's index and log.
     pub dram_pair_ops: f64,
-    /// Round trip of the bare ring at window 1, nanoseconds.
+    /// Mean round trip of the bare ring at window 1, nanoseconds.
     pub ring_rtt_ns: f64,
-    /// Time of a pair of dependent random reads of memory, one pair after the other, nanoseconds.
+    /// Mean time of such a pair without prefetching, each pair after the previous one, nanoseconds.
     pub dram_pair_ns: f64,
-    /// Round trip of 64 B + 64 B over a Unix socket with both sides polling, microseconds: the kernel's share of a
-    /// rival's time.
+    /// Median round trip of 64 B there and 64 B back over a Unix socket with both sides polling, microseconds: the
+    /// kernel's share of a rival's time.
     pub socket_rtt_us: f64,
 }

@@ -20,8 +20,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Allocates and fills `index_bytes` and `log_bytes` of memory, on the pages that a store would get: about 0.3 s
-    /// per GiB.
+    /// Allocates and fills `index_bytes` and `log_bytes` of memory (at least a cache line each), on reserved huge pages
+    /// if enough are free, as a store does: about 0.3 s per GiB.
     ///
     /// # Errors
     /// The memory could not be allocated.
@@ -47,7 +47,7 @@ impl Pairs {
         })
     }
 
-    /// Kind of pages that index and log got; of two kinds, the one with smaller pages.
+    /// Kind of pages that index and log got; if they differ, the less favourable: small, transparent, huge.
     pub fn page_kind(&self) -> PageKind {
         match (self.index.page_kind(), self.log.page_kind()) {
             (PageKind::Small, _) | (_, PageKind::Small) => PageKind::Small,
@@ -65,7 +65,7 @@ impl Pairs {
         })
     }
 
-    /// Measures pairs of which each waits for the previous one, for about `time` on the calling thread. Returns
+    /// Measures pairs without prefetching, each after the previous one, for about `time` on the calling thread. Returns
     /// nanoseconds per pair.
     pub fn dependent_ns(&mut self, time: Ns) -> f64 {
         1e9 / rate(time, 256, || {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Two threads of one core.
+    /// Two SMT siblings of one physical core: round trips below 70 ns.
     Smt,
-    /// Two cores that share a cache.
+    /// Two cores that share a cache: round trips of 70 to 250 ns.
     Near,
-    /// Two cores without a shared cache.
+    /// Two cores without a shared cache: round trips above 250 ns.
     Far,
-    /// The placement changed during the sample.
+    /// Probes of one sample disagree: the cores moved during it.
     Moved,
 }
 
@@ -25,7 +25,7 @@ const FAR_ABOVE_NS: f64 = 250.0;
 
 impl Placement {
     /// Placement that a round trip of the bare ring at window 1 indicates, in nanoseconds: below 70
-    /// [`Smt`](Placement::Smt), up to 250 [`Near`](Placement::Near).
+    /// [`Smt`](Placement::Smt), up to 250 [`Near`](Placement::Near), above [`Far`](Placement::Far).
     pub fn of(ring_rtt_ns: f64) -> Placement {
         if ring_rtt_ns < SMT_BELOW_NS {
             Placement::Smt
@@ -48,14 +48,14 @@ impl Placement {
         }
     }
 
-    /// The placement called `smt`, `near` or `far`.
+    /// The placement called `smt`, `near` or `far`; `None` for any other name.
     pub fn named(name: &str) -> Option<Placement> {
         let settled = [Placement::Smt, Placement::Near, Placement::Far];
         settled.into_iter().find(|p| p.to_string() == name)
     }
 
-    /// The most common placement; of several equally common ones, the nearest. [`Moved`](Placement::Moved) only if
-    /// there are no others; `None` if there are no samples.
+    /// The most common of `all` except [`Moved`](Placement::Moved); of equally common ones `Near` before `Smt` before
+    /// `Far`. `Moved` if there are no others, `None` if `all` is empty.
     pub fn most_common(all: &[Placement]) -> Option<Placement> {
         let settled = [Placement::Near, Placement::Smt, Placement::Far];
         let count = |p: &Placement| all.iter().filter(|q| *q == p).count();

@@ -17,16 +17,16 @@ pub use wire::{Reply, Unexpected};
 /// Kind of a rival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// memcached, text protocol.
+    /// memcached 1.6 or later, driven with meta commands and multi-gets of the text protocol.
     Memcached,
-    /// redis, RESP.
+    /// redis, driven with RESP.
     Redis,
-    /// This program, which speaks memcached's protocol.
+    /// drover itself, driven through memcached's protocol.
     Drover,
 }
 
 impl Kind {
-    /// The kind called `memcached`, `redis` or `drover`.
+    /// The kind called `memcached`, `redis` or `drover`; `None` for any other name.
     pub fn named(name: &str) -> Option<Kind> {
         match name {
             "memcached" => Some(Kind::Memcached),
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Whether the rival is another project's program.
+    /// Whether the rival is another project's program, not drover.
     pub fn is_foreign(self) -> bool {
         self != Kind::Drover
     }
@@ -60,7 +60,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A requested rival: its kind, and a program if not the installed one.
+/// A requested rival: its kind, and its program unless the installed one is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entrant {
     /// Kind of the rival, which determines protocol and command line.
@@ -70,7 +70,8 @@ pub struct Entrant {
 }
 
 impl Entrant {
-    /// Parses `memcached`, or `memcached=/path/of/another`; the path need not exist.
+    /// Parses a kind's name, as in `memcached`, or name and program, as in `memcached=/path/of/another`; the path need
+    /// not exist. `None` if the kind is unknown.
     pub fn named(text: &str) -> Option<Entrant> {
         let (name, program) = match text.split_once('=') {
             Some((name, path)) => (name, Some(PathBuf::from(path))),
@@ -80,7 +81,7 @@ impl Entrant {
         Some(Entrant { kind, program })
     }
 
-    /// Path of the rival's program, if it exists.
+    /// Path of the rival's program, if it exists: the given one, or as [`Rival::find`] finds it.
     pub fn find(&self) -> Option<PathBuf> {
         match &self.program {
             Some(path) => path.is_file().then(|| path.clone()),
@@ -88,7 +89,8 @@ impl Entrant {
         }
     }
 
-    /// Name for reports; with a version, which the program is asked for, if it is not the installed one.
+    /// Name for reports: that of the kind; if a program was given, also the version that it prints with `-V` (or the
+    /// word `given`).
     pub fn name(&self) -> String {
         let Some(program) = &self.program else {
             return self.kind.to_string();
@@ -123,9 +125,9 @@ pub struct Mode {
     pub transport: Transport,
     /// Number of connections of a client.
     pub connections: usize,
-    /// Number of operations in a batch; a connection has one batch in flight.
+    /// Maximum number of operations in a batch, sent together; a connection has one batch in flight.
     pub depth: usize,
-    /// Number of GETs in a request; above 1, a multi-get.
+    /// Maximum number of GETs in a request; above 1, the requests are multi-gets.
     pub group: usize,
 }
 
@@ -135,7 +137,7 @@ impl Mode {
     /// One operation in flight, over TCP.
     pub const TCP_DEPTH_1: Mode = Mode::new("tcp depth 1", Transport::Tcp, 1, 1, 1);
 
-    /// All modes: the throughput modes, then one operation at a time.
+    /// All modes: for each transport three for throughput, with 50 connections, then one operation at a time.
     pub const ALL: [Mode; 8] = [
         Mode::new("unix 50x1", Transport::Unix, 50, 1, 1),
         Mode::new("unix 50x32", Transport::Unix, 50, 32, 1),

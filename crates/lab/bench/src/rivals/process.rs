@@ -12,15 +12,15 @@ use std::time::Duration;
 /// Options for starting a rival.
 #[derive(Clone, Debug)]
 pub struct RivalOptions {
-    /// Cores that the rival is pinned to; memcached and drover get one thread per core.
+    /// Cores that the rival is pinned to; memcached and drover get one thread per core, redis its own default.
     pub cores: Vec<usize>,
-    /// Number of items that the rival must have space for.
+    /// Number of items that the rival must have space for; redis has no limit.
     pub item_count: u64,
-    /// Size of an item's key and value together, bytes.
+    /// Maximum size of an item's key and value together, bytes.
     pub item_bytes: u64,
 }
 
-/// A running rival, reachable over one transport. Dropping it kills it by its id and removes its directory.
+/// A running rival, reachable over one transport. Dropping it kills the process and removes its temporary directory.
 pub struct Rival {
     kind: Kind,
     child: Child,
@@ -40,7 +40,8 @@ const STARTS: usize = 5;
 const CONNECT_TRIES: usize = 2500;
 
 impl Rival {
-    /// Path of the installed program; for drover, the running program if it is called so. `None` if there is none.
+    /// Path of the installed program: the running program if its file has the rival's name (`drover`), else the first
+    /// found in `PATH`. `None` if there is none.
     pub fn find(kind: Kind) -> Option<PathBuf> {
         let this = std::env::current_exe().ok();
         if let Some(this) = this.filter(|this| this.file_name() == Some(kind.program().as_ref())) {
@@ -67,11 +68,11 @@ impl Rival {
         Rival::start_program(kind, &program, transport, helper, options)
     }
 
-    /// Starts `program`, of the kind `kind`, listening on `transport` only, and waits until it accepts connections. It
-    /// is killed when the calling thread ends.
+    /// Starts `program`, of the kind `kind`, listening on `transport` only, and waits until it accepts connections, in
+    /// at most five attempts of 5 s each. It is killed when the calling thread ends.
     ///
     /// # Errors
-    /// It did not start.
+    /// The error of the last attempt: the program ended or does not listen.
     pub fn start_program(
         kind: Kind,
         program: &Path,
@@ -119,7 +120,7 @@ impl Rival {
         Ok(rival)
     }
 
-    /// Opens the connections of a client in `mode`, whose transport must be that of the rival.
+    /// Opens the connections of a client in `mode`. They use the rival's transport, which must be that of `mode`.
     ///
     /// # Errors
     /// A connection failed.
@@ -132,8 +133,8 @@ impl Rival {
         self.child.id()
     }
 
-    /// Processor time used so far, in user and in system mode, nanoseconds; `None` if unavailable. Usually in steps of
-    /// 10 ms.
+    /// Processor time that the rival has used so far, in user and in system mode, nanoseconds; `None` if unavailable.
+    /// Usually in steps of 10 ms.
     pub fn cpu_ns(&self) -> Option<[f64; 2]> {
         server_time::cpu_ns(self.pid())
     }

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 /// Maximum number of answered connections handled together.
 const EVENTS: usize = 64;
 
-/// A client of a rival.
+/// A client of a rival, for workloads without DELETEs: it sends a DELETE as a GET. PUTs never expire.
 pub struct RivalTarget {
     kind: Kind,
     connections: Vec<Connection>,

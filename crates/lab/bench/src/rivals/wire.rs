@@ -10,21 +10,21 @@
 use super::Kind;
 use std::io::Write;
 
-/// One reply, or a piece of one.
+/// A reply of a rival, or a piece of a reply to a multi-get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// A value; memcached includes its key.
+    /// A value that a GET found.
     Value {
-        /// The key, if included.
+        /// The key; only in memcached's replies to a multi-get.
         key: Option<&'a [u8]>,
         /// Bytes of the value.
         value: &'a [u8],
     },
     /// The key does not exist.
     Nil,
-    /// RESP: header of this many replies that belong together.
+    /// RESP: header of a multi-get's reply, followed by this many values or [`Nil`](Reply::Nil)s.
     Array(usize),
-    /// memcached: end of the values of a multi-get.
+    /// memcached: end of a multi-get's reply; its keys without a value do not exist.
     End,
     /// A PUT was done.
     Stored,
@@ -34,7 +34,7 @@ pub enum Reply<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unexpected reply from the rival: '{said}'")]
 pub struct Unexpected {
-    /// First line of the bytes, cut to 80, or a description of what was unexpected.
+    /// First line of the received bytes, cut to 80 bytes, or a description of what was unexpected.
     pub said: String,
 }
 

@@ -19,7 +19,7 @@ pub struct Plan {
     pub fabric: String,
     /// Keys, values and operations.
     pub workload: WorkloadPlan,
-    /// How the clients work.
+    /// Window, pace and processes of the clients.
     pub clients: Clients,
     /// Length, number and choice of the samples.
     pub sampling: Sampling,
@@ -27,14 +27,14 @@ pub struct Plan {
     pub cores: Cores,
     /// Bounds and rivals to compare with.
     pub comparison: Comparison,
-    /// Whether to load the keys first (not for a server that was already running).
+    /// Whether the clients PUT all keys before the warm-up; false if the server has them already.
     pub load: bool,
-    /// Command line to start this program again.
+    /// Command line to start this program again: for the bounds, the rivals and client processes.
     pub helper: Helper,
-    /// The server, as far as it is known.
+    /// What is known of the server under test.
     pub server: ServerFacts,
-    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. If above 0, the
-    /// mix has no inserts.
+    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. Must be 0 if the
+    /// mix has inserts.
     pub turnovers: u32,
 }
 
@@ -47,7 +47,7 @@ pub struct WorkloadPlan {
     pub popularity: Popularity,
     /// Popularity of the keys in a second run of each sample, for comparison.
     pub beside: Option<Popularity>,
-    /// Number of keys loaded first.
+    /// Number of keys loaded before the run; at least 1.
     pub key_count: u32,
     /// Bytes of a key.
     pub key_bytes: usize,
@@ -57,60 +57,64 @@ pub struct WorkloadPlan {
     pub seed: u64,
 }
 
-/// How the clients of a bench work.
+/// Window, pace and processes of the clients of a bench. [`Plan::cores`] says how many clients there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Clients {
-    /// Operations in flight per client.
+    /// Maximum number of operations in flight per client.
     pub window: usize,
     /// Closed or open loop.
     pub pace: Pace,
-    /// Number of processes that share the clients; 1: all are threads of this process.
+    /// Maximum number of processes that share the clients; 0 or 1: all are threads of this process.
     pub processes: usize,
 }
 
 /// Length, number and choice of samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Length of a throughput sample.
+    /// Length of a sample's throughput run, and of that with the second popularity; the other measurements of a sample
+    /// take at most 0.4 s each.
     pub time: Ns,
-    /// Number of samples; with `wanted`, of those in that placement.
+    /// Number of samples; with `wanted`, of those that fulfil it, unless its `patience` ends earlier.
     pub repeats: usize,
-    /// The placement whose samples count.
+    /// The placement to wait for. Samples in it count; if there are none, or this is `None`, those in the most common
+    /// placement do.
     pub wanted: Option<Wanted>,
-    /// Duration of the warm-up before the first sample.
+    /// Duration of the warm-up before the first sample; 0 for none.
     pub warm_up: Ns,
 }
 
 /// A placement to wait for: virtual cores move, and some results are meaningful in one placement only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// Required placement of the cores.
+    /// Required placement of the first client core and the first server core.
     pub placement: Placement,
     /// Whether both cores must be at full speed, too.
     pub full_speed: bool,
-    /// Time limit for the whole run to find samples in it.
+    /// Time since the start of the samples after which the run no longer waits for this placement: it ends when it next
+    /// finds the cores elsewhere.
     pub patience: Ns,
 }
 
 /// Bounds and rivals to compare a system with.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Measure the machine's bounds too.
+    /// Whether to measure the machine's bounds, too.
     pub bound: bool,
-    /// Rivals to compare with.
+    /// Rivals to compare with; those that are not installed are noted in the report.
     pub rivals: Vec<Entrant>,
     /// Words, one of which a rival mode's name must contain; empty: all modes.
     pub rival_modes: Vec<String>,
 }
 
-/// What is known of a server that the bench has started.
+/// What is known of the server under test.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerFacts {
-    /// Its process id, to report its processor time.
+    /// Its process id, to report its processor time; `None`: that is not reported.
     pub pid: Option<u32>,
-    /// The table that one-sided clients read, once the keys are loaded.
+    /// The table that one-sided clients read, with its load once the keys are loaded; `None` if there is none or it is
+    /// unknown.
     pub table: Option<Table>,
-    /// Bytes of index and log that the bound's reads cover.
+    /// Bytes of the server's index and log; the bound's dependent reads cover as much memory.
     pub footprint: [u64; 2],
 }
 

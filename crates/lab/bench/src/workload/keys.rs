@@ -37,10 +37,10 @@ pub struct KeyText {
 }
 
 impl KeyText {
-    /// Prepares `count` different keys of `bytes` bytes each; `seed` selects which.
+    /// Prepares keys of `bytes` bytes each that differ for indices below `count`; `seed` selects which keys.
     ///
     /// # Errors
-    /// The size is invalid, or too small for `count` keys.
+    /// The size is 0 or above the limit, or too small for `count` different keys.
     pub fn new(bytes: usize, count: u64, seed: u64) -> Result<KeyText, KeyError> {
         if !(1..=KEY_BYTES_MAX).contains(&bytes) {
             return Err(KeyError::Size { bytes });

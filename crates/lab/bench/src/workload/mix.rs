@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Shares of the kinds of operation, each from 0 to 1; the rest are GETs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mix {
-    /// Name as requested: a YCSB letter, or `put=0.2`.
+    /// Name as requested, in lower case: a YCSB letter, or for example `put=0.2`.
     pub name: String,
-    /// Share of PUTs of existing keys.
+    /// Share, 0 to 1, of PUTs of existing keys in all operations.
     pub put_share: f64,
-    /// Share of GETs followed by a PUT of the same key, counted as one operation.
+    /// Share, 0 to 1, of read-modify-writes: a GET, then a PUT of the same key, counted as one operation.
     pub modify_share: f64,
-    /// Share of PUTs of new keys.
+    /// Share, 0 to 1, of PUTs of new keys in all operations.
     pub insert_share: f64,
 }
 
@@ -19,7 +19,7 @@ pub struct Mix {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// The mix needs a capability that none of the systems offers. It is never replaced by another mix.
+    /// The mix (YCSB's e) needs a capability that none of the systems offers. It is never replaced by another mix.
     #[error("mix {mix} needs {capability}: not supported by this system")]
     NotSupported {
         /// Name of the mix.
@@ -36,7 +36,8 @@ pub enum MixError {
 }
 
 impl Mix {
-    /// A mix in which `put_share` of the operations are PUTs of existing keys, the rest GETs.
+    /// A mix in which the share `put_share` of the operations (0 to 1, unchecked) are PUTs of existing keys, the rest
+    /// GETs.
     pub fn puts(put_share: f64) -> Mix {
         Mix {
             name: format!("put={put_share}"),
@@ -46,8 +47,9 @@ impl Mix {
         }
     }
 
-    /// Parses YCSB's core workloads by letter: a 50/50, b 95/5, c GETs only, d 95 % GETs of the latest and 5 % inserts,
-    /// f 50 % read-modify-writes. Or `put=SHARE`.
+    /// Parses the letter of a YCSB core workload, in either case (a 50 % GETs and 50 % PUTs, b 95 % and 5 %, c GETs
+    /// only, d 95 % GETs and 5 % inserts, f 50 % GETs and 50 % read-modify-writes), or `put=SHARE`. The mix does not
+    /// include the letter's key distribution, such as d's latest keys: see [`Popularity`](super::Popularity).
     ///
     /// # Errors
     /// e (scans) is [`MixError::NotSupported`]; other names are unknown.

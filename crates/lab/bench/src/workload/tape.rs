@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 pub enum Popularity {
     /// All keys are equally likely.
     Uniform,
-    /// Zipf with this exponent (YCSB: 0.99); ranks are scattered over the keys.
+    /// Zipf with this exponent (above 0; YCSB: 0.99); ranks are scattered over the loaded keys, the same way in all
+    /// tapes of a seed.
     Zipf(f64),
-    /// Zipf with this exponent, counted back from the key inserted last.
+    /// Zipf with this exponent (above 0): rank 1 is the key that this tape inserted last, the next ranks its earlier
+    /// inserts, then the loaded keys from the last one back.
     Latest(f64),
 }
 
 impl Popularity {
-    /// Name in options and reports.
+    /// Name in options and reports: `uniform`, `zipf` or `latest`.
     pub fn name(self) -> &'static str {
         match self {
             Popularity::Uniform => "uniform",
@@ -26,14 +28,14 @@ impl Popularity {
     }
 }
 
-/// Operation on a key of a tape.
+/// Kind of an operation of a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// GET of the key.
     Get,
-    /// PUT of the key.
+    /// PUT of the key, an existing or a new one.
     Put,
-    /// GET of the key, then a PUT of it.
+    /// GET of the key, then a PUT of it, counted as one operation.
     Modify,
 }
 
@@ -42,7 +44,7 @@ pub enum Verb {
 pub struct Draw {
     /// What to do with the key.
     pub verb: Verb,
-    /// Index of the key, for [`KeyText`](super::KeyText).
+    /// Index of the key, for [`KeyText`](super::KeyText); below [`Tape::index_count`].
     pub index: u32,
 }
 
@@ -53,13 +55,13 @@ pub struct TapeOptions {
     pub mix: Mix,
     /// Distribution of the keys.
     pub popularity: Popularity,
-    /// Number of keys loaded before the run; at most [`Tape::KEYS_MAX`].
+    /// Number of keys loaded before the run: 1 to [`Tape::KEYS_MAX`].
     pub key_count: u32,
-    /// Number of operations in a lap, rounded up to a power of two. 4 bytes each.
+    /// Number of operations in a lap, at least 1, rounded up to a power of two. Each takes 4 bytes.
     pub entry_count: usize,
-    /// Seed of the run.
+    /// Seed of the run, the same for all clients.
     pub seed: u64,
-    /// Index of this tape's client thread among `client_count`.
+    /// Index of this tape's client thread, below `client_count`.
     pub client_index: u32,
     /// Number of client threads; each inserts different keys.
     pub client_count: u32,
@@ -67,7 +69,8 @@ pub struct TapeOptions {
 
 /// A seeded sequence of operations that wraps round. An entry is 2 bits of verb and 30 bits of key index.
 ///
-/// With uniform popularity every lap shifts the indices by another distance, so that later laps use other keys.
+/// With uniform popularity and no inserts every lap shifts the indices by another distance, so that later laps use
+/// other keys. Otherwise all laps are the same: inserts of later laps overwrite the keys of the first.
 #[derive(Clone, Debug)]
 pub struct Tape {
     entries: Box<[u32]>,
@@ -89,10 +92,11 @@ impl Tape {
     /// Maximum number of different keys that a tape can name.
     pub const KEYS_MAX: u32 = 1 << INDEX_BITS;
 
-    /// Draws the tape: about 10 ns an entry uniform, 60 ns Zipf.
+    /// Draws all operations of the tape: takes about 10 ns each if uniform, 60 ns with Zipf.
     ///
     /// # Panics
-    /// If there are no keys, or keys and inserts together exceed [`Tape::KEYS_MAX`].
+    /// If there are no keys, inserts exceed [`Tape::KEYS_MAX`] together with the keys, or a Zipf exponent is not
+    /// positive.
     pub fn new(options: &TapeOptions) -> Tape {
         assert!(options.key_count > 0, "a tape needs keys");
         let mut drawing = Drawing::new(options);
@@ -110,12 +114,13 @@ impl Tape {
         }
     }
 
-    /// Upper bound of the key indices of all clients' tapes, for loading and running: indices stay below this.
+    /// Bound that the key indices of all clients' tapes stay below: the number of loaded keys and, with inserts, an
+    /// estimate for all clients from this tape's number of inserts with a margin of a quarter.
     pub fn index_count(&self) -> u32 {
         self.index_count
     }
 
-    /// Takes the next operation. About 1 ns.
+    /// Returns and consumes the next operation. About 1 ns.
     #[inline(always)]
     pub fn draw(&mut self) -> Draw {
         let draw = self.peek();

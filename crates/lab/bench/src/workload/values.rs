@@ -49,7 +49,8 @@ impl Values {
         self.bytes_min + pick as usize
     }
 
-    /// Makes the value of key `index` at `version`, valid until the next call. About 1 ns per word.
+    /// Makes the value of key `index` at `version`, valid until the next call. About 1 ns per 8 bytes. Values of fewer
+    /// than 8 bytes do not depend on the version.
     #[inline]
     pub fn value(&mut self, index: u64, version: u64) -> &[u8] {
         let len = self.len_of(index);
@@ -66,7 +67,8 @@ impl Values {
         out
     }
 
-    /// Whether `bytes` is the complete value of key `index` at some version.
+    /// Whether `bytes` is the complete value of key `index` at some version. Any 8 bytes are, if that is its
+    /// size: they hold the version only.
     pub fn verify(&self, index: u64, bytes: &[u8]) -> bool {
         if bytes.len() != self.len_of(index) {
             return false;

@@ -40,7 +40,8 @@ impl Zipf {
         zipf
     }
 
-    /// Draws a rank from 1 (the most popular) to the rank count. About 1.1 tries of two transcendental functions.
+    /// Draws a rank from 1 (the most popular) to the rank count. Takes about 1.1 tries, each of two transcendental
+    /// functions.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.area_high + rng.unit() * (self.area_low - self.area_high);
@@ -52,7 +53,7 @@ impl Zipf {
         }
     }
 
-    /// Probability of `rank`. Cost: a sum over all ranks; for tests and reports.
+    /// Probability of `rank` (1 to the rank count). Cost: a sum over all ranks; for tests and reports.
     pub fn probability(&self, rank: u64) -> f64 {
         let sum: f64 = (1..=self.ranks as u64).rev().map(|r| self.weight(r as f64)).sum();
         self.weight(rank as f64) / sum

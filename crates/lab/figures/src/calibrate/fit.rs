@@ -47,27 +47,27 @@ fn short(target: &Target) -> Target {
     target
 }
 
-/// A fit in progress: the profile, what it is fitted to, and how points are run.
+/// A fit in progress: the profile, the rows that it is fitted to, and how points are run.
 pub struct Fit<'a, M> {
     /// Creates the clusters that points run in.
     pub make: &'a M,
-    /// All profiles; the fit changes the one called `name`.
+    /// All profiles that points may run on; the fit replaces the one called `name`.
     pub profiles: Profiles,
-    /// Name of the profile to fit.
+    /// Name of the profile to fit, which must be in `profiles`: [`fit`] and [`profile`](Fit::profile) panic otherwise.
     pub name: &'a str,
     /// Rows to fit to; [`targets`](super::targets) returns all of a profile.
     pub targets: Vec<Target>,
-    /// Seeds, lengths and threads of the runs.
+    /// Seeds, lengths and threads of the runs; the long moves of [`Method::Scan`] use shorter runs.
     pub options: RunOptions,
     /// Counter to which finished runs are added.
     pub progress: &'a AtomicU64,
 }
 
 /// Fits the parameters of all `stages` in order, changing [`Fit::profiles`]. Calls `tell` after each stage with the
-/// loss of its rows before and after.
+/// loss of its rows before and after: the weighted mean of the squares of their deviations in percent.
 ///
 /// # Panics
-/// If a stage names a parameter that the profile does not have.
+/// If the profile does not exist, a stage names a parameter that it does not have, or a run panics.
 pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);
@@ -88,6 +88,9 @@ pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: im
 
 impl<M: MakeClusters> Fit<'_, M> {
     /// The profile as fitted so far.
+    ///
+    /// # Panics
+    /// If [`profiles`](Fit::profiles) has none called [`name`](Fit::name).
     pub fn profile(&self) -> &Profile {
         self.profiles.named(self.name)
     }

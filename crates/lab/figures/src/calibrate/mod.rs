@@ -38,7 +38,8 @@ pub struct Target {
     pub published: Published,
 }
 
-/// All calibration rows to which `profile` can be fitted: those of points that run on it, one target per metric.
+/// All calibration rows to which `profile` can be fitted: those of points that run on it, one target per metric. Rows
+/// are found by [`Point::series`], regardless of [`Point::against`]. Empty if no point names `profile`.
 pub fn targets(profile: &str) -> Vec<Target> {
     let expected = Expected::calibration();
     let mut found = Vec::new();
@@ -64,8 +65,11 @@ pub fn targets(profile: &str) -> Vec<Target> {
     found
 }
 
-/// Runs the points of `targets` on machines of `profiles` and returns a row per target, in the same order. Adds the
-/// number of finished runs to `progress`.
+/// Runs the points of `targets` on machines of `profiles` and returns a row per target, in the same order. A point runs
+/// once for all adjacent targets with its figure, series and x. Adds the number of finished runs to `progress`.
+///
+/// # Panics
+/// As [`run_points`].
 pub fn evaluate<M: MakeClusters>(
     make: &M,
     targets: &[Target],

@@ -14,7 +14,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Whether `target` is selected. Only rates and latencies can be.
+    /// Whether `target` is selected; only throughputs and latencies ever are.
     pub fn take(&self, target: &Target) -> bool {
         let published = &target.published;
         target.figure == self.figure
@@ -27,9 +27,9 @@ impl Rows {
 /// Search method for a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Moves the parameter up or down by decreasing steps, while that reduces the error of its rows.
+    /// Moves the parameter up or down by 12, 6, 3 and 1 percent, while that reduces the error of its rows.
     Climb,
-    /// As `Climb`, with short runs for the long moves and no long moves in the second pass.
+    /// As `Climb`, but with short runs for the moves of 12 and 6 percent, and without these in the second pass.
     Scan,
 }
 
@@ -48,7 +48,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Names of the figures of the rows, as the profile file notes them.
+    /// Names of the figures of the rows, separated by commas, as the profile file notes them.
     pub fn source(&self) -> String {
         let mut figures: Vec<&str> = self.rows.iter().map(|rows| rows.figure).collect();
         figures.dedup();
@@ -59,11 +59,11 @@ impl Step {
 /// Parameters that are fitted together; later stages do not change them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stage {
-    /// Name of the profile.
+    /// Name of the profile that is fitted.
     pub profile: &'static str,
     /// Name of the stage.
     pub name: &'static str,
-    /// Parameters of the stage.
+    /// Parameters of the stage with their rows, fitted in this order.
     pub steps: Vec<Step>,
 }
 

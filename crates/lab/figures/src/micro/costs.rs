@@ -12,7 +12,7 @@ pub const ECHO_SCAN: Cost = Cost::new("micro.scan");
 /// Cost of a random memory access, less the part that the core overlaps with other accesses.
 pub const ACCESS: Cost = Cost::new("micro.access");
 
-/// Names and prices (nanoseconds per unit) of these costs under a profile.
+/// Names and prices (nanoseconds per unit) of [`BATCH_TAIL`], [`ECHO_SCAN`] and [`ACCESS`] under a profile.
 pub fn costs(parameters: &Parameters) -> Vec<(&'static str, f64)> {
     vec![
         (BATCH_TAIL.name, parameters.cpu.batch_tail_ns),

@@ -48,13 +48,13 @@ pub struct Echo {
     pub request: Via,
     /// Transport of the reply.
     pub reply: Via,
-    /// Kind of the connected queue pairs.
+    /// Kind of the connected queue pairs, for messages other than [`Via::Datagram`].
     pub kind: QpKind,
-    /// Payload of request and reply, bytes.
+    /// Payload of request and reply, bytes; at least 1.
     pub bytes: usize,
     /// Whether payloads are inline.
     pub inline: bool,
-    /// Whether every request is signaled; if not, one in 64.
+    /// Whether every WRITE or SEND of both ends is signaled; if not, one in 64 of each queue pair.
     pub signaled: bool,
     /// Memory accesses of the server per request.
     pub accesses: Accesses,
@@ -62,7 +62,7 @@ pub struct Echo {
     pub server_threads: usize,
     /// Number of client machines.
     pub client_machines: usize,
-    /// Client processes on each machine.
+    /// Client processes on each machine, with one thread each; a client uses one server thread.
     pub clients: usize,
     /// Outstanding requests per client.
     pub window: usize,
@@ -71,47 +71,50 @@ pub struct Echo {
 /// Any microbenchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bench {
-    /// One verb.
+    /// One verb, posted repeatedly.
     Verbs(Verbs),
     /// Requests and replies.
     Echo(Echo),
     /// A system's verbs without the system.
     Emulation(Emulation),
-    /// An emulation with the fewest outstanding operations that bring it to this many Mops.
+    /// An emulation with the fewest outstanding operations that bring it to this many Mops, or to 98 % of its rate with
+    /// all of them if that is less.
     EmulationAt(Emulation, f64),
-    /// A trial of one verb.
+    /// A test whether a kind of queue pair supports a verb.
     Trial(Trial),
-    /// Several benchmarks, one after the other; the mean of their rates.
+    /// Several benchmarks, one after the other; the outcome has only the mean of their rates and the first one's
+    /// bottleneck.
     Mean(Vec<Bench>),
-    /// A benchmark with a short span, regardless of the options.
+    /// A benchmark with [`Span::SHORT`], whatever span the run is given.
     Short(Box<Bench>),
 }
 
-/// Length of a run.
+/// Length of a run, on the cluster's clock. [`run`] lengthens it if few requests are outstanding or counts come in
+/// whole batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Time before counting begins.
+    /// Minimum time before counting begins.
     pub warm_up: Ns,
-    /// Time of counting.
+    /// Minimum time of counting.
     pub measured: Ns,
-    /// Minimum number of batches, where counts come in whole batches.
+    /// Minimum number of batches per thread to count, where counts come in whole batches.
     pub batches: u64,
 }
 
 impl Span {
-    /// Long enough for every microbenchmark.
+    /// Long enough for every microbenchmark: 200 us, then 300 us counted.
     pub const FULL: Span = Span {
         warm_up: Ns(200_000),
         measured: Ns(300_000),
         batches: 4,
     };
-    /// Accurate to about two percent.
+    /// Accurate to about two percent: 100 us, then 100 us counted.
     pub const QUICK: Span = Span {
         warm_up: Ns(100_000),
         measured: Ns(100_000),
         batches: 4,
     };
-    /// Accurate enough to find the direction of a fit.
+    /// Accurate enough to find the direction of a fit: 40 us, then 40 us counted.
     pub const SHORT: Span = Span {
         warm_up: Ns(40_000),
         measured: Ns(40_000),
@@ -135,22 +138,26 @@ impl Span {
     }
 }
 
-/// Result of a run.
+/// Result of a run of a microbenchmark or a system. The *machine of interest* is the server, the first issuing or the
+/// first target machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Million operations per second.
+    /// Million operations per second; of [`Verbs`] those that its [`Count`] selects.
     pub mops: f64,
-    /// Mean time from post to completion as seen by the thread, microseconds; only for synchronous loops.
+    /// Mean time of an operation, microseconds. A microbenchmark computes it as threads (an [`Emulation`]: outstanding
+    /// operations) / rate, which is right only if each thread has one operation outstanding.
     pub latency_us: f64,
-    /// The busiest part of the machine of interest, and its busy fraction.
+    /// The busiest part of the machine of interest and its busy fraction, 0 to 1. If that is below 0.85, waiting is the
+    /// bottleneck, and the name is `latency (PART)`. `None` if unknown.
     pub binding: Option<(String, f64)>,
-    /// Cache lines of work requests that the machine of interest's card fetched again, millions per second.
+    /// Cache lines of work requests that the card of the machine of interest had to fetch again, millions per second;
+    /// `None` if unknown.
     pub refetched: Option<f64>,
-    /// Bytes that this card read from its host, per operation.
+    /// Bytes that the card of the machine of interest read from its host, per operation; `None` if unknown.
     pub host_bytes: Option<f64>,
-    /// Rates of each core of the server, Mops; empty unless requested.
+    /// Rates of each core of the server, Mops; empty for microbenchmarks.
     pub by_part: Vec<f64>,
-    /// Other numbers, by name.
+    /// Other numbers, by name, such as [`SUPPORTED`] or an emulation's latencies.
     pub named: Vec<(&'static str, f64)>,
 }
 
@@ -177,7 +184,10 @@ const BATCH_NS: u64 = 100;
 /// Busy fraction from which on a part counts as the bottleneck.
 const BINDS_FROM: f64 = 0.85;
 
-/// Runs one microbenchmark.
+/// Runs one microbenchmark in a new cluster; [`Bench::Mean`] and [`Bench::EmulationAt`] use several.
+///
+/// # Panics
+/// If the fabric refuses a queue pair, memory or request of the benchmark, or a request fails.
 pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> Outcome {
     let tally = Tally::default();
     match bench {

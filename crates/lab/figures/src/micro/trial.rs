@@ -9,7 +9,7 @@ use drover_verbs::{
     RemoteRegion, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
-/// A test whether a kind of queue pair supports a verb.
+/// A test whether a kind of queue pair supports a verb: posts it once and checks its effect on memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// Verb to post.

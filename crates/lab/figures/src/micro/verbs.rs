@@ -19,16 +19,16 @@ pub enum Verb {
 /// Connections between issuers and targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wiring {
-    /// Issuing thread `i` with target process `i`, counted over all machines.
+    /// Issuing thread `i` with target process `i` (modulo their number), both counted over all machines.
     OneToOne,
-    /// Every issuing thread with every target process of another machine.
+    /// Every issuing thread with every target process.
     AllToAll,
 }
 
 /// Condition for a thread's next post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// Fewer than this many requests are outstanding.
+    /// The post leaves at most this many requests outstanding.
     Window(usize),
     /// All requests of the last batch of this size have completed.
     Batch(usize),
@@ -53,9 +53,9 @@ impl Pacing {
 /// Requests to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// Requests completed at the issuers, per issuing machine.
+    /// Requests completed at the issuers: the mean over the issuing machines.
     Issued,
-    /// Requests served by the first target machine.
+    /// Requests served by the first target machine, by its card's counters if it has them.
     Served,
 }
 
@@ -66,11 +66,12 @@ pub struct Verbs {
     pub verb: Verb,
     /// Kind of queue pair.
     pub kind: QpKind,
-    /// Payload, bytes.
+    /// Payload, bytes; FAA: 8.
     pub bytes: usize,
     /// Whether the payload is inline.
     pub inline: bool,
-    /// Number of different 8-byte words addressed; for READ and WRITE, places of `bytes` each.
+    /// Number of different places addressed at random, of 8 bytes for FAA, of `bytes` for READ and WRITE; 0 or 1:
+    /// always the first. Unused by SEND.
     pub words: usize,
     /// Threads that post.
     pub issuers: Issuers,
@@ -78,13 +79,13 @@ pub struct Verbs {
     pub targets: Targets,
     /// Connections between issuers and targets.
     pub wiring: Wiring,
-    /// Queue pairs per connection, used in turn.
+    /// Queue pairs per connection, or over UD per issuing thread; used as [`Posting::random`] says.
     pub queue_pairs: usize,
     /// What each thread posts when.
     pub posting: Posting,
     /// Assignment of doorbells to threads.
     pub doorbells: Doorbells,
-    /// Requests to count.
+    /// Which requests are counted.
     pub count: Count,
 }
 
@@ -102,7 +103,8 @@ pub struct Issuers {
 /// Processes whose memory or RECVs are the targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Targets {
-    /// Number of machines, after the issuing ones; 0: the issuing machines are targets of each other.
+    /// Number of machines, after the issuing ones. 0: the issuing machines target each other, each thread those of the
+    /// same process and thread number, whatever the [`Wiring`].
     pub machines: usize,
     /// Processes on each machine.
     pub processes: usize,
@@ -115,18 +117,18 @@ pub struct Posting {
     pub pacing: Pacing,
     /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
     pub signal_every: usize,
-    /// Requests per post.
+    /// Requests per post, all to the same target; the last post of a batch may have fewer.
     pub list: usize,
-    /// Whether connections are chosen at random instead of in turn.
+    /// Whether each post chooses its target and queue pair at random instead of in turn.
     pub random: bool,
-    /// Minimum time between two posts, nanoseconds; 0: none.
+    /// Minimum time between two posts of a thread, nanoseconds; 0: none.
     pub gap_ns: u64,
-    /// Whether waiting for a batch costs CPU time, as in the published loop.
+    /// Whether the end of each batch costs CPU time: [`BATCH_TAIL`](super::BATCH_TAIL).
     pub batch_tail: bool,
 }
 
 impl Posting {
-    /// Single signaled requests to connections in turn.
+    /// Posts single signaled requests to the targets in turn, as `pacing` allows.
     pub const fn paced(pacing: Pacing) -> Posting {
         Posting {
             pacing,

@@ -6,7 +6,8 @@ use std::fmt::Write;
 /// Names of the columns.
 const HEADER: &str = "series,x,metric,unit,expected,simulated,ratio,in_band,binding_resource\n";
 
-/// Returns the values of a figure as CSV: a header, then a line per value. Fields of unknown values are empty.
+/// Returns the values of a figure as CSV: a header, then a line per value. Fields of unknown values are empty; texts
+/// are not quoted.
 pub fn csv(result: &FigureRun) -> String {
     let mut out = HEADER.to_string();
     for row in &result.rows {

@@ -8,13 +8,14 @@ use std::fmt::Write;
 /// Facts about a run that its report shows.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// Commit of the program.
+    /// Commit that the program was built from.
     pub commit: String,
     /// Text that names the seeds and other options of the run.
     pub seeds: String,
     /// Name and content hash of every profile used.
     pub profiles: Vec<(String, String)>,
-    /// Everything chosen after a held-out value was seen: parameters as `profile: parameter`, other choices as texts.
+    /// Everything chosen after a held-out value was seen, so that such values are no predictions: parameters as
+    /// `profile: parameter`, other choices as texts.
     pub leaks: Vec<String>,
     /// Names of the figures whose published values no profile was fitted to.
     pub heldout: Vec<&'static str>,

@@ -4,20 +4,21 @@ use super::short;
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
-/// Statistics of the relative errors of simulated values; errors are fractions (0.1 is 10 %).
+/// Statistics of the absolute relative errors of simulated values: |simulated / published - 1|, as fractions (0.1 is
+/// 10 %). All are 0 if there is no value to compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Number of values compared: those that were simulated and published.
+    /// Number of values compared: those that were both simulated and published.
     pub count: usize,
-    /// Median error.
+    /// Median of |simulated / published - 1|, a fraction; 0 without values.
     pub median: f64,
-    /// Mean error.
+    /// Mean of |simulated / published - 1|, a fraction; 0 without values.
     pub mean: f64,
-    /// Maximum error.
+    /// Maximum of |simulated / published - 1|, a fraction; 0 without values.
     pub max: f64,
-    /// Number of values with an error of at most 10 %.
+    /// Number of values that deviate by at most 10 % from the published ones.
     pub within_10: usize,
-    /// Number of values with an error of at most 20 %.
+    /// Number of values that deviate by at most 20 % from the published ones.
     pub within_20: usize,
     /// Number of values within the [band](crate::figure::Metric::band) of their metric.
     pub in_band: usize,

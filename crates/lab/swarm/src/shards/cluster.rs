@@ -156,7 +156,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// Starts a client on `machine`, with `ops` operations to submit, as soon as the machine runs.
+    /// Starts a client on `machine`, with `ops` operations to submit: now, or if the machine is down, when it restarts.
     pub fn seat(&mut self, machine: usize, ops: usize) {
         if self.down.contains(&machine) {
             return self.owed[machine].push(ops);
@@ -197,7 +197,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// Crashes the machines of `whose` and everything on them.
+    /// Crashes those machines of `whose` that run, and everything on them.
     pub fn crash(&mut self, whose: Whose) {
         self.is_service_down |= whose == Whose::Service;
         for machine in self.machines_of(whose) {
@@ -224,7 +224,8 @@ impl<S: ShardedSystem> Cluster<S> {
         self.world.crash(machine);
     }
 
-    /// Restarts the machines of `whose`. A shard does not restart while its whole service is down.
+    /// Restarts those machines of `whose` that are down: shards empty, and clients with the operations that they had
+    /// left. A shard does not restart while its whole service is down.
     pub fn restart(&mut self, whose: Whose) {
         match whose {
             Whose::Service => {
@@ -248,7 +249,8 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// Stops core `core_index` (modulo their number) of the machine for `time`.
+    /// Stops one of the cores of clients and shards on `machine` for `time`: number `core_index`, modulo their number.
+    /// Does nothing if there are none.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let here = self.seated.iter().filter(|seated| seated.machine == machine);
         let mut cores: Vec<(Core, Option<u32>)> = here
@@ -272,18 +274,18 @@ impl<S: ShardedSystem> Cluster<S> {
         }
     }
 
-    /// Stops the injection of faults.
+    /// Stops breaks of connections and the loss of packets; messages are still torn.
     pub fn calm_down(&mut self) {
         self.devices.iter().for_each(|device| device.set_active(false));
         self.world.set_loss(0.0);
     }
 
-    /// Number of faults injected into messages.
+    /// Numbers of faults that the devices of all clients and shards have injected, crashed ones included.
     pub fn fault_counts(&self) -> FaultCounts {
         fault_counts(&self.devices)
     }
 
-    /// Counters of the running clients and shards, by name.
+    /// Sums of the counters of the running clients and shards, by name.
     pub fn counted(&self) -> Vec<(&'static str, u64)> {
         let (mut reads, mut torn) = (0, 0);
         for seated in &self.seated {

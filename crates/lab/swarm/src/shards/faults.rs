@@ -121,7 +121,7 @@ pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     plan
 }
 
-/// Time at which the last fault of `plan` is over and every core runs again.
+/// Time at which the last fault of `plan` is over and every core runs again; 0 without faults.
 pub fn last_end(plan: &[(Ns, Fault)]) -> Ns {
     let end = |&(at, fault): &(Ns, Fault)| match fault {
         Fault::Stall { time, .. } => at + time,

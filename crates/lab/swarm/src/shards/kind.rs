@@ -24,47 +24,47 @@ use crate::subject::Trouble;
 use drover_base::Ns;
 use drover_sim::Stream;
 
-/// A kind of trouble, or of tight limits.
+/// A kind of trouble, of tight limits, or of load. A seed draws how much of it a run gets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// The network loses packets.
+    /// The network loses packets, which connections retransmit.
     Packets,
-    /// Connections break.
+    /// Connections break, before or after a request was executed.
     Breaks,
     /// Lines of a READ are sampled, and those of a WRITE land, one by one.
     Tearing,
-    /// The service crashes, all shards at once.
+    /// The service crashes, all shards at once, and restarts empty.
     Service,
-    /// Shards crash alone.
+    /// Shards, each on a machine of its own, crash one at a time and restart empty.
     Shards,
-    /// Clients' machines crash.
+    /// Clients' machines crash and restart.
     Clients,
-    /// Clients start later.
+    /// Some clients start later than the others.
     Arrivals,
-    /// Cores stop for microseconds to milliseconds.
+    /// Cores stop, each time for at most 40 ms.
     Stalls,
-    /// Cores stop for about as long as a timer runs.
+    /// Cores stop for about as long as one of [`TIMERS`] runs.
     Pauses,
-    /// Cores stop for seconds.
+    /// Cores stop, each time for at most 2 to 8 s, often so long that the other end considers them dead.
     Silence,
-    /// Clocks of cores differ.
+    /// Clocks of cores differ by at most 5 ms.
     Skew,
-    /// The memory has space for only a few items.
+    /// A shard has only 32 to 128 KiB of memory for items.
     Pressure,
-    /// Tables for a few keys, nearly full; some may grow.
+    /// Tables of 32 to 128 entries for many keys; some may grow.
     SmallTables,
-    /// Items expire.
+    /// Some or all items expire, after 1 or 2 s.
     Expiry,
     /// Windows of one or two operations.
     Narrow,
-    /// Values longer than messages.
+    /// Some values are longer than a message: up to 100,000 bytes.
     Large,
-    /// Values longer than the service accepts.
+    /// Some values are longer than the service accepts.
     Oversize,
-    /// One to four keys, and most operations are updates.
+    /// One to four keys, and at least half of the operations are updates.
     Conflicts,
-    /// Ten to fourteen clients, most of them idle most of the time.
+    /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause before every operation.
     Crowd,
 }
 
@@ -117,7 +117,7 @@ impl Trouble for Kind {
 }
 
 impl Kind {
-    /// Whether operations may fail because of this kind.
+    /// Whether operations may end indeterminate or be refused as unavailable because of this kind.
     pub fn is_trouble(self) -> bool {
         use Kind::*;
         matches!(
@@ -245,7 +245,7 @@ fn small_tables(options: &mut Options, dice: &Stream) {
     load.pause_percent = pick(dice, &[0, 5]);
 }
 
-/// Adjusts options of `kinds` that cannot be combined; call it after applying all kinds.
+/// Adjusts what `kinds` have set in `options` where it cannot be combined; call it after applying all kinds.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // The number of large values that fit is not specified, so only caches get them.

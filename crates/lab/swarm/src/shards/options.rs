@@ -14,24 +14,25 @@ use drover_verbs_suite::faulty::FaultOptions;
 pub struct Options {
     /// Name of the profile with the costs of cards and hosts.
     pub profile: &'static str,
-    /// Plan of the service.
+    /// Sizes and options of the service and its shards.
     pub plan: ShardPlan,
-    /// Options of every client.
+    /// Options with which every client connects, such as its window and deadline.
     pub connect: ConnectOptions,
-    /// Number of clients at the start.
+    /// Number of clients at the start, distributed over the machines with clients.
     pub clients: usize,
-    /// Number of machines with clients.
+    /// Number of machines with clients, which have no shards.
     pub client_machines: usize,
     /// Whether every shard has its own machine; otherwise all shards share one.
     pub is_apart: bool,
     /// Load of each client.
     pub load: Load,
-    /// Faults of messages; only breaks of connections are used.
+    /// Faults that the clients' and shards' devices inject: of these only breaks of connections. Its `seed` is that of
+    /// the run, from which loads and hash seeds are drawn, too.
     pub messages: FaultOptions,
-    /// Probability that the network loses a packet (connections retransmit it).
+    /// Probability, 0 to 1, that the network loses a packet (connections retransmit it).
     pub loss: f64,
     /// If set, the lines of a message become visible one by one, and those of a READ are sampled one by one, with up
-    /// to this time between them.
+    /// to this time between them; `None`: all at once.
     pub tear_max: Option<Ns>,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
@@ -39,10 +40,11 @@ pub struct Options {
     pub machines: Machines,
 }
 
-/// Numbers of faults of machines and cores, and the time at which they end.
+/// Numbers of faults of machines and cores, their durations, and the time at which they end.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// Virtual time at which the trouble ends.
+    /// Virtual time until which faults begin; the trouble ends earlier if all operations do, and later if a core still
+    /// stands.
     pub horizon: Ns,
     /// Number of crashes of all shards at once, each followed by a restart.
     pub service_crashes: u32,
@@ -50,15 +52,15 @@ pub struct Machines {
     pub shard_crashes: u32,
     /// Number of crashes of clients' machines, each followed by a restart.
     pub client_crashes: u32,
-    /// Number of clients that start later than the others.
+    /// Number of clients, in addition to those at the start, that start later.
     pub arrivals: u32,
     /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
     /// Number of times that a core stops.
     pub stalls: u32,
-    /// Maximum duration of such a stop.
+    /// Maximum duration of one of these `stalls`.
     pub stall_max: Ns,
-    /// Number of times that a core stops for about as long as one of [`TIMERS`](super::kind::TIMERS).
+    /// Number of further times that a core stops, for about as long as one of [`TIMERS`](super::kind::TIMERS).
     pub pauses: u32,
 }
 
@@ -68,7 +70,8 @@ const LARGE_RECORD_BYTES: usize = 2 << 20;
 const LARGE_ENTRIES: usize = 1 << 12;
 
 impl Options {
-    /// Draws the parameters of a run of a service of `S` with `seed` and these kinds of trouble.
+    /// Draws the parameters of a run of a service of `S` from `seed`: first the sizes, then the changes of `kinds`, in
+    /// this order.
     pub fn draw<S: System<Plan = ShardPlan>>(seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm::<S>(seed);
         for kind in kinds {
@@ -120,8 +123,8 @@ impl Options {
         }
     }
 
-    /// Raises the item limit to at least `item_bytes` and sets the record memory to 4 MiB per shard, so that a few such
-    /// items fit.
+    /// Raises the item limit to at least `item_bytes` and sets the record memory to 4 MiB per shard, so that some items
+    /// of up to 100,000 bytes fit.
     pub fn make_space_for(&mut self, item_bytes: usize) {
         self.plan.item_bytes_max = self.plan.item_bytes_max.max(item_bytes);
         self.plan.record_bytes = 4 << 20;

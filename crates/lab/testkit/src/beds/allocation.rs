@@ -83,7 +83,7 @@ impl<S: ShardedSystem> Pair<S> {
 /// memory, allocate nothing. `alloc` must be the global allocator of the program.
 ///
 /// # Panics
-/// If something is allocated, or an operation fails.
+/// If something is allocated, an operation fails, or `alloc` is not the global allocator.
 pub fn allocates_nothing<S: ShardedSystem>(alloc: &CountingAlloc, options: &ShardOptions<S, Shm>) {
     let mut pair = Pair::<S>::new(options);
     for put in [true, false] {

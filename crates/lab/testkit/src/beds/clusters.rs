@@ -17,10 +17,11 @@ const CLIENTS: usize = 1;
 
 /// A provider that runs in simulated clusters.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
-    /// Sets in `world` the faults of `options` that the simulated network itself produces.
+    /// Sets in `world` those faults of `options` that the simulated network itself produces for this provider.
     fn trouble(world: &mut WorldOptions, options: &BedOptions);
 
-    /// Opens the network card of `machine` as a new process, with the other faults of `options`.
+    /// Opens the network card of `machine` as a new process; a provider that wraps another one adds the faults of
+    /// `options` here.
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
 }
 
@@ -78,8 +79,8 @@ impl<P: Simulated> Cluster<P> {
         P::open(&self.world, SERVER, &self.options)
     }
 
-    /// Runs the simulation up to the time of the clients' core, but for at least a microsecond, and brings that core to
-    /// the present.
+    /// Runs the simulation up to the time of the clients' core, but for at least a microsecond, and advances that core
+    /// to the time reached.
     pub fn step(&mut self) {
         // The clients' core may be ahead of the cluster by what it charged.
         let until = self.ctx.cpu().refresh().max(self.world.now() + Ns::from_us(1));
@@ -87,7 +88,8 @@ impl<P: Simulated> Cluster<P> {
         self.ctx.cpu().refresh();
     }
 
-    /// Crashes the servers' machine, calls `forget` to drop what else belonged to the servers, and restarts it empty.
+    /// Crashes the servers' machine, calls `forget` to drop what the caller keeps of the servers, and restarts the
+    /// machine without any server.
     pub fn crash(&mut self, forget: impl FnOnce()) {
         self.world.crash(SERVER);
         forget();

@@ -65,7 +65,7 @@ impl Ground for FaultyDevices {
     }
 }
 
-/// Names and functions of rules; [`kv_calm_rules!`](crate::kv_calm_rules) and its like build such tables.
+/// Names and functions of rules; [`kv_conformance_table!`](crate::kv_conformance_table) builds such a table.
 pub type Rules = &'static [(&'static str, fn())];
 
 /// Runs `rules` on the devices that the program's arguments name: the server on the first, the clients on the second;

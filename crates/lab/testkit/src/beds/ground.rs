@@ -14,10 +14,11 @@ pub trait Ground: 'static {
     /// Provider of the fabric.
     type P: Provider;
 
-    /// Deadline of the operations of clients on this fabric.
+    /// Deadline of the operations of clients that beds connect on this fabric, from submission.
     const DEADLINE: Ns = Ns::from_s(5);
 
-    /// Opens a fabric and returns the server's device. Only some grounds apply the faults of `options`.
+    /// Opens a fabric and returns the server's device. Only grounds that wrap another one, such as
+    /// [`WithFaults`](super::WithFaults), apply the faults of `options`.
     ///
     /// # Panics
     /// If it cannot be opened.
@@ -41,7 +42,8 @@ pub fn pass_really(by: Ns) {
     std::thread::sleep(by.to_duration());
 }
 
-/// Returns the faults of `options` as options of the wrapper that produces them.
+/// Returns the faults and the seed of `options` as options of
+/// [`FaultyDevice`](drover_verbs_suite::faulty::FaultyDevice), the wrapper that produces the faults.
 pub fn faults(options: &BedOptions) -> FaultOptions {
     let asked = options.faults;
     FaultOptions {

@@ -54,7 +54,8 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
     }
 }
 
-/// Returns the options of shard number `shard` (from 0) of a service for `options`.
+/// Returns the options of shard number `shard` (from 0) of a service for `options`: small tables, which grow from 64
+/// entries if the system's tables can grow.
 pub fn shard_options<S: ShardedSystem, P: Provider>(
     options: &BedOptions,
     shard: usize,
@@ -89,7 +90,8 @@ pub(super) fn connected<P: Provider, C: ServiceClient<P>>(
 }
 
 impl<S: ShardedSystem, G: Ground> ShardsBed<S, G> {
-    /// Starts the shards of a service for `options` on `device`, which is already open: its faults stay as they are.
+    /// Starts the shards of a service for `options` on `device`, which is already open: the faults of `options` are
+    /// ignored.
     ///
     /// # Panics
     /// If a shard does not open.

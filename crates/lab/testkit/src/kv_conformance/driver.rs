@@ -6,18 +6,18 @@ use crate::linear::Model;
 use drover_base::Rng;
 use drover_kv::{Completion, KvClient, Op, Outcome, Refusal, SubmitError};
 
-/// Operations of a [`Driver`] run.
+/// Clients and random operations (half GETs, 40 % PUTs, 10 % DELETEs) of a [`Driver`].
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Number of clients.
     pub client_count: usize,
-    /// Total number of operations of all clients.
+    /// Total number of operations of all clients, refused ones included.
     pub op_count: usize,
-    /// Number of distinct keys, which all clients share.
+    /// Number of distinct keys, which all clients share; at least 1.
     pub key_count: u64,
     /// Maximum length of values in bytes. Values have at least 8 bytes, which hold their identity.
     pub value_bytes_max: usize,
-    /// Crash and restart the server once, when half of the operations have been submitted.
+    /// Whether to crash and restart the server once, when half of the operations have been submitted.
     pub crash: bool,
 }
 
@@ -55,14 +55,14 @@ pub struct Driver<B: Bed> {
     pending: Vec<Pending>,
     /// Number of PUTs and DELETEs so far whose result was `Indeterminate`: they may or may not have happened.
     pub indeterminate_count: usize,
-    /// Number of GETs so far that were refused because no server answered in time.
+    /// Number of GETs so far that were refused because no server answered before the deadline.
     pub unavailable_count: usize,
     /// Number of PUTs so far that were refused because the memory or the table was full.
     pub full_count: usize,
 }
 
 impl<B: Bed> Driver<B> {
-    /// Starts the bed and connects the clients of `plan`.
+    /// Starts the bed and connects as many clients as `plan` has; the rest of `plan` is unused here.
     pub fn new(options: &BedOptions, plan: &Plan) -> Driver<B> {
         let mut bed = B::start(options);
         let clients = (0..plan.client_count).map(|_| bed.connect()).collect();
@@ -78,8 +78,9 @@ impl<B: Bed> Driver<B> {
         }
     }
 
-    /// Runs `plan`, which must have the clients of [`new`](Driver::new), until all operations are completed; returns
-    /// the history. Refused operations are counted, but are not part of it.
+    /// Runs `plan` with the clients of [`new`](Driver::new), until all operations are completed; returns the history.
+    /// Refused operations are counted, but are not part of it. Operations of an earlier call count towards
+    /// [`op_count`](Plan::op_count).
     ///
     /// # Panics
     /// If operations hang, complete twice or get a result that does not fit them, a GET returns damaged bytes, or the
@@ -240,7 +241,7 @@ pub fn value_bytes(id: u64, len: usize) -> Vec<u8> {
 /// Returns the identity of a value that [`value_bytes`] made.
 ///
 /// # Panics
-/// If the value is damaged: it is no result of [`value_bytes`].
+/// If the value is damaged: it is no result of [`value_bytes`], or has fewer than 8 bytes.
 pub fn value_id(bytes: &[u8]) -> u64 {
     let id = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
     assert!(

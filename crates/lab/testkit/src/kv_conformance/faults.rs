@@ -24,7 +24,8 @@ fn under<B: Bed>(faults_at: impl Fn(f64) -> Faults) {
     }
 }
 
-/// Requests and replies are lost: nothing hangs, and every acknowledged PUT took effect exactly once.
+/// Requests and replies are lost: nothing hangs, and the history stays linearizable, so every acknowledged PUT took
+/// effect once.
 pub fn lost_messages<B: Bed>() {
     under::<B>(|drop| Faults {
         drop,
@@ -32,7 +33,7 @@ pub fn lost_messages<B: Bed>() {
     });
 }
 
-/// Requests and replies arrive twice: nothing is executed twice.
+/// Requests and replies arrive twice: the history stays linearizable, so nothing takes effect twice.
 pub fn duplicated_messages<B: Bed>() {
     under::<B>(|duplicate| Faults {
         duplicate,
@@ -56,7 +57,7 @@ pub fn reordered_messages<B: Bed>() {
     });
 }
 
-/// The cache lines of WRITEs become visible in any order: no torn request is executed, no torn value returned.
+/// The cache lines of WRITEs become visible one by one: no torn request is executed, no torn value returned.
 pub fn torn_writes<B: Bed>() {
     under::<B>(|tear| Faults {
         tear,

@@ -23,15 +23,16 @@ use drover_verbs::Provider;
 /// cannot produce.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Faults {
-    /// The message is lost.
+    /// Probability that a message is lost.
     pub drop: f64,
-    /// The message is delivered twice.
+    /// Probability that a message is delivered twice.
     pub duplicate: f64,
-    /// The message is delivered late.
+    /// Probability that a message is delivered late.
     pub delay: f64,
-    /// The message is delivered after the next one.
+    /// Probability that a message is delivered after the next one.
     pub reorder: f64,
-    /// The cache lines of a WRITE become visible one by one. A simulated network tears all messages if this is above 0.
+    /// Probability that the cache lines of a WRITE become visible one by one. A simulated network tears all messages if
+    /// this is above 0.
     pub tear: f64,
 }
 
@@ -46,9 +47,9 @@ pub struct BedOptions {
     pub window: usize,
     /// Memory for items per partition, in bytes. HERD rounds it down to a power of two.
     pub memory_bytes: usize,
-    /// When the memory is full, refuse PUTs instead of evicting items.
+    /// Whether a full server refuses PUTs instead of evicting items.
     pub store_mode: bool,
-    /// Maximum size of an item in bytes; larger ones are refused.
+    /// Maximum size of an item in bytes, key, value and the system's header together; larger ones are refused.
     pub item_bytes_max: usize,
     /// Faults of the fabric; the default has none.
     pub faults: Faults,
@@ -87,7 +88,7 @@ pub trait Bed: Sized {
     /// If it does not connect.
     fn connect(&mut self) -> Self::Client;
 
-    /// The core that the test and all clients run on; its clock is the clock of histories.
+    /// The core that the test and all clients run on; its clock gives the times in histories.
     fn cpu(&self) -> &<Self::P as Provider>::Cpu;
 
     /// Lets the server and the fabric run a little, or yields to their threads. Where time is virtual, it advances.

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 pub enum Answer {
     /// GET: the value.
     Value(Vec<u8>),
-    /// PUT: done.
+    /// PUT: the value is stored.
     Stored,
-    /// DELETE: done.
+    /// DELETE: the key existed and is removed.
     Deleted,
     /// GET or DELETE: the key does not exist.
     NotFound,
@@ -195,7 +195,7 @@ pub fn delete_then_miss<B: Bed>() {
     );
 }
 
-/// Keys and values may contain any byte; keys with a common prefix or a difference of one bit are different.
+/// Keys and values may contain any byte: each of 256 keys of 1 to 17 bytes, one per byte value, has its own value.
 pub fn binary_keys_and_values<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     let keys: Vec<Vec<u8>> = (0..=255u8).map(|b| vec![b; 1 + b as usize % 17]).collect();
@@ -393,7 +393,7 @@ pub fn clients_are_linearizable<B: Bed>() {
     driver.assert_linearizable(Model::Register);
 }
 
-/// With far more data than memory, a cache evicts items, but no old value comes back and no PUT is refused.
+/// With more data than memory, a cache may evict items, but no old value comes back and no PUT is refused.
 pub fn memory_pressure_never_lies<B: Bed>() {
     let plan = Plan {
         key_count: 400,

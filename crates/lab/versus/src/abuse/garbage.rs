@@ -55,7 +55,7 @@ const WORDS: &[&str] = &[
     "\0",
 ];
 
-/// Sends garbage over several connections, and checks memory and other clients meanwhile.
+/// Sends 1 GiB of garbage (64 MiB in a short run) over eight connections; checks memory and other clients meanwhile.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let total = options.amount(1 << 30, 64 << 20);
     let mut rng = Rng::new(options.seed, 0, 0);

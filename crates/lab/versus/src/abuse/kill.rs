@@ -38,11 +38,11 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     Ok(format!("{count} clients of {CONNECTIONS} connections killed"))
 }
 
-/// Main function of a client process that its parent kills: sends random requests until then, or until nobody reads its
-/// standard output.
+/// Main function of a client process that its parent kills: sends random requests over 32 connections until then, or
+/// until standard output is closed. Writes a line to standard output after every 64 requests.
 ///
 /// # Errors
-/// If the server cannot be reached.
+/// If the server cannot be reached, at the start or to replace a connection that it closed.
 pub fn kill_me(server: SocketAddr, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed, 0, 3);
     let connect = || -> Result<TcpStream, String> {

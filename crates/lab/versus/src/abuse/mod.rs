@@ -41,7 +41,7 @@ fn patience() -> Duration {
 pub struct Options {
     /// Seed of sizes, orders and bytes.
     pub seed: u64,
-    /// Whether to run only a small part of the scenario, for CI.
+    /// Whether to run the scenario with smaller numbers, for CI.
     pub short: bool,
     /// Mistake to plant, which must make the scenario fail; `None`: none.
     pub canary: Option<Canary>,
@@ -57,13 +57,13 @@ impl Options {
 /// Planted mistakes. `cargo xtask abuse` also proves the checks of limits, with servers that have other limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Canary {
-    /// A connection is left open until after the final check.
+    /// A connection is left open during the final check, which must notice its descriptor.
     Leak,
-    /// The server process is stopped for good (SIGSTOP) before the abuse begins.
+    /// The server process is stopped (SIGSTOP) before the abuse begins and never continued.
     Stop,
 }
 
-/// Result of a scenario: a summary for people, or a description of the check that failed.
+/// Result of a scenario: a summary for people, or a description of the check or system call that failed.
 pub type Said = Result<String, String>;
 
 /// A kind of abuse.
@@ -110,7 +110,7 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 /// Runs the scenario `name` against `watched`, which must have no clients, and checks that the server stays within its
-/// bounds and serves others. Returns a summary.
+/// bounds, serves others meanwhile and has closed all connections in the end. Returns a summary.
 ///
 /// # Errors
 /// Text about the check that failed, or if there is no such scenario.

@@ -36,7 +36,7 @@ impl Bounds {
     }
 }
 
-/// A running server process, observed from outside.
+/// A running server process, observed from outside: its resident memory, its descriptors, and connections to it.
 pub struct Watched {
     address: SocketAddr,
     pid: u32,
@@ -54,7 +54,8 @@ const PER_SOURCE: u32 = 5000;
 
 impl Watched {
     /// Observes the process `pid`, which must listen at `address`, a port of 127.0.0.1, and have no clients. Waits
-    /// until its number of descriptors is steady, which [`settle`](Watched::settle) compares with later.
+    /// until its number of descriptors has stayed the same for about 0.1 s: [`settle`](Watched::settle) later expects
+    /// this number.
     ///
     /// # Errors
     /// If there is no such process, or its descriptors do not become steady.
@@ -87,7 +88,7 @@ impl Watched {
         Ok(last)
     }
 
-    /// Opens a connection whose reads and writes fail after the time limit without progress.
+    /// Opens a connection whose reads and writes fail after the [time limit](super::set_patience) without progress.
     ///
     /// # Errors
     /// If the server cannot be reached.
@@ -130,7 +131,7 @@ impl Watched {
         self.address
     }
 
-    /// Bytes of memory that the server has for items.
+    /// Bytes of memory that the server has for items: [`Bounds::memory_mib`] in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.bounds.memory_mib << 20
     }
@@ -152,11 +153,12 @@ impl Watched {
         Ok(())
     }
 
-    /// Checks that the memory is within the bound, and waits until the server has as many descriptors as at first. Call
-    /// it when all connections are closed; `when` begins the error text.
+    /// Checks that the memory is within the bound, and waits until the server has as many descriptors as when
+    /// [`new`](Watched::new) returned. Call it when all connections are closed; `when` begins the error text.
     ///
     /// # Errors
-    /// If the memory exceeds the bound, or descriptors are left after the time limit.
+    /// If the memory exceeds the bound, the number of descriptors still differs after the
+    /// [time limit](super::set_patience), or the process has ended.
     pub fn settle(&self, when: &str) -> Result<(), String> {
         self.check_memory()?;
         let mut now = 0;
@@ -167,7 +169,7 @@ impl Watched {
         .map_err(|_| format!("{when}, it has {now} descriptors, not {}", self.descriptors))
     }
 
-    /// Stops the server process for good (SIGSTOP), as a canary: no client is served any more.
+    /// Stops the server process (SIGSTOP) without ever continuing it, as a canary: no client is served any more.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -176,7 +178,7 @@ impl Watched {
         kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))
     }
 
-    /// Text about the maximum memory that [`check_memory`](Watched::check_memory) has seen, and the bound.
+    /// Text with the maximum memory that [`check_memory`](Watched::check_memory) has seen so far and its bound, in MiB.
     pub fn seen(&self) -> String {
         format!(
             "memory at most {} MiB of {}",
@@ -203,7 +205,7 @@ fn descriptors(pid: u32) -> Result<usize, String> {
     Ok(fs::read_dir(&folder).map_err(failed(&folder))?.count())
 }
 
-/// Resident memory of a process, bytes; pages have 4 KiB.
+/// Resident memory of a process, bytes.
 fn resident_bytes(pid: u32) -> Result<u64, String> {
     let file = format!("/proc/{pid}/statm");
     let text = fs::read_to_string(&file).map_err(failed(&file))?;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// A client that stores and gets items in rounds, on a thread and four connections of its own, and checks the answers.
+/// A client that stores and gets items in rounds, on a thread and four connections of its own, and checks the answers:
+/// an item may be missing (evicted) but not have another value. Dropping it stops it without waiting.
 pub struct Witness {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), String>>>,
@@ -58,7 +59,7 @@ impl Witness {
     /// Waits until `rounds` further rounds, each a set and a get on every connection, are complete.
     ///
     /// # Errors
-    /// If they are not complete in time, or an answer was wrong or missing.
+    /// If they are not complete within the [time limit](super::set_patience), or an answer was wrong or missing.
     pub fn progress(&mut self, rounds: u64) -> Result<(), String> {
         let goal = self.shared.rounds.load(Ordering::Relaxed) + rounds;
         until("others are served", || {

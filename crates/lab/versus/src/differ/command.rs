@@ -9,13 +9,15 @@ use std::fmt;
 pub enum Piece {
     /// These bytes, the same for both servers.
     Text(Vec<u8>),
-    /// The plain key with this number.
+    /// The plain key with this number: see [`Names::key`].
     Key(u8),
-    /// The key with this number as binary bytes, in base64.
+    /// The binary key with this number, in base64. It names another item than the plain key.
     Key64(u8),
-    /// The text, followed by the version (CAS) of the plain key with this number that the server last reported.
+    /// The text, followed by the version (CAS) of the plain key with this number that the server last reported, or
+    /// 2^63 if it has reported none.
     Cas(&'static str, u8),
-    /// The text, followed by the version (CAS) of the base64 key with this number that the server last reported.
+    /// The text, followed by the version (CAS) of the base64 key with this number that the server last reported, or
+    /// 2^63 if it has reported none.
     Cas64(&'static str, u8),
 }
 
@@ -37,16 +39,16 @@ pub struct Command {
 pub enum Element {
     /// A command, sent together with the others of its batch.
     Command(Command),
-    /// End of a batch: the batch is sent, and all its answers are awaited and compared.
+    /// End of a batch: it is sent as described here, and all its answers are awaited and compared.
     End(End),
 }
 
 /// How to send a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct End {
-    /// Seed of the cuts into pieces.
+    /// Seed that decides where the batch is cut into pieces.
     pub cut: u32,
-    /// Index (from 0) of the connection over which the batch is sent.
+    /// Index of the connection over which the batch is sent: modulo 3, the number of connections.
     pub connection: u8,
     /// Whether `quit` ends the batch: the server must close the connection, and a new one is opened.
     pub quits: bool,
@@ -62,12 +64,12 @@ impl Element {
     }
 }
 
-/// Renders commands for one server: inserts keys and the versions that the server has reported.
+/// Renders commands for one server: inserts keys with a prefix, and the versions (CAS) that the server has reported.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
     /// Prefix of every key, so that streams do not share keys.
     pub prefix: String,
-    /// Versions that the server last reported, by key.
+    /// Version (CAS) that the server last reported of each key, by the key as written on a line.
     pub cas: BTreeMap<WireKey, u64>,
 }
 
@@ -79,7 +81,8 @@ pub const LONGEST: u8 = 10;
 pub const TOO_LONG: u8 = 11;
 
 impl Names {
-    /// Returns the plain key with this number.
+    /// Returns the plain key with this number: the prefix, `k` and the number. Key 10 is padded to the maximum of 250
+    /// bytes, key 11 to 251, which is too long.
     pub fn key(&self, number: u8) -> Vec<u8> {
         let mut key = format!("{}k{number}", self.prefix).into_bytes();
         match number {
@@ -120,7 +123,8 @@ impl Names {
         text
     }
 
-    /// Appends the bytes of `command` to `out`. A version that is not known becomes `NO_CAS`, 2^63.
+    /// Appends the bytes of `command` to `out`. A version that is not in [`cas`](Names::cas) becomes 2^63, which no
+    /// server assigns.
     pub fn render(&self, command: &Command, out: &mut Vec<u8>) {
         for (nth, word) in command.words.iter().enumerate() {
             if nth > 0 {

@@ -89,7 +89,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Versions (CAS) of the two servers that have been seen to correspond, and how far clocks may differ.
+/// Versions (CAS) of the two servers that have been seen to correspond, and how far their clocks may differ.
 #[derive(Clone, Default, Debug)]
 pub struct Relation {
     /// Extra seconds that the left server may show for times until a fixed moment.
@@ -121,10 +121,11 @@ impl Relation {
     }
 }
 
-/// The first two answers that differ, as text, each cut after 240 bytes.
+/// The first two answers that differ, each cut after 240 bytes and escaped as text; `(nothing)` for a missing one, or
+/// `(closed)` and `(open)` if only one server closed the connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
-    /// Answer of the left server.
+    /// Answer of the left server, memcached.
     pub left: String,
     /// Answer of the right server.
     pub right: String,
@@ -162,7 +163,7 @@ impl Mismatch {
 }
 
 /// Compares the answers of two servers, of which `left` is memcached, and returns the first mismatch that
-/// [`DIFFERENCES`] do not allow. Adds versions that correspond to `relation`.
+/// [`DIFFERENCES`] do not allow. Adds to `relation` which versions correspond; later answers must agree with that.
 pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Option<Mismatch> {
     loop {
         match (reply::next(&mut left), reply::next(&mut right)) {

@@ -39,14 +39,15 @@ pub struct Options {
 /// Result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Number of commands in the streams sent to each server; one that differs counts in full.
+    /// Number of commands in the streams sent to each server. The stream that differs counts in full, though the rest
+    /// after the difference was not sent.
     pub commands: u64,
-    /// Bytes of answers compared, of one server.
+    /// Bytes of the left server's answers that were compared, plus one per batch.
     pub bytes: u64,
     /// Whether the servers read each piece of a batch before the next one was sent, so that a replay is exact to the
-    /// byte.
+    /// byte. False if no stream was sent.
     pub exact: bool,
-    /// The first stream with different answers, which ended the run; `None`: no stream differs.
+    /// The first stream with different answers, which ended the run; `None` if no stream differs.
     pub found: Option<Found>,
 }
 
@@ -95,8 +96,9 @@ fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::
     Ok(true)
 }
 
-/// Sends the streams of `options` to both servers until the answers differ. Both must have been started freshly.
-/// [`Sides::late_s`] is measured; the one given is ignored.
+/// Sends the streams of `options` to both servers until the answers differ. Both must have been started freshly; each
+/// first stores 8,000 items. A difference of seconds alone counts only if it recurs when the stream is sent three more
+/// times. [`Sides::late_s`] is measured; the one given is ignored.
 ///
 /// # Errors
 /// If a server cannot be reached, a connection fails, or a server does not answer a simple request as memcached does.

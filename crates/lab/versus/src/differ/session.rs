@@ -18,14 +18,15 @@ pub struct Sides {
     pub left: SocketAddr,
     /// Address of the right server.
     pub right: SocketAddr,
-    /// Mistake to plant in the right server's answers, which the comparison must notice.
+    /// Mistake to plant in the right server's answers, which the comparison must notice; `None` to plant none.
     pub canary: Option<Canary>,
     /// Seconds by which the left server may report more time left until a fixed moment, because memcached's clock
     /// starts late: see [`DIFFERENCES`](super::DIFFERENCES). [`run`](super::run) measures it.
     pub late_s: i64,
 }
 
-/// Connections to both servers, and what is known of corresponding versions. Sends one stream.
+/// Three connections to each of the two servers, and the versions that have been seen to correspond. Meant for one
+/// stream.
 pub struct Pair {
     sides: Sides,
     left: Side,
@@ -104,7 +105,7 @@ impl Pair {
         })
     }
 
-    /// Bytes of answers compared so far, of one server, plus one per batch.
+    /// Bytes of the left server's answers that were compared without a difference so far, plus one per batch.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -116,7 +117,8 @@ impl Pair {
     }
 
     /// Sends `elements` to both servers, batch by batch, and compares the answers. Returns the first difference, after
-    /// which nothing more is sent. A server that is silent for too long counts as having answered nothing more.
+    /// whose batch nothing more is sent. A server that is silent for 60 s (5 s after
+    /// [`connect_to_shrink`](Pair::connect_to_shrink)) counts as having answered nothing more.
     ///
     /// # Errors
     ///

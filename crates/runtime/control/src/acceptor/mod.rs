@@ -26,7 +26,7 @@ const BLIND_WAIT: Ns = Ns::from_ms(1);
 
 /// A server's handling of its control channels. Called on the control thread; must not block.
 pub trait ControlHandler {
-    /// Handles a new connection. It may be refused with [`Peers::refuse`].
+    /// Handles a new connection. It may be refused with [`Peers::refuse`]; by default it is accepted.
     fn on_connect(&mut self, peers: &mut Peers, conn: ConnId) {
         let _ = (peers, conn);
     }
@@ -35,13 +35,14 @@ pub trait ControlHandler {
     fn on_frame(&mut self, peers: &mut Peers, conn: ConnId, frame: Frame);
 
     /// Handles the end of a connection, whatever the reason; called once for every
-    /// [`on_connect`](ControlHandler::on_connect).
+    /// [`on_connect`](ControlHandler::on_connect), unless [`Peers::take`] removed the connection.
     fn on_close(&mut self, peers: &mut Peers, conn: ConnId, why: &ControlError) {
         let _ = (peers, conn, why);
     }
 
-    /// Handles timers and mail; called in every turn. Returns whether there was any, else when the next timer is due:
-    /// the next turn may be as late as that, unless the server is [woken](ControlServer::wake_by).
+    /// Handles timers and mail; called in every turn. Returns [`Progress::Busy`] if there was any, else the time when
+    /// the next timer is due: the next turn may be as late as that, unless something arrives or the server is
+    /// [woken](ControlServer::wake_by).
     fn on_tick(&mut self, peers: &mut Peers, now: Ns) -> Progress {
         let _ = (peers, now);
         Progress::Idle { wake_at: Ns::MAX }
@@ -67,7 +68,8 @@ struct Listening {
 }
 
 impl<H: ControlHandler> ControlServer<H> {
-    /// A server without listeners. Connections beyond `connections_max` are refused with an error frame.
+    /// A server without listeners. Connections beyond `connections_max` are refused with
+    /// [`TOO_MANY_CONNECTIONS`](refusal::TOO_MANY_CONNECTIONS), and the handler does not hear of them.
     pub fn new(handler: H, connections_max: usize) -> ControlServer<H> {
         ControlServer {
             handler,
@@ -87,12 +89,12 @@ impl<H: ControlHandler> ControlServer<H> {
         });
     }
 
-    /// Closes all listeners.
+    /// Closes all listeners. Connections stay open.
     pub fn stop_listening(&mut self) {
         self.listeners.clear();
     }
 
-    /// Lets `wake` end the wait of a [`turn`](ControlServer::turn), from other threads.
+    /// Lets `wake` end the wait of a [`turn`](ControlServer::turn), from other threads. It replaces an earlier one.
     pub fn wake_by(&mut self, wake: WakeFd) {
         self.wake = Some(wake);
     }
@@ -123,13 +125,15 @@ impl<H: ControlHandler> ControlServer<H> {
         &self.peers
     }
 
-    /// The handler and the connections, for what did not arrive on one of them.
+    /// The handler and the connections, to be changed because of events that did not arrive on a connection. The next
+    /// turn does not wait.
     pub fn parts(&mut self) -> (&mut H, &mut Peers) {
         self.next_turn = Ns::ZERO;
         (&mut self.handler, &mut self.peers)
     }
 
-    /// Runs turns until `stop` is set (and the server [woken](ControlServer::wake_by)), then notifies every peer.
+    /// Runs turns until `stop` is set, then [shuts down](ControlServer::shut_down). Whoever sets `stop` must also
+    /// [wake](ControlServer::wake_by) the server.
     pub fn run<C: Cpu>(&mut self, cpu: &C, stop: &StopFlag) {
         while !stop.is_set() {
             self.turn(cpu, Ns::MAX);
@@ -137,13 +141,15 @@ impl<H: ControlHandler> ControlServer<H> {
         self.shut_down();
     }
 
-    /// One turn: waits at most `wait` (not at all when there is work), accepts, handles, ticks.
+    /// One turn: waits at most `wait` (not at all when there is work, at most 1 ms if there are connections without a
+    /// descriptor), accepts connections, handles frames, calls [`on_tick`](ControlHandler::on_tick) and reports ends.
     pub fn turn<C: Cpu>(&mut self, cpu: &C, wait: Ns) {
         let ready = self.wait(cpu.refresh(), wait);
         self.advance(&ready, cpu.refresh());
     }
 
-    /// Refuses the remaining connections, with a reason.
+    /// Refuses the remaining connections with [`SHUTTING_DOWN`](refusal::SHUTTING_DOWN) and reports their ends to the
+    /// handler. Listeners stay open.
     pub fn shut_down(&mut self) {
         for conn in self.peers.ids() {
             self.peers

@@ -32,10 +32,10 @@ struct PeerSlot {
 }
 
 impl Peers {
-    /// Sends a frame. A peer that does not read is disconnected.
+    /// Sends a frame. A peer that does not read, so that its queue is full, is disconnected; that is no error here.
     ///
     /// # Errors
-    /// [`ControlError`] for misuse (too long, descriptors over TCP); then nothing was sent.
+    /// [`ControlError`] for misuse (too long, too many descriptors, descriptors over TCP); then nothing was sent.
     pub fn send(
         &mut self,
         conn: ConnId,
@@ -71,7 +71,8 @@ impl Peers {
         }
     }
 
-    /// Sends the peer the reason of a refusal, and closes.
+    /// Sends the peer `code` (see [`refusal`](crate::refusal)) and up to 256 bytes of `reason`, and closes the
+    /// connection.
     pub fn refuse(&mut self, conn: ConnId, code: u16, reason: &str) {
         if let Some(stream) = self.stream(conn) {
             stream.last_words(code, reason);
@@ -79,12 +80,12 @@ impl Peers {
         }
     }
 
-    /// Closes without a reason.
+    /// Closes the connection without telling the peer a reason.
     pub fn close(&mut self, conn: ConnId) {
         self.end(conn, ControlError::ByUs);
     }
 
-    /// Removes a connection, to be served elsewhere; its end is not reported here.
+    /// Removes a connection, to be served elsewhere; its end is not reported here. `None` if it has ended.
     pub fn take(&mut self, conn: ConnId) -> Option<ControlStream> {
         self.slot(conn)?;
         self.free.push(conn.index);
@@ -92,27 +93,27 @@ impl Peers {
         self.slots[conn.index as usize].stream.take()
     }
 
-    /// The other end, for log lines.
+    /// The other end, for log lines; [`Peer::Unknown`] if the connection has ended.
     pub fn peer(&self, conn: ConnId) -> Peer {
         self.slot(conn).map_or(Peer::Unknown, ControlStream::peer)
     }
 
-    /// Whether the connection is open.
+    /// Whether the connection is open, as far as this end knows.
     pub fn is_open(&self, conn: ConnId) -> bool {
         self.slot(conn).is_some()
     }
 
-    /// Number of connections.
+    /// Number of open connections.
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there are no connections.
+    /// Whether there are no open connections.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Ids of all current connections.
+    /// Ids of all open connections.
     pub fn ids(&self) -> Vec<ConnId> {
         let id = |(index, slot): (usize, &PeerSlot)| {
             let generation = slot.generation;

@@ -22,10 +22,10 @@ pub struct TaskOptions {
     pub task_count_max: usize,
     /// Most destinations; [`add_peer`](super::TaskPool::add_peer) panics beyond them.
     pub peer_count_max: usize,
-    /// Most outstanding requests per destination, limited to what the device supports and at least 2. Further requests
-    /// wait in the pool.
+    /// Most outstanding requests per destination. A number above what the device supports counts as that, 0 and 1 count
+    /// as 2. Further requests wait in the pool.
     pub send_depth: usize,
-    /// Bytes per buffer, the longest READ or WRITE.
+    /// Bytes per buffer, rounded up to whole cache lines: the longest READ or WRITE from a buffer.
     pub buffer_bytes: usize,
     /// Number of buffers, shared by all tasks.
     pub buffer_count: usize,

@@ -23,15 +23,17 @@ impl<P: Provider> TaskCx<P> {
         TaskCx { core, task }
     }
 
-    /// Time at the start of the pool's current step.
+    /// Time at the start of the pool's current (or last) step; zero before the first.
     pub fn now(&self) -> Ns {
         self.core.borrow().now
     }
 
-    /// Takes a buffer of `len` bytes from the pool, to which it returns when dropped; `None` if all are in use.
+    /// Takes a buffer of `len` bytes from the pool, to which it returns when dropped; `None` if all are in use. It may
+    /// hold bytes of its last use.
     ///
     /// # Panics
-    /// If `len` is above [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes).
+    /// If a buffer is free and `len` is above [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes), rounded
+    /// up to whole cache lines.
     pub fn buffer(&self, len: usize) -> Option<Buffer> {
         let mut buffer = self.core.borrow().buffers.take()?;
         buffer.truncate(len);
@@ -63,6 +65,9 @@ impl<P: Provider> TaskCx<P> {
 
     /// Stages a WRITE of `bytes`, copied now and sent inline; it has no result. [`sync`](TaskCx::sync) fails if they
     /// are more than [`Caps::inline_bytes_max`](drover_verbs::Caps::inline_bytes_max).
+    ///
+    /// # Panics
+    /// If this pool has no destination `peer`.
     pub fn write_inline(&self, peer: PeerId, bytes: &[u8], to: RemoteAddr) -> Ticket {
         let op = SendOp::Write {
             remote: to,
@@ -71,11 +76,12 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_inline(self.task, peer, op, bytes)
     }
 
-    /// Stages a CAS: if the word at `remote` of `peer` is `compare`, it becomes `swap`. [`Completed::value`] then
-    /// returns the word's previous value.
+    /// Stages a CAS: if the 8-byte word at `remote` of `peer` is `compare`, it becomes `swap`. [`sync`](TaskCx::sync)
+    /// submits it; [`Completed::value`] then returns the word's previous value: `compare` if it was swapped.
     ///
     /// # Panics
-    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics.
+    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics, or if this pool has no
+    /// destination `peer`.
     pub fn cas(&self, peer: PeerId, remote: RemoteAddr, compare: u64, swap: u64) -> Ticket {
         let op = SendOp::CompareSwap {
             remote,
@@ -85,17 +91,19 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Stages an FAA: adds `add` to the word at `remote` of `peer`. [`Completed::value`] then returns the word's
-    /// previous value.
+    /// Stages an FAA: adds `add` to the 8-byte word at `remote` of `peer`. [`sync`](TaskCx::sync) submits it;
+    /// [`Completed::value`] then returns the word's previous value.
     ///
     /// # Panics
-    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics.
+    /// Beyond [`TaskOptions::atomic_count_max`](super::TaskOptions::atomic_count_max) atomics, or if this pool has no
+    /// destination `peer`.
     pub fn faa(&self, peer: PeerId, remote: RemoteAddr, add: u64) -> Ticket {
         let op = SendOp::FetchAdd { remote, add };
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Submits this task's staged requests, when first awaited, and waits until all of them have ended.
+    /// Submits this task's staged requests, when first awaited, and waits until all of them have ended: not at all if
+    /// none is staged.
     ///
     /// # Errors
     /// The first failure, in staging order. The buffers of all requests of this sync then return to the pool.
@@ -109,7 +117,7 @@ impl<P: Provider> TaskCx<P> {
         }
     }
 
-    /// Waits until `time` after [`now`](TaskCx::now).
+    /// Waits until `time` after the [`now`](TaskCx::now) of this call, whenever it is awaited.
     pub fn sleep(&self, time: Ns) -> Sleep<'_, P> {
         let until = self.now() + time;
         Sleep { cx: self, until }

@@ -124,8 +124,9 @@ impl<P: Provider> TaskPool<P> {
         self.core.borrow_mut().add_peer(qp)
     }
 
-    /// Gives `peer` a new queue pair after the old one failed, and destroys the old one. Requests outstanding on the
-    /// old one end as flushed; requests not posted yet go to the new one.
+    /// Gives `peer` a new, connected queue pair of [`create_qp`](TaskPool::create_qp) after the old one failed, and
+    /// destroys the old one. Requests outstanding on the old one fail with
+    /// [`WcStatus::Flushed`](drover_verbs::WcStatus::Flushed); requests not posted yet go to the new one.
     ///
     /// # Panics
     /// If the pool has no destination `peer`.

@@ -24,13 +24,14 @@ pub struct Ticket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The request was posted and completed with this status.
+    /// The request was posted and completed with this status. [`WcStatus::Flushed`] also if its queue pair was
+    /// [replaced](super::TaskPool::replace_peer).
     Completed(WcStatus),
     /// The queue pair refused to post the request.
     Refused(PostErrorKind),
 }
 
-/// The first failed request of a task's sync. The other requests have ended, too.
+/// The first failed request of a task's sync, in the order of staging. The other requests have ended, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("request {} failed: {failure:?}", .ticket.slot)]
 pub struct WcError {

@@ -34,19 +34,21 @@ const BELL: u64 = u64::MAX;
 /// Options of a core's sockets.
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
-    /// Index of this core among those that share the [`ConnTable`]; core 0 accepts.
+    /// Index of this core among those that share the [`ConnTable`]. Only core 0 may [`listen`](Sockets::listen).
     pub core: usize,
     /// A connection begins no further request while its output holds at least this many bytes.
     pub output_limit: usize,
-    /// Memory for incomplete requests of all connections, bytes. When it is used up, further long requests stay unread.
+    /// Memory for incomplete requests of all connections of this core, bytes. When it is used up, further long requests
+    /// stay unread and stalled ones lose their connections. When the beginnings of requests take more than a quarter of
+    /// it, connections are closed, those without a whole request so far first.
     pub request_budget: usize,
-    /// Memory for unsent replies of all connections, bytes. When it is exceeded, connections whose clients read nothing
-    /// are closed, the longest silent first.
+    /// Memory for unsent replies of all connections of this core, bytes. When it is exceeded, connections whose sockets
+    /// take no more output are closed, the longest inactive first.
     pub reply_budget: usize,
-    /// Time without input and output after which a connection is closed, seconds; 0: never.
+    /// Time without input and output after which a connection is closed, seconds, checked once a second; 0: never.
     pub idle_timeout_s: u32,
-    /// Text sent to a connection beyond the maximum before it is closed. `None`: such a connection is not accepted
-    /// until another one closes.
+    /// Text sent to a connection beyond the limit of the [`ConnTable`] before it is closed. `None`: such a connection
+    /// is not accepted until another one closes.
     pub refusal: Option<&'static [u8]>,
 }
 
@@ -162,7 +164,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.wrap = Some(Box::new(wrap));
     }
 
-    /// Accepts at `listener` from now on.
+    /// Accepts at `listener` from now on, and gives each connection to the core with the fewest. Core 0 calls it: only
+    /// that core is woken when a full [`ConnTable`] has space again.
     ///
     /// # Errors
     /// The poller cannot watch the listener.
@@ -179,7 +182,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.poller.fd()
     }
 
-    /// Counters of these sockets.
+    /// Counters of these sockets as of now, also those that no [`flush`](Sockets::flush) has published yet.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -189,9 +192,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         (&self.requests, &self.replies)
     }
 
-    /// Accepts connections and serves input, at most one batch; writes no replies. `now_s`: seconds since the server's
-    /// start. Returns `Busy` if it did something or has more to do. Cost: a system call, and one for each connection
-    /// with input.
+    /// Accepts connections and serves input, at most one batch; writes no replies. When `now_s` (seconds since the
+    /// server's start) has changed, it also closes idle and stalled connections. Returns `Busy` if it did something or
+    /// has more to do. Cost: a system call, and one for each connection with input.
     pub fn step(&mut self, executor: &mut T::Executor<'_>, now: Ns, now_s: u32) -> Progress {
         self.begin_round(now);
         if now_s != self.now_s {
@@ -234,8 +237,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Writes output, closes connections that are done or whose memory is needed, and publishes the counters. Cost: a
-    /// system call for each connection with output.
+    /// Writes output, closes connections that are done or whose memory is needed, and publishes the counters to the
+    /// [`ConnTable`] (see [`ConnTable::counters`]). Cost: a system call for each connection with output.
     pub fn flush(&mut self) {
         // In the order of service: the first request is answered first.
         let mut nth = 0;
@@ -294,9 +297,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Closes the listeners and begins no further requests; each connection is closed as soon as its replies have been
-    /// written. The owner steps and flushes on until there are [no connections](Sockets::is_empty), or until it has
-    /// waited long enough.
+    /// Closes the listeners and reads no further requests; each connection is closed as soon as the requests already
+    /// read are served and their replies written. The owner steps and flushes on until there are [no
+    /// connections](Sockets::is_empty), or until it has waited long enough.
     pub fn leave(&mut self) {
         self.leaving = true;
         self.listeners.clear();

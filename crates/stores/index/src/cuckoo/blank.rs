@@ -16,7 +16,7 @@ impl<M: TableMemory> BlankTable<M> {
     /// Begins a table of `entry_count` entries at the start of `memory`: writes its header, with `epoch`, and no entry.
     ///
     /// # Panics
-    /// If `entry_count` is not a power of two or does not fit.
+    /// If `entry_count` is not a power of two or the table does not fit into `memory`.
     pub fn new(mut memory: M, entry_count: usize, epoch: u64) -> BlankTable<M> {
         assert!(entry_count.is_power_of_two(), "{entry_count} entries");
         assert!(
@@ -37,7 +37,7 @@ impl<M: TableMemory> BlankTable<M> {
         BlankTable { table, entry_count }
     }
 
-    /// Seals the next `count` entries as free. Returns true when none is left.
+    /// Seals the next `count` entries as free, or as many as are left. Returns true when none is left to seal.
     pub fn advance(&mut self, count: usize) -> bool {
         let begin = self.table.keys.len();
         let end = begin.saturating_add(count).min(self.entry_count);

@@ -18,7 +18,7 @@ fn draw(hash: KeyHash, which: usize) -> u64 {
 }
 
 /// The entries of a cuckoo table that a key may be in: up to three different ones, in the order in which they are tried
-/// and read. The server or partition of a key comes from the same hash but is independent of them.
+/// and read. The server or partition of a key comes from the same hash but is independent of its candidates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     places: [u64; CHOICES],
@@ -43,7 +43,7 @@ impl Candidates {
         found
     }
 
-    /// Indexes of the entries, first choice first.
+    /// Indexes of the entries, first choice first: one to three, all different.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.places[..usize::from(self.count)]
@@ -58,7 +58,8 @@ impl Candidates {
     }
 }
 
-/// 32 bits derived from `hash` and independent of the candidates: an entry with another fingerprint is not the key's.
+/// 32 bits derived from `hash` and independent of the [`Candidates`]: an entry with another fingerprint is not the
+/// key's.
 #[inline]
 pub fn fingerprint(hash: KeyHash) -> u32 {
     draw(hash, CHOICES) as u32

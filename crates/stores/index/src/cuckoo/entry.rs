@@ -49,9 +49,10 @@ pub struct Entry {
     pub record: RecordRef,
     /// [`fingerprint`](super::fingerprint) of the key.
     pub fingerprint: u32,
-    /// Number of times that the key was written since it was inserted, modulo 2^32.
+    /// Number of times that the key was written, its insertion included, modulo 2^32. It starts again from 1 in a new
+    /// table to which the table grows if the key is written before it is copied there.
     pub version: u32,
-    /// Index of this entry among the key's three choices: 0, 1 or 2.
+    /// Position of this entry among the key's [candidates](super::Candidates): 0, 1 or 2.
     pub choice: u8,
 }
 
@@ -95,7 +96,7 @@ impl Seal {
     /// Checks the checksum of `bytes` against this location and decodes them; `None` if the entry is free.
     ///
     /// # Errors
-    /// [`BadEntry`] if the checksum does not match, or reserved bits are set.
+    /// [`BadEntry`] if the checksum does not match, reserved bits are set, or the choice is 3.
     pub fn open(self, bytes: &[u8; ENTRY_BYTES]) -> Result<Option<Entry>, BadEntry> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;

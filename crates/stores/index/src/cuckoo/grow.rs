@@ -58,7 +58,7 @@ impl<M: TableMemory> GrowingTable<M> {
         }
     }
 
-    /// The table that readers use.
+    /// The current table: the one that readers use, or are to use once they know it.
     pub fn table(&self) -> &CuckooTable<M> {
         &self.table
     }
@@ -151,7 +151,8 @@ impl<M: TableMemory> GrowingTable<M> {
         self.copied = 0;
     }
 
-    /// Copies the next `count` entries to the new table; returns whether any are left.
+    /// Copies the next `count` entries, used or free, to the new table; returns whether any are left, or
+    /// [`Growth::None`] if the table is not growing.
     ///
     /// # Errors
     /// [`TableFull`] if the new table has no space for an entry: [`restart`](GrowingTable::restart) with a larger one.
@@ -179,10 +180,11 @@ impl<M: TableMemory> GrowingTable<M> {
     /// copying again.
     ///
     /// # Errors
-    /// [`TableFull`] if that has no space either; then nothing has changed.
+    /// [`TableFull`] if `next` has no space either; then the table continues to grow as before.
     ///
     /// # Panics
-    /// If the table is not growing, or `next` is not empty or not larger.
+    /// If the table is not growing, or `next` is not empty or not larger than the table that it replaces. (Its epoch is
+    /// not checked here.)
     pub fn restart(&mut self, mut next: CuckooTable<M>) -> Result<(), TableFull> {
         let given_up = self.next.as_ref().expect("a table that grows");
         assert!(next.is_empty() && next.entry_count() > given_up.entry_count());
@@ -216,7 +218,7 @@ impl<M: TableMemory> GrowingTable<M> {
 
     /// Poisons the next `count` entries of the previous table: its readers find no whole entry and ask for the new
     /// table. Returns the previous table once all its entries are poisoned: keep its memory registered until no client
-    /// can be reading it.
+    /// can be reading it. `None` if entries are left to poison, or there is no previous table.
     pub fn poison(&mut self, count: usize) -> Option<CuckooTable<M>> {
         let last = self.last.as_mut()?;
         let entry_count = last.table.entry_count();

@@ -45,7 +45,7 @@ use path::PathSearch;
 /// First 8 bytes of a cuckoo table, little-endian: `DRVCUCK1`.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 
-/// No space for a key: grow the table or refuse the key. The table is unchanged.
+/// No space for a key: grow the table or refuse the key. The key was not added, and no other key was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no space for a key after {VISITED_MAX} entries were searched")]
 pub struct TableFull;
@@ -78,7 +78,7 @@ impl<M: TableMemory> CuckooTable<M> {
     /// Creates an empty table of `entry_count` entries at the start of `memory`. Writes all of the table.
     ///
     /// # Panics
-    /// If `entry_count` is not a power of two or does not fit.
+    /// If `entry_count` is not a power of two or the table does not fit into `memory`.
     pub fn new(memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
         BlankTable::new(memory, entry_count, epoch).finish()
     }
@@ -127,6 +127,9 @@ impl<M: TableMemory> CuckooTable<M> {
     }
 
     /// The entry at `index`; `None` if it is free.
+    ///
+    /// # Panics
+    /// If `index` is not below [`entry_count`](CuckooTable::entry_count).
     pub fn entry(&self, index: u64) -> Option<Entry> {
         let mut bytes = [0; ENTRY_BYTES];
         self.memory.load(entry_offset(index), &mut bytes);
@@ -134,8 +137,9 @@ impl<M: TableMemory> CuckooTable<M> {
         entry.expect("only the owner writes, and it seals what it writes")
     }
 
-    /// Sets the record of the key with `hash`, new or not; returns its previous record. Costs one store of 32 bytes if
-    /// the key exists. The caller writes the record first, and keeps the old one readable for a while.
+    /// Sets the record of the key with `hash`, new or not; returns its previous record, `None` for a new key. Costs one
+    /// load and one store of 32 bytes if the key exists. The caller writes the record first, and keeps the old one
+    /// readable for a while.
     ///
     /// # Errors
     /// [`TableFull`] if there is no space for a new key.

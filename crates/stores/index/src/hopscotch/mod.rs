@@ -62,7 +62,7 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// Number of slots without overflow.
+    /// Number of slots without those of overflow blocks; [`HopscotchTable::slot_count`] includes them.
     pub const fn slot_count(&self) -> usize {
         self.geometry.slot_count(self.home_count)
     }
@@ -72,7 +72,7 @@ impl TableOptions {
         self.slot_offset(self.slot_count() + self.block_count * BLOCK_SLOTS)
     }
 
-    /// Offset of the slot with index `slot` from the start of the table, bytes.
+    /// Offset of the slot with index `slot`, which may be in overflow, from the start of the table, bytes.
     pub const fn slot_offset(&self, slot: usize) -> usize {
         HEADER_BYTES + slot * self.kind.bytes()
     }
@@ -110,7 +110,8 @@ impl<M: TableMemory> HopscotchTable<M> {
     /// Creates an empty table at the start of `memory`. Writes all of the table.
     ///
     /// # Panics
-    /// If the options are inconsistent, or `memory` is too short.
+    /// If the number of homes is not a power of two, the span not larger than the stride, the stride 0, the number of
+    /// overflow blocks not below 2^24, or `memory` too short.
     pub fn new(mut memory: M, options: &TableOptions) -> HopscotchTable<M> {
         assert!(
             options.home_count.is_power_of_two(),
@@ -146,7 +147,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         &self.options
     }
 
-    /// Number of keys.
+    /// Number of keys, those in overflow included.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -161,8 +162,8 @@ impl<M: TableMemory> HopscotchTable<M> {
         self.overflow_len
     }
 
-    /// Number of READs of the table that a GET of the key with `hash` needs (its object takes one more); `None` if
-    /// there is no such key.
+    /// Number of READs of the table that a GET of the key with `hash` needs: 1, and one per overflow block up to its
+    /// own. A value outside the table takes one more. `None` if there is no such key.
     pub fn table_reads(&self, hash: KeyHash) -> Option<usize> {
         let slot = self.find(hash)?;
         if slot < self.options.slot_count() {
@@ -184,18 +185,22 @@ impl<M: TableMemory> HopscotchTable<M> {
         near.or_else(|| self.find_in_overflow(home, |key| *key == Some(hash)))
     }
 
-    /// Number of slots, including overflow after the others.
+    /// Number of slots, used or free, including those of overflow blocks, which come last;
+    /// [`TableOptions::slot_count`] does not include them.
     pub fn slot_count(&self) -> usize {
         self.keys.len()
     }
 
     /// Hash of the key in the slot with index `slot`; `None` if the slot is free.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`slot_count`](HopscotchTable::slot_count).
     pub fn key_at(&self, slot: usize) -> Option<KeyHash> {
         self.keys[slot]
     }
 
-    /// Selects a key whose eviction makes space for the key with `hash`: one in the neighbourhood of its home, not in
-    /// overflow. `turn` varies the choice; `None` if the neighbourhood is empty.
+    /// Selects a key whose eviction makes space for the key with `hash`: the first one from slot `turn` on (modulo the
+    /// span) in the neighbourhood of its home, not in overflow. `None` if the neighbourhood is empty.
     pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
         let span = self.options.geometry.span;
         let first = self.options.geometry.first(self.options.home(hash));
@@ -203,7 +208,10 @@ impl<M: TableMemory> HopscotchTable<M> {
         (0..span).find_map(|at| keys[(turn + at) % span])
     }
 
-    /// A copy of the slot with index `slot`.
+    /// A copy of the slot with index `slot`, used or free.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`slot_count`](HopscotchTable::slot_count).
     pub fn slot(&self, slot: usize) -> Slot {
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..self.options.kind.bytes()];

@@ -36,12 +36,13 @@ const LINE: usize = 64;
 const PAYLOAD: usize = LINE - 2;
 const START_BYTES: usize = 20;
 
-/// Bytes of an object's header, key and value, without the versions of its lines: what limits on items count.
+/// Bytes of an object's header (20 bytes), key and value, without the versions of its lines; limits on the size of
+/// items refer to this number.
 pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     START_BYTES + key_bytes + value_bytes
 }
 
-/// Bytes that an object takes in memory: whole lines of 64 bytes.
+/// Bytes that an object takes in memory: whole lines of 64 bytes, of which 2 are the version of the line.
 pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     item_bytes(key_bytes, value_bytes).div_ceil(PAYLOAD) * LINE
 }
@@ -89,7 +90,7 @@ impl ObjectHead {
         self.version << 16 | u64::from(self.incarnation & 0x7fff) << 1
     }
 
-    /// Whether it is expired at second `now_s` of the owner's clock.
+    /// Whether the item is expired at second `now_s` of the owner's clock, that is from second `expire_s` on.
     pub fn is_expired(&self, now_s: u32) -> bool {
         self.expire_s != 0 && now_s >= self.expire_s
     }
@@ -103,6 +104,7 @@ pub struct ObjectWriter {
 
 impl ObjectWriter {
     /// Writes an object of `head`, `key` and `value` to `offset`, a multiple of 64, over the previous contents.
+    /// `head.version` must be one that [`next_version`] returned; `key` has at most 65,535 bytes.
     pub fn write(
         &mut self,
         memory: &mut impl TableMemory,
@@ -181,7 +183,7 @@ impl Object {
         Ok(())
     }
 
-    /// Version, incarnation and expiry.
+    /// Version, incarnation and expiry of the object; all 0 if none was opened yet.
     pub fn head(&self) -> ObjectHead {
         self.head
     }

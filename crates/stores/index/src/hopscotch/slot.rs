@@ -95,7 +95,7 @@ pub enum Content<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     kind: SlotKind,
-    /// Number of times that the slot was written.
+    /// Number of times that the slot was written, for any reason, the initial write as a free slot included; 48 bits.
     pub version: u64,
     /// Number, from 1, of the next overflow block of the home or block that begins at this slot; 0 = none.
     pub link: u32,
@@ -105,7 +105,7 @@ pub struct Slot {
     value: [u8; INLINE_BYTES_MAX],
 }
 
-/// The slot was being written, or was never written.
+/// The bytes are not a whole slot: it was being written, or was never written, or its content is of no known kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the slot was being written")]
 pub struct TornSlot;
@@ -155,6 +155,9 @@ impl Slot {
 
     /// Whether the slot encoded in `bytes` may be of the key with `hash`. If not, it is of another key, or free, or
     /// torn: a quick check before it is [opened](Slot::open).
+    ///
+    /// # Panics
+    /// If `bytes` is shorter than the slot's key field: 28 bytes of a wide slot, 20 of a narrow one, are enough.
     #[inline]
     pub fn may_be_of(kind: SlotKind, bytes: &[u8], hash: KeyHash) -> bool {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -167,7 +170,7 @@ impl Slot {
     /// Decodes the bytes of a slot.
     ///
     /// # Errors
-    /// [`TornSlot`] if the bytes are not a whole version of the slot.
+    /// [`TornSlot`] if the bytes are not a whole version of a slot.
     ///
     /// # Panics
     /// If `bytes` is not as long as a slot of `kind`.

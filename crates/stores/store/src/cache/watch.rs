@@ -18,9 +18,10 @@ pub struct Evicted {
     pub key: Vec<u8>,
     /// Length of the value in bytes.
     pub value_len: usize,
-    /// Time at which the item expires, in seconds since the server's start; 0 = never.
+    /// Time at which the item expires or expired, in seconds since the server's start; 0 = never.
     pub expire_s: u32,
-    /// Time at which the item was stored or last read, in seconds since the server's start; 0 if not recorded.
+    /// Time at which the item was stored or last read by a memcached client, in seconds since the server's start; 0 if
+    /// not recorded.
     pub accessed_s: u32,
     /// Whether a memcached client has read the item since it was stored.
     pub fetched: bool,

@@ -125,8 +125,8 @@ impl WarmFile {
         self.start_unix_s
     }
 
-    /// Maps partition `index`. On the first call after a warm start it is as the previous process left it, or empty,
-    /// with the reason, if its contents fail a check. In all other cases it is emptied.
+    /// Maps partition `index`, from 0. On the first call for this index after a warm start it is as the previous
+    /// process left it, or empty, with the reason, if its contents fail a check. In all other cases it is emptied.
     ///
     /// # Errors
     /// [`AllocError`] if the partition's part of the file cannot be mapped.

@@ -38,7 +38,7 @@ type Operations<P> = drover_one_sided::Operations<P, Reader>;
 pub struct ClientStats {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// GETs that found no value.
+    /// GETs that ended as "not found".
     pub misses: u64,
     /// READs of neighbourhoods of the table.
     pub neighbourhood_reads: u64,
@@ -51,8 +51,8 @@ pub struct ClientStats {
     /// READs that were repeated: of torn slots or objects, by stale pointers, or because they took too long. Without
     /// those after which the GET asked the server.
     pub retries: u64,
-    /// GETs that ended as a miss after their READs found no key: confirmed by the server or by the count of moves, or
-    /// trusted.
+    /// GETs that ended as "not found" after their READs found no key, or an item that seemed expired: confirmed by the
+    /// server or by the count of moves, or trusted. Without those whose READs were torn too often.
     pub confirmed_misses: u64,
     /// GETs whose READs found no key, or an item that seemed expired, although the server had a value: the key moved
     /// during the READs, or was inserted just then.
@@ -64,7 +64,7 @@ pub struct ClientStats {
 }
 
 impl ClientStats {
-    /// Sum of the READs of all kinds.
+    /// Number of READs of all kinds: neighbourhoods, overflow blocks, objects and the count of moves.
     pub fn reads(&self) -> u64 {
         self.neighbourhood_reads + self.overflow_reads + self.object_reads + self.moves_reads
     }

@@ -2,8 +2,9 @@
 //! throughout. For table and objects see [`drover_index::hopscotch`].
 //!
 //! ```text
-//! at the server, per client    ring:     | record | record | ... | filler            |          a client WRITEs, the server polls
-//! at the client, per shard     mailbox:  | notice, 1 line | reply of slot 0 | of slot 1 | ...   the server WRITEs, the client polls
+//! at the server, per client    ring:     | record | record | ... | filler            |          a client WRITEs, the
+//! server polls at the client, per shard     mailbox:  | notice, 1 line | reply of slot 0 | of slot 1 | ...   the
+//! server WRITEs, the client polls
 //!                              values:   | large buffer 0 | large buffer 1 |                    the server READs and WRITEs
 //! ```
 
@@ -16,8 +17,8 @@ pub use record::{
     FILLER, Header, RECORD_HEADER_BYTES, encode_record, filler_word, is_whole, record_bytes, trailer,
 };
 
-/// Bytes of the mailbox before the first reply. The first word is the notice: the number of bytes of the ring that the
-/// server has consumed since the session began. The server writes it after each half ring.
+/// Bytes of a client's mailbox before the first reply. The first word is the notice: the number of bytes of the ring
+/// that the server has consumed since the session began. The server WRITEs it after each half ring.
 pub const NOTICE_BYTES: usize = 64;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -18,34 +18,34 @@ use super::{u32_at, u64_at};
 use drover_index::Crc64;
 use drover_mem::LINE_BYTES;
 
-/// Bytes of a record before its payload.
+/// Bytes of a record in the ring before its payload, which is a request.
 pub const RECORD_HEADER_BYTES: usize = 16;
 
-/// Length that marks a filler: the next record is at the ring's start.
+/// Value of [`Header::len`] that marks a filler: the next record is at the ring's start.
 pub const FILLER: u32 = u32::MAX;
 
 const TRAILER_BYTES: usize = 4;
 const TRAILER_BIT: u32 = 1 << 31;
 
-/// Length in bytes of a record with a payload of `payload` bytes.
+/// Length in bytes of a record in the ring with a payload of `payload` bytes: whole lines of 64 bytes.
 pub const fn record_bytes(payload: usize) -> usize {
     (RECORD_HEADER_BYTES + payload + TRAILER_BYTES).next_multiple_of(LINE_BYTES)
 }
 
-/// The last 4 bytes of a record with sequence number `sequence`.
+/// The last 4 bytes of a record in the ring with sequence number `sequence`, which has 31 bits.
 pub const fn trailer(sequence: u32) -> u32 {
     sequence | TRAILER_BIT
 }
 
-/// The 8 bytes of a filler with sequence number `sequence`.
+/// The 8 bytes of a filler in the ring with sequence number `sequence`.
 pub const fn filler_word(sequence: u32) -> u64 {
     FILLER as u64 | (sequence as u64) << 32
 }
 
-/// The first 8 bytes of a record or filler, decoded.
+/// The first 8 bytes of a record or filler in the ring, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Length of the payload, bytes, or [`FILLER`].
+    /// Length of the payload, bytes, or [`FILLER`]; not checked.
     pub len: u32,
     /// Number of the record or filler in the session, from 1; 31 bits.
     pub sequence: u32,
@@ -66,8 +66,8 @@ impl Header {
     }
 }
 
-/// Replaces the contents of `out` with a record whose payload is the concatenation of `pieces`. `sums`: with a
-/// checksum, for fabrics that may show the bytes of a WRITE in any order.
+/// Replaces the contents of `out` with a record for the ring whose payload is the concatenation of `pieces`. `sums`
+/// says whether it gets a checksum, for fabrics that may show the bytes of a WRITE in any order.
 pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: bool) {
     let payload: usize = pieces.iter().map(|piece| piece.len()).sum();
     let header = Header {
@@ -87,8 +87,8 @@ pub fn encode_record(out: &mut Vec<u8>, sequence: u32, pieces: &[&[u8]], sums: b
     out[at..].copy_from_slice(&trailer(sequence).to_le_bytes());
 }
 
-/// Whether all bytes of `record`, which has the length that `header` announces, have arrived. `sums`: it has a
-/// checksum, too.
+/// Whether all bytes of `record`, which has the length that `header` announces, have arrived. `sums` says whether its
+/// checksum is checked, in addition to its trailer.
 pub fn is_whole(record: &[u8], header: Header, sums: bool) -> bool {
     let end = RECORD_HEADER_BYTES + header.len as usize;
     if u32_at(record, record.len() - TRAILER_BYTES) != trailer(header.sequence) {

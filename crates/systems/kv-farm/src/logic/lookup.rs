@@ -22,8 +22,9 @@ use drover_index::hopscotch::{
 };
 use std::ops::Deref;
 
-/// Maximum number of torn slots and objects that a GET READs again; after the next one it asks the server. *(our
-/// choice)*
+/// Number of torn READs of slots and objects, in total, after which a GET still begins again; after the next one it
+/// asks the server. A READ that took longer than a millisecond counts as 5, or as 9 if it was of more than 64 KiB.
+/// *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
 /// A READ that took too long counts as this many torn ones. On a slow fabric, or with a long value, the next READ is
@@ -44,7 +45,8 @@ pub enum Miss {
     /// Ask the server: a key that moves during the READs is in none of the slots read.
     #[default]
     Confirmed,
-    /// READ the count of moves, repeat the search, READ the count again: three more READs, no cost for the server.
+    /// READ the count of moves, repeat the search, READ the count again: at least three more READs, without the
+    /// server's processor.
     Counted,
     /// Report a miss. Sometimes wrong; only for tests that demonstrate this.
     Trusted,
@@ -70,11 +72,11 @@ pub enum Step {
     Retry,
     /// Ask the server by a message; its answer is authoritative.
     Ask,
-    /// The key does not exist.
+    /// The key does not exist: only with [`Miss::Counted`] and [`Miss::Trusted`].
     Miss,
     /// The value was in a slot: [`inline`](Lookup::inline) returns it.
     Inline,
-    /// The last object READ has the value.
+    /// The last object READ is the key's: it has the value.
     Found,
 }
 
@@ -85,7 +87,7 @@ pub struct TableShape {
     pub table: TableOptions,
     /// Length of the objects' memory, bytes.
     pub objects_bytes: u64,
-    /// Longest object, bytes.
+    /// Longest object, bytes in memory; a reader does not READ longer ones.
     pub object_bytes_max: u32,
 }
 
@@ -166,7 +168,7 @@ impl Lookup {
         }
     }
 
-    /// Starts, or starts again, with the neighbourhood of the key's home.
+    /// Starts, or starts again, with the neighbourhood of the key's home: returns [`Step::Slots`].
     pub fn begin(&mut self, shape: &TableShape) -> Step {
         self.blocks = 0;
         let geometry = shape.table.geometry;
@@ -267,7 +269,7 @@ impl Lookup {
         }
     }
 
-    /// Handles the count of moves that was READ, and returns the next step.
+    /// Handles the count of moves that was READ, before or after the repeated search, and returns the next step.
     pub fn moves(&mut self, count: u64, shape: &TableShape) -> Step {
         match self.moves.take() {
             Some(before) if before == count => Step::Miss,
@@ -291,8 +293,9 @@ impl Lookup {
         }
     }
 
-    /// Checks the duration `took` of a READ of `bytes` bytes. If it was too long, the data proves nothing, because
-    /// versions may have wrapped around: returns the step to take instead of handling the data. `None` if it was not.
+    /// Checks the duration `took` of a READ of `bytes` bytes. If it was longer than [`READ_NS_MAX`], the data proves
+    /// nothing, because versions may have wrapped around: returns the step to take instead of handling the data. `None`
+    /// if it was not.
     pub fn late(&mut self, took: Ns, bytes: usize) -> Option<Step> {
         let tries = match bytes > LONG_BYTES {
             true => TRIES_MAX + 1,

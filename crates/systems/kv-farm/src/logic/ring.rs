@@ -66,7 +66,8 @@ impl Sender {
         }
     }
 
-    /// Reserves space for a record with a payload of `payload` bytes; `None` if there is no space now.
+    /// Reserves space for a record with a payload of `payload` bytes, and for a filler if the record must start at
+    /// offset 0; `None` if there is no space now.
     pub fn place(&mut self, payload: usize) -> Option<Placed> {
         let size = record_bytes(payload) as u64;
         let left = self.bytes - self.tail % self.bytes;
@@ -105,7 +106,8 @@ impl Sender {
         Ok(is_news)
     }
 
-    /// Records that the WRITE of the record that ends at `tail` has completed: its buffer may be reused.
+    /// Records that the WRITE of the record that ends at [`Placed::tail`] has completed: the client's copy of it may be
+    /// overwritten.
     pub fn landed(&mut self, tail: u64) {
         self.landed = self.landed.max(tail);
     }

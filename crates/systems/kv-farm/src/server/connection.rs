@@ -58,7 +58,7 @@ struct Theirs {
     values: RemoteRegion,
 }
 
-/// Queues and buffers of a client.
+/// A server's queues and buffers for one client.
 pub struct Connection<P: Provider> {
     queues: Queues<P>,
     ring: P::Mr,

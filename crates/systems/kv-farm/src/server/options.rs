@@ -9,29 +9,33 @@ use drover_one_sided::Membership;
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// What this shard is among those of its service.
+    /// Index of this shard, number of shards of the service, hash seed, and interval of polling control channels.
     pub membership: Membership,
     /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
     /// Wide: slots hold values of up to 32 bytes. Narrow: all values are in objects.
     pub kind: SlotKind,
-    /// Number of homes of the table, a power of two. In the classic geometry, plan four homes for three keys.
+    /// Number of homes of the table, a power of two; in the classic geometry each is one slot: plan four for three
+    /// keys.
     pub home_count: usize,
-    /// Number of overflow blocks, two keys each.
+    /// Number of overflow blocks of two slots each, for all homes together; below 2^24.
     pub block_count: usize,
-    /// Bytes of memory for objects.
+    /// Bytes of memory for objects, all allocated and registered at the start. The table takes further memory.
     pub memory_bytes: usize,
-    /// Longest item (20 bytes, key, value), bytes.
+    /// Longest item (20 bytes, key, value), bytes; reduced to 8 MiB if it is larger. Longer items are refused.
     pub item_bytes_max: usize,
-    /// Longest request, and length of a reply's place, bytes. Longer values are transferred by READ and WRITE.
+    /// Longest request, and length of a reply's place (rounded up to 64), bytes; at least 282. Longer values are
+    /// transferred by READ and WRITE.
     pub message_bytes: usize,
-    /// Length of each client's ring, bytes: a multiple of 64, at least four requests.
+    /// Length of each client's ring, bytes: a multiple of 64, at least four records with the longest request.
     pub ring_bytes: usize,
-    /// Evict a key instead of refusing a new one.
+    /// Whether a full shard evicts a key instead of refusing a new one: the object written longest ago if memory is
+    /// full, a key of the new key's neighbourhood if the table is.
     pub evicts: bool,
-    /// How long the memory of a removed object is not reused.
+    /// How long the memory of a replaced or removed object is not reused, so that READs under way still find it;
+    /// shorter if memory is short.
     pub grace: Ns,
-    /// Page size of table and objects.
+    /// Kind of pages wanted for table and objects.
     pub pages: PageWish,
 }
 
@@ -55,21 +59,22 @@ impl Default for ServerOptions {
     }
 }
 
-/// Counters since the start.
+/// Counters of a shard since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerStats {
-    /// PUT messages.
+    /// PUT messages, refused ones included.
     pub puts: u64,
-    /// DELETE messages.
+    /// DELETE messages, whether or not the key existed.
     pub deletes: u64,
-    /// GET messages: misses to confirm, and GETs after too many torn READs. The server does not see other GETs.
+    /// GET messages: misses and expiries to confirm, and GETs after too many torn or late READs; a GET of a long value
+    /// may send two. The server does not see other GETs.
     pub gets: u64,
-    /// Long values that the server READ from clients.
+    /// Long values whose READ from a client was begun.
     pub pulls: u64,
-    /// Long values that the server WROTE to clients.
+    /// Long values whose WRITE to a client was begun.
     pub pushes: u64,
     /// Keys evicted to make space.
     pub evictions: u64,
-    /// PUTs refused because memory is full.
+    /// PUTs refused because the memory for objects or the table is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -1,7 +1,7 @@
 //! [`Shard`]: the keys of one server, in memory that clients READ. It posts no verbs.
 //!
-//! A reader always finds a complete value, old or new, or notices that it did not. An object whose lines suffice is
-//! overwritten in place, in the order of its versions. Otherwise the new object is written first, then the slot that
+//! A reader always finds a complete value, old or new, or notices that it did not. An object is overwritten in place by
+//! one of as many lines, in the order of its versions. Otherwise the new object is written first, then the slot that
 //! names it, and then the old object is put into quarantine. Every write has its own version, so two objects that were
 //! ever at the same address never have the same version within the duration of a READ.
 

@@ -122,7 +122,7 @@ impl<P: Provider> ShardState<P> {
         self.shard.overflow_len()
     }
 
-    /// Number of slots of the table, without overflow.
+    /// Number of slots of the table, used or free, without those of overflow blocks.
     pub fn slot_count(&self) -> usize {
         self.table.slot_count()
     }

@@ -32,20 +32,21 @@ type Operations<P> = drover_one_sided::Operations<P, Reader>;
 pub struct ClientStats {
     /// GETs that returned a value, whether by READs or from the server.
     pub hits: u64,
-    /// GETs that found no value.
+    /// GETs that ended as "not found".
     pub misses: u64,
     /// READs of table entries.
     pub entry_reads: u64,
     /// READs of records.
     pub record_reads: u64,
-    /// READs that returned an entry or record that was torn or replaced, and were repeated.
+    /// READs that returned an entry or record that was torn or replaced, and after which the GET began again. Without
+    /// those after which it asked the server.
     pub torn: u64,
     /// GET messages sent: to confirm misses and expiries, and after too many torn READs. A GET may send several.
     pub asked: u64,
-    /// GET messages that the server answered with a value: the key moved or was inserted during the READs, or they were
-    /// torn too often. Without answers that only name the record of a long value.
+    /// GET messages that the server answered with a value: the key moved or was inserted during the READs, or these
+    /// were torn too often. Without answers that only name the record of a long value.
     pub false_misses: u64,
-    /// Larger tables that sessions adopted in place of the previous ones.
+    /// Number of times that a session switched to a larger table.
     pub tables: u64,
     /// Sessions that ended, for whatever reason.
     pub lost: u64,

@@ -29,7 +29,7 @@ struct Pull {
     request: Request,
 }
 
-/// Queues and buffers of a client.
+/// A server's queues and buffers for one client.
 pub struct Connection<P: Provider> {
     pub(super) queues: Queues<P>,
     /// One buffer per RECV.

@@ -7,30 +7,32 @@ use drover_one_sided::Membership;
 /// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// What this shard is among those of its service.
+    /// Index of this shard, number of shards of the service, hash seed, and interval of polling control channels.
     pub membership: Membership,
     /// Number of entries of the table at the start, a power of two. Plan four entries for three keys.
     pub entry_count: usize,
-    /// Maximum number of entries. The table doubles at a load of 0.75, as long as there is memory. An entry costs 32
-    /// bytes that clients READ and 24 private bytes.
+    /// Number of entries up to which the table grows in memory of its own: it doubles at a load of 0.75, as long as
+    /// memory can be allocated. An entry costs 32 bytes that clients READ and 24 private bytes.
     pub entry_count_max: usize,
-    /// Whether a table of that many entries may keep growing into unused memory at the end of the records, which the
-    /// records lose.
+    /// Whether a table of `entry_count_max` entries may keep growing into unused memory at the end of the records,
+    /// which the records lose.
     pub grows_into_records: bool,
     /// How long a client that does not confirm the switch may READ a replaced table. A client that outlives its lease
     /// gets a remote-access error and reconnects.
     pub lease: Ns,
     /// Bytes of memory for records, all allocated and registered at the start.
     pub memory_bytes: usize,
-    /// Longest record (24 bytes, key, value), bytes.
+    /// Longest record (24 bytes, key, value), bytes; longer items are refused.
     pub item_bytes_max: usize,
-    /// Longest request and reply, bytes; longer values are transferred by READ.
+    /// Longest request and reply, bytes, at least 33; reduced to the longest SEND of the fabric. Longer values are
+    /// transferred by READ.
     pub message_bytes: usize,
-    /// Evict the oldest record instead of refusing a new one.
+    /// Whether a full shard evicts the record that was written longest ago, instead of refusing a new one.
     pub evicts: bool,
-    /// How long a replaced record stays readable.
+    /// How long the memory of a replaced or removed record is not reused, so that READs under way still find it;
+    /// shorter if memory is short.
     pub grace: Ns,
-    /// Page size of table and records.
+    /// Kind of pages wanted for table and records.
     pub pages: PageWish,
 }
 
@@ -53,21 +55,22 @@ impl Default for ServerOptions {
     }
 }
 
-/// Counters since the start.
+/// Counters of a shard since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerStats {
-    /// PUT messages.
+    /// PUT messages, refused ones included.
     pub puts: u64,
-    /// DELETE messages.
+    /// DELETE messages, whether or not the key existed.
     pub deletes: u64,
-    /// GET messages: misses to confirm, and GETs after too many torn READs. The server does not see other GETs.
+    /// GET messages: misses and expiries to confirm, and GETs after too many torn READs. The server does not see other
+    /// GETs.
     pub gets: u64,
-    /// Long values that the server READ from clients.
+    /// Long values whose READ from a client was begun.
     pub pulls: u64,
     /// Keys evicted to make space.
     pub evictions: u64,
     /// Tables replaced by larger ones.
     pub growths: u64,
-    /// PUTs refused because memory is full.
+    /// PUTs refused because the memory for records or the table is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -66,13 +66,13 @@ impl<P: Provider> ShardState<P> {
         })
     }
 
-    /// Number of entries of the table that clients READ.
+    /// Number of entries, used or free, of the table that clients READ now.
     pub fn entry_count(&self) -> usize {
         self.shard.table.table().entry_count()
     }
 
-    /// Number of replaced tables that are still registered because a client may READ them, or they are not poisoned
-    /// yet.
+    /// Number of replaced tables whose memory is still registered, because a client may READ them or they are not
+    /// poisoned yet.
     pub fn retired_count(&self) -> usize {
         self.growth.retired_count()
     }

@@ -39,12 +39,13 @@ pub type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
 /// Options of a client. `M` is the system's policy for keys that READs do not find.
 #[derive(Clone, Debug)]
 pub struct ClientOptions<M> {
-    /// Operations in flight per shard: the client has at most this many times the number of shards in flight, at most
-    /// 1024, and at most as many as one send queue of the device suffices for.
+    /// Operations in flight per shard, at least 1: the client has at most this many times the number of shards in
+    /// flight, at most 1024, and at most as many as one send queue of the device suffices for.
     pub window: usize,
-    /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
+    /// An operation that has no result after this time completes: a PUT or DELETE that was sent as `Indeterminate`, any
+    /// other as `Refused(Unavailable)`.
     pub deadline: Ns,
-    /// The system's policy for keys that READs do not find.
+    /// What the client does about keys that READs do not find: the system's policy, such as asking the server.
     pub miss: M,
     /// The secret that the server's operator requires, at most 256 bytes; empty: none.
     pub secret: Vec<u8>,
@@ -74,25 +75,25 @@ pub trait Reader<P: Provider>: Sized {
     /// The reader's counters.
     type Stats: Copy;
 
-    /// Maximum number of operations at a time with a send queue of `depth` requests, at least 1.
+    /// Number of operations at a time, at least 1, that a send queue of `depth` requests suffices for.
     fn operations_for(depth: usize) -> usize;
 
     /// Length of an item in bytes, counted like the server's item limit.
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// Creates a reader for at most `places` operations at a time.
+    /// Creates a reader for at most `places` operations at a time, with policy `miss`.
     fn new(places: usize, miss: Self::Miss) -> Self;
 
     /// The reader's counters.
     fn stats(&self) -> Self::Stats;
 
-    /// The part of the counters that all one-sided systems share.
+    /// Converts the system's counters to those that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
 
     /// Begins the GET in place `at`, whose session works: stages its first READ.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
-    /// Restarts the GET in place `at` after a backoff.
+    /// Begins the READs of the GET in place `at` again, after a backoff.
     fn again(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
     /// Called when a buffer may be free for the long record or object that place `at` waits to READ.
@@ -116,7 +117,7 @@ pub trait Reader<P: Provider>: Sized {
         let _ = (ops, shard);
     }
 
-    /// Handles replies that do not arrive as completions.
+    /// Handles replies that do not arrive as completions, but in memory; called in every poll of the client.
     fn take_replies(&mut self, ops: &mut Operations<P, Self>, sink: Sink<'_>) {
         let _ = (ops, sink);
     }
@@ -158,12 +159,13 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.ops.links().iter_mut().all(|link| link.session().is_some())
     }
 
-    /// Takes the last error of connecting to a shard; `None` if there was none since the last call.
+    /// Takes an error of connecting to a shard, or of a session that ended, that was not taken yet; `None` if there is
+    /// none. Only the last error of each shard is kept; the first shard that has one is served.
     pub fn take_error(&mut self) -> Option<SetupError> {
         self.ops.links().iter_mut().find_map(|link| link.take_error())
     }
 
-    /// The reader's counters so far.
+    /// The system's counters of this client since its creation, all shards together.
     pub fn stats(&self) -> R::Stats {
         self.reader.stats()
     }

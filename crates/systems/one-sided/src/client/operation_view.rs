@@ -11,7 +11,7 @@ pub struct OperationView<'a, P: Provider, R: Reader<P>> {
     pub at: usize,
     /// Session with the shard that owns the key.
     pub session: &'a mut R::Session,
-    /// The system's state of the operation.
+    /// State that the system's [`Reader`] keeps for the operation.
     pub own: &'a mut R::GetState,
     /// The operation's key.
     pub key: &'a [u8],

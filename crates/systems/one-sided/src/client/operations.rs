@@ -100,13 +100,14 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.links[shard].session()
     }
 
-    /// The session of the operation in place `at`, if it works.
+    /// The session with the shard of the operation in place `at`, if it works.
     #[inline]
     pub fn session(&mut self, at: usize) -> Option<&mut R::Session> {
         self.links[self.list[at].submitted.shard].session()
     }
 
-    /// The operation in place `at`; `None` if its session does not work. It then begins again with the next session.
+    /// The operation in place `at`; `None` if its session does not work: the operation begins again with the next
+    /// session.
     #[inline]
     pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
         let Operation {
@@ -125,7 +126,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         })
     }
 
-    /// The system's state of the operation in place `at`.
+    /// State that the system's [`Reader`] keeps for the operation in place `at`.
     #[inline]
     pub fn own(&mut self, at: usize) -> &mut R::GetState {
         &mut self.list[at].own
@@ -137,14 +138,15 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.list[at].submitted.kind
     }
 
-    /// Sequence number of the request whose reply the operation in place `at` waits for, and its buffer for a long
-    /// value; `None` if it waits for no reply.
+    /// Sequence number of the request whose reply the operation in place `at` waits for, and the number of the buffer
+    /// for a long value that it has borrowed, if any. `None` if it waits for no reply.
     #[inline]
     pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
         self.list[at].execution.awaited_reply()
     }
 
-    /// Whether a reply of `shard` to request `sequence` of slot `at` is expected. `at` may be out of range.
+    /// Whether the operation in place `at` waits for a reply of `shard` to its request `sequence`. `at` may be out of
+    /// range.
     pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
         self.list.get(at).is_some_and(|place| {
             let awaited = place.execution.awaited_reply();
@@ -152,7 +154,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         })
     }
 
-    /// Requests a sweep: a resource became available that any operation may wait for.
+    /// Makes the next poll visit all operations, because a resource became available that any of them may wait for.
     #[inline]
     pub fn stir(&mut self) {
         self.stirred = true;

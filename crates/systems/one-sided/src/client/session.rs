@@ -20,9 +20,9 @@ pub const VALUES_MAX: usize = 2;
 pub struct Agreed {
     /// Session id, chosen by the server; never 0.
     pub id: u64,
-    /// Hashes keys under the service's seed.
+    /// Hasher of keys under the service's seed.
     pub hasher: KeyHasher,
-    /// Longest item, bytes, counted as the system does.
+    /// Longest item that the server accepts, bytes, counted as by [`Reader::item_bytes`](super::Reader::item_bytes).
     pub item_bytes_max: usize,
     /// Longest request with its header, bytes.
     pub message_bytes: usize,
@@ -33,7 +33,7 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// Takes over the server's parameters, which it sent at local time `since` or later.
+    /// Takes over the server's parameters, which the server sent at local time `since` or later.
     ///
     /// # Errors
     /// [`SetupError::Unusable`]: messages are too short for a request.
@@ -75,7 +75,8 @@ pub struct Values<P: Provider> {
 }
 
 impl<P: Provider> Values<P> {
-    /// Creates buffers for values of up to `bytes` bytes, registered with `access` for the server.
+    /// Creates buffers for values of up to `bytes` bytes, rounded up to whole pages of 4 KiB, registered with `access`
+    /// for the server.
     ///
     /// # Errors
     /// [`SetupError`] if memory cannot be allocated or registered.
@@ -89,8 +90,8 @@ impl<P: Provider> Values<P> {
         })
     }
 
-    /// Lends a buffer to place `at` and returns its number. `None`: none is free, the place is queued and must call
-    /// again.
+    /// Lends a buffer to place `at` and returns its number. `None`: none is free for this place; the place is queued
+    /// and must call again.
     pub fn lend(&mut self, at: usize) -> Option<u8> {
         self.free.take(at)
     }
@@ -206,8 +207,8 @@ pub trait Session<P: Provider>: Sized {
     /// As [`basis`](Session::basis), mutable.
     fn basis_mut(&mut self) -> &mut ConnResources<P>;
 
-    /// Stages the request of place `at`. Returns the position in the request ring behind it, if the system has one;
-    /// `None` if there is no space now.
+    /// Stages the request of place `at`. Returns the position in the request ring after it, or 0 if the system has no
+    /// ring; `None` if there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
     /// Whether the session should poll its control channel at once, because a frame is likely to have arrived.

@@ -12,19 +12,19 @@ use std::rc::Rc;
 /// Identity of a shard within its service, and the options of [`Server`](super::Server) itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Membership {
-    /// Index of this shard.
+    /// Index of this shard, from 0.
     pub shard: u16,
     /// Number of shards of the service.
     pub shard_count: u16,
     /// Interval between two polls of the control channels. A poll is a system call per client, and keeps an idle core
     /// from sleeping longer.
     pub look_every: Ns,
-    /// Hash seed of the keys; `None`: random. All shards of a service have the same seed.
+    /// Hash seed of the keys; `None`: random. All shards of a service must have the same seed.
     pub hash_seed: Option<HashSeed>,
 }
 
 impl Membership {
-    /// The only shard of a service, with a random hash seed.
+    /// The only shard of a service, with a random hash seed, which polls its control channels every 20 us.
     pub fn alone() -> Membership {
         Membership {
             shard: 0,
@@ -53,7 +53,7 @@ impl Membership {
     }
 }
 
-/// A server's clock, which counts seconds since its start.
+/// A server's clock, which counts seconds since the server started, from 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(pub(super) Ns);
 
@@ -97,10 +97,10 @@ pub trait ShardLogic<P: Provider>: Sized {
     type Welcome: Message;
     /// The client's second message: its queue pair and memory.
     type Attach: Message;
-    /// Message to clients when there is [news](ShardLogic::news).
+    /// Message to clients about a change at the shard, such as a new table: see [`news`](ShardLogic::news).
     type Notification: Message;
 
-    /// Version of the system's messages and layouts.
+    /// Version of the system's messages and layouts; clients with another version are refused.
     const VERSION: u16;
 
     /// Derives the options of shard `index` from the service's plan; all shards hash keys under `seed`.
@@ -129,7 +129,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Longest item, counted as the system does, and longest request with its header; both in bytes.
     fn limits(&self) -> (usize, usize);
 
-    /// Number of keys.
+    /// Number of keys, expired ones that were not removed yet included.
     fn len(&self) -> usize;
 
     /// Whether there are no keys.
@@ -141,7 +141,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// inside the table.
     fn used_bytes(&self) -> usize;
 
-    /// The system's counters since the start.
+    /// The system's counters of this shard since its start.
     fn stats(&self) -> Self::Stats;
 
     /// Creates queues and buffers for a client, and the answer that says where the table and the items are.
@@ -176,7 +176,8 @@ pub trait ShardLogic<P: Provider>: Sized {
         Err(PeerError::OutOfOrder)
     }
 
-    /// Returns the notification that an attached client must be sent now, if there is one; it then counts as sent.
+    /// Returns the notification that the client of `conn` must be sent now, if there is one; it then counts as sent.
+    /// Called for all clients with a connection, attached or not, after an attach and after [`WorkDone::Notify`].
     ///
     /// # Errors
     /// [`PeerError`] if the notification cannot be created: the session ends.
@@ -191,10 +192,11 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// [`PeerError`] if the session must end.
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Self::Connection) -> Result<bool, PeerError>;
 
-    /// Releases a client's resources.
+    /// Releases a client's resources when its session ends; its queue pair is destroyed.
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Self::Connection);
 
-    /// Called after all control channels were polled; `conns` are the remaining clients.
+    /// Called after all control channels were polled; `conns` are the connections of the remaining clients that have
+    /// sent `Hello`.
     fn looked<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Self::Connection> + Clone)
     where
         Self::Connection: 'a,
@@ -202,7 +204,7 @@ pub trait ShardLogic<P: Provider>: Sized {
         let _ = (now, conns);
     }
 
-    /// Does a slice of background work.
+    /// Does a slice of background work; called in every step.
     fn advance(&mut self, now: Ns) -> WorkDone {
         let _ = now;
         WorkDone::Idle

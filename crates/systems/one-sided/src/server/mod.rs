@@ -70,7 +70,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         })
     }
 
-    /// The server's context of the fabric; its core is the argument of [`step`](Actor::step).
+    /// The server's context of the fabric; its core must be the argument of [`step`](Actor::step).
     pub fn context(&self) -> Rc<P::Context> {
         self.ctx.clone()
     }
@@ -80,10 +80,10 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         &self.host
     }
 
-    /// Refuses clients without `secret` from now on.
+    /// Refuses new sessions of clients without `secret` from now on; an empty secret lets all in.
     ///
     /// # Panics
-    /// If it is longer than [`SECRET_BYTES_MAX`].
+    /// If `secret` is longer than [`SECRET_BYTES_MAX`].
     pub fn require_secret(&mut self, secret: &[u8]) {
         assert!(
             secret.len() <= SECRET_BYTES_MAX,
@@ -104,7 +104,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.peers.len()
     }
 
-    /// Number of keys.
+    /// Number of keys, expired ones that were not removed yet included.
     pub fn len(&self) -> usize {
         self.host.len()
     }
@@ -119,7 +119,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         self.host.used_bytes()
     }
 
-    /// The system's counters since the start.
+    /// The system's counters of this shard since its start.
     pub fn stats(&self) -> H::Stats {
         self.host.stats()
     }

@@ -1,10 +1,10 @@
 //! [`Conflicts`]: tells whether a new operation may have to wait for one in flight on the same key.
 //!
-//! Two operations on one key conflict unless both read. Where requests may be lost the client never has two
-//! conflicting ones on their way at the same time: the later one waits until the earlier is complete. So nothing below
-//! has to keep order: a retransmission may overtake, a GET may be executed again, a bulk transfer may take its time, and
-//! operations of one client on one key still take effect as they were submitted. *(our choice: with skewed keys and 5 %
-//! writes about one operation in a hundred waits)*
+//! Two operations on one key conflict unless both read. Where requests may be lost the client never has two conflicting
+//! ones on their way at the same time: the later one waits until the earlier is complete. So nothing below has to keep
+//! order: a retransmission may overtake, a GET may be executed again, a bulk transfer may take its time, and operations
+//! of one client on one key still take effect as they were submitted. *(our choice: with skewed keys and 5 % writes
+//! about one operation in a hundred waits)*
 //!
 //! That costs a round trip and an empty slot in the window. Where WRITEs are never lost (`WriteCaps::lossless`) the
 //! client posts a conflicting operation at once, after the earlier one in the same lane (the partition's slots), which
@@ -18,8 +18,8 @@
 
 use drover_base::KeyHash;
 
-/// Counts the operations in flight per class of key hashes. It may report a conflict where there is none, never the
-/// reverse.
+/// Counts the operations that were accepted and are not complete, sent or waiting, per class of key hashes. It may
+/// report a conflict where there is none, never the reverse.
 #[derive(Clone, Debug)]
 pub struct Conflicts {
     /// Reads in bits 0-15, writes in bits 16-31. One key has at most a window (256) and the waiting operations
@@ -31,9 +31,10 @@ const READ: u32 = 1;
 const WRITE: u32 = 1 << 16;
 
 impl Conflicts {
-    /// For windows of `capacity` operations in total. With 16 classes per operation, about one operation in 300 reports
-    /// a false conflict. `capacity` need not include waiting operations: they are rare, and a table that holds them, too,
-    /// would not stay in the first-level cache (two operations out of three missed it).
+    /// For windows of `capacity` operations in total: 16 classes per operation, rounded up to a power of two, but 1024
+    /// to 65536. With 5 % updates about one read in 300 meets a false conflict. `capacity` need not include
+    /// waiting operations: they are rare, and a table that holds them, too, would not stay in the first-level cache
+    /// (two operations out of three missed it).
     pub fn new(capacity: usize) -> Conflicts {
         let classes = (capacity * 16).next_power_of_two().clamp(1 << 10, 1 << 16);
         Conflicts {
@@ -47,7 +48,8 @@ impl Conflicts {
         (hash.low >> 48) as usize & (self.counts.len() - 1)
     }
 
-    /// Counts a read of this key and returns true, unless an update of the class is in flight.
+    /// Counts a read of this key and returns true. If an update of the class is counted, counts nothing and returns
+    /// false.
     #[inline(always)]
     pub fn try_add_read(&mut self, hash: KeyHash) -> bool {
         let class = self.class(hash);
@@ -57,19 +59,20 @@ impl Conflicts {
         free
     }
 
-    /// Whether an operation on this key, an update if `write`, may have to wait.
+    /// Whether an operation on this key, an update if `write`, may have to wait: for an update, if any operation of the
+    /// class is counted; for a read, if an update is.
     #[inline(always)]
     pub fn may_conflict(&self, hash: KeyHash, write: bool) -> bool {
         self.counts[self.class(hash)] >= if write { READ } else { WRITE }
     }
 
-    /// Counts an operation that was accepted.
+    /// Counts an operation that was accepted, an update if `write`.
     #[inline(always)]
     pub fn add(&mut self, hash: KeyHash, write: bool) {
         self.counts[self.class(hash)] += if write { WRITE } else { READ };
     }
 
-    /// Counts an operation that is complete.
+    /// Uncounts an operation that is complete, with the arguments with which it was added.
     #[inline(always)]
     pub fn remove(&mut self, hash: KeyHash, write: bool) {
         let count = &mut self.counts[self.class(hash)];

@@ -9,20 +9,23 @@ pub type Line = [u8; LINE_BYTES];
 
 /// Parts of a request.
 pub struct Body<'a> {
-    /// Commit word; it gives the lengths of key and value.
+    /// Commit word. The lengths that it contains must be those of `key` and `value`.
     pub commit: Commit,
     /// Hash of the key.
     pub hash: KeyHash,
-    /// The key.
+    /// The key; empty if the hash is the key.
     pub key: &'a [u8],
     /// The value, or a [`Bulk`](crate::layout::Bulk).
     pub value: &'a [u8],
-    /// Time to live, seconds; 0: unlimited.
+    /// Time to live, seconds: not 0 for `PutTtl`, any (0: unlimited) for `PutBulk`, 0 for all others.
     pub ttl_s: u32,
 }
 
 /// Copies `src` into `block` so that it ends at offset `end`; returns the offset of its start. The usual lengths are
 /// copied in registers.
+///
+/// # Panics
+/// `src` is longer than `end`, or `end` is outside `block`.
 #[inline(always)]
 pub fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
     let at = end - src.len();
@@ -35,7 +38,7 @@ pub fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
     at
 }
 
-/// Writes a request to the end of `block` and returns its length in bytes.
+/// Writes a request to the end of `block` and returns its length in bytes. The bytes before it stay as they are.
 ///
 /// # Panics
 /// The request is longer than the block.
@@ -64,11 +67,11 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
 /// Longest body of a request of one line, bytes.
 pub const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 
-/// Writes a request without checksum and time to live to the end of a line. In a line everything but the key's start has
-/// a fixed offset, which halves the instructions of [`build`].
+/// Writes a request without checksum and time to live to the end of a line. In a line everything but the key's start
+/// has a fixed offset, which halves the instructions of [`build`].
 ///
 /// # Panics
-/// Key and value are longer than [`LINE_BODY_BYTES`].
+/// Key and value together are longer than [`LINE_BODY_BYTES`].
 #[inline(always)]
 pub fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], value: &[u8]) {
     line[56..].copy_from_slice(&commit.0.to_le_bytes());
@@ -84,7 +87,7 @@ pub fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], va
     }
 }
 
-/// As [`build_line`], for a GET of a 16-byte key: five stores.
+/// As [`build_line`], for a GET of a 16-byte key, given as two little-endian words: five stores.
 #[inline(always)]
 pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) {
     let words = [key[0], key[1], hash.low, hash.high, commit.0];
@@ -93,7 +96,8 @@ pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) 
     }
 }
 
-/// Key, value and time to live (seconds) of a request that [`build`] wrote to the end of `block`.
+/// Key, value and time to live (seconds; 0 if the operation has none) of a request that [`build`] wrote to the end of
+/// `block`.
 pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
     let key_at = crc_at - commit.key_len();

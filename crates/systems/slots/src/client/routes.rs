@@ -8,8 +8,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Routes to the partitions with these senders, in the order of partitions. `None` if two partitions have the same
-    /// sender.
+    /// Routes for replies from `senders`: `senders[i]` is the queue pair number from which partition `i` replies.
+    /// `None` if two partitions have the same sender.
     pub fn new(senders: &[u32]) -> Option<Routes> {
         let size = (senders.len() * 4).next_power_of_two();
         let mut table = vec![(0, u32::MAX); size].into_boxed_slice();

@@ -2,7 +2,8 @@
 
 use drover_base::Ns;
 
-/// Number of attempts after the first before the client gives the request up. *(our choice, like the numbers below)*
+/// Number of times a request is sent again before the client gives it up; its deadline may end it earlier. *(our
+/// choice, like the numbers below)*
 pub const RETRIES_MAX: u8 = 5;
 /// No retransmission earlier than this: a reply takes microseconds, a descheduled server milliseconds.
 const BASE_MIN: Ns = Ns::from_ms(1);
@@ -11,18 +12,18 @@ const BASE_MAX: Ns = Ns::from_ms(100);
 /// The wait is this many times the 99th percentile.
 const SAFETY: u64 = 20;
 
-/// The retransmission timeout: 20 times an estimate of the 99th percentile of the round trip, doubled with
-/// every attempt.
+/// The retransmission timeout: 20 times an estimate of the 99th percentile of the round trip, but 1 to 100 ms, and
+/// doubled with every attempt.
 ///
-/// The estimate moves up by 99 units when a sample is above it and down by one when it is below, so it rests
-/// where one sample in a hundred is above. A sample costs a few additions; only one request in 64 is sampled.
+/// The estimate moves up by 99 units when a sample is above it and down by one when it is not, so it rests
+/// where one sample in a hundred is above. A sample costs a few additions; clients sample one request in 64 of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Rto {
     p99_ns: u64,
 }
 
 impl Rto {
-    /// An estimate of 20 µs, before the first sample.
+    /// Before the first sample: the estimate is 20 µs, so the wait after the first attempt is 1 ms.
     #[expect(
         clippy::new_without_default,
         reason = "there is one way to make it, with a name"
@@ -40,14 +41,16 @@ impl Rto {
         self.p99_ns = (self.p99_ns - self.unit()).max(100);
     }
 
-    /// Raises the estimate after a reply to a request that was sent again although it had not been lost. Without this,
-    /// round trips longer than the wait would never be sampled, and every request would be sent several times, for ever.
+    /// Raises the estimate by about a tenth, after a reply to a request that was sent again although it had not been
+    /// lost. Without this, round trips longer than the wait would never be sampled, and every request would be sent
+    /// several times, for ever.
     pub fn was_early(&mut self) {
         self.up();
     }
 
-    /// Doubles the wait after a request that was given up. If the control channel is faster than the data path, requests
-    /// can be given up before they arrive: then no reply ever comes, and nothing else would make the wait longer.
+    /// Doubles [`base`](Rto::base), up to 100 ms, after a request that was given up. If the control channel is faster
+    /// than the data path, requests can be given up before they arrive: then no reply ever comes, and nothing else
+    /// would make the wait longer.
     pub fn gave_up(&mut self) {
         self.p99_ns = (2 * self.base().0 / SAFETY).min(BASE_MAX.0);
     }
@@ -60,12 +63,13 @@ impl Rto {
         self.p99_ns / 1024 + 1
     }
 
-    /// The wait after the first attempt.
+    /// The wait after the first attempt: 1 to 100 ms.
     pub fn base(&self) -> Ns {
         Ns(self.p99_ns * SAFETY).clamp(BASE_MIN, BASE_MAX)
     }
 
-    /// The wait after attempt number `tries` (from 0).
+    /// The wait after attempt number `tries` (from 0): [`base`](Rto::base), doubled `tries` times, at most
+    /// [`RETRIES_MAX`] times.
     pub fn after(&self, tries: u8) -> Ns {
         self.base() * (1 << tries.min(RETRIES_MAX))
     }

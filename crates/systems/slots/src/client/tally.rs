@@ -21,7 +21,7 @@ impl Tally {
         self.completed += count;
     }
 
-    /// Number of operations accepted and not completed.
+    /// Number of operations accepted and not completed, including those that wait to be sent.
     #[inline(always)]
     pub fn in_flight(&self) -> usize {
         self.in_flight

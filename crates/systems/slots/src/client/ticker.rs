@@ -6,8 +6,8 @@ use drover_base::Ns;
 /// Period of the ticker: a quarter of the shortest retransmission timeout.
 pub const TICK: Ns = Ns::from_us(250);
 
-/// One timer for all operations, so that none pays for its own. It ticks every [`TICK`], or earlier after
-/// [`hurry`](Ticker::hurry).
+/// One timer for all operations, so that none pays for its own. Its owner looks at it in every poll and has work to do
+/// when a tick is due, once per [`TICK`], and after [`hurry`](Ticker::hurry).
 pub struct Ticker {
     /// There is work before the next tick.
     urgent: bool,
@@ -16,7 +16,7 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// A ticker that is due at once.
+    /// A ticker that is urgent, and whose first tick is due at once.
     #[expect(
         clippy::new_without_default,
         reason = "there is one way to make it, with a name"
@@ -29,25 +29,27 @@ impl Ticker {
         }
     }
 
-    /// Makes the ticker due at once.
+    /// Makes the ticker urgent: there is work to do before the next tick, whose time stays as it is.
     #[inline(always)]
     pub fn hurry(&mut self) {
         self.urgent = true;
     }
 
-    /// Whether [`hurry`](Ticker::hurry) was called since the last [`begin`](Ticker::begin).
+    /// Whether [`hurry`](Ticker::hurry) was called since the last [`begin`](Ticker::begin), or `begin` was never
+    /// called.
     #[inline(always)]
     pub fn is_urgent(&self) -> bool {
         self.urgent
     }
 
-    /// Time of the next tick.
+    /// Time of the next tick, on the clock of [`begin`](Ticker::begin); zero before the first one.
     #[inline(always)]
     pub fn next_tick(&self) -> Ns {
         self.next_tick
     }
 
-    /// Starts the work that was due. Returns whether a tick was due, too, and schedules the next one if so.
+    /// Starts the work that was due: the ticker is no longer urgent. Returns whether a tick was due, and if so
+    /// schedules the next one, [`TICK`] after `now`.
     pub fn begin(&mut self, now: Ns) -> bool {
         self.urgent = false;
         let tick = now >= self.next_tick;

@@ -1,8 +1,8 @@
 //! [`WaitQueue`]: operations that a client has accepted and that are not in flight, because there is no session yet, an
 //! earlier operation on the same key is in flight, or the server asked to see them again.
 //!
-//! With skewed keys some operations wait all the time, so those that wait for nothing but their key cost little: they are
-//! looked at only when an operation on that key has ended, and their memory is reused.
+//! With skewed keys some operations wait all the time, so those that wait for nothing but their key cost little: they
+//! are looked at only when an operation on that key has ended, and their memory is reused.
 
 use drover_base::{KeyHash, Ns};
 use drover_kv::{Op, OwnedOp, Refusal, Token};
@@ -23,7 +23,7 @@ enum Go {
     Now,
 }
 
-/// Waiting operations, in their order.
+/// Waiting operations, in the order in which those on one key take effect.
 #[derive(Debug)]
 pub struct WaitQueue {
     queue: VecDeque<Waiting>,
@@ -48,7 +48,8 @@ impl WaitQueue {
         }
     }
 
-    /// Notes that an operation on a key has ended, and that its slot is free.
+    /// Notes that an operation on a key has ended, and that its slot is free: [`may_go`](WaitQueue::may_go) becomes
+    /// true if an operation on that key waits, or [one lacked a slot](WaitQueue::lacks_slot).
     #[inline(always)]
     pub fn ended(&mut self, hash: KeyHash) {
         if !self.queue.is_empty() {
@@ -63,13 +64,14 @@ impl WaitQueue {
         }
     }
 
-    /// Whether something that an operation waits for has happened since the last [`begin_look`](WaitQueue::begin_look).
+    /// Whether [`ended`](WaitQueue::ended) has given a waiting operation reason to go since the last
+    /// [`begin_look`](WaitQueue::begin_look). The passing of [`not_before`](Waiting::not_before) does not count.
     #[inline(always)]
     pub fn may_go(&self) -> bool {
         self.go == Go::Now
     }
 
-    /// Begins a look at all operations: until something happens, there is no reason for another one.
+    /// Begins a look at all operations: [`may_go`](WaitQueue::may_go) is false until something happens.
     pub fn begin_look(&mut self) {
         self.go = Go::Nothing;
     }
@@ -79,7 +81,7 @@ impl WaitQueue {
         self.go = Go::WithASlot;
     }
 
-    /// Removes the operation at `index`, to be reported as refused.
+    /// Removes and returns the operation at `index`; [`next_refused`](WaitQueue::next_refused) reports it later.
     ///
     /// # Panics
     /// There is no such operation.
@@ -89,7 +91,7 @@ impl WaitQueue {
         waiting
     }
 
-    /// Takes an operation that was refused and not reported yet.
+    /// Takes an operation that was refused and not reported yet, the latest first; `None`: there is none.
     pub fn next_refused(&mut self) -> Option<(Token, Refusal)> {
         self.refused.pop()
     }
@@ -103,14 +105,15 @@ impl WaitQueue {
         self.queue.push_back(waiting);
     }
 
-    /// Puts back an operation that was sent before: ahead of those that never were, in the order of their numbers.
+    /// Puts back an operation that was sent before: right behind the last one on its key with a smaller number
+    /// ([`r`](Waiting::r)), or at the front if there is none.
     pub fn put_back(&mut self, waiting: Waiting) {
         let before = |other: &Waiting| other.hash == waiting.hash && other.r < waiting.r;
         let at = self.queue.iter().rposition(before).map_or(0, |last| last + 1);
         self.queue.insert(at, waiting);
     }
 
-    /// Removes the operation at `index` and keeps its memory for another one.
+    /// Removes the operation at `index`, if there is one, and keeps its memory for another one (up to 64).
     pub fn recycle(&mut self, index: usize) {
         if let Some(waiting) = self.queue.remove(index)
             && self.spares.len() < SPARES_MAX
@@ -137,22 +140,23 @@ impl DerefMut for WaitQueue {
 /// A waiting operation, with its own copy of key and value.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// The caller's token.
+    /// The token that the caller gave the operation at submission.
     pub token: Token,
-    /// Hash of the key in the present session.
+    /// Hash of the key in the present session; zero before the first session.
     pub hash: KeyHash,
     /// The operation.
     pub op: OwnedOp,
     /// Time at which the operation was submitted.
     pub submitted: Ns,
-    /// Earliest time to send it.
+    /// Earliest time to send the operation; later if something else holds it back.
     pub not_before: Ns,
-    /// Number of its last request in its lane and session; [`NEVER_SENT`] if there was none.
+    /// Number of its last request among the present session's requests to its partition, from 0; [`NEVER_SENT`] if
+    /// there was none.
     pub r: u64,
 }
 
-/// The number of an operation that was never sent. It is the greatest: such an operation comes after those that were sent,
-/// because nothing is sent while an earlier operation on its key waits.
+/// The number of an operation that was not sent in the present session. It is the greatest: such an operation comes
+/// after those that were sent, because nothing is sent while an earlier operation on its key waits.
 pub const NEVER_SENT: u64 = u64::MAX;
 
 impl Waiting {
@@ -181,12 +185,12 @@ impl Waiting {
         }
     }
 
-    /// Whether it is an update.
+    /// Whether the operation is an update: PUT or DELETE.
     pub fn is_write(&self) -> bool {
         self.op.kind().is_update()
     }
 
-    /// Whether it conflicts with an operation on `hash`, an update if `write`.
+    /// Whether this operation conflicts with one on `hash`, an update if `write`: the same key, and not both read.
     pub fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
         self.hash == hash && (write || self.is_write())
     }

@@ -13,11 +13,12 @@ pub enum SlotPhase {
     /// Unused.
     #[default]
     Free,
-    /// Its request is posted and not answered.
+    /// Its request is posted, or staged to be posted, and not answered.
     Posted,
-    /// The client gave the request up and asks the server what became of it. The operation is not complete.
+    /// The client gave the request up and asks the server what became of it. The operation is not complete, and the
+    /// slot is not reused before the answer.
     Quarantined,
-    /// As `Quarantined`, but the operation is complete: its deadline has passed.
+    /// As `Quarantined`, but the operation is complete for its caller: its deadline has passed.
     Ghost,
 }
 
@@ -25,9 +26,10 @@ pub enum SlotPhase {
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Slot {
-    /// The caller's token for the operation, or the index of a bulk operation.
+    /// The caller's token for the operation; for `PutBulk` and `GetBulk`, the client's index of the transfer.
     pub token: u64,
-    /// Commit word of the first attempt. It is kept in the paper's format, too, where it is not sent.
+    /// Commit word of the first attempt. It is kept here even for requests in the format of HERD's paper, which are
+    /// sent without it.
     pub commit: Commit,
     /// Hash of the operation's key.
     pub hash: KeyHash,
@@ -37,11 +39,11 @@ pub struct Slot {
     pub sent: Ns,
     /// Length of the request, bytes.
     pub len: u16,
-    /// Number of attempts after the first.
+    /// Number of times the request was sent again.
     pub tries: u8,
     /// State of the slot.
     pub phase: SlotPhase,
-    /// The server has answered that it no longer knows this slot's last request.
+    /// Whether the server answered this request with `StaleEpoch`: it no longer knows what became of it.
     pub forgotten: bool,
 }
 
@@ -56,7 +58,8 @@ impl Slot {
     }
 
     /// How this slot's operation precedes a conflicting one that is posted after it, on a fabric that neither loses nor
-    /// reorders requests. An operation that is a single request and was sent once takes effect first.
+    /// reorders requests: `Writes` for a PUT or DELETE without condition, `Reads` for a GET or a conditional request,
+    /// each sent once and not answered; else `Unsure`.
     pub fn as_before(&self) -> Before {
         let small = matches!(
             self.commit.op(),
@@ -69,15 +72,15 @@ impl Slot {
         }
     }
 
-    /// Whether the request in this slot, number `index`, comes after the request in `other`, number `other_index` of the
-    /// same lane.
+    /// Whether the request in this slot, which has index `index`, was posted after the request in slot `other`, which
+    /// has index `other_index` and belongs to the same partition.
     pub fn is_after(&self, index: usize, other: &Slot, other_index: usize) -> bool {
         let ahead = self.commit.seq().wrapping_sub(other.commit.seq()) as i32;
         ahead > 0 || (ahead == 0 && index > other_index)
     }
 }
 
-/// What precedes an operation in the lane of its key. Of several, the greatest counts.
+/// What precedes an operation among the slots of its partition (its lane). Of several, the greatest counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Before {
     /// No conflicting operation.
@@ -95,11 +98,11 @@ pub enum Before {
 
 /// A slot that was just taken for a request.
 pub struct Claim<'a> {
-    /// Index of the slot in the window.
+    /// Index of the slot in the [`Window`], across all partitions.
     pub index: usize,
     /// Number of the slot's use, for the commit word.
     pub seq: u32,
-    /// Record of the slot, to be filled in.
+    /// Record of the slot, to be filled in; it still has the contents of the last use.
     pub slot: &'a mut Slot,
 }
 
@@ -148,7 +151,8 @@ impl Window {
         self.busy_count
     }
 
-    /// Index and seq of the slot for the partition's next request; `None` if that slot is not free.
+    /// Index and seq of the slot for the partition's next request; `None` if that slot is not free (others may be) or
+    /// there is no such partition.
     #[inline(always)]
     pub fn next(&self, partition: usize) -> Option<(usize, u32)> {
         let r = *self.next_r.get(partition)?;
@@ -157,7 +161,7 @@ impl Window {
         (self.slots.get(at)?.phase == SlotPhase::Free).then_some((at, seq))
     }
 
-    /// Takes the slot that [`next`](Window::next) returned. The caller fills in its record.
+    /// Takes slot `at`, which [`next`](Window::next) returned for `partition`. The caller fills in its record.
     #[inline(always)]
     pub fn take(&mut self, partition: usize, at: usize) -> &mut Slot {
         self.next_r[partition] += 1;
@@ -167,7 +171,7 @@ impl Window {
         slot
     }
 
-    /// [`next`](Window::next) and [`take`](Window::take) in one step.
+    /// [`next`](Window::next) and [`take`](Window::take) in one step; `None` as for `next`.
     #[inline(always)]
     pub fn claim(&mut self, partition: usize) -> Option<Claim<'_>> {
         let next_r = self.next_r.get_mut(partition)?;
@@ -183,7 +187,7 @@ impl Window {
         Some(Claim { index: at, seq, slot })
     }
 
-    /// Frees a slot.
+    /// Frees slot `at`, which is not free.
     #[inline(always)]
     pub fn release(&mut self, at: usize) {
         let slot = &mut self.slots[at];
@@ -225,8 +229,9 @@ impl Window {
         (at >> self.window_log2, at & (self.map.window - 1))
     }
 
-    /// Index and record of the slot whose request this reply answers. `None` for a duplicate, a reply to an earlier use
-    /// of the slot, or a malformed reply.
+    /// Index and record of the slot whose request this reply answers; the slot stays as it is. `None` for a duplicate,
+    /// a reply to an earlier use of the slot or to a request that was given up, or an index out of range. The status is
+    /// not checked.
     #[inline(always)]
     pub fn answered(&mut self, partition: usize, imm: ReplyImm) -> Option<(usize, &mut Slot)> {
         let index = imm.slot_index();
@@ -236,21 +241,22 @@ impl Window {
         (index <= self.mask && slot.phase == SlotPhase::Posted && same).then_some((at, slot))
     }
 
-    /// Counts `count` slots as free, after the caller set their phase.
+    /// Counts `count` slots as free, after the caller set their phase to `Free`.
     #[inline(always)]
     pub fn freed(&mut self, count: usize) {
         debug_assert!(count <= self.busy_count);
         self.busy_count -= count;
     }
 
-    /// Number of the request in a slot: requests to its partition, counted from 0 at the session's start.
+    /// Number of the last request in slot `at`: requests to the slot's partition are counted from 0 at the session's
+    /// start. Meaningless for a slot that was never used.
     pub fn r_of(&self, at: usize) -> u64 {
         let last = self.next_r[at >> self.window_log2].wrapping_sub(1);
         last.wrapping_sub(last.wrapping_sub(at as u64) & self.mask as u64)
     }
 
-    /// Number of the partition's first request that is neither answered nor given up. The server need not wait for any
-    /// request before it.
+    /// Number of the partition's first request that is neither answered nor given up, or of its next request if there
+    /// is none. The server need not wait for any request before it.
     pub fn first_open_r(&self, partition: usize) -> u64 {
         let next = self.next_r[partition];
         let oldest = next.saturating_sub(self.map.window as u64);

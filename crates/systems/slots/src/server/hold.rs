@@ -32,7 +32,8 @@ impl Hold {
     }
 
     /// Whether the conditional request at `position` must be refused: it is less than `window` after the recorded
-    /// position. Once in 2^32 requests it is refused without need, which costs a round trip.
+    /// position, or at it. Positions wrap around: once in 2^32 requests one is refused without need, which costs a
+    /// round trip.
     #[inline]
     pub fn holds(&self, position: u32, window: u32) -> bool {
         position.wrapping_sub(self.last) < window

@@ -1,6 +1,6 @@
 //! [`ClientIds`]: small numbers for clients, reused with another generation.
 
-/// The ids that are free. The smallest is taken first.
+/// The ids that are free, each with its generation. The smallest id is taken first.
 #[derive(Clone, Debug)]
 pub struct ClientIds {
     /// Ids that were in use, with the generation of their next use.
@@ -10,7 +10,7 @@ pub struct ClientIds {
 }
 
 impl ClientIds {
-    /// Ids for at most `max` clients at a time.
+    /// Ids for at most `max` clients at a time: 0 to `max - 1`, all free.
     pub fn new(max: usize) -> ClientIds {
         ClientIds {
             free: Vec::new(),
@@ -19,7 +19,8 @@ impl ClientIds {
         }
     }
 
-    /// Takes an id. Returns it with its generation, which is the number of its earlier uses. `None` if all are in use.
+    /// Takes the smallest free id. Returns it with its generation, the number of times it was freed. `None` if all are
+    /// in use.
     pub fn take(&mut self) -> Option<(u32, u32)> {
         let smallest = (0..self.free.len()).min_by_key(|&i| self.free[i].0);
         if let Some(i) = smallest {
@@ -32,7 +33,8 @@ impl ClientIds {
         Some((self.next - 1, 0))
     }
 
-    /// Frees an id. The caller is sure that nothing of its client is left anywhere.
+    /// Frees an id: the pair that [`take`](ClientIds::take) returned, once. The caller is sure that nothing of its
+    /// client is left anywhere.
     pub fn give_back(&mut self, (id, generation): (u32, u32)) {
         self.free.push((id, generation.wrapping_add(1)));
     }

@@ -4,9 +4,9 @@ use super::{SlotState, Turn};
 use crate::layout::Commit;
 
 /// Finds slots with a new commit word, in the order of turns. It returns a slot out of turn only if the slot whose turn
-/// it is has no new word *at that time*: its request may have arrived since it was checked, and comes first. So where
-/// no WRITE is lost or overtaken, no request is taken out of turn, and clients there may post several operations on one
-/// key.
+/// it is has no new word *at that time* (until [`go_on`](LookAround::go_on) is called): its request may have arrived
+/// since it was checked, and comes first. So where no WRITE is lost or overtaken, no request is taken out of turn, and
+/// clients there may post several operations on one key.
 #[derive(Clone, Copy, Debug)]
 pub struct LookAround {
     at: Turn,
@@ -24,8 +24,9 @@ impl LookAround {
         }
     }
 
-    /// The next slot whose commit word differs from the last one noted, and that word; `None` after all slots. `turn`
-    /// and `states` are the client's current ones; `load` reads a slot's commit word.
+    /// The next slot whose commit word differs from the last one taken or noted, and the word; `None` after all slots.
+    /// `turn` and `states` are the client's current ones; `load` reads a slot's commit word. Before the next call the
+    /// caller takes or notes the word, or calls [`go_on`](LookAround::go_on).
     #[inline]
     pub fn next(
         &mut self,
@@ -54,8 +55,8 @@ impl LookAround {
         None
     }
 
-    /// Skips the slot found last, whose request cannot be taken now and stays new. From now on the check does not
-    /// return to the slot whose turn it is.
+    /// Leaves the slot found last as it is: its request cannot be taken now, and its word stays new. From now on the
+    /// check passes each remaining slot once, and does not return to the slot whose turn it is.
     pub fn go_on(&mut self) {
         self.returns = u32::MAX;
     }

@@ -1,10 +1,11 @@
 //! The server's end: decides what to do with the commit words that it finds in slots.
 //!
 //! - [`SlotState`] is the server's memory of one slot; [`SlotState::judge`] decides about a commit word found there.
-//! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.
+//! - [`Turn`] is the slot in which a client's next request is expected; [`LookAround`] finds requests that came out of
+//!   turn.
 //! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
-//! - [`Hold`] tells which conditional requests are refused because of an earlier one.
-//! - [`ClientIds`] are the numbers of clients.
+//! - [`Hold`] decides which conditional requests are refused because of an earlier request.
+//! - [`ClientIds`] gives out the numbers of clients.
 //! - [`Request`] is a request copied out of its slot.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 

@@ -14,7 +14,7 @@ const CONDITION: u64 = 1 << 46;
 /// A server's rules for keys and checksums of a client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRule {
-    /// Whether requests without a key are allowed; their hash is the key.
+    /// Whether requests without a key are allowed; their hash is the key. A `Nop` may lack a key in any case.
     pub hash_only: bool,
     /// Whether bodies must end with a checksum.
     pub crc_required: bool,
@@ -29,9 +29,10 @@ pub struct Refused;
 pub struct Parsed {
     /// Operation of the request.
     pub op: SlotOp,
-    /// Length of the key, bytes, at most 250.
+    /// Length of the key, bytes, at most 250; 0: the hash is the key, or the operation is a `Nop` without one.
     pub key_len: usize,
-    /// Length of the value in the slot, bytes.
+    /// Length of the value in the slot, bytes; 12 for `PutBulk` and `GetBulk`, whose value is a
+    /// [`Bulk`](crate::layout::Bulk).
     pub value_len: usize,
     /// Length of the body with ttl and checksum, bytes; it fits into the slot.
     pub body_len: usize,
@@ -40,8 +41,8 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Checks every field of `commit` but seq and attempt, for a slot that holds bodies of up to `body_bytes_max`
-    /// bytes.
+    /// Checks operation, lengths, reserved bits and the checksum bit of `commit`, for a slot that holds bodies of up to
+    /// `body_bytes_max` bytes. Valid bit, seq, attempt and condition may have any value.
     ///
     /// # Errors
     /// [`Refused`]: an unknown operation, a length that is too large or does not suit the operation, a set reserved
@@ -93,10 +94,10 @@ impl Parsed {
         }
     }
 
-    /// Whether the checksum is right of the body that starts at offset `start` of `image`; true if it has none.
+    /// Whether the body that starts at offset `start` of `image` has the right checksum; true if it has none.
     ///
     /// # Panics
-    /// `image` ends before the body and has a checksum to compare.
+    /// The request has a checksum, and `image` ends before its body ends.
     pub fn is_intact(&self, image: &[u8], start: usize, hash: KeyHash, commit: Commit) -> bool {
         if !self.has_crc {
             return true;
@@ -107,8 +108,8 @@ impl Parsed {
     }
 }
 
-/// The fields of a plain commit word, as nearly all are: a first attempt of a GET or PUT with a key, without checksum
-/// or condition. It is recognised by two comparisons instead of a dozen.
+/// The fields of a plain commit word, as nearly all are: a first attempt of a GET or PUT with a key, without time to
+/// live, checksum or condition. It is recognised by two comparisons instead of a dozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
     /// GET or PUT.
@@ -184,8 +185,9 @@ pub struct BodyAt {
     pub crc: usize,
 }
 
-/// For `cargo fuzz`: treats `input` as successive contents of a client's slots and decides, parses and slices as a
-/// server does. Returns how many requests would have been executed. Never panics, unless the code under test has a bug.
+/// For `cargo fuzz`: treats each 128 bytes of `input` as the contents of the slot whose turn it is, and decides, parses
+/// and slices as a server does. Bits 0 and 1 of the first byte choose the [`KeyRule`]. Returns how many new requests
+/// would have been executed; retransmissions are ignored. Never panics, unless the code under test has a bug.
 pub fn fuzz_slots(input: &[u8]) -> usize {
     let map = SlotMap {
         slot_bytes: SLOT_BYTES_MIN * 2,

@@ -7,8 +7,8 @@
 //! 0                          960                              1000      1016    1024
 //! |  ... the rest, if it is longer | end of the body: [ttl] value key | key hash | commit word |
 //! ```
-//! It is right-aligned like the slot, so the key of every request ends at the same byte. Only as many lines are copied as
-//! the request takes, whole ones: a GET with a key of up to 40 bytes is one.
+//! It is right-aligned like the slot, so the key of every request ends at the same byte. Only as many lines are copied
+//! as the request takes, whole ones: a GET with a key of up to 40 bytes is one.
 
 use super::{Parsed, Plain, SlotState};
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
@@ -26,18 +26,18 @@ const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 pub enum Act {
     /// Execute it.
     Do(SlotOp),
-    /// Execute it, unless the client's [`Hold`](super::Hold) holds it.
+    /// Execute it, or answer [`Status::Retry`] if the client's [`Hold`](super::Hold) holds it.
     DoIf(SlotOp),
-    /// Answer a retransmission, see [`SlotState::again`].
+    /// Answer a retransmission as [`SlotState::again`] decides: with a status, or by executing it again.
     Again(SlotOp),
-    /// Answer with this status, without executing it.
+    /// Answer a new request with this status, without executing it, and record the status.
     Say(Status),
-    /// Answer a retransmission with this status, without executing it.
+    /// Answer a retransmission with this status, without executing it or recording the status.
     SayAgain(Status),
 }
 
 impl Act {
-    /// The same, but on the condition that the client's [`Hold`](super::Hold) does not hold it.
+    /// `DoIf` for a `Do`; any other action unchanged.
     pub fn conditional(self) -> Act {
         match self {
             Act::Do(op) => Act::DoIf(op),
@@ -46,16 +46,16 @@ impl Act {
     }
 }
 
-/// A commit word that differs from the last one taken from its slot.
+/// A commit word and where it was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'s> {
-    /// The client's slots.
+    /// Memory that contains the slot: the client's region, or a copy of one slot if the request came by datagram.
     pub slots: &'s MaskedRegion,
     /// Index of the slot within the partition's window.
     pub slot: u32,
     /// Offset of the commit word in `slots`.
     pub commit_at: u64,
-    /// The word.
+    /// The commit word.
     pub commit: Commit,
 }
 
@@ -66,13 +66,13 @@ pub struct About {
     pub client: u32,
     /// Use count of the slot.
     pub seq: u32,
-    /// Length of the value, bytes.
+    /// Length of the value in the slot, bytes; 0 also if the request is refused.
     pub value_len: u16,
-    /// Length of the key, bytes; 0: the hash is the key.
+    /// Length of the key, bytes; 0: the hash is the key, or the request is refused.
     pub key_len: u8,
     /// Index of the slot within the partition's window.
     pub slot: u8,
-    /// What to do about it.
+    /// What to do about the request.
     pub act: Act,
 }
 
@@ -82,14 +82,14 @@ pub struct About {
 pub struct Request<H> {
     /// The end of the slot, as far as it has been copied.
     image: [u8; SLOT_BYTES_MAX],
-    /// Everything but the bytes.
+    /// Everything about the request but its bytes.
     pub about: About,
-    /// The executor's hint.
+    /// What the executor remembers about the key between two stages. No method of `Request` changes it.
     pub hint: H,
 }
 
 impl<H> Request<H> {
-    /// Space for a request. Its contents mean nothing yet.
+    /// Space for a request, with this `hint`. Its other contents mean nothing yet.
     pub fn new(hint: H) -> Request<H> {
         Request {
             image: [0; SLOT_BYTES_MAX],
@@ -110,7 +110,6 @@ impl<H> Request<H> {
     }
 
     /// Hash of the key.
-    /// Whether it owns the key with this hash.
     #[inline(always)]
     pub fn hash(&self) -> KeyHash {
         KeyHash {
@@ -142,7 +141,8 @@ impl<H> Request<H> {
         self.image[BODY_END..BODY_END + 16].copy_from_slice(&hash.to_bytes());
     }
 
-    /// Copies a request of the paper's format: no key, and `about.value_len` bytes of value that end at offset `value_end`.
+    /// Copies a request in the format of HERD's paper: no key, and `about.value_len` bytes of value that end at offset
+    /// `value_end` of `slots`. Sets `about`.
     pub fn copy_paper(&mut self, slots: &MaskedRegion, value_end: u64, hash: KeyHash, about: About) {
         let len = usize::from(about.value_len);
         self.copy_body(slots, value_end, len, BODY_END);
@@ -173,8 +173,8 @@ impl<H> Request<H> {
         }
     }
 
-    /// Copies the parts of a request that passed all checks, whose commit word is at offset `commit_at`. Returns the hash of
-    /// its key and whether its checksum is right, or absent.
+    /// Copies body and key hash of a request that passed all checks, whose commit word is at offset `commit_at`.
+    /// Returns the hash, and true if the checksum is right or absent. `about` does not change: the caller sets it.
     pub fn copy_checked(
         &mut self,
         slots: &MaskedRegion,
@@ -187,8 +187,8 @@ impl<H> Request<H> {
             low: slots.load(end),
             high: slots.load(end + 8),
         };
-        // A checksum would push the key from its place: it goes behind the body's end, where the hash comes when it is no
-        // longer needed.
+        // A checksum would push the key from its place: it goes behind the body's end, where the hash comes when it is
+        // no longer needed.
         let crc_bytes = parsed.body_len - parsed.plain_len();
         self.copy_body(slots, end, parsed.body_len, BODY_END + crc_bytes);
         let start = BODY_END - parsed.plain_len();
@@ -204,9 +204,9 @@ impl<H> Request<H> {
         self.copy_body(slots, from_end, len, SLOT_BYTES_MAX - 2 * LINE_BYTES);
     }
 
-    /// Copies a request of the kind that nearly all are, in straight-line code: a new GET or PUT with a key of this share and
-    /// without a checksum. `place` is that of the commit word. Returns false if it is any other request; then only the
-    /// bytes of `self` have changed.
+    /// Copies and takes a request of the kind that nearly all are, in straight-line code: a new [`Plain`] GET or PUT
+    /// with a key of this share. `place` is that of the commit word. Returns true after recording it in `state` and in
+    /// `about`, as [`Act::Do`]; false if it is any other request, and then at most the bytes of `self` have changed.
     #[inline(always)]
     pub fn copy_plain(
         &mut self,
@@ -265,17 +265,17 @@ pub struct PlainClient {
     pub plain_bytes_max: usize,
 }
 
-/// The keys that a worker owns.
+/// The keys that a worker owns: those of one partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// Index of its partition.
+    /// Index of the worker's partition.
     pub partition_index: usize,
     /// Number of partitions.
     pub partition_count: usize,
 }
 
 impl Share {
-    /// Whether it owns the key with this hash.
+    /// Whether the worker owns the key with this hash.
     #[inline(always)]
     pub fn has(self, hash: KeyHash) -> bool {
         hash.partition_index(self.partition_count) == self.partition_index

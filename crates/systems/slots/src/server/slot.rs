@@ -20,22 +20,24 @@ pub struct SlotState {
 /// What to do about a commit word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// A new request: [`take`](SlotState::take) it, execute it, [`finish`](SlotState::finish) it.
+    /// A new request: [`take`](SlotState::take) it, execute or refuse it, [`finish`](SlotState::finish) it.
     Execute,
-    /// A retransmission of the slot's last request: [`again`](SlotState::again) decides how to answer it.
+    /// A retransmission of the slot's last request (the same seq): [`again`](SlotState::again) decides how to answer
+    /// it.
     Again,
-    /// An older request, one ruled out, or no request: do nothing.
+    /// An older request, one ruled out, or no request: [`note`](SlotState::note) the word, and do nothing else.
     Ignore,
 }
 
 /// The server's answer about a request that a client gave up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// Whether the request was taken: executed or refused as `status` says, or with unknown result (`StaleEpoch`).
+    /// Whether the request is the last one taken from its slot: executed or refused as `status` says, or with unknown
+    /// result (`StaleEpoch`). False if it was ruled out, or if a later request of the slot was taken.
     pub executed: bool,
-    /// Result of the request; `StaleEpoch` if it is unknown or the request was not taken.
+    /// Result of the request; `StaleEpoch` if the result is unknown or `executed` is false.
     pub status: Status,
-    /// Seq of the slot's last request that was taken or ruled out.
+    /// Seq of the slot's last request that was taken or ruled out, including the ruling out by this answer.
     pub last_seq: u32,
 }
 
@@ -47,7 +49,7 @@ impl SlotState {
         outcome: RULED_OUT,
     };
 
-    /// The last commit word taken or ignored. The same word in the slot is not a new request.
+    /// The last commit word taken or [noted](SlotState::note); 0: none. The same word in the slot is not a new request.
     #[inline(always)]
     pub fn last_commit(&self) -> u64 {
         self.last_commit
@@ -59,13 +61,14 @@ impl SlotState {
         self.last_seq
     }
 
-    /// Whether `commit` is a valid request of a later use of the slot than the last one taken or ruled out.
+    /// Whether `commit` has its valid bit set and belongs to a later use of the slot than the last request taken or
+    /// ruled out: its seq is up to 2^31 - 1 ahead.
     #[inline(always)]
     pub fn is_new(&self, commit: Commit) -> bool {
         commit.is_valid() && self.is_newer(commit)
     }
 
-    /// As [`is_new`](SlotState::is_new), for a word whose valid bit is known to be set.
+    /// As [`is_new`](SlotState::is_new), for a word whose valid bit is known to be set (checked in debug builds only).
     #[inline(always)]
     pub fn is_newer(&self, commit: Commit) -> bool {
         debug_assert!(commit.is_valid());
@@ -92,8 +95,13 @@ impl SlotState {
         Verdict::Again
     }
 
-    /// Decides how to answer a retransmission of `op`: `Some` is the status to answer without executing it, because
-    /// another client may have written in between; `None`: execute it again, because it only reads.
+    /// Decides how to answer a retransmission of the slot's last request, whose operation is `op`. `Some` is the status
+    /// to answer without executing it; `None`: execute it again. The first that applies, for reads too:
+    /// - result unknown, or ruled out: `Some(StaleEpoch)`
+    /// - first answer was `Retry`: `Some(Retry)`
+    /// - `op` is `Get`, `GetBulk` or `Nop`: `None`
+    /// - any other: `Some` of the first answer's status; another client may have written since, so it must not execute
+    ///   twice
     #[cold]
     pub fn again(&self, op: SlotOp) -> Option<Status> {
         match (self.outcome, op) {
@@ -105,7 +113,7 @@ impl SlotState {
         }
     }
 
-    /// Records `commit` as seen: the same word is not new from now on. No request is taken.
+    /// Records `commit` as seen: it becomes [`last_commit`](SlotState::last_commit). No request is taken.
     #[inline(always)]
     pub fn note(&mut self, commit: Commit) {
         self.last_commit = commit.0;
@@ -121,8 +129,8 @@ impl SlotState {
         self.outcome = FORGOTTEN;
     }
 
-    /// As [`take`](SlotState::take), for a request of the paper's format, which has no commit word: `seq` is that of
-    /// its turn.
+    /// As [`take`](SlotState::take), for a request in the format of HERD's paper, which has no commit word: `seq` is
+    /// that of its turn, and the last commit word stays as it is.
     pub fn take_in_turn(&mut self, seq: u32) {
         self.last_seq = seq;
         self.outcome = FORGOTTEN;
@@ -134,7 +142,10 @@ impl SlotState {
         self.outcome = status as u8;
     }
 
-    /// Ensures that no request with `seq` or an older one executes from now on. Returns what became of request `seq`.
+    /// Ensures that no request with `seq` or an older one is taken from now on. Returns what became of request `seq`.
+    /// If it was taken before, its result stays as it is, and a retransmission is still answered ([`again`]).
+    ///
+    /// [`again`]: SlotState::again
     pub fn rule_out(&mut self, seq: u32) -> Judgement {
         let behind = self.last_seq.wrapping_sub(seq) as i32;
         if behind < 0 {
@@ -162,16 +173,17 @@ impl SlotState {
         }
     }
 
-    /// Forgets the result of the last request, because the worker restarts with an empty partition. Its number stays
-    /// known, and that it was ruled out if so: an older request may still arrive, and must not execute.
+    /// Forgets the result of the last request, because the worker restarts with an empty partition. Its seq stays
+    /// known, and whether it was ruled out: an older request may still arrive, and must not execute.
     pub fn forget(&mut self) {
         if self.outcome != RULED_OUT {
             self.outcome = FORGOTTEN;
         }
     }
 
-    /// As [`forget`](SlotState::forget), for a slot that contains the commit word `word`. If it is a new request, it
-    /// may be the one at which the worker failed, so it counts as taken and does not execute.
+    /// As [`forget`](SlotState::forget), for a slot that contains the commit word `word`, which counts as seen. If it
+    /// is a new request, it may be the one at which the worker failed, so it counts as taken with unknown result and
+    /// does not execute.
     pub fn forget_at(&mut self, word: u64) {
         let commit = Commit(word);
         self.forget();

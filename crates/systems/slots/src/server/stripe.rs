@@ -15,8 +15,8 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The slots of `map` for partition `partition_index`. If `crc_required`, every request must have a checksum. Replies
-    /// of up to `inline_bytes_max` bytes are sent inline.
+    /// The slots of `map` for partition `partition_index`. If `crc_required`, every request must have a checksum.
+    /// Values of up to `inline_bytes_max` bytes are sent inline in replies.
     pub fn new(map: &SlotMap, partition_index: usize, crc_required: bool, inline_bytes_max: usize) -> Stripe {
         let body_bytes_max = map.body_bytes_max();
         Stripe {
@@ -41,7 +41,7 @@ impl Stripe {
         self.window
     }
 
-    /// Longest body of a request, bytes.
+    /// Longest body of a request, with its ttl, key and checksum; bytes.
     #[inline(always)]
     pub fn body_bytes_max(&self) -> usize {
         self.body_bytes_max
@@ -53,13 +53,14 @@ impl Stripe {
         self.plain_bytes_max
     }
 
-    /// Longest value that is sent inline in a reply, bytes.
+    /// Longest value that is sent inline in a reply, bytes; at most [`body_bytes_max`](Stripe::body_bytes_max).
     #[inline(always)]
     pub fn inline_bytes_max(&self) -> usize {
         self.inline_bytes_max
     }
 
-    /// Offset of the commit word of `slot` in the client's slots.
+    /// Offset of the commit word of this partition's slot number `slot`, bytes from the start of the client's region,
+    /// which holds its slots for all partitions.
     #[inline(always)]
     pub fn commit_at(&self, slot: u32) -> u64 {
         self.start + u64::from(slot + 1) * self.slot_bytes - 8

@@ -49,8 +49,8 @@ impl Turn {
         states[self.slot as usize].is_done(self.seq)
     }
 
-    /// The first position from this one on that is not done; the search ends after one window. `states` are the records
-    /// of the partition's slots; their number is the window.
+    /// The first position from this one on that is not done. If a whole window is done, the position one window later,
+    /// done or not. `states` are the records of the partition's slots; their number is the window.
     #[inline(always)]
     pub fn skip_done(mut self, states: &[SlotState]) -> Turn {
         let window = states.len() as u32;
@@ -63,7 +63,7 @@ impl Turn {
         self
     }
 
-    /// Seq of the last position in `slot` before this one.
+    /// Seq of the last position in `slot` before this one; 0 if there was none in the session.
     pub fn last_before(self, slot: u32) -> u32 {
         if slot < self.slot {
             self.seq

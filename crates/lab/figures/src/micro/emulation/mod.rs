@@ -53,11 +53,12 @@ pub struct Emulation {
     pub put_percent: u64,
     /// Number of server threads, one process each.
     pub server_threads: usize,
-    /// Number of client machines.
+    /// Number of client machines; fewer are used if there are fewer clients.
     pub client_machines: usize,
     /// Outstanding operations per client; the last client may have fewer.
     pub window: usize,
-    /// Total outstanding operations of all clients; divided by `window`, it gives the number of clients.
+    /// Total outstanding operations of all clients, at least 1; divided by `window` and rounded up, it gives the number
+    /// of clients.
     pub outstanding: usize,
 }
 
@@ -76,8 +77,8 @@ const POINTER_BYTES: usize = 8;
 type Chain = [usize; 3];
 
 impl Emulation {
-    /// As published: 51 processes on 17 machines, four operations outstanding each, six server threads; keys of
-    /// 16 B and values of 32 B, five percent PUTs.
+    /// As the HERD paper measured: 51 clients on 17 machines, four operations outstanding each, six server threads;
+    /// keys of 16 B and values of 32 B, 5 % PUTs.
     pub fn published(system: System) -> Emulation {
         Emulation {
             system,
