@@ -13,8 +13,8 @@ pub fn control_message(input: &[u8]) {
     };
     let once = message.encode();
     assert_eq!(once.kind, message.kind());
-    let again = Message::decode(once.kind, &once.bytes, once.fds).expect("our own bytes are well-formed");
-    assert_eq!(again.encode().bytes, once.bytes);
+    let again = Message::decode(once.kind, &once.body, once.fds).expect("our own bytes are well-formed");
+    assert_eq!(again.encode().body, once.body);
 }
 
 /// Decodes an input of [`control_message`]; `None` if it is shorter than 3 bytes or no valid message.

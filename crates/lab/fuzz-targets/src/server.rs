@@ -102,7 +102,7 @@ impl Bed {
     fn send(&mut self, message: &Message) {
         let frame = message.encode();
         self.stream
-            .send(frame.kind, &frame.bytes, &frame.fds)
+            .send(frame.kind, &frame.body, &frame.fds)
             .expect("sent");
         self.settle();
     }

@@ -4,10 +4,12 @@
 //! - [`Turn`] tells which slot of a client comes next; [`LookAround`] finds requests that came out of turn.
 //! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
 //! - [`Hold`] tells which conditional requests are refused because of an earlier one.
+//! - [`Clock`] is the time of a step, and the seconds by which items expire.
 //! - [`ClientIds`] are the numbers of clients.
 //! - [`Request`] is a request copied out of its slot.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
+mod clock;
 mod hold;
 mod ids;
 mod look_around;
@@ -17,6 +19,7 @@ mod slot;
 mod stripe;
 mod turn;
 
+pub use clock::Clock;
 pub use hold::Hold;
 pub use ids::ClientIds;
 pub use look_around::LookAround;
