@@ -7,6 +7,7 @@
 use crate::command::{cargo, output, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps, Work};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
@@ -33,112 +34,57 @@ const TOLERANCE: f64 = 1.03;
 /// Number of operations in the shorter and in the longer run.
 const RUNS: (u64, u64) = (2_000, 12_000);
 
-/// An example that runs an operation `COUNT` times: `example OPERATION COUNT`.
+/// An example that runs an operation `COUNT` times: `example [SYSTEM] OPERATION COUNT`. Packages declare theirs in their
+/// Cargo.toml, as `[[package.metadata.meters]]`.
+#[derive(Debug)]
 struct Meter {
-    package: &'static str,
-    example: &'static str,
+    package: String,
+    example: String,
     /// The system, for an example that knows several.
-    system: Option<&'static str>,
+    system: Option<String>,
     /// Prefix of the names of its counts.
-    name: &'static str,
+    name: String,
     /// Function whose instructions count: other work of the process (such as setting its clock) varies between runs.
-    inside: &'static str,
-    operations: &'static [&'static str],
+    inside: String,
+    operations: Vec<String>,
 }
 
-/// All meters.
-const METERS: &[Meter] = &[
-    Meter {
-        package: "drover-store",
-        example: "instructions",
-        system: None,
-        name: "store",
-        inside: "instructions::Keys::each",
-        operations: &[
-            "none",
-            "get",
-            "put",
-            "prefetch-get",
-            "prefetch-put",
-            "insert",
-            "miss",
-            "delete",
-        ],
-    },
-    Meter {
-        package: "drover-kv-herd",
-        example: "worker_instructions",
-        system: None,
-        name: "herd worker",
-        inside: "worker_instructions::serve",
-        operations: &["get", "put", "paper-get", "paper-put"],
-    },
-    Meter {
-        package: "drover-kv-herd",
-        example: "client_instructions",
-        system: None,
-        name: "herd client",
-        inside: "client_instructions::turn",
-        operations: &["get", "put", "paper-get", "paper-put"],
-    },
-    // A GET that hits costs these servers nothing: what a step costs that finds nothing to do stands in its place.
-    Meter {
-        package: "drover-one-sided",
-        example: "one_sided_instructions",
-        system: Some("farm"),
-        name: "farm client",
-        inside: "one_sided_instructions::turn*",
-        operations: &["get", "put"],
-    },
-    Meter {
-        package: "drover-one-sided",
-        example: "one_sided_instructions",
-        system: Some("farm"),
-        name: "farm server",
-        inside: "one_sided_instructions::serve*",
-        operations: &["put", "idle"],
-    },
-    Meter {
-        package: "drover-one-sided",
-        example: "one_sided_instructions",
-        system: Some("pilaf"),
-        name: "pilaf client",
-        inside: "one_sided_instructions::turn*",
-        operations: &["get", "put"],
-    },
-    Meter {
-        package: "drover-one-sided",
-        example: "one_sided_instructions",
-        system: Some("pilaf"),
-        name: "pilaf server",
-        inside: "one_sided_instructions::serve*",
-        operations: &["put", "idle"],
-    },
-    // A list of so many, or as many completions; beside it what a program without us would do for the same.
-    Meter {
-        package: "drover-verbs-ibv",
-        example: "ibv_instructions",
-        system: None,
-        name: "ibv",
-        inside: "ibv_instructions::repeat",
-        operations: &[
-            "write-1",
-            "write-16",
-            "read-1",
-            "datagram-1",
-            "datagram-16",
-            "recv-1",
-            "recv-16",
-            "poll-1",
-            "poll-16",
-            "bare-write-1",
-            "bare-write-16",
-            "bare-recv-16",
-            "bare-poll-1",
-            "bare-poll-16",
-        ],
-    },
-];
+/// The meters of all packages.
+fn meters() -> Result<Vec<Meter>, String> {
+    let metadata = output(&mut cargo(&["metadata", "--format-version", "1", "--no-deps"]))?;
+    let metadata: Value =
+        serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let mut all = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        all.extend(meters_of(package)?);
+    }
+    match all.is_empty() {
+        true => Err("no package declares a meter".to_owned()),
+        false => Ok(all),
+    }
+}
+
+/// The meters that a package, in the form of `cargo metadata`, declares.
+fn meters_of(package: &Value) -> Result<Vec<Meter>, String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let declared = package["metadata"]["meters"].as_array();
+    let meter = |declared: &Value| {
+        let text = |key: &str| {
+            let text = declared[key].as_str().map(str::to_owned);
+            text.ok_or_else(|| format!("{name}: a meter without {key}"))
+        };
+        let operations = declared["operations"].as_array().into_iter().flatten();
+        Ok(Meter {
+            package: name.to_owned(),
+            example: text("example")?,
+            system: declared["system"].as_str().map(str::to_owned),
+            name: text("name")?,
+            inside: text("inside")?,
+            operations: operations.filter_map(Value::as_str).map(str::to_owned).collect(),
+        })
+    };
+    declared.into_iter().flatten().map(meter).collect()
+}
 
 /// Measures every meter and compares.
 pub fn run(steps: &mut Steps, args: &Args) {
@@ -167,11 +113,12 @@ fn run_meters(args: &Args) -> StepResult {
 }
 
 fn measure(args: &Args) -> Result<BTreeMap<String, f64>, String> {
-    let meters = || METERS.iter().filter(|meter| args.names(meter.name));
-    build_all(meters())?;
+    let mut meters = meters()?;
+    meters.retain(|meter| args.names(&meter.name));
+    build_all(&meters)?;
     let mut measured = BTreeMap::new();
-    for meter in meters() {
-        for operation in meter.operations {
+    for meter in &meters {
+        for operation in &meter.operations {
             let total = |count: u64| count_instructions(meter, operation, count);
             let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
             let name = format!("{} {operation}", meter.name);
@@ -184,27 +131,30 @@ fn measure(args: &Args) -> Result<BTreeMap<String, f64>, String> {
 
 /// Builds all meters together with the release profile: linking takes most of the time.
 pub fn build() -> StepResult {
-    build_all(METERS.iter())
+    build_all(&meters()?)
 }
 
-fn build_all<'a>(meters: impl Iterator<Item = &'a Meter>) -> StepResult {
+fn build_all(meters: &[Meter]) -> StepResult {
     let mut command = cargo(&["build", "--release", "--quiet"]);
-    let examples: BTreeSet<_> = meters.map(|meter| (meter.package, meter.example)).collect();
+    let examples: BTreeSet<_> = meters
+        .iter()
+        .map(|meter| (&meter.package, &meter.example))
+        .collect();
     for (package, example) in examples {
-        command.args(["-p", package, "--example", example]);
+        command.args(["-p", package.as_str(), "--example", example]);
     }
     crate::command::run(&mut command)
 }
 
 fn count_instructions(meter: &Meter, operation: &str, count: u64) -> Result<i64, String> {
-    let program = target_dir("release").join("examples").join(meter.example);
+    let program = target_dir("release").join("examples").join(&meter.example);
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(format!("--toggle-collect={}", meter.inside));
     command
         .arg(program)
-        .args(meter.system)
+        .args(&meter.system)
         .arg(operation)
         .arg(count.to_string());
     let out = command
@@ -302,6 +252,25 @@ mod tests {
 
     fn prices(text: &str) -> BTreeMap<String, f64> {
         parse(text)
+    }
+
+    #[test]
+    fn packages_declare_their_meters() {
+        let text = r#"{"name": "drover-store", "metadata": {"meters": [
+            {"example": "instructions", "name": "store", "inside": "each", "operations": ["get", "put"]}]}}"#;
+        let package = serde_json::from_str(text).expect("JSON");
+        let found = meters_of(&package).expect("well-formed");
+        assert_eq!(
+            (found[0].package.as_str(), found[0].system.as_ref()),
+            ("drover-store", None)
+        );
+        assert_eq!(found[0].operations, ["get", "put"]);
+        let wrong = serde_json::from_str(&text.replace("inside", "outside")).expect("JSON");
+        assert!(
+            meters_of(&wrong)
+                .expect_err("a key is unknown")
+                .starts_with("drover-store: ")
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Row {
     pub type_name: String,
 }
 
-/// The rows in the text of the table's file: lines like `Herd = drover_kv_herd::Herd,`.
+/// The rows in the text of the table's file: lines like `Some = drover_kv_some::Some,`.
 pub fn rows(text: &str) -> Vec<Row> {
     let row = |line: &str| {
         let (_, path) = line.trim().strip_suffix(',')?.split_once(" = ")?;

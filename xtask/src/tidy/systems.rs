@@ -81,11 +81,22 @@ fn names(file: &File, row: &Row) -> bool {
         Some((_, "rs")) => file
             .lines()
             .any(|(_, line)| names_crate(without_comment(line)) || has_word(&code_of(line), &row.type_name)),
-        Some((_, "toml")) => file
-            .lines()
-            .any(|(_, line)| names_crate(line.split('#').next().unwrap_or_default())),
+        Some((_, "toml")) => {
+            without_tests(&file.text).any(|line| names_crate(line.split('#').next().unwrap_or_default()))
+        }
         _ => names_crate(&file.text),
     }
+}
+
+/// The lines of a Cargo.toml without its dev-dependencies, which tests need.
+fn without_tests(text: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    text.lines().filter(move |line| {
+        if line.starts_with('[') {
+            inside = line.contains("dev-dependencies");
+        }
+        !inside
+    })
 }
 
 /// A line of Rust with its strings: a chore names a package in one.
@@ -171,5 +182,8 @@ mod tests {
             .map(|path| (path.as_str(), "drover-kv-some.workspace = true\n"))
             .collect();
         assert_eq!(found(&files).len(), 1);
+        let of_tests = "[dev-dependencies]\ndrover-kv-some.workspace = true\n";
+        let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), of_tests)).collect();
+        assert_eq!(found(&files), [""; 0], "tests may");
     }
 }

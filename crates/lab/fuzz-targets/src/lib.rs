@@ -10,7 +10,6 @@ mod input;
 mod memcached;
 mod pilaf;
 mod request;
-mod server;
 mod slots;
 
 /// A fuzzer.
@@ -96,7 +95,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "server_slots",
-        run: server::slots,
+        run: herd::slots,
     },
     Target {
         name: "slots",

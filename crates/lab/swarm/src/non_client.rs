@@ -43,7 +43,7 @@ const BEHAVIOURS: [Behaviour; 9] = [
     }),
     ("and talks nonsense", |stream| {
         let frame = Message::Hello(hello()).encode();
-        let _ = stream.send(frame.kind, &frame.bytes[1..], &[]);
+        let _ = stream.send(frame.kind, &frame.body[1..], &[]);
     }),
     ("and thinks better of it", |stream| {
         send(stream, &Message::Hello(hello()));
@@ -67,7 +67,7 @@ fn hello() -> Hello {
 fn send(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
     // The server may have closed the channel.
-    let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
+    let _ = stream.send(frame.kind, &frame.body, &frame.fds);
 }
 
 /// Returns the text for the timeline about non-client number `index` (modulo the number of behaviours).

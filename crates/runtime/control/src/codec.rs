@@ -75,6 +75,12 @@ pub enum DecodeError {
         /// Received value, or length in bytes.
         value: u64,
     },
+    /// The protocol has no message of this kind.
+    #[error("unknown control message kind {kind}")]
+    UnknownKind {
+        /// Kind of the frame.
+        kind: u16,
+    },
     /// The message is of another kind than the expected one.
     #[error("a message of kind {found} where {expected} was expected")]
     Kind {

@@ -61,6 +61,7 @@ mod codec;
 mod dial;
 mod error;
 pub mod exchange;
+mod field;
 mod frame;
 mod heartbeat;
 mod keeper;
@@ -73,12 +74,14 @@ mod runtime_dir;
 pub mod service;
 mod socket;
 mod stream;
+mod strings;
 
 pub use addr::{AddrError, ControlAddr, Endpoint, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use dial::{ATTEMPT_MAX, Dial};
 pub use error::{ControlError, DialError};
+pub use field::Field;
 pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,
     fuzz_frames, kind, refusal,
@@ -92,3 +95,4 @@ pub use runtime_dir::runtime_dir;
 pub use socket::PeerCred;
 pub(crate) use socket::timespec;
 pub use stream::ControlStream;
+pub use strings::{Bytes, ShortBytes, ShortText, Text};

@@ -11,9 +11,7 @@
 //! begins, and passes the channel on. A service of one listener, which does not need this, answers a [`ServiceQuery`]
 //! with `shard_count` 0.
 
-use super::{
-    ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialError, Message, Reader, Writer, kind,
-};
+use super::{ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialError, Message, Text, kind};
 use drover_base::{Cpu, Ns};
 
 /// Longest name of a system in a [`ServiceInfo`], bytes.
@@ -54,70 +52,11 @@ pub struct StatsReply {
     pub text: String,
 }
 
-impl Message for ServiceQuery {
-    const KIND: u16 = kind::SERVICE_QUERY;
-
-    fn encode(&self, _: &mut Writer) {}
-
-    fn decode(_: &mut Reader<'_>) -> Result<ServiceQuery, DecodeError> {
-        Ok(ServiceQuery)
-    }
-}
-
-impl Message for ServiceInfo {
-    const KIND: u16 = kind::SERVICE_INFO;
-
-    fn encode(&self, to: &mut Writer) {
-        to.bytes(self.system.as_bytes()).u16(self.shard_count);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<ServiceInfo, DecodeError> {
-        let system = text(from.bytes("length of a system's name", SYSTEM_BYTES_MAX)?);
-        let shard_count = from.u16()?;
-        Ok(ServiceInfo { system, shard_count })
-    }
-}
-
-impl Message for SelectShard {
-    const KIND: u16 = kind::SELECT_SHARD;
-
-    fn encode(&self, to: &mut Writer) {
-        to.u16(self.shard);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<SelectShard, DecodeError> {
-        Ok(SelectShard { shard: from.u16()? })
-    }
-}
-
-impl Message for StatsQuery {
-    const KIND: u16 = kind::STATS_QUERY;
-
-    fn encode(&self, _: &mut Writer) {}
-
-    fn decode(_: &mut Reader<'_>) -> Result<StatsQuery, DecodeError> {
-        Ok(StatsQuery)
-    }
-}
-
-impl Message for StatsReply {
-    const KIND: u16 = kind::STATS_REPLY;
-
-    fn encode(&self, to: &mut Writer) {
-        to.bytes(self.text.as_bytes());
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<StatsReply, DecodeError> {
-        let text = text(from.bytes("length of a text", TEXT_BYTES_MAX)?);
-        Ok(StatsReply { text })
-    }
-}
-
-/// A printable form of a peer's text.
-fn text(bytes: &[u8]) -> String {
-    let printable = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
-    String::from_utf8_lossy(bytes).chars().map(printable).collect()
-}
+crate::message!(kind::SERVICE_QUERY => ServiceQuery {});
+crate::message!(kind::SERVICE_INFO => ServiceInfo { system as Text<SYSTEM_BYTES_MAX>, shard_count });
+crate::message!(kind::SELECT_SHARD => SelectShard { shard });
+crate::message!(kind::STATS_QUERY => StatsQuery {});
+crate::message!(kind::STATS_REPLY => StatsReply { text as Text<TEXT_BYTES_MAX> });
 
 /// Errors of asking a service.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +106,7 @@ impl Dial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DecodeError, Frame, Writer};
 
     fn there_and_back<M: Message>(message: &M) -> Result<M, DecodeError> {
         let (mut here, mut there) = ControlStream::pair();
@@ -197,10 +137,15 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_is_no_announcement() {
-        let long = ServiceInfo {
-            system: "p".repeat(SYSTEM_BYTES_MAX + 1),
-            shard_count: 1,
+        let info = |bytes: usize| {
+            let mut body = Writer::new();
+            body.bytes(&vec![b'p'; bytes]).u16(1);
+            let (body, fds) = body.into_parts();
+            let kind = ServiceInfo::KIND;
+            Frame { kind, body, fds }.decode::<ServiceInfo>()
         };
-        assert!(there_and_back(&long).is_err());
+        assert!(info(SYSTEM_BYTES_MAX).is_ok());
+        let error = info(SYSTEM_BYTES_MAX + 1).expect_err("too long");
+        assert_eq!(error.to_string(), "length of system cannot be 17");
     }
 }

@@ -7,7 +7,7 @@
 //!         <---------------------- Ready
 //! ```
 
-use drover_control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::{DecodeError, Reader, Writer, kind};
 use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_verbs::Export;
 
@@ -64,82 +64,45 @@ pub struct Attach {
     pub values: Export,
 }
 
-impl drover_one_sided::ClientParams for FarmParams {
-    fn encode(&self, to: &mut Writer) {
-        to.bool(self.sums);
+drover_control::fields!(FarmParams { sums });
+drover_control::message!(kind::APPLICATION + 1 => Welcome {
+    terms,
+    table as TableCodec,
+    reply_bytes,
+    ring_bytes,
+    sums,
+    slots,
+    objects,
+    ring,
+    qp,
+});
+drover_control::message!(kind::APPLICATION + 2 => Attach { qp, mailbox, values });
+
+struct TableCodec;
+
+impl TableCodec {
+    fn encode(table: &TableOptions, to: &mut Writer) {
+        to.u16(table.geometry.stride as u16)
+            .u16(table.geometry.span as u16)
+            .bool(table.kind == SlotKind::Wide)
+            .u64(table.home_count as u64)
+            .u32(table.block_count as u32)
+            .u64(table.epoch);
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<FarmParams, DecodeError> {
-        let sums = from.bool("sums")?;
-        Ok(FarmParams { sums })
-    }
-}
-
-fn encode_table(table: &TableOptions, to: &mut Writer) {
-    to.u16(table.geometry.stride as u16)
-        .u16(table.geometry.span as u16)
-        .bool(table.kind == SlotKind::Wide)
-        .u64(table.home_count as u64)
-        .u32(table.block_count as u32)
-        .u64(table.epoch);
-}
-
-fn decode_table(from: &mut Reader<'_>) -> Result<TableOptions, DecodeError> {
-    Ok(TableOptions {
-        geometry: Geometry {
-            stride: usize::from(from.u16()?),
-            span: usize::from(from.u16()?),
-        },
-        kind: match from.bool("slot kind")? {
-            true => SlotKind::Wide,
-            false => SlotKind::Narrow,
-        },
-        home_count: from.u64()? as usize,
-        block_count: from.u32()? as usize,
-        epoch: from.u64()?,
-    })
-}
-
-impl Message for Welcome {
-    const KIND: u16 = kind::APPLICATION + 1;
-
-    fn encode(&self, to: &mut Writer) {
-        self.terms.encode(to);
-        encode_table(&self.table, to);
-        to.u32(self.reply_bytes).u32(self.ring_bytes).bool(self.sums);
-        to.export(&self.slots)
-            .export(&self.objects)
-            .export(&self.ring)
-            .export(&self.qp);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-        Ok(Welcome {
-            terms: ServerParams::decode(from)?,
-            table: decode_table(from)?,
-            reply_bytes: from.u32()?,
-            ring_bytes: from.u32()?,
-            sums: from.bool("sums")?,
-            slots: from.export()?,
-            objects: from.export()?,
-            ring: from.export()?,
-            qp: from.export()?,
-        })
-    }
-}
-
-impl Message for Attach {
-    const KIND: u16 = kind::APPLICATION + 2;
-
-    fn encode(&self, to: &mut Writer) {
-        to.export(&self.qp).export(&self.mailbox).export(&self.values);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Attach, DecodeError> {
-        Ok(Attach {
-            qp: from.export()?,
-            mailbox: from.export()?,
-            values: from.export()?,
+    fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<TableOptions, DecodeError> {
+        Ok(TableOptions {
+            geometry: Geometry {
+                stride: usize::from(from.u16()?),
+                span: usize::from(from.u16()?),
+            },
+            kind: match from.bool("slot kind")? {
+                true => SlotKind::Wide,
+                false => SlotKind::Narrow,
+            },
+            home_count: from.u64()? as usize,
+            block_count: from.u32()? as usize,
+            epoch: from.u64()?,
         })
     }
 }

@@ -26,7 +26,7 @@ fn serve<V: Variant>(worker: &mut Worker<Shm, V>, cpu: &<Shm as Provider>::Cpu) 
 
 fn send(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
-    stream.send(frame.kind, &frame.bytes, &frame.fds).expect("sent");
+    stream.send(frame.kind, &frame.body, &frame.fds).expect("sent");
 }
 
 fn receive(ctx: &ShmContext, stream: &mut ControlStream) -> Message {

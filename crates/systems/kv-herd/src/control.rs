@@ -21,11 +21,9 @@
 //! its channel.
 
 use drover_base::HashSeed;
-use drover_control::{ControlError, ControlStream, DecodeError, Reader, Writer};
+use drover_control::{DecodeError, Field, Reader, ShortBytes, ShortText, Text, Writer};
 use drover_kv::SetupError;
 use drover_verbs::Export;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// Version of this protocol. A server refuses clients of any other version with [`ErrorCode::Version`].
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
@@ -172,21 +170,6 @@ impl ErrorCode {
             ),
         }
     }
-
-    fn from_number(number: u16) -> ErrorCode {
-        match number {
-            1 => ErrorCode::Malformed,
-            2 => ErrorCode::Version,
-            3 => ErrorCode::OutOfOrder,
-            4 => ErrorCode::Auth,
-            5 => ErrorCode::TooManyClients,
-            6 => ErrorCode::NotSupported,
-            7 => ErrorCode::Resources,
-            8 => ErrorCode::Stopping,
-            9 => ErrorCode::NoSlots,
-            _ => ErrorCode::Other,
-        }
-    }
 }
 
 /// A client's question about a request that it gave up: was it executed? From now on the server must not execute it.
@@ -296,237 +279,113 @@ pub enum Message {
     Bye,
 }
 
-/// Error of [`Message::decode`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MessageError {
-    /// The frame's kind is not one of HERD's messages.
-    #[error("unknown control message kind {kind}")]
-    UnknownKind {
-        /// The frame's kind.
-        kind: u16,
-    },
-    /// A field is missing or has an invalid value, or bytes or descriptors follow the last field.
-    #[error(transparent)]
-    Field(#[from] DecodeError),
+drover_control::messages! {
+    Message from KIND_BASE;
+    1 = Hello(hello),
+    2 = Welcome(welcome),
+    3 = Partition { index, ud },
+    4 = Attach { uc },
+    5 = Replies { partition, ud },
+    6 = Ready,
+    7 = Resync(resync),
+    8 = Resynced(resynced),
+    9 = BulkOpen { chunk_count },
+    10 = BulkReady { chunk_bytes, chunk_count, region, rc },
+    11 = BulkAttach { rc },
+    12 = StatsRequest,
+    13 = Stats { text as Text<TEXT_BYTES_MAX> },
+    14 = Error { code, text as ShortText<TEXT_BYTES_MAX> },
+    15 = Bye,
 }
 
-impl From<MessageError> for SetupError {
-    fn from(error: MessageError) -> SetupError {
-        match error {
-            MessageError::UnknownKind { kind } => SetupError::UnknownMessage { kind },
-            MessageError::Field(error) => SetupError::Message(error),
-        }
+drover_control::fields!(Resync {
+    partition,
+    slot,
+    seq,
+    r
+});
+drover_control::fields!(Resynced {
+    partition,
+    slot,
+    seq,
+    executed,
+    status,
+    last_seq
+});
+drover_control::fields!(SlotExports { region, uc });
+drover_control::fields!(Hello {
+    protocol_version,
+    format,
+    front_end,
+    window,
+    slot_bytes,
+    crc,
+    resume_epoch,
+    auth as ShortBytes<AUTH_BYTES_MAX>,
+});
+
+impl Field for Format {
+    fn encode(&self, to: &mut Writer) {
+        to.u8(*self as u8);
+    }
+
+    fn decode(from: &mut Reader<'_>, name: &'static str) -> Result<Format, DecodeError> {
+        Ok([Format::D, Format::P][usize::from(from.bool(name)?)])
     }
 }
 
-/// An encoded [`Message`]: the parts of its frame.
-#[derive(Clone, Debug)]
-pub struct Encoded {
-    /// The frame's kind.
-    pub kind: u16,
-    /// The frame's body.
-    pub bytes: Vec<u8>,
-    /// The frame's file descriptors.
-    pub fds: Vec<Arc<OwnedFd>>,
-}
-
-impl Message {
-    /// Kind of the frame that carries this message.
-    pub fn kind(&self) -> u16 {
-        KIND_BASE
-            + match self {
-                Message::Hello(_) => 1,
-                Message::Welcome(_) => 2,
-                Message::Partition { .. } => 3,
-                Message::Attach { .. } => 4,
-                Message::Replies { .. } => 5,
-                Message::Ready => 6,
-                Message::Resync(_) => 7,
-                Message::Resynced(_) => 8,
-                Message::BulkOpen { .. } => 9,
-                Message::BulkReady { .. } => 10,
-                Message::BulkAttach { .. } => 11,
-                Message::StatsRequest => 12,
-                Message::Stats { .. } => 13,
-                Message::Error { .. } => 14,
-                Message::Bye => 15,
-            }
+impl Field for FrontEnd {
+    fn encode(&self, to: &mut Writer) {
+        to.u8(*self as u8);
     }
 
-    /// Encodes the message for a frame. Texts longer than [`TEXT_BYTES_MAX`] are cut.
-    pub fn encode(&self) -> Encoded {
-        let mut w = Writer::new();
-        match self {
-            Message::Hello(hello) => hello.encode(&mut w),
-            Message::Welcome(welcome) => welcome.encode(&mut w),
-            Message::Partition { index, ud } | Message::Replies { partition: index, ud } => {
-                w.u16(*index).export(ud);
-            }
-            Message::Attach { uc: export } | Message::BulkAttach { rc: export } => {
-                w.export(export);
-            }
-            Message::Ready | Message::StatsRequest | Message::Bye => {}
-            Message::Resync(resync) => resync.encode(&mut w),
-            Message::Resynced(resynced) => resynced.encode(&mut w),
-            Message::BulkOpen { chunk_count } => {
-                w.u8(*chunk_count);
-            }
-            Message::BulkReady {
-                chunk_bytes,
-                chunk_count,
-                region,
-                rc,
-            } => {
-                w.u32(*chunk_bytes).u8(*chunk_count).export(region).export(rc);
-            }
-            Message::Stats { text } => {
-                w.bytes(cut(text));
-            }
-            Message::Error { code, text } => {
-                w.u16(*code as u16);
-                put_short(&mut w, cut(text));
-            }
-        }
-        let (bytes, fds) = w.into_parts();
-        Encoded {
-            kind: self.kind(),
-            bytes,
-            fds,
-        }
-    }
-
-    /// Encodes the message and sends it.
-    ///
-    /// # Errors
-    /// As [`ControlStream::send`].
-    pub fn send(&self, control: &mut ControlStream) -> Result<(), ControlError> {
-        let frame = self.encode();
-        control.send(frame.kind, &frame.bytes, &frame.fds)
-    }
-
-    /// Decodes a frame, the inverse of [`encode`](Message::encode).
-    ///
-    /// # Errors
-    /// [`MessageError`]: the frame is not a well-formed message. A server answers [`ErrorCode::Malformed`] and closes.
-    pub fn decode(kind: u16, bytes: &[u8], fds: Vec<Arc<OwnedFd>>) -> Result<Message, MessageError> {
-        let mut r = Reader::new(bytes, &fds);
-        let message = match kind.wrapping_sub(KIND_BASE) {
-            1 => Message::Hello(Hello::decode(&mut r)?),
-            2 => Message::Welcome(Box::new(Welcome::decode(&mut r)?)),
-            3 => Message::Partition {
-                index: r.u16()?,
-                ud: r.export()?,
-            },
-            4 => Message::Attach { uc: r.export()? },
-            5 => Message::Replies {
-                partition: r.u16()?,
-                ud: r.export()?,
-            },
-            6 => Message::Ready,
-            7 => Message::Resync(Resync::decode(&mut r)?),
-            8 => Message::Resynced(Resynced::decode(&mut r)?),
-            9 => Message::BulkOpen { chunk_count: r.u8()? },
-            10 => Message::BulkReady {
-                chunk_bytes: r.u32()?,
-                chunk_count: r.u8()?,
-                region: r.export()?,
-                rc: r.export()?,
-            },
-            11 => Message::BulkAttach { rc: r.export()? },
-            12 => Message::StatsRequest,
-            13 => Message::Stats {
-                text: text(r.bytes("length of a text", TEXT_BYTES_MAX)?),
-            },
-            14 => Message::Error {
-                code: ErrorCode::from_number(r.u16()?),
-                text: text(take_short(&mut r, "length of a text", TEXT_BYTES_MAX)?),
-            },
-            15 => Message::Bye,
-            _ => return Err(MessageError::UnknownKind { kind }),
-        };
-        r.finish()?;
-        Ok(message)
+    fn decode(from: &mut Reader<'_>, name: &'static str) -> Result<FrontEnd, DecodeError> {
+        Ok([FrontEnd::Slots, FrontEnd::Datagrams][usize::from(from.bool(name)?)])
     }
 }
 
-fn cut(text: &str) -> &[u8] {
-    &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)]
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Appends a byte string in the encoding of all versions; bytes beyond 65535 are cut off.
-fn put_short(w: &mut Writer, bytes: &[u8]) {
-    let len = bytes.len().min(usize::from(u16::MAX));
-    w.u16(len as u16).raw(&bytes[..len]);
-}
-
-fn take_short<'a>(r: &mut Reader<'a>, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
-    let len = r.u16()?;
-    if usize::from(len) > max {
-        let value = len.into();
-        return Err(DecodeError::Value { field, value });
-    }
-    r.raw(len.into())
-}
-
-impl Hello {
-    fn encode(&self, w: &mut Writer) {
-        w.u16(self.protocol_version)
-            .u8(self.format as u8)
-            .u8(self.front_end as u8)
-            .u16(self.window)
-            .u16(self.slot_bytes)
-            .bool(self.crc)
-            .u64(self.resume_epoch);
-        put_short(w, &self.auth);
+impl Field for ErrorCode {
+    fn encode(&self, to: &mut Writer) {
+        to.u16(*self as u16);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Hello, DecodeError> {
-        Ok(Hello {
-            protocol_version: r.u16()?,
-            format: match r.bool("format")? {
-                false => Format::D,
-                true => Format::P,
-            },
-            front_end: match r.bool("front end")? {
-                false => FrontEnd::Slots,
-                true => FrontEnd::Datagrams,
-            },
-            window: r.u16()?,
-            slot_bytes: r.u16()?,
-            crc: r.bool("crc")?,
-            resume_epoch: r.u64()?,
-            auth: take_short(r, "length of auth", AUTH_BYTES_MAX)?.to_vec(),
-        })
+    fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<ErrorCode, DecodeError> {
+        use ErrorCode::*;
+        const CODES: [ErrorCode; 10] = [
+            Other,
+            Malformed,
+            Version,
+            OutOfOrder,
+            Auth,
+            TooManyClients,
+            NotSupported,
+            Resources,
+            Stopping,
+            NoSlots,
+        ];
+        Ok(*CODES.get(usize::from(from.u16()?)).unwrap_or(&Other))
     }
 }
 
-impl Welcome {
-    fn encode(&self, w: &mut Writer) {
-        w.u64(self.epoch).u32(self.client_id).u32(self.generation);
-        w.u16(self.partition_count)
+impl Field for Welcome {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.epoch).u32(self.client_id).u32(self.generation);
+        to.u16(self.partition_count)
             .u16(self.window)
             .u16(self.slot_bytes)
             .bool(self.crc);
-        let (hash_k0, hash_k1) = self.hash_seed.halves();
-        w.u32(self.mtu_bytes)
-            .u32(self.item_bytes_max)
-            .u64(hash_k0)
-            .u64(hash_k1);
+        to.u32(self.mtu_bytes).u32(self.item_bytes_max);
+        self.hash_seed.encode(to);
         debug_assert_eq!(self.reply_qpns.len(), usize::from(self.partition_count));
         for &qpn in &self.reply_qpns {
-            w.u32(qpn);
+            to.u32(qpn);
         }
-        w.export(&self.slots.region).export(&self.slots.uc);
+        self.slots.encode(to);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-        let (epoch, client_id, generation) = (r.u64()?, r.u32()?, r.u32()?);
-        let partition_count = r.u16()?;
+    fn decode(from: &mut Reader<'_>, _: &'static str) -> Result<Welcome, DecodeError> {
+        let (epoch, client_id, generation) = (from.u64()?, from.u32()?, from.u32()?);
+        let partition_count = from.u16()?;
         if !(1..=PARTITIONS_MAX).contains(&usize::from(partition_count)) {
             return Err(DecodeError::Value {
                 field: "partition count",
@@ -538,50 +397,16 @@ impl Welcome {
             client_id,
             generation,
             partition_count,
-            window: r.u16()?,
-            slot_bytes: r.u16()?,
-            crc: r.bool("crc")?,
-            mtu_bytes: r.u32()?,
-            item_bytes_max: r.u32()?,
-            hash_seed: HashSeed::new(r.u64()?, r.u64()?),
-            reply_qpns: (0..partition_count).map(|_| r.u32()).collect::<Result<_, _>>()?,
-            slots: SlotExports {
-                region: r.export()?,
-                uc: r.export()?,
-            },
-        })
-    }
-}
-
-impl Resync {
-    fn encode(&self, w: &mut Writer) {
-        w.u16(self.partition).u16(self.slot).u32(self.seq).u64(self.r);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Resync, DecodeError> {
-        Ok(Resync {
-            partition: r.u16()?,
-            slot: r.u16()?,
-            seq: r.u32()?,
-            r: r.u64()?,
-        })
-    }
-}
-
-impl Resynced {
-    fn encode(&self, w: &mut Writer) {
-        w.u16(self.partition).u16(self.slot).u32(self.seq);
-        w.bool(self.executed).u8(self.status).u32(self.last_seq);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Resynced, DecodeError> {
-        Ok(Resynced {
-            partition: r.u16()?,
-            slot: r.u16()?,
-            seq: r.u32()?,
-            executed: r.bool("executed")?,
-            status: r.u8()?,
-            last_seq: r.u32()?,
+            window: from.u16()?,
+            slot_bytes: from.u16()?,
+            crc: from.bool("crc")?,
+            mtu_bytes: from.u32()?,
+            item_bytes_max: from.u32()?,
+            hash_seed: HashSeed::decode(from, "hash seed")?,
+            reply_qpns: (0..partition_count)
+                .map(|_| from.u32())
+                .collect::<Result<_, _>>()?,
+            slots: SlotExports::decode(from, "slots")?,
         })
     }
 }

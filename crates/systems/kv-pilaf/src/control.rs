@@ -10,7 +10,7 @@
 //! client: Adopted --------------------->    no READ of the previous table is in flight
 //! ```
 
-use drover_control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::kind;
 use drover_verbs::Export;
 
 pub use drover_one_sided::{Ready, ServerParams};
@@ -71,84 +71,20 @@ pub struct Adopted {
     pub epoch: u64,
 }
 
-impl TableDescriptor {
-    fn encode(&self, to: &mut Writer) {
-        to.u64(self.epoch).u64(self.entry_count).export(&self.memory);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<TableDescriptor, DecodeError> {
-        Ok(TableDescriptor {
-            epoch: from.u64()?,
-            entry_count: from.u64()?,
-            memory: from.export()?,
-        })
-    }
-}
-
-impl Message for Welcome {
-    const KIND: u16 = kind::APPLICATION + 1;
-
-    fn encode(&self, to: &mut Writer) {
-        self.terms.encode(to);
-        self.table.encode(to);
-        to.export(&self.extents).export(&self.qp);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-        Ok(Welcome {
-            terms: ServerParams::decode(from)?,
-            table: TableDescriptor::decode(from)?,
-            extents: from.export()?,
-            qp: from.export()?,
-        })
-    }
-}
-
-impl Message for Attach {
-    const KIND: u16 = kind::APPLICATION + 2;
-
-    fn encode(&self, to: &mut Writer) {
-        to.export(&self.qp).export(&self.values);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Attach, DecodeError> {
-        Ok(Attach {
-            qp: from.export()?,
-            values: from.export()?,
-        })
-    }
-}
-
-impl Message for Grown {
-    const KIND: u16 = kind::APPLICATION + 4;
-
-    fn encode(&self, to: &mut Writer) {
-        self.table.encode(to);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Grown, DecodeError> {
-        Ok(Grown {
-            table: TableDescriptor::decode(from)?,
-        })
-    }
-}
-
-impl Message for Adopted {
-    const KIND: u16 = kind::APPLICATION + 5;
-
-    fn encode(&self, to: &mut Writer) {
-        to.u64(self.epoch);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Adopted, DecodeError> {
-        Ok(Adopted { epoch: from.u64()? })
-    }
-}
+drover_control::fields!(TableDescriptor {
+    epoch,
+    entry_count,
+    memory
+});
+drover_control::message!(kind::APPLICATION + 1 => Welcome { terms, table, extents, qp });
+drover_control::message!(kind::APPLICATION + 2 => Attach { qp, values });
+drover_control::message!(kind::APPLICATION + 4 => Grown { table });
+drover_control::message!(kind::APPLICATION + 5 => Adopted { epoch });
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drover_control::Frame;
+    use drover_control::{Frame, Message, Writer};
     use proptest::prelude::*;
 
     fn frame<M: Message>(body: &[u8]) -> Frame {

@@ -36,12 +36,6 @@ pub enum SetupError {
     /// A message of the server cannot be decoded.
     #[error("malformed message from server: {0}")]
     Message(#[from] DecodeError),
-    /// A message of the server has a kind that this version does not know.
-    #[error("the server sent a message of unknown kind {kind}")]
-    UnknownMessage {
-        /// Kind of the message's frame.
-        kind: u16,
-    },
     /// The server refused, in a message of the system's own protocol.
     #[error("refused by the server: {text}")]
     Refused {
@@ -122,10 +116,7 @@ impl SetupError {
                 )
             }
             SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
-            SetupError::Unusable { .. }
-            | SetupError::Message(_)
-            | SetupError::UnknownMessage { .. }
-            | SetupError::Create(_) => true,
+            SetupError::Unusable { .. } | SetupError::Message(_) | SetupError::Create(_) => true,
             _ => false,
         }
     }

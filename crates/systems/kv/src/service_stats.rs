@@ -1,9 +1,11 @@
 //! [`ServiceStats`]: statistics that all [hosting](crate::HostingSystem) services report, for metrics. They cover
 //! native clients, not those of [co-actors](crate::CoActor), except where a partition is meant.
 
+use crate::{Counter, CounterKind, MetricFamily};
 use drover_base::Spread;
 use drover_rt::RunStats;
 use drover_store::PartitionStats;
+use std::fmt::Write;
 
 /// Statistics of one worker of a [hosting](crate::HostingSystem) service since it started.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +42,53 @@ pub struct ServiceStats {
     pub uptime_s: u64,
 }
 
+/// Lines of `drover stats` with memcached's names, and the counter that each of them shows.
+const MEMCACHED: [(&str, &str); 6] = [
+    ("cmd_get", "gets"),
+    ("get_hits", "get_hits"),
+    ("get_misses", "get_misses"),
+    ("cmd_set", "puts"),
+    ("cmd_delete", "deletes"),
+    ("delete_hits", "delete_hits"),
+];
+
 impl ServiceStats {
+    /// Text of `drover stats`: lines `name value`, with memcached's names where it has one. `counters` describes the
+    /// workers' counters.
+    pub fn text(&self, counters: &[Counter]) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: u64| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name} {value}");
+        };
+        line("uptime", self.uptime_s);
+        line("threads", self.workers.len() as u64);
+        line("curr_connections", self.clients as u64);
+        line("total_connections", self.clients_total);
+        line("datagram_connections", self.datagram_clients as u64);
+        line("curr_items", self.total(|w| w.partition.items));
+        line("bytes", self.total(|w| w.partition.bytes));
+        line("limit_maxbytes", self.total(|w| w.partition.bytes_max));
+        let evictions = |w: &WorkerStats| w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped;
+        line("evictions", self.total(evictions));
+        line("expired", self.total(|w| w.partition.expired));
+        for (name, counter) in MEMCACHED {
+            line(name, self.total(|w| value_of(counters, w, counter)));
+        }
+        for (index, counter) in counters.iter().enumerate() {
+            if counter.kind == CounterKind::Events && !is_shown_as_memcached_does(counter) {
+                line(counter.name, self.counter(index));
+            }
+        }
+        line("restarts", self.total(|w| w.restarts));
+        for (index, worker) in self.workers.iter().enumerate() {
+            let operations = ["gets", "puts", "deletes"].map(|name| value_of(counters, worker, name));
+            line(&format!("partition_{index}_ops"), operations.iter().sum());
+            line(&format!("partition_{index}_items"), worker.partition.items);
+        }
+        text
+    }
+
     /// Sum over all workers of the number that `field` selects.
     pub fn total(&self, field: impl Fn(&WorkerStats) -> u64) -> u64 {
         self.workers.iter().map(field).sum()
@@ -50,4 +98,19 @@ impl ServiceStats {
     pub fn counter(&self, index: usize) -> u64 {
         self.total(|worker| worker.counters.get(index).copied().unwrap_or(0))
     }
+}
+
+/// Whether memcached's names show the counter: hits and misses of commands, and the commands themselves.
+fn is_shown_as_memcached_does(counter: &Counter) -> bool {
+    let feeds_commands = |metric: crate::Metric| metric.family == MetricFamily::COMMANDS;
+    counter.metric.is_some_and(feeds_commands) || MEMCACHED.iter().any(|(_, name)| *name == counter.name)
+}
+
+/// Value of the counter called `name` for one worker; 0 if there is none.
+fn value_of(counters: &[Counter], worker: &WorkerStats, name: &str) -> u64 {
+    let index = counters.iter().position(|counter| counter.name == name);
+    index
+        .and_then(|index| worker.counters.get(index))
+        .copied()
+        .unwrap_or(0)
 }

@@ -9,30 +9,8 @@
 //! ```
 
 use drover_base::HashSeed;
-use drover_control::{DecodeError, Frame, Message, Reader, Writer, kind};
+use drover_control::{DecodeError, Field, Frame, Message, Reader, Writer, kind};
 use drover_kv::secret::SECRET_BYTES_MAX;
-use std::fmt::Debug;
-
-/// The part of a client's [`Hello`] that is particular to one system.
-pub trait ClientParams: Clone + Debug {
-    /// Appends the parameters to `to`.
-    fn encode(&self, to: &mut Writer);
-
-    /// Reads the parameters from `from`.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are malformed.
-    fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError>;
-}
-
-/// No parameters.
-impl ClientParams for () {
-    fn encode(&self, _: &mut Writer) {}
-
-    fn decode(_: &mut Reader<'_>) -> Result<(), DecodeError> {
-        Ok(())
-    }
-}
 
 /// A client's first message.
 #[derive(Clone, Debug)]
@@ -61,7 +39,7 @@ impl<W> Hello<W> {
     }
 }
 
-impl<W: ClientParams> Message for Hello<W> {
+impl<W: Field> Message for Hello<W> {
     const KIND: u16 = kind::APPLICATION;
 
     fn encode(&self, to: &mut Writer) {
@@ -82,7 +60,7 @@ impl<W: ClientParams> Message for Hello<W> {
             shard_count: from.u16()?,
             previous: from.u64()?,
             secret: from.bytes("length of the secret", SECRET_BYTES_MAX)?.to_vec(),
-            wishes: W::decode(from)?,
+            wishes: W::decode(from, "wishes")?,
         })
     }
 }
@@ -92,10 +70,8 @@ impl<W: ClientParams> Message for Hello<W> {
 pub struct ServerParams {
     /// Id of the new session.
     pub session: u64,
-    /// First half of the hash seed.
-    pub hash_k0: u64,
-    /// Second half of the hash seed.
-    pub hash_k1: u64,
+    /// Seed of the hash under which the server finds keys.
+    pub hash_seed: HashSeed,
     /// Longest item, bytes, counted as the system does.
     pub item_bytes_max: u32,
     /// Longest request with its header, bytes.
@@ -104,46 +80,16 @@ pub struct ServerParams {
     pub now_s: u32,
 }
 
-impl ServerParams {
-    /// The hash seed, from its two halves.
-    pub fn hash_seed(&self) -> HashSeed {
-        HashSeed::new(self.hash_k0, self.hash_k1)
-    }
-
-    /// Appends the parameters to `to`.
-    pub fn encode(&self, to: &mut Writer) {
-        to.u64(self.session).u64(self.hash_k0).u64(self.hash_k1);
-        to.u32(self.item_bytes_max)
-            .u32(self.message_bytes)
-            .u32(self.now_s);
-    }
-
-    /// Reads the parameters from `from`.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if there are too few bytes.
-    pub fn decode(from: &mut Reader<'_>) -> Result<ServerParams, DecodeError> {
-        Ok(ServerParams {
-            session: from.u64()?,
-            hash_k0: from.u64()?,
-            hash_k1: from.u64()?,
-            item_bytes_max: from.u32()?,
-            message_bytes: from.u32()?,
-            now_s: from.u32()?,
-        })
-    }
-}
+drover_control::fields!(ServerParams {
+    session,
+    hash_seed,
+    item_bytes_max,
+    message_bytes,
+    now_s,
+});
 
 /// The server's last message of the handshake: its queue pair is connected.
 #[derive(Clone, Debug)]
 pub struct Ready;
 
-impl Message for Ready {
-    const KIND: u16 = kind::APPLICATION + 3;
-
-    fn encode(&self, _: &mut Writer) {}
-
-    fn decode(_: &mut Reader<'_>) -> Result<Ready, DecodeError> {
-        Ok(Ready)
-    }
-}
+drover_control::message!(kind::APPLICATION + 3 => Ready {});

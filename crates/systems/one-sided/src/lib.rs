@@ -40,7 +40,7 @@ pub use client::{
     Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
-pub use control::{ClientParams, Hello, Ready, ServerParams};
+pub use control::{Hello, Ready, ServerParams};
 pub use error::PeerError;
 pub use queues::{Depths, Queues, WHICH};
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};

@@ -9,6 +9,7 @@
 //! - [`client`] builds requests and keeps the [`Window`](client::Window) of slots: which request is in which slot,
 //!   which reply answers it, how long to wait ([`Rto`](client::Rto)), what must not be in flight together
 //!   ([`Conflicts`](client::Conflicts)).
+//! - [`paper`] does the same for HERD's requests as published.
 //! - [`server`] decides what to do with the contents of a slot: [`SlotState::judge`](server::SlotState::judge) makes
 //!   requests execute exactly once, [`Turn`](server::Turn) is the slot in which the next request is expected.
 //!
@@ -41,4 +42,5 @@
 
 pub mod client;
 pub mod layout;
+pub mod paper;
 pub mod server;

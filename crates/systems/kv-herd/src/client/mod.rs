@@ -29,7 +29,6 @@ mod format;
 mod handshake;
 mod herd_client;
 mod options;
-mod paper;
 mod resources;
 mod retry;
 mod session;

@@ -1,10 +1,11 @@
 //! What a session consists of: queue pairs, memory and tables, made from the server's Welcome.
 
+use super::RequestFormat;
 use super::options::ClientOptions;
 use super::session::{RequestPath, ServerParams, Session};
-use super::{RequestFormat, paper};
 use crate::control::{FrontEnd, Welcome};
 use crate::layout::SlotMap;
+use crate::layout::paper;
 use drover_kv::SetupError;
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};

@@ -1,8 +1,8 @@
 //! What happens to requests that get no reply: retransmission, quarantine, resynchronisation, deadlines.
 
-use super::{HerdClient, RequestFormat, Sink, paper};
+use super::{HerdClient, RequestFormat, Sink};
 use crate::control::{Message, Resync, Resynced};
-use crate::layout::{SlotOp, Status};
+use crate::layout::{SlotOp, Status, paper};
 use drover_base::Ns;
 use drover_kv::{Op, Outcome, OwnedOp, Refusal};
 use drover_slots::client::{RETRIES_MAX, Waiting};

@@ -2,8 +2,9 @@
 //! request, recognising its reply.
 
 use super::RequestFormat;
-use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
+use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, paper};
 use drover_base::{KeyHash, KeyHasher};
+use drover_kv::Op;
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
 use drover_slots::client::request::Line;
 use drover_slots::client::{Before, Routes, Slot, Window};
@@ -89,6 +90,12 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     pub(super) fn answered(&mut self, wc: &Wc) -> Option<(usize, ReplyImm)> {
         let (at, imm, _) = answered(&mut self.window, &self.routes, wc)?;
         Some((at, imm))
+    }
+
+    /// Whether the session's format has no request for this operation.
+    #[inline(always)]
+    pub(super) fn cannot_say(&self, op: &Op<'_>) -> bool {
+        self.params.format.is_paper() && !paper::can_say(op, self.window.map().slot_bytes)
     }
 
     /// Adds the request in slot `at` to the list, `len` bytes of its block.

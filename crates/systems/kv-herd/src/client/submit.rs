@@ -1,9 +1,9 @@
 //! Taking operations: each goes into the next slot of its partition, waits, or moves by bulk transfer.
 
 use super::session::Session;
-use super::{HerdClient, RequestFormat, paper};
+use super::{HerdClient, RequestFormat};
 use crate::costs::{SUBMIT, SUBMIT_GET};
-use crate::layout::{Commit, SlotOp, TRAILER_BYTES};
+use crate::layout::{Commit, SlotOp, TRAILER_BYTES, paper};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
 use drover_slots::client::request::{self, Body, LINE_BODY_BYTES, Line};

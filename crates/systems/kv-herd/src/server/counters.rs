@@ -1,8 +1,7 @@
 //! The counters of the system's row: their names, their metrics, and how to read them off a worker.
 
 use super::stats::Counters;
-use drover_kv::{Counter, MetricFamily, ServiceStats, WorkerStats};
-use std::fmt::Write;
+use drover_kv::{Counter, MetricFamily, WorkerStats};
 
 const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 const BULK: MetricFamily = family(
@@ -83,59 +82,4 @@ pub(crate) const COUNTERS: [Counter; ROWS.len()] = {
 /// Values of the counters for one worker.
 pub(super) fn values(counters: &Counters, worker: &WorkerStats) -> Vec<u64> {
     ROWS.iter().map(|(_, value)| value(counters, worker)).collect()
-}
-
-/// Lines of `drover stats`, and which counter each of them shows: memcached's name where it has one, otherwise the
-/// counter's own.
-const MEMCACHED: [(&str, &str); 6] = [
-    ("cmd_get", "gets"),
-    ("get_hits", "get_hits"),
-    ("get_misses", "get_misses"),
-    ("cmd_set", "puts"),
-    ("cmd_delete", "deletes"),
-    ("delete_hits", "delete_hits"),
-];
-/// Counters from this one on have only their own name.
-const FIRST_OWN: &str = "nops";
-
-/// Text of `drover stats`: lines `name value`.
-pub(super) fn stats_text(stats: &ServiceStats) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: u64| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name} {value}");
-    };
-    line("uptime", stats.uptime_s);
-    line("threads", stats.workers.len() as u64);
-    line("curr_connections", stats.clients as u64);
-    line("total_connections", stats.clients_total);
-    line("datagram_connections", stats.datagram_clients as u64);
-    line("curr_items", stats.total(|w| w.partition.items));
-    line("bytes", stats.total(|w| w.partition.bytes));
-    line("limit_maxbytes", stats.total(|w| w.partition.bytes_max));
-    let evictions = |w: &WorkerStats| w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped;
-    line("evictions", stats.total(evictions));
-    line("expired", stats.total(|w| w.partition.expired));
-    for (name, counter) in MEMCACHED {
-        line(name, stats.total(|w| number(w, counter)));
-    }
-    for counter in COUNTERS.iter().skip_while(|counter| counter.name != FIRST_OWN) {
-        line(counter.name, stats.total(|w| number(w, counter.name)));
-    }
-    line("restarts", stats.total(|w| w.restarts));
-    for (index, worker) in stats.workers.iter().enumerate() {
-        let operations = ["gets", "puts", "deletes"].map(|name| number(worker, name));
-        line(&format!("partition_{index}_ops"), operations.iter().sum());
-        line(&format!("partition_{index}_items"), worker.partition.items);
-    }
-    text
-}
-
-/// Value of the counter called `name` for one worker.
-fn number(worker: &WorkerStats, name: &str) -> u64 {
-    let counters = COUNTERS.iter().zip(&worker.counters);
-    counters
-        .filter(|(counter, _)| counter.name == name)
-        .map(|(_, value)| *value)
-        .sum()
 }

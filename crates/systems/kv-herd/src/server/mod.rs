@@ -27,7 +27,6 @@ mod batch;
 mod bulk;
 mod bulk_memory;
 mod clients;
-mod clock;
 mod colocated;
 mod counters;
 mod datagram;

@@ -8,17 +8,11 @@
 use super::variant::Variant;
 use super::worker::Worker;
 use crate::costs::TAKE_PAPER;
-use crate::layout::{SlotOp, Status, paper};
+use crate::layout::{SlotOp, paper};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{Cpu, KeyHash};
-use drover_mem::MaskedRegion;
-use drover_slots::server::{About, Act, Share};
+use drover_slots::server::{About, Act};
 use drover_verbs::Provider;
-
-/// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
-const CHECKED_PARTITIONS_MAX: usize = 128;
-/// LEN and the hash.
-const TRAILER_BYTES: usize = 18;
 
 impl<P: Provider, V: Variant> Worker<P, V> {
     /// Takes requests of lane `index`, in turn, as far as quota and intake allow.
@@ -42,7 +36,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
             cpu.charge(TAKE_PAPER.cost, 1);
-            let act = act(intake.share, hash, len, client.stripe.slot_bytes() as usize);
+            let act = paper::judge(intake.share, hash, len, client.stripe.slot_bytes() as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,
                 _ => 0,
@@ -55,10 +49,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 slot: client.turn.slot as u8,
                 act,
             };
-            let value_end = lane.commit_at + 8 - TRAILER_BYTES as u64;
+            let value_end = lane.commit_at + 8 - paper::TRAILER_BYTES as u64;
             intake.free()[0].copy_paper(&lane.slots, value_end, hash, about);
             intake.add(1);
-            clear(&lane.slots, lane.commit_at);
+            paper::clear(&lane.slots, lane.commit_at);
             // Should its client ask what became of it.
             client.states[client.turn.slot as usize].take_in_turn(client.turn.seq);
             match act {
@@ -70,25 +64,5 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             client.aim(lane);
             left -= 1;
         }
-    }
-}
-
-/// Takes the request whose last word is at `commit_at` out of its slot.
-pub(super) fn clear(slots: &MaskedRegion, commit_at: u64) {
-    for back in [16, 8, 0] {
-        slots.store(commit_at - back, 0);
-    }
-}
-
-fn act(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
-    let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
-    if len > paper::VALUE_BYTES_MAX.min(slot_bytes - TRAILER_BYTES) {
-        Act::Say(Status::BadRequest)
-    } else if checked && !share.has(hash) {
-        Act::Say(Status::WrongPartition)
-    } else if len == 0 {
-        Act::Do(SlotOp::Get)
-    } else {
-        Act::Do(SlotOp::Put)
     }
 }

@@ -131,7 +131,7 @@ impl<P: Provider> Session<P> {
 
     pub(super) fn send(&self, peers: &mut Peers, message: &Message) {
         let frame = message.encode();
-        if let Err(error) = peers.send(self.conn, frame.kind, &frame.bytes, &frame.fds) {
+        if let Err(error) = peers.send(self.conn, frame.kind, &frame.body, &frame.fds) {
             let (client, peer, kind) = (self.id, peers.peer(self.conn), frame.kind);
             tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
             self.refuse(peers, ErrorCode::Resources, &error.to_string());
@@ -156,7 +156,7 @@ impl<P: Provider> Session<P> {
         let text = text.to_owned();
         let frame = Message::Error { code, text }.encode();
         // It is closed either way.
-        let _ = peers.send(self.conn, frame.kind, &frame.bytes, &[]);
+        let _ = peers.send(self.conn, frame.kind, &frame.body, &[]);
         peers.close(self.conn);
     }
 

@@ -1,6 +1,6 @@
 //! [`Sessions`]: the sessions of all clients, and what each message of a client or a worker means to them.
 
-use super::counters::stats_text;
+use super::counters::COUNTERS;
 use super::mail::{Command, Event};
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
@@ -269,7 +269,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             workers,
             ..self.stats()
         };
-        let text = stats_text(&stats);
+        let text = stats.text(&COUNTERS);
         for session in &mut self.all {
             session.tell_stats(peers, &text);
         }

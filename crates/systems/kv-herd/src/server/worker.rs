@@ -2,7 +2,6 @@
 
 use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
-use super::clock::Clock;
 use super::counters::values;
 use super::datagram::Datagrams;
 use super::intake::{Intake, TORN_NS_MAX};
@@ -19,7 +18,7 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{StartError, WorkerStats};
 use drover_mem::{AllocError, pause};
 use drover_rt::{Mailbox, Mailer, Rounds, RunStats, unbounded_mailbox};
-use drover_slots::server::{Share, SlotState};
+use drover_slots::server::{Clock, Share, SlotState};
 use drover_store::Partition;
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;

@@ -1,15 +1,15 @@
 //! [`Session`]: a client's resources at one shard; [`Agreed`] and [`Values`] are parts of every session.
 
 use super::fair_buffers::FairBuffers;
-use crate::control::{ClientParams, ServerParams};
+use crate::control::ServerParams;
 use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
-use drover_control::Loss;
-use drover_control::{ControlStream, Frame, Message};
+use drover_control::{ControlStream, Field, Frame, Loss, Message};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+use std::fmt::Debug;
 use std::rc::Rc;
 
 /// Number of buffers per session for values that are too long for a message and for a place's own buffer. *(our
@@ -43,7 +43,7 @@ impl Agreed {
         }
         Ok(Agreed {
             id: terms.session,
-            hasher: terms.hash_seed().hasher(),
+            hasher: terms.hash_seed.hasher(),
             item_bytes_max: terms.item_bytes_max as usize,
             message_bytes: terms.message_bytes as usize,
             broken: false,
@@ -171,7 +171,7 @@ impl<P: Provider> ConnResources<P> {
 /// A client's resources at one shard: queues, buffers, the server's exported memory.
 pub trait Session<P: Provider>: Sized {
     /// The system's parameters in the client's `Hello`.
-    type ClientParams: ClientParams;
+    type ClientParams: Field + Clone + Debug;
     /// The server's answer to `Hello`.
     type Welcome: Message;
     /// The client's second message: its queue pair and memory.

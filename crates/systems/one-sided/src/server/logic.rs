@@ -1,12 +1,13 @@
 //! [`ShardLogic`]: the system's part of a server.
 
-use crate::control::{ClientParams, Hello, ServerParams};
+use crate::control::{Hello, ServerParams};
 use crate::error::PeerError;
 use drover_base::{HashSeed, KeyHasher, Ns};
-use drover_control::{Frame, Message};
+use drover_control::{Field, Frame, Message};
 use drover_kv::ShardPlan;
 use drover_kv::StartError;
 use drover_verbs::Provider;
+use std::fmt::Debug;
 use std::rc::Rc;
 
 /// Identity of a shard within its service, and the options of [`Server`](super::Server) itself.
@@ -92,7 +93,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Queues and buffers of one client.
     type Connection;
     /// The system's parameters in a client's [`Hello`].
-    type ClientParams: ClientParams;
+    type ClientParams: Field + Clone + Debug;
     /// The server's answer to `Hello`.
     type Welcome: Message;
     /// The client's second message: its queue pair and memory.

@@ -234,12 +234,10 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             return Err(PeerError::OutOfOrder);
         }
         hello.slots = hello.slots.clamp(1, SLOTS_MAX);
-        let (hash_k0, hash_k1) = self.hash_seed.halves();
         let (item_bytes_max, message_bytes) = self.host.limits();
         let terms = ServerParams {
             session: self.ctx.cpu().random().max(1),
-            hash_k0,
-            hash_k1,
+            hash_seed: self.hash_seed,
             item_bytes_max: item_bytes_max as u32,
             message_bytes: message_bytes as u32,
             now_s: self.clock.now_s(now),

@@ -5,10 +5,12 @@
 //!   turn.
 //! - [`Stripe`] is where a client's slots for one partition are, and what fits into them.
 //! - [`Hold`] decides which conditional requests are refused because of an earlier request.
+//! - [`Clock`] is the time of a step, and the seconds by which items expire.
 //! - [`ClientIds`] gives out the numbers of clients.
 //! - [`Request`] is a request copied out of its slot.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
+mod clock;
 mod hold;
 mod ids;
 mod look_around;
@@ -18,6 +20,7 @@ mod slot;
 mod stripe;
 mod turn;
 
+pub use clock::Clock;
 pub use hold::Hold;
 pub use ids::ClientIds;
 pub use look_around::LookAround;

@@ -585,7 +585,7 @@ impl FakeServer {
 fn send(control: &mut ControlStream, message: &Message) {
     let encoded = message.encode();
     // A client that has gone is noticed when its channel is read.
-    let _ = control.send(encoded.kind, &encoded.bytes, &encoded.fds);
+    let _ = control.send(encoded.kind, &encoded.body, &encoded.fds);
 }
 
 fn post_reply(

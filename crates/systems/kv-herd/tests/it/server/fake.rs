@@ -438,7 +438,7 @@ impl Fake {
 
 pub fn send(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
-    stream.send(frame.kind, &frame.bytes, &frame.fds).expect("sent");
+    stream.send(frame.kind, &frame.body, &frame.fds).expect("sent");
 }
 
 /// The next message, `None` when there is none or the channel has ended.

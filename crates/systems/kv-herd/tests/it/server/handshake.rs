@@ -127,7 +127,7 @@ fn talk(world: &mut World, frames: &[(u16, Vec<u8>)]) -> (Vec<Message>, bool) {
 
 fn frame(message: &Message) -> (u16, Vec<u8>) {
     let frame = message.encode();
-    (frame.kind, frame.bytes)
+    (frame.kind, frame.body)
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn samples() -> Vec<Message> {
 fn every_message_comes_back() {
     for message in samples() {
         let frame = message.encode();
-        let back = Message::decode(frame.kind, &frame.bytes, frame.fds).expect("our own bytes");
+        let back = Message::decode(frame.kind, &frame.body, frame.fds).expect("our own bytes");
         assert_eq!(format!("{message:?}"), format!("{back:?}"));
     }
 }
@@ -101,10 +101,10 @@ fn every_message_comes_back() {
 fn every_cut_and_every_tail_is_refused() {
     for message in samples() {
         let frame = message.encode();
-        for len in 0..frame.bytes.len() {
-            assert!(Message::decode(frame.kind, &frame.bytes[..len], Vec::new()).is_err());
+        for len in 0..frame.body.len() {
+            assert!(Message::decode(frame.kind, &frame.body[..len], Vec::new()).is_err());
         }
-        let longer = [&frame.bytes[..], &[0]].concat();
+        let longer = [&frame.body[..], &[0]].concat();
         assert!(Message::decode(frame.kind, &longer, Vec::new()).is_err());
     }
 }
@@ -117,14 +117,14 @@ fn descriptors_are_counted() {
         fds: vec![fd.clone()],
     };
     let frame = Message::Attach { uc }.encode();
-    assert!(Message::decode(frame.kind, &frame.bytes, frame.fds).is_ok());
-    let missing = Message::decode(frame.kind, &frame.bytes, Vec::new());
+    assert!(Message::decode(frame.kind, &frame.body, frame.fds).is_ok());
+    let missing = Message::decode(frame.kind, &frame.body, Vec::new());
     let nowhere = DecodeError::Value {
         field: "descriptor index",
         value: 0,
     };
     assert_eq!(missing.err(), Some(nowhere.into()));
-    let extra = Message::decode(frame.kind, &frame.bytes, vec![fd.clone(), fd]);
+    let extra = Message::decode(frame.kind, &frame.body, vec![fd.clone(), fd]);
     assert_eq!(extra.err(), Some(DecodeError::SurplusFds { count: 1 }.into()));
 }
 
@@ -142,12 +142,12 @@ fn hello_and_error_are_the_same_in_every_version() {
         auth: b"me".to_vec(),
     });
     let bytes = b"\x01\0\0\x01\x10\0\0\x04\x01\x07\0\0\0\0\0\0\0\x02\0me";
-    assert_eq!(hello.encode().bytes, bytes);
+    assert_eq!(hello.encode().body, bytes);
     let error = Message::Error {
         code: ErrorCode::Version,
         text: "no".into(),
     };
-    assert_eq!(error.encode().bytes, b"\x02\0\x02\0no");
+    assert_eq!(error.encode().body, b"\x02\0\x02\0no");
 }
 
 proptest! {

@@ -8,7 +8,7 @@
 //! | 56 | 8 | check word | over the bytes before it |
 
 use drover_base::{KeyHash, mix};
-use drover_control::{DecodeError, Message, Reader, Writer, kind};
+use drover_control::kind;
 use drover_one_sided::{ServerParams, Status};
 use drover_verbs::Export;
 
@@ -101,22 +101,7 @@ pub struct Welcome {
     pub qp: Export,
 }
 
-impl Message for Welcome {
-    const KIND: u16 = kind::APPLICATION + 1;
-
-    fn encode(&self, to: &mut Writer) {
-        self.terms.encode(to);
-        to.export(&self.slots).export(&self.qp);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-        Ok(Welcome {
-            terms: ServerParams::decode(from)?,
-            slots: from.export()?,
-            qp: from.export()?,
-        })
-    }
-}
+drover_control::message!(kind::APPLICATION + 1 => Welcome { terms, slots, qp });
 
 /// The client's end.
 pub struct Attach {
@@ -124,14 +109,4 @@ pub struct Attach {
     pub qp: Export,
 }
 
-impl Message for Attach {
-    const KIND: u16 = kind::APPLICATION + 2;
-
-    fn encode(&self, to: &mut Writer) {
-        to.export(&self.qp);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Attach, DecodeError> {
-        Ok(Attach { qp: from.export()? })
-    }
-}
+drover_control::message!(kind::APPLICATION + 2 => Attach { qp });

@@ -1,0 +1,127 @@
+//! Format P, HERD's as published: a request is the key hash, preceded for a PUT by `value, len u16`, right-aligned in its
+//! slot.
+//!
+//! A length of 0 means GET, so values have at least one byte. The last byte of the hash, at the slot's highest address,
+//! shows that a request is there, so it is never 0.
+
+use crate::client::request::{Body, prepend};
+use crate::layout::{Commit, SlotOp, Status};
+use crate::server::{Act, Share};
+use drover_base::KeyHash;
+use drover_kv::Op;
+use drover_mem::MaskedRegion;
+
+/// Length of a GET request, bytes: the key hash.
+pub const GET_BYTES: usize = 16;
+/// Longest value, bytes `[HERD §4.3]`; in slots shorter than 1024 bytes the limit is lower.
+pub const VALUE_BYTES_MAX: usize = 1000;
+/// Bytes before the slot image in a client's blocks. They hold a copy of the key, which the request does not contain.
+pub const LEAD_BYTES: usize = 256;
+/// Bytes of a PUT request after its value: length and key hash.
+pub const TRAILER_BYTES: usize = 2 + GET_BYTES;
+/// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
+const CHECKED_PARTITIONS_MAX: usize = 128;
+
+/// Converts a key hash to the bytes that travel: a last byte of 0 becomes 1.
+pub fn wire_hash(hash: KeyHash) -> [u8; 16] {
+    let mut bytes = hash.to_bytes();
+    if bytes[15] == 0 {
+        bytes[15] = 1;
+    }
+    bytes
+}
+
+/// Length of a PUT request for a value of `value_len` bytes, bytes: value, length and key hash.
+pub const fn put_bytes(value_len: usize) -> usize {
+    value_len + TRAILER_BYTES
+}
+
+/// Whether the format has a request for `op` that fits a slot of `slot_bytes`: a GET, or a PUT without a time to live of
+/// a value that is neither empty nor too long.
+pub fn can_say(op: &Op<'_>, slot_bytes: usize) -> bool {
+    match *op {
+        Op::Get { .. } => true,
+        Op::Delete { .. } => false,
+        Op::Put { value, ttl_s, .. } => {
+            ttl_s == 0 && (1..=value_bytes_max(slot_bytes)).contains(&value.len())
+        }
+    }
+}
+
+fn value_bytes_max(slot_bytes: usize) -> usize {
+    VALUE_BYTES_MAX.min(slot_bytes - TRAILER_BYTES)
+}
+
+/// Writes a request at the end of `block`, and a copy of its key at the start; returns the request's length in bytes. An
+/// empty value means GET.
+///
+/// # Panics
+/// If `block` is too short for key and request.
+pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
+    block[..body.key.len()].copy_from_slice(body.key);
+    let block_bytes = block.len();
+    let at = prepend(block, block_bytes, &wire_hash(body.hash));
+    if body.value.is_empty() {
+        return block_bytes - at;
+    }
+    let at = prepend(block, at, &(body.value.len() as u16).to_le_bytes());
+    block_bytes - prepend(block, at, body.value)
+}
+
+/// Key, value and time to live (always 0) of the request that [`build`] wrote to `block`; `commit` holds their lengths.
+pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+    let value_end = block.len() - TRAILER_BYTES;
+    let value = &block[value_end - commit.value_len()..value_end];
+    (&block[..commit.key_len()], value, 0)
+}
+
+/// Decides what a server does with a request whose hash is `hash` and whose length field is `len`, in a slot of
+/// `slot_bytes`, on a worker that owns `share`.
+pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
+    let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
+    if len > value_bytes_max(slot_bytes) {
+        Act::Say(Status::BadRequest)
+    } else if checked && !share.has(hash) {
+        Act::Say(Status::WrongPartition)
+    } else if len == 0 {
+        Act::Do(SlotOp::Get)
+    } else {
+        Act::Do(SlotOp::Put)
+    }
+}
+
+/// Removes the request whose last word is at offset `commit_at` of `slots`: zeroes its hash and length.
+pub fn clear(slots: &MaskedRegion, commit_at: u64) {
+    for back in [16, 8, 0] {
+        slots.store(commit_at - back, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_requests_have_the_papers_lengths() {
+        let mut block = vec![0; LEAD_BYTES + 1024];
+        let body = |value| Body {
+            commit: Commit::new(SlotOp::Put, 1, 3, <[u8]>::len(value), false),
+            hash: KeyHash { low: 5, high: 0 },
+            key: b"key",
+            value,
+            ttl_s: 0,
+        };
+        assert_eq!(build(&mut block, &body(b"")), GET_BYTES);
+        assert_eq!(
+            block.last(),
+            Some(&1),
+            "the last byte says that a request is here"
+        );
+        let value = [7; 32];
+        assert_eq!(build(&mut block, &body(&value)), put_bytes(32));
+        let end = block.len();
+        assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
+        assert_eq!(&block[end - 50..end - 18], &value);
+        assert_eq!(parse(&block, body(&value).commit), (&b"key"[..], &value[..], 0));
+    }
+}
