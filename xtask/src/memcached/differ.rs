@@ -71,7 +71,7 @@ const FIXED: &[(u64, u64, u64)] = &[
 /// The canaries always use the same streams: with another seed one might have no place.
 const CANARY_SEED: u64 = 1;
 
-/// Runs the [works](works) one after the other.
+/// Runs the [`works`] one after the other.
 pub fn run(steps: &mut Steps, args: &Args) {
     steps.run_in_turn(works(args));
 }

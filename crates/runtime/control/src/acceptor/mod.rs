@@ -132,7 +132,7 @@ impl<H: ControlHandler> ControlServer<H> {
         (&mut self.handler, &mut self.peers)
     }
 
-    /// Runs turns until `stop` is set, then [shuts down](ControlServer::shut_down). Whoever sets `stop` must also
+    /// Runs turns until `stop` is set, then [shuts down](ControlServer::shut_down). The caller that sets `stop` must also
     /// [wake](ControlServer::wake_by) the server.
     pub fn run<C: Cpu>(&mut self, cpu: &C, stop: &StopFlag) {
         while !stop.is_set() {
