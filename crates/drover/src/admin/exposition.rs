@@ -1,4 +1,7 @@
 //! Prometheus' text format, version 0.0.4 `[Prometheus]`.
+//!
+//! It is written by hand, without `prometheus` or `prometheus-client`: those keep a registry of atomics that the program
+//! updates, whereas our numbers are plain words of the workers, copied at each scrape.
 
 use drover_base::{Durations, Ns, Spread};
 use std::fmt::Write;

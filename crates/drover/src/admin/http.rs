@@ -1,4 +1,7 @@
 //! The part of HTTP that a monitor uses: one GET per connection, in bounded memory and time. Sans I/O.
+//!
+//! It is written by hand, without `httparse` or a server crate: a request is one line of three words, whose headers change no
+//! answer, and reading it takes fewer lines than the results of a parser.
 
 /// Maximum bytes of a request's line and headers.
 pub const REQUEST_BYTES_MAX: usize = 4096;

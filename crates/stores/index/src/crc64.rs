@@ -5,6 +5,9 @@
 //! that unwritten memory is not taken for an entry. It is linear and has no key: it detects accidents, not forgeries.
 //! *(`[Pilaf]`'s code uses the same polynomial; it builds its table for one bit order and applies it in the other,
 //! which is no CRC: read in public code.)*
+//!
+//! It is written by hand because crate `crc` takes bytes only, whereas the copies of entries and records are words already,
+//! and `crc64fast` pays off above some hundred bytes only.
 
 /// The polynomial, bits reversed.
 const POLYNOMIAL: u64 = 0xc96c_5795_d787_0f42;

@@ -1,7 +1,8 @@
 //! [`Zipf`]: ranks drawn with probability proportional to 1 / rank^s, exactly, in constant time.
 //!
 //! Rejection-inversion `[HD96]` *(the method; our code)*. No table, any number of ranks; YCSB's own generator
-//! approximates the same distribution.
+//! approximates the same distribution. It is written by hand because `rand_distr` may draw other values in another version:
+//! simulated figures and traces must stay the same.
 
 use drover_base::Rng;
 
