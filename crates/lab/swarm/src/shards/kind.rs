@@ -19,7 +19,7 @@
 //! constant.
 
 use super::options::Options;
-use crate::options::{between, pick, rate, time};
+use crate::draw::{between, pick, rate, time};
 use crate::subject::Trouble;
 use drover_base::Ns;
 use drover_sim::Stream;
@@ -168,15 +168,13 @@ impl Kind {
             }
             Kind::SmallTables => small_tables(options, dice),
             Kind::Expiry => {
-                load.ttl_percent = pick(dice, &[10, 50, 100]);
-                load.ttl_s_max = between(dice, 1, 2) as u32;
+                load.expire(dice);
                 machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
                 slow(options);
             }
             Kind::Narrow => options.connect.window = pick(dice, &[1, 2]),
             Kind::Large => {
-                load.values.large_percent = pick(dice, &[2, 10, 30]);
-                load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                load.add_large_values(dice);
                 options.make_space_for(load_bytes_max(options));
             }
             Kind::Oversize => {
@@ -187,16 +185,11 @@ impl Kind {
                 options.make_space_for(load_bytes_max(options));
                 options.plan.item_bytes_max = item_bytes_max as usize;
             }
-            Kind::Conflicts => {
-                load.keys = between(dice, 1, 4);
-                load.put_percent = pick(dice, &[50, 70]);
-                load.delete_percent = pick(dice, &[0, 20]);
-            }
+            Kind::Conflicts => load.conflict(dice),
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.connect.window = options.connect.window.min(4);
-                load.ops = load.ops.min(40);
-                load.pause_percent = 100;
+                load.be_idle();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! [`Kind`]: the kinds of trouble; a seed switches each of them on or off as a whole.
+//! [`Kind`]: the kinds of trouble of services of workers; a seed switches each of them on or off as a whole.
 //!
 //! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine runs, the
 //! network delivers everything, and no core is stopped.
@@ -16,19 +16,18 @@
 //! crashes may or may not happen.
 //!
 //! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
-//! continue where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little
-//! shorter or longer. Clocks of cores differ by a constant.
+//! continue where they were. Some stop for about as long as a [timer of the protocol](super::WorkerSystem::TIMERS)
+//! runs, a little shorter or longer. Clocks of cores differ by a constant.
 //!
 //! *Control channels* are reliable, ordered streams, like TCP and Unix sockets; they end when one end does. Peers that
 //! are no clients may connect; they send nothing, malformed messages, or too little to be admitted.
 //!
 //! *Shutdowns* are not crashes: the server notifies all clients, and another server takes its place.
 
-use crate::options::{Options, between, pick, rate, time};
+use super::options::{Options, Overlap};
+use crate::draw::{between, pick, rate, time};
 use crate::subject::Trouble;
 use drover_base::Ns;
-use drover_kv_herd::control::{Format, FrontEnd};
-use drover_kv_herd::server::ServeMode;
 use drover_sim::Stream;
 use drover_store::Mode;
 
@@ -104,9 +103,8 @@ pub enum Kind {
     Backlog,
 }
 
-impl Kind {
-    /// All kinds, in the order in which seeds draw them.
-    pub const ALL: [Kind; 33] = [
+impl Trouble for Kind {
+    const ALL: &'static [Kind] = &[
         Kind::Loss,
         Kind::Packets,
         Kind::Duplicates,
@@ -142,8 +140,7 @@ impl Kind {
         Kind::Backlog,
     ];
 
-    /// Name of the kind on the command line.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Kind::Loss => "loss",
             Kind::Packets => "packets",
@@ -180,10 +177,29 @@ impl Kind {
             Kind::Backlog => "backlog",
         }
     }
+}
 
-    /// Returns the kind called `name` on the command line.
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+impl Kind {
+    /// Whether operations may fail because of this kind.
+    pub fn is_trouble(self) -> bool {
+        use Kind::*;
+        !matches!(
+            self,
+            Skew | Pressure
+                | Expiry
+                | Narrow
+                | Datagrams
+                | Large
+                | Conflicts
+                | Pipeline
+                | ShortQueues
+                | Paper
+                | Ordered
+                | Crowd
+                | FullHouse
+                | Oversize
+                | ShortWaits
+        )
     }
 
     /// Changes `options` as this kind requires, with values that `seed` draws. Every kind draws from its own random
@@ -222,16 +238,12 @@ impl Kind {
                 options.load.keys = between(dice, 8, 200);
             }
             Kind::Expiry => {
-                options.load.ttl_percent = pick(dice, &[10, 50, 100]);
-                options.load.ttl_s_max = between(dice, 1, 2) as u32;
+                options.load.expire(dice);
                 options.machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
                 slow(options);
             }
             Kind::Goodbyes => options.machines.goodbyes = between(dice, 1, 6) as u32,
-            Kind::Paper => {
-                options.format = Format::P;
-                options.variant.paper_format = true;
-            }
+            Kind::Paper => options.client.paper_format = true,
             Kind::Pauses => {
                 options.machines.pauses = between(dice, 1, 12) as u32;
                 options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_s(2));
@@ -245,36 +257,28 @@ impl Kind {
             }
             Kind::Datagrams => datagrams(options, dice),
             Kind::Large => {
-                options.load.values.large_percent = pick(dice, &[2, 10, 30]);
-                options.load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                options.load.add_large_values(dice);
                 options.server.partition.log_bytes = 4 << 20;
                 options.client.bulk_chunks = pick(dice, &[1, 4]);
             }
-            Kind::Conflicts => {
-                options.load.keys = between(dice, 1, 4);
-                options.load.put_percent = pick(dice, &[50, 70]);
-                options.load.delete_percent = pick(dice, &[0, 20]);
-            }
+            Kind::Conflicts => options.load.conflict(dice),
             Kind::Pipeline => {
-                options.server.mode = ServeMode::Pipeline {
+                options.server.overlap = Overlap::Pipeline {
                     drain: dice.chance(0.5),
                 };
             }
             Kind::ShortQueues => {
-                options.server.replies.signal_period = pick(dice, &[1, 2, 5]);
-                options.server.mode = ServeMode::Batch {
-                    batch: pick(dice, &[1, 2, 32]),
-                };
+                options.server.signal_period = pick(dice, &[1, 2, 5]);
+                options.server.overlap = Overlap::Batch(pick(dice, &[1, 2, 32]));
             }
             Kind::Storm => options.network.messages.drop = 0.3 + 0.6 * dice.unit(),
             Kind::Ordered => options.network.lossless = true,
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.client.window = options.client.window.min(4);
-                options.load.ops = options.load.ops.min(40);
-                options.load.pause_percent = 100;
+                options.load.be_idle();
             }
-            Kind::FullHouse => options.full_house = true,
+            Kind::FullHouse => options.server.full_house = true,
             Kind::Shutdowns => options.machines.shutdowns = between(dice, 1, 3) as u32,
             Kind::NonClients => non_clients(options, dice),
             Kind::Oversize => {
@@ -288,28 +292,6 @@ impl Kind {
         }
     }
 }
-
-impl Trouble for Kind {
-    const ALL: &'static [Kind] = &Kind::ALL;
-
-    fn name(self) -> &'static str {
-        Kind::name(self)
-    }
-}
-
-/// Timers of the protocol; pauses are about as long as one of them.
-pub const TIMERS: [Ns; 10] = [
-    Ns::from_us(250), // the client checks its timers
-    Ns::from_ms(1),   // first retransmission at the earliest; a torn request is given up
-    Ns::from_ms(2),   // second retransmission
-    Ns::from_ms(32),  // last retransmission
-    Ns::from_ms(63),  // a request is given up and asked about
-    Ns::from_ms(100), // replies without a completion count as lost
-    Ns::from_ms(200), // longest wait before another attempt to connect
-    Ns::from_s(1),    // heartbeat
-    Ns::from_s(3),    // a silent peer is given up
-    Ns::from_s(5),    // a handshake is given up
-];
 
 /// Draws how late late messages are.
 fn late(options: &mut Options, dice: &Stream) {
@@ -347,8 +329,7 @@ fn non_clients(options: &mut Options, dice: &Stream) {
     options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);
     if dice.chance(0.5) {
-        options.server.requests.auth = b"open".to_vec();
-        options.client.auth = b"open".to_vec();
+        options.secret = b"open";
     }
     if dice.chance(0.1) {
         options.machines.horizon = Ns::from_s(11);
@@ -357,11 +338,11 @@ fn non_clients(options: &mut Options, dice: &Stream) {
 }
 
 fn datagrams(options: &mut Options, dice: &Stream) {
-    options.server.clients.datagram_recvs = 64 << between(dice, 0, 4);
+    options.server.datagram_recvs = 64 << between(dice, 0, 4);
     match dice.below(3) {
         // Only clients that get no slots.
-        0 => options.server.clients.with_slots_max = dice.below(3) as usize,
-        _ => options.client.front_end = FrontEnd::Datagrams,
+        0 => options.server.slot_clients_max = dice.below(3) as usize,
+        _ => options.client.datagrams = true,
     }
 }
 
@@ -382,11 +363,9 @@ fn restarts(options: &mut Options, dice: &Stream) {
 }
 
 fn backlog(options: &mut Options, dice: &Stream) {
-    options.server.clients.datagram_recvs = 1024;
-    options.server.mode = ServeMode::Batch {
-        batch: pick(dice, &[1, 1, 4]),
-    };
-    options.client.front_end = FrontEnd::Datagrams;
+    options.server.datagram_recvs = 1024;
+    options.server.overlap = Overlap::Batch(pick(dice, &[1, 1, 4]));
+    options.client.datagrams = true;
     options.client.window = 16;
     options.clients = between(dice, 3, 6) as usize;
     options.load.in_flight = 32;
@@ -427,8 +406,8 @@ fn speak_as_the_paper(options: &mut Options) {
     ) = (0.0, 0.0, 0.0, 0.0);
     (load.delete_percent, load.ttl_percent, load.values.large_percent) = (0, 0, 0);
     load.values.bytes_max = load.values.bytes_max.min(40);
-    options.client.crc = false;
+    options.client.checksum = false;
     options.client.slot_bytes = options.client.slot_bytes.max(128);
-    options.client.front_end = FrontEnd::Slots;
-    options.server.clients.with_slots_max = usize::MAX;
+    options.client.datagrams = false;
+    options.server.slot_clients_max = usize::MAX;
 }
