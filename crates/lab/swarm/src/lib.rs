@@ -16,8 +16,8 @@
 //!
 //! Systems have planted mistakes that a campaign must find: a search that cannot fail proves nothing.
 //!
-//! The crate contains no model of a system: clients and servers are those of production, on a simulated fabric. It measures
-//! no performance.
+//! The crate contains no model of a system: clients and servers are those of production, on a simulated fabric. It
+//! measures no performance.
 //!
 //! ```
 //! use drover_swarm::{case::Case, herd::Herd, subject::Subject};

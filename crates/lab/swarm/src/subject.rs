@@ -23,6 +23,31 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     }
 }
 
+/// Defines an enum of kinds of trouble, which implements [`Trouble`]. Each variant has its name on the command line;
+/// the order of the variants is that in which seeds draw them.
+macro_rules! troubles {
+    ($(#[$meta:meta])* pub enum $Kind:ident { $($(#[$about:meta])* $Variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum $Kind {
+            $($(#[$about])* $Variant,)+
+        }
+
+        impl Trouble for $Kind {
+            const ALL: &'static [$Kind] = &[$($Kind::$Variant,)+];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($Kind::$Variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use troubles;
+
 /// A system that can be simulated: every [`WorkerSystem`](crate::workers::WorkerSystem), and every [`Sharded`] system.
 pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// Name of the system on the command line.

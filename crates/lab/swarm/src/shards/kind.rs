@@ -20,99 +20,51 @@
 
 use super::options::Options;
 use crate::draw::{between, pick, rate, time};
-use crate::subject::Trouble;
+use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
 use drover_sim::Stream;
 
-/// A kind of trouble, or of tight limits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// The network loses packets.
-    Packets,
-    /// Connections break.
-    Breaks,
-    /// Lines of a READ are sampled, and those of a WRITE land, one by one.
-    Tearing,
-    /// The service crashes, all shards at once.
-    Service,
-    /// Shards crash alone.
-    Shards,
-    /// Clients' machines crash.
-    Clients,
-    /// Clients start later.
-    Arrivals,
-    /// Cores stop for microseconds to milliseconds.
-    Stalls,
-    /// Cores stop for about as long as a timer runs.
-    Pauses,
-    /// Cores stop for seconds.
-    Silence,
-    /// Clocks of cores differ.
-    Skew,
-    /// The memory has space for only a few items.
-    Pressure,
-    /// Tables for a few keys, nearly full; some may grow.
-    SmallTables,
-    /// Items expire.
-    Expiry,
-    /// Windows of one or two operations.
-    Narrow,
-    /// Values longer than messages.
-    Large,
-    /// Values longer than the service accepts.
-    Oversize,
-    /// One to four keys, and most operations are updates.
-    Conflicts,
-    /// Ten to fourteen clients, most of them idle most of the time.
-    Crowd,
-}
-
-impl Trouble for Kind {
-    const ALL: &'static [Kind] = &[
-        Kind::Packets,
-        Kind::Breaks,
-        Kind::Tearing,
-        Kind::Service,
-        Kind::Shards,
-        Kind::Clients,
-        Kind::Arrivals,
-        Kind::Stalls,
-        Kind::Pauses,
-        Kind::Silence,
-        Kind::Skew,
-        Kind::Pressure,
-        Kind::SmallTables,
-        Kind::Expiry,
-        Kind::Narrow,
-        Kind::Large,
-        Kind::Oversize,
-        Kind::Conflicts,
-        Kind::Crowd,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Packets => "packets",
-            Kind::Breaks => "breaks",
-            Kind::Tearing => "tearing",
-            Kind::Service => "service",
-            Kind::Shards => "shards",
-            Kind::Clients => "clients",
-            Kind::Arrivals => "arrivals",
-            Kind::Stalls => "stalls",
-            Kind::Pauses => "pauses",
-            Kind::Silence => "silence",
-            Kind::Skew => "skew",
-            Kind::Pressure => "pressure",
-            Kind::SmallTables => "small-tables",
-            Kind::Expiry => "expiry",
-            Kind::Narrow => "narrow",
-            Kind::Large => "large",
-            Kind::Oversize => "oversize",
-            Kind::Conflicts => "conflicts",
-            Kind::Crowd => "crowd",
-        }
+troubles! {
+    /// A kind of trouble, or of tight limits.
+    pub enum Kind {
+        /// The network loses packets.
+        Packets = "packets",
+        /// Connections break.
+        Breaks = "breaks",
+        /// Lines of a READ are sampled, and those of a WRITE land, one by one.
+        Tearing = "tearing",
+        /// The service crashes, all shards at once.
+        Service = "service",
+        /// Shards crash alone.
+        Shards = "shards",
+        /// Clients' machines crash.
+        Clients = "clients",
+        /// Clients start later.
+        Arrivals = "arrivals",
+        /// Cores stop for microseconds to milliseconds.
+        Stalls = "stalls",
+        /// Cores stop for about as long as a timer runs.
+        Pauses = "pauses",
+        /// Cores stop for seconds.
+        Silence = "silence",
+        /// Clocks of cores differ.
+        Skew = "skew",
+        /// The memory has space for only a few items.
+        Pressure = "pressure",
+        /// Tables for a few keys, nearly full; some may grow.
+        SmallTables = "small-tables",
+        /// Items expire.
+        Expiry = "expiry",
+        /// Windows of one or two operations.
+        Narrow = "narrow",
+        /// Values longer than messages.
+        Large = "large",
+        /// Values longer than the service accepts.
+        Oversize = "oversize",
+        /// One to four keys, and most operations are updates.
+        Conflicts = "conflicts",
+        /// Ten to fourteen clients, most of them idle most of the time.
+        Crowd = "crowd",
     }
 }
 

@@ -36,26 +36,6 @@ fn options<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Options {
     options
 }
 
-/// Runs a case.
-fn run<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Outcome {
-    let options = options(case);
-    let mistake = case.planted.map(|planted| planted.mistake);
-    let cluster = Cluster::<S>::new(&options, case.seed, mistake);
-    let params = RunParams {
-        troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
-        horizon: options.machines.horizon,
-        deadline: options.connect.deadline,
-        window: options.connect.window,
-        load: &options.load,
-        evicts: options.plan.evicts,
-        forgets: options.forgets(),
-        ready_max: READY_MAX,
-        // Connections are reliable: no request arrives after its session.
-        ruled_out: Ns::ZERO,
-    };
-    run::run(cluster, &plan(&options, case.seed), &params)
-}
-
 /// The [`Subject`] of campaigns for the system of shards `S`.
 pub struct Sharded<S>(PhantomData<fn() -> S>);
 
@@ -86,6 +66,21 @@ impl<S: ShardedSystem> Subject for Sharded<S> {
     }
 
     fn run(case: &Case<Self>) -> Outcome {
-        run(case)
+        let options = options(case);
+        let mistake = case.planted.map(|planted| planted.mistake);
+        let cluster = Cluster::<S>::new(&options, case.seed, mistake);
+        let params = RunParams {
+            troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
+            horizon: options.machines.horizon,
+            deadline: options.connect.deadline,
+            window: options.connect.window,
+            load: &options.load,
+            evicts: options.plan.evicts,
+            forgets: options.forgets(),
+            ready_max: READY_MAX,
+            // Connections are reliable: no request arrives after its session.
+            ruled_out: Ns::ZERO,
+        };
+        run::run(cluster, &plan(&options, case.seed), &params)
     }
 }

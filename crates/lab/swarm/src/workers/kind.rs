@@ -26,156 +26,81 @@
 
 use super::options::{Options, Overlap};
 use crate::draw::{between, pick, rate, time};
-use crate::subject::Trouble;
+use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
 use drover_sim::Stream;
 use drover_store::Mode;
 
-/// A kind of trouble, or of tight limits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// Messages are lost.
-    Loss,
-    /// The network loses packets, including those of reliable connections.
-    Packets,
-    /// Messages arrive twice.
-    Duplicates,
-    /// Messages arrive late, or after later ones.
-    Delays,
-    /// WRITEs land line by line.
-    Tearing,
-    /// Reliable connections break.
-    Breaks,
-    /// The server's machine crashes.
-    Servers,
-    /// Workers restart.
-    Workers,
-    /// Clients' machines crash.
-    Clients,
-    /// Cores stop for microseconds to milliseconds.
-    Stalls,
-    /// Cores stop for seconds.
-    Silence,
-    /// Clocks of cores differ.
-    Skew,
-    /// The memory has space for only a few items.
-    Pressure,
-    /// Items expire.
-    Expiry,
-    /// Windows of one or two requests, slots of one or two lines.
-    Narrow,
-    /// Some or all clients send datagrams.
-    Datagrams,
-    /// Values longer than slots.
-    Large,
-    /// One to four keys, and most operations are updates.
-    Conflicts,
-    /// The paper's pipeline instead of batches.
-    Pipeline,
-    /// Send queues hardly longer than a batch.
-    ShortQueues,
-    /// Clients close properly while operations are in flight, and others take their place.
-    Goodbyes,
-    /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
-    Paper,
-    /// Cores stop for about as long as a timer runs.
-    Pauses,
-    /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
-    Restarts,
-    /// Most messages are lost: clients give up requests although these were executed.
-    Storm,
-    /// The fabric promises that no WRITE is lost or overtaken, unless another kind in the cluster breaks the promise.
-    Ordered,
-    /// Ten to fourteen clients, most of them idle most of the time.
-    Crowd,
-    /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has left.
-    FullHouse,
-    /// The server shuts down properly, and another one takes its place.
-    Shutdowns,
-    /// Peers that are no clients connect; clients request statistics.
-    NonClients,
-    /// Values longer than the server accepts.
-    Oversize,
-    /// Only a few operations may wait in a client.
-    ShortWaits,
-    /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
-    Backlog,
-}
-
-impl Trouble for Kind {
-    const ALL: &'static [Kind] = &[
-        Kind::Loss,
-        Kind::Packets,
-        Kind::Duplicates,
-        Kind::Delays,
-        Kind::Tearing,
-        Kind::Breaks,
-        Kind::Servers,
-        Kind::Workers,
-        Kind::Clients,
-        Kind::Stalls,
-        Kind::Silence,
-        Kind::Skew,
-        Kind::Pressure,
-        Kind::Expiry,
-        Kind::Narrow,
-        Kind::Datagrams,
-        Kind::Large,
-        Kind::Conflicts,
-        Kind::Pipeline,
-        Kind::ShortQueues,
-        Kind::Goodbyes,
-        Kind::Paper,
-        Kind::Pauses,
-        Kind::Restarts,
-        Kind::Storm,
-        Kind::Ordered,
-        Kind::Crowd,
-        Kind::FullHouse,
-        Kind::Shutdowns,
-        Kind::NonClients,
-        Kind::Oversize,
-        Kind::ShortWaits,
-        Kind::Backlog,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Loss => "loss",
-            Kind::Packets => "packets",
-            Kind::Duplicates => "duplicates",
-            Kind::Delays => "delays",
-            Kind::Tearing => "tearing",
-            Kind::Breaks => "breaks",
-            Kind::Servers => "servers",
-            Kind::Workers => "workers",
-            Kind::Clients => "clients",
-            Kind::Stalls => "stalls",
-            Kind::Silence => "silence",
-            Kind::Skew => "skew",
-            Kind::Pressure => "pressure",
-            Kind::Expiry => "expiry",
-            Kind::Narrow => "narrow",
-            Kind::Datagrams => "datagrams",
-            Kind::Large => "large",
-            Kind::Conflicts => "conflicts",
-            Kind::Pipeline => "pipeline",
-            Kind::ShortQueues => "short-queues",
-            Kind::Goodbyes => "goodbyes",
-            Kind::Paper => "paper",
-            Kind::Pauses => "pauses",
-            Kind::Restarts => "restarts",
-            Kind::Storm => "storm",
-            Kind::Ordered => "ordered",
-            Kind::Crowd => "crowd",
-            Kind::FullHouse => "full-house",
-            Kind::Shutdowns => "shutdowns",
-            Kind::NonClients => "non-clients",
-            Kind::Oversize => "oversize",
-            Kind::ShortWaits => "short-waits",
-            Kind::Backlog => "backlog",
-        }
+troubles! {
+    /// A kind of trouble, or of tight limits.
+    pub enum Kind {
+        /// Messages are lost.
+        Loss = "loss",
+        /// The network loses packets, including those of reliable connections.
+        Packets = "packets",
+        /// Messages arrive twice.
+        Duplicates = "duplicates",
+        /// Messages arrive late, or after later ones.
+        Delays = "delays",
+        /// WRITEs land line by line.
+        Tearing = "tearing",
+        /// Reliable connections break.
+        Breaks = "breaks",
+        /// The server's machine crashes.
+        Servers = "servers",
+        /// Workers restart.
+        Workers = "workers",
+        /// Clients' machines crash.
+        Clients = "clients",
+        /// Cores stop for microseconds to milliseconds.
+        Stalls = "stalls",
+        /// Cores stop for seconds.
+        Silence = "silence",
+        /// Clocks of cores differ.
+        Skew = "skew",
+        /// The memory has space for only a few items.
+        Pressure = "pressure",
+        /// Items expire.
+        Expiry = "expiry",
+        /// Windows of one or two requests, slots of one or two lines.
+        Narrow = "narrow",
+        /// Some or all clients send datagrams.
+        Datagrams = "datagrams",
+        /// Values longer than slots.
+        Large = "large",
+        /// One to four keys, and most operations are updates.
+        Conflicts = "conflicts",
+        /// The paper's pipeline instead of batches.
+        Pipeline = "pipeline",
+        /// Send queues hardly longer than a batch.
+        ShortQueues = "short-queues",
+        /// Clients close properly while operations are in flight, and others take their place.
+        Goodbyes = "goodbyes",
+        /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
+        Paper = "paper",
+        /// Cores stop for about as long as a timer runs.
+        Pauses = "pauses",
+        /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
+        Restarts = "restarts",
+        /// Most messages are lost: clients give up requests although these were executed.
+        Storm = "storm",
+        /// The fabric promises that no WRITE is lost or overtaken, unless another kind breaks the promise.
+        Ordered = "ordered",
+        /// Ten to fourteen clients, most of them idle most of the time.
+        Crowd = "crowd",
+        /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has
+        /// left.
+        FullHouse = "full-house",
+        /// The server shuts down properly, and another one takes its place.
+        Shutdowns = "shutdowns",
+        /// Peers that are no clients connect; clients request statistics.
+        NonClients = "non-clients",
+        /// Values longer than the server accepts.
+        Oversize = "oversize",
+        /// Only a few operations may wait in a client.
+        ShortWaits = "short-waits",
+        /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
+        Backlog = "backlog",
     }
 }
 

@@ -154,6 +154,9 @@ impl<M: Copy> Wrong<M> {
     }
 }
 
+/// Time within which the server excludes the execution of requests that were given up.
+const RULED_OUT: Ns = Ns::from_ms(5);
+
 impl<T: WorkerSystem> Subject for T {
     const NAME: &'static str = T::NAME;
     type Trouble = Kind;
@@ -167,7 +170,22 @@ impl<T: WorkerSystem> Subject for T {
     }
 
     fn run(case: &Case<T>) -> Outcome {
-        run(case)
+        let mut options = options(case);
+        let planted = case.planted.map(|planted| planted.mistake);
+        let mistake = planted.and_then(|wrong| wrong.plant(&mut options));
+        let cluster = Cluster::<T>::new(&options, case.seed, mistake);
+        let params = RunParams {
+            troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
+            horizon: options.machines.horizon,
+            deadline: options.client.deadline,
+            window: options.client.window,
+            load: &options.load,
+            evicts: options.server.partition.mode != Mode::Store,
+            forgets: options.forgets(),
+            ready_max: T::READY_MAX,
+            ruled_out: RULED_OUT,
+        };
+        run::run(cluster, &plan::<T>(&options, case.seed), &params)
     }
 }
 
@@ -177,27 +195,4 @@ fn options<T: WorkerSystem>(case: &Case<T>) -> Options {
     options.load.ops = case.ops.unwrap_or(options.load.ops);
     options.clients = case.clients.unwrap_or(options.clients);
     options
-}
-
-/// Time within which the server excludes the execution of requests that were given up.
-const RULED_OUT: Ns = Ns::from_ms(5);
-
-/// Runs a case.
-fn run<T: WorkerSystem>(case: &Case<T>) -> Outcome {
-    let mut options = options(case);
-    let planted = case.planted.map(|planted| planted.mistake);
-    let mistake = planted.and_then(|wrong| wrong.plant(&mut options));
-    let cluster = Cluster::<T>::new(&options, case.seed, mistake);
-    let params = RunParams {
-        troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
-        horizon: options.machines.horizon,
-        deadline: options.client.deadline,
-        window: options.client.window,
-        load: &options.load,
-        evicts: options.server.partition.mode != Mode::Store,
-        forgets: options.forgets(),
-        ready_max: T::READY_MAX,
-        ruled_out: RULED_OUT,
-    };
-    run::run(cluster, &plan::<T>(&options, case.seed), &params)
 }
