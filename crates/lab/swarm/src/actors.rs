@@ -5,7 +5,7 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_sim::VirtualCpu;
 use drover_verbs::Context;
 use drover_verbs_sim::{Sim, World};
-use drover_verbs_suite::faulty::{FaultCounts, Faulty, FaultyContext, FaultyDevice};
+use drover_verbs_suite::faulty::{Faulty, FaultyContext};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -61,20 +61,4 @@ impl<C> Seated<C> {
     pub fn wake(&self) {
         self.core.waker().wake();
     }
-}
-
-/// Number of faults injected into the messages of all `devices`.
-pub fn fault_counts(devices: &[FaultyDevice<Sim>]) -> FaultCounts {
-    let mut sum = FaultCounts::default();
-    for device in devices {
-        let counts = device.counts();
-        sum.dropped += counts.dropped;
-        sum.torn += counts.torn;
-        sum.delayed += counts.delayed;
-        sum.reordered += counts.reordered;
-        sum.duplicated += counts.duplicated;
-        sum.broken += counts.broken;
-        sum.overflowed += counts.overflowed;
-    }
-    sum
 }

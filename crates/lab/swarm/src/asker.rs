@@ -1,9 +1,9 @@
 //! [`Asker`]: a client and its load: draws operations, submits them and records their outcomes.
 
 use crate::actors::Fabric;
-use crate::cluster::Client;
-use crate::options::Load;
+use crate::load::Load;
 use crate::record::{End, Entry, Record, key_text};
+use crate::workers::SimClient;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
 use drover_sim::{Stream, VirtualCpu};
@@ -196,7 +196,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
     }
 }
 
-impl Asker<Client> {
+impl<C: SimClient> Asker<C> {
     /// Closes the client, which ends its operations in flight. Returns the number of operations that it has not drawn.
     pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
         let record = &self.record;

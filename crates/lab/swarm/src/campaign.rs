@@ -4,7 +4,6 @@ use crate::case::Case;
 use crate::check::Violation;
 use crate::outcome::Outcome;
 use crate::subject::{Subject, Trouble};
-use drover_kv_herd::Herd;
 pub use drover_testkit::seeds::fresh_seed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -35,7 +34,7 @@ pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
 
 /// A case that violates a rule.
 #[derive(Clone, Debug)]
-pub struct Finding<S: Subject = Herd> {
+pub struct Finding<S: Subject> {
     /// The case that was run.
     pub case: Case<S>,
     /// First violation of the case.
@@ -44,7 +43,7 @@ pub struct Finding<S: Subject = Herd> {
 
 /// Results of a campaign. Cases that panicked count in `cases` and `findings` only.
 #[derive(Clone, Debug)]
-pub struct Tally<S: Subject = Herd> {
+pub struct Tally<S: Subject> {
     /// Number of cases run.
     pub cases: u64,
     /// Number of operations that clients accepted in all cases.

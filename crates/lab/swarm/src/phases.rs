@@ -11,27 +11,20 @@
 use crate::actors::{Fabric, Seated};
 use crate::asker::Wish;
 use crate::check::{DEADLINE_SLACK, Violation};
-use crate::options::Load;
-use crate::record::{End, Record};
+use crate::cluster::ClusterBase;
+use crate::load::Load;
+use crate::record::End;
 use drover_base::Ns;
 use drover_kv::{KvClient, OpKind, Refusal};
-use drover_verbs_sim::World;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::Cell;
 
 /// A cluster after the end of its trouble.
 pub trait CalmCluster {
     /// Client type of the system.
-    type Client: KvClient<Fabric>;
+    type Client: KvClient<Fabric> + 'static;
 
-    /// The simulated machines.
-    fn world(&self) -> &World;
-
-    /// All operations so far.
-    fn record(&self) -> &Rc<RefCell<Record>>;
-
-    /// All running clients.
-    fn seated(&self) -> &[Seated<Self::Client>];
+    /// The machines, and all running clients with the record of their operations.
+    fn base(&self) -> &ClusterBase<Self::Client>;
 
     /// Whether every client has its sessions with running servers, and these have no other sessions.
     fn is_ready(&self) -> bool;
@@ -57,17 +50,17 @@ const REST_MIN: Ns = Ns::from_us(5);
 
 /// Checks that all operations in flight end within `deadline`; adds a violation to `found` if not.
 pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation>) {
-    let until = cluster.world().now() + deadline + DEADLINE_SLACK;
+    let until = cluster.base().world.now() + deadline + DEADLINE_SLACK;
     // Entries that have ended are not checked again at every event.
     let ended = Cell::new(0);
     let pending = || {
-        let record = cluster.record().borrow();
+        let record = cluster.base().record.borrow();
         let more = record.entries[ended.get()..].iter();
         ended.set(ended.get() + more.take_while(|entry| entry.end != End::Pending).count());
         ended.get() < record.entries.len()
     };
-    if pending() && cluster.world().run_while(until, pending) {
-        let record = cluster.record().borrow();
+    if pending() && cluster.base().world.run_while(until, pending) {
+        let record = cluster.base().record.borrow();
         let mut entries = record.entries.iter().enumerate();
         let first = entries.find(|(_, entry)| entry.end == End::Pending);
         let text = format!(
@@ -80,8 +73,8 @@ pub fn quiet(cluster: &impl CalmCluster, deadline: Ns, found: &mut Vec<Violation
 
 /// Waits until every client has its sessions and returns true; after `longest`, adds a violation and returns false.
 pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>) -> bool {
-    let until = cluster.world().now() + longest;
-    if !cluster.is_ready() && cluster.world().run_while(until, || !cluster.is_ready()) {
+    let until = cluster.base().world.now() + longest;
+    if !cluster.is_ready() && cluster.base().world.run_while(until, || !cluster.is_ready()) {
         let text = format!(
             "not every client has a session again, or servers have sessions without clients: {}",
             cluster.errors().join("; ")
@@ -95,8 +88,8 @@ pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>
 /// Lets all clients read every key and fill all their windows with PUTs, and checks that every operation gets an answer
 /// (PUTs may find the server full) within 200 ms: this exposes a client that is stuck.
 pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut Vec<Violation>) {
-    let before = cluster.record().borrow().entries.len();
-    for seated in cluster.seated() {
+    let before = cluster.base().record.borrow().entries.len();
+    for seated in &cluster.base().seated {
         let mut asker = seated.asker.borrow_mut();
         let fill = (window * cluster.part_count(&asker.client) * 2).max(8) as u64;
         let wish = |kind, key| Wish {
@@ -126,8 +119,8 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
 /// Lets one client read every key once more, after delayed messages have arrived, and checks that it gets answers. That
 /// those messages have changed nothing shows in the check of the record.
 pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Violation>) {
-    let before = cluster.record().borrow().entries.len();
-    let Some(seated) = cluster.seated().first() else {
+    let before = cluster.base().record.borrow().entries.len();
+    let Some(seated) = cluster.base().seated.first() else {
         return;
     };
     let read = |key| Wish {
@@ -146,14 +139,14 @@ pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Viola
 fn answered(cluster: &impl CalmCluster, before: usize, found: &mut Vec<Violation>) {
     let missing = || {
         let is_busy = |seated: &&Seated<_>| !seated.asker.borrow().is_done();
-        cluster.seated().iter().filter(is_busy).count()
+        cluster.base().seated.iter().filter(is_busy).count()
     };
-    let until = cluster.world().now() + PROBE_MAX;
-    if missing() > 0 && cluster.world().run_while(until, || missing() > 0) {
+    let until = cluster.base().world.now() + PROBE_MAX;
+    if missing() > 0 && cluster.base().world.run_while(until, || missing() > 0) {
         let text = format!("{} clients wait for answers without any fault", missing());
         found.push(Violation::new("probe", text));
     }
-    let record = cluster.record().borrow();
+    let record = cluster.base().record.borrow();
     let may_be = |end: &End| {
         matches!(
             end,
@@ -169,9 +162,9 @@ fn answered(cluster: &impl CalmCluster, before: usize, found: &mut Vec<Violation
 
 /// Checks that no operation is in flight, no resource has leaked, and every core takes at most one step per 5 us.
 pub fn settle(cluster: &impl CalmCluster, found: &mut Vec<Violation>) {
-    cluster.world().run_for(REST);
+    cluster.base().world.run_for(REST);
     let mut leak = |what: String| found.push(Violation::new("leak", what));
-    for seated in cluster.seated() {
+    for seated in &cluster.base().seated {
         let asker = seated.asker.borrow();
         if asker.client.in_flight() > 0 {
             leak(format!(
@@ -183,13 +176,13 @@ pub fn settle(cluster: &impl CalmCluster, found: &mut Vec<Violation>) {
     }
     cluster.leaks().into_iter().for_each(&mut leak);
     let steps = || -> Vec<u64> {
-        let reports = cluster.world().cores().into_iter().map(|core| core.report());
+        let reports = cluster.base().world.cores().into_iter().map(|core| core.report());
         reports
             .map(|report| report.busy_steps + report.idle_steps)
             .collect()
     };
     let before = steps();
-    cluster.world().run_for(WATCHED);
+    cluster.base().world.run_for(WATCHED);
     for (n, (after, before)) in steps().into_iter().zip(before).enumerate() {
         if after - before > WATCHED.0 / REST_MIN.0 {
             leak(format!("core {n} is busy without work: {} steps", after - before));

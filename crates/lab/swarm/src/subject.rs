@@ -1,12 +1,12 @@
 //! [`Subject`]: a system that campaigns can run: its scenarios, its planted mistakes, and how to run a case.
 
 use crate::case::Case;
+use crate::herd;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use crate::shards::Sharded;
 pub use drover_kv::Planted;
-use drover_kv::{ShardedJob, ShardedSystem, System, SystemTable};
-use drover_kv_herd::Herd;
+use drover_kv::{ShardedJob, ShardedSystem, SystemTable};
 use std::fmt::Debug;
 
 /// The kinds of trouble of a system; a seed switches each of them on or off as a whole.
@@ -23,7 +23,32 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     }
 }
 
-/// A system that can be simulated: HERD, which has its own runner, and every [`Sharded`] system.
+/// Defines an enum of kinds of trouble, which implements [`Trouble`]. Each variant has its name on the command line;
+/// the order of the variants is that in which seeds draw them.
+macro_rules! troubles {
+    ($(#[$meta:meta])* pub enum $Kind:ident { $($(#[$about:meta])* $Variant:ident = $name:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[repr(u8)]
+        pub enum $Kind {
+            $($(#[$about])* $Variant,)+
+        }
+
+        impl Trouble for $Kind {
+            const ALL: &'static [$Kind] = &[$($Kind::$Variant,)+];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($Kind::$Variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use troubles;
+
+/// A system that can be simulated: every [`WorkerSystem`](crate::workers::WorkerSystem), and every [`Sharded`] system.
 pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// Name of the system on the command line.
     const NAME: &'static str;
@@ -62,13 +87,13 @@ pub trait SubjectJob {
     fn run<S: Subject>(self) -> Self::Answer;
 }
 
-/// Runs `job` with `system` as a subject. `None`: the system cannot be simulated, because it is neither HERD nor a
-/// system of equal shards.
+/// Runs `job` with `system` as a subject. `None`: the system cannot be simulated, because its services neither consist
+/// of equal shards nor have a module here.
 pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answer> {
+    let name = system.facts().name;
     match system.sharded(AsShards(job)) {
         Ok(answer) => Some(answer),
-        Err(AsShards(job)) if system.facts().name == Herd::FACTS.name => Some(job.run::<Herd>()),
-        Err(_) => None,
+        Err(AsShards(job)) => herd::with(name, job).ok(),
     }
 }
 

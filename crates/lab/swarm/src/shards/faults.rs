@@ -2,7 +2,8 @@
 
 use super::kind::TIMERS;
 use super::options::Options;
-use crate::options::{pick, time};
+use crate::draw::{pick, time};
+use crate::run;
 use drover_base::Ns;
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Stream};
 use std::fmt;
@@ -63,6 +64,15 @@ impl fmt::Display for Fault {
     }
 }
 
+impl run::Fault for Fault {
+    fn stops_for(self) -> Ns {
+        match self {
+            Fault::Stall { time, .. } => time,
+            _ => Ns::ZERO,
+        }
+    }
+}
+
 /// Draws all faults of a run, in order of time.
 pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     let machines = &options.machines;
@@ -119,13 +129,4 @@ pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
     }
     plan.sort_by_key(|(at, _)| *at);
     plan
-}
-
-/// Time at which the last fault of `plan` is over and every core runs again; 0 without faults.
-pub fn last_end(plan: &[(Ns, Fault)]) -> Ns {
-    let end = |&(at, fault): &(Ns, Fault)| match fault {
-        Fault::Stall { time, .. } => at + time,
-        _ => at,
-    };
-    plan.iter().map(end).fold(Ns::ZERO, Ns::max)
 }

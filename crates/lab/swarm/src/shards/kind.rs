@@ -19,100 +19,52 @@
 //! constant.
 
 use super::options::Options;
-use crate::options::{between, pick, rate, time};
-use crate::subject::Trouble;
+use crate::draw::{between, pick, rate, time};
+use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
 use drover_sim::Stream;
 
-/// A kind of trouble, of tight limits, or of load. A seed draws how much of it a run gets.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// The network loses packets, which connections retransmit.
-    Packets,
-    /// Connections break, before or after a request was executed.
-    Breaks,
-    /// Lines of a READ are sampled, and those of a WRITE land, one by one.
-    Tearing,
-    /// The service crashes, all shards at once, and restarts empty.
-    Service,
-    /// Shards, each on a machine of its own, crash one at a time and restart empty.
-    Shards,
-    /// Clients' machines crash and restart.
-    Clients,
-    /// Some clients start later than the others.
-    Arrivals,
-    /// Cores stop, each time for at most 40 ms.
-    Stalls,
-    /// Cores stop for about as long as one of [`TIMERS`] runs.
-    Pauses,
-    /// Cores stop, each time for at most 2 to 8 s, often so long that the other end considers them dead.
-    Silence,
-    /// Clocks of cores differ by at most 5 ms.
-    Skew,
-    /// A shard has only 32 to 128 KiB of memory for items.
-    Pressure,
-    /// Tables of 32 to 128 entries for many keys; some may grow.
-    SmallTables,
-    /// Some or all items expire, after 1 or 2 s.
-    Expiry,
-    /// Windows of one or two operations.
-    Narrow,
-    /// Some values are longer than a message: up to 100,000 bytes.
-    Large,
-    /// Some values are longer than the service accepts.
-    Oversize,
-    /// One to four keys, and at least half of the operations are updates.
-    Conflicts,
-    /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause before every operation.
-    Crowd,
-}
-
-impl Trouble for Kind {
-    const ALL: &'static [Kind] = &[
-        Kind::Packets,
-        Kind::Breaks,
-        Kind::Tearing,
-        Kind::Service,
-        Kind::Shards,
-        Kind::Clients,
-        Kind::Arrivals,
-        Kind::Stalls,
-        Kind::Pauses,
-        Kind::Silence,
-        Kind::Skew,
-        Kind::Pressure,
-        Kind::SmallTables,
-        Kind::Expiry,
-        Kind::Narrow,
-        Kind::Large,
-        Kind::Oversize,
-        Kind::Conflicts,
-        Kind::Crowd,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Packets => "packets",
-            Kind::Breaks => "breaks",
-            Kind::Tearing => "tearing",
-            Kind::Service => "service",
-            Kind::Shards => "shards",
-            Kind::Clients => "clients",
-            Kind::Arrivals => "arrivals",
-            Kind::Stalls => "stalls",
-            Kind::Pauses => "pauses",
-            Kind::Silence => "silence",
-            Kind::Skew => "skew",
-            Kind::Pressure => "pressure",
-            Kind::SmallTables => "small-tables",
-            Kind::Expiry => "expiry",
-            Kind::Narrow => "narrow",
-            Kind::Large => "large",
-            Kind::Oversize => "oversize",
-            Kind::Conflicts => "conflicts",
-            Kind::Crowd => "crowd",
-        }
+troubles! {
+    /// A kind of trouble, of tight limits, or of load. A seed draws how much of it a run gets.
+    pub enum Kind {
+        /// The network loses packets, which connections retransmit.
+        Packets = "packets",
+        /// Connections break, before or after a request was executed.
+        Breaks = "breaks",
+        /// Lines of a READ are sampled, and those of a WRITE land, one by one.
+        Tearing = "tearing",
+        /// The service crashes, all shards at once, and restarts empty.
+        Service = "service",
+        /// Shards, each on a machine of its own, crash one at a time and restart empty.
+        Shards = "shards",
+        /// Clients' machines crash and restart.
+        Clients = "clients",
+        /// Some clients start later than the others.
+        Arrivals = "arrivals",
+        /// Cores stop, each time for at most 40 ms.
+        Stalls = "stalls",
+        /// Cores stop for about as long as one of [`TIMERS`] runs.
+        Pauses = "pauses",
+        /// Cores stop, each time for at most 2 to 8 s, often so long that the other end considers them dead.
+        Silence = "silence",
+        /// Clocks of cores differ by at most 5 ms.
+        Skew = "skew",
+        /// A shard has only 32 to 128 KiB of memory for items.
+        Pressure = "pressure",
+        /// Tables of 32 to 128 entries for many keys; some may grow.
+        SmallTables = "small-tables",
+        /// Some or all items expire, after 1 or 2 s.
+        Expiry = "expiry",
+        /// Windows of one or two operations.
+        Narrow = "narrow",
+        /// Some values are longer than a message: up to 100,000 bytes.
+        Large = "large",
+        /// Some values are longer than the service accepts.
+        Oversize = "oversize",
+        /// One to four keys, and at least half of the operations are updates.
+        Conflicts = "conflicts",
+        /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause before every operation.
+        Crowd = "crowd",
     }
 }
 
@@ -168,15 +120,13 @@ impl Kind {
             }
             Kind::SmallTables => small_tables(options, dice),
             Kind::Expiry => {
-                load.ttl_percent = pick(dice, &[10, 50, 100]);
-                load.ttl_s_max = between(dice, 1, 2) as u32;
+                load.expire(dice);
                 machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
                 slow(options);
             }
             Kind::Narrow => options.connect.window = pick(dice, &[1, 2]),
             Kind::Large => {
-                load.values.large_percent = pick(dice, &[2, 10, 30]);
-                load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                load.add_large_values(dice);
                 options.make_space_for(load_bytes_max(options));
             }
             Kind::Oversize => {
@@ -187,16 +137,11 @@ impl Kind {
                 options.make_space_for(load_bytes_max(options));
                 options.plan.item_bytes_max = item_bytes_max as usize;
             }
-            Kind::Conflicts => {
-                load.keys = between(dice, 1, 4);
-                load.put_percent = pick(dice, &[50, 70]);
-                load.delete_percent = pick(dice, &[0, 20]);
-            }
+            Kind::Conflicts => load.conflict(dice),
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.connect.window = options.connect.window.min(4);
-                load.ops = load.ops.min(40);
-                load.pause_percent = 100;
+                load.be_idle();
             }
         }
     }

@@ -2,7 +2,8 @@
 //! trouble then change.
 
 use super::kind::{Kind, reconcile};
-use crate::options::{Load, ValueLengths, between, pick, time};
+use crate::draw::{between, pick, time};
+use crate::load::Load;
 use drover_base::Ns;
 use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System, TablePlan};
 use drover_mem::PageWish;
@@ -96,7 +97,7 @@ impl Options {
             clients: between(dice, 1, 6) as usize,
             client_machines: between(dice, 1, 3) as usize,
             is_apart: dice.chance(0.2),
-            load: load(dice),
+            load: Load::draw(dice),
             messages: FaultOptions::quiet(seed),
             loss: 0.0,
             tear_max: None,
@@ -161,21 +162,5 @@ fn plan<S: System<Plan = ShardPlan>>(dice: &Stream) -> ShardPlan {
         pages: PageWish::Small,
         look_every: time(dice, Ns::from_us(20), Ns::from_us(500)),
         ..usual
-    }
-}
-
-fn load(dice: &Stream) -> Load {
-    Load {
-        ops: between(dice, 30, 250) as usize,
-        in_flight: between(dice, 1, 8) as usize,
-        keys: between(dice, 2, 48),
-        skew: pick(dice, &[1.0, 1.0, 3.0]),
-        put_percent: pick(dice, &[5, 30, 50, 90]),
-        delete_percent: pick(dice, &[0, 3, 10]),
-        ttl_percent: 0,
-        ttl_s_max: 1,
-        values: ValueLengths::ordinary(pick(dice, &[8, 40, 200, 700])),
-        stats_percent: 0,
-        pause_percent: pick(dice, &[5, 30, 100]),
     }
 }

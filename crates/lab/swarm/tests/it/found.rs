@@ -1,14 +1,16 @@
 //! What campaigns have found, each as a small case that stays.
 
 use drover_swarm::campaign;
-use drover_swarm::kind::Kind;
-use drover_swarm::planted;
-use drover_swarm::run::{Case, run};
-use drover_swarm::scenario::Scenario;
+use drover_swarm::case;
+use drover_swarm::herd::Herd;
+use drover_swarm::subject::Subject;
+use drover_swarm::workers::kind::Kind;
+
+type Case = case::Case<Herd>;
 
 /// The seed's sizes with these kinds of trouble.
 fn case(seed: u64, kinds: &[Kind]) -> Case {
-    let scenario = Scenario::named("default").expect("in the table");
+    let scenario = Herd::scenario("default").expect("in the table");
     Case {
         kinds: kinds.to_vec(),
         ..Case::new(scenario, seed)
@@ -16,7 +18,7 @@ fn case(seed: u64, kinds: &[Kind]) -> Case {
 }
 
 fn finds_nothing(case: &Case) {
-    let outcome = run(case);
+    let outcome = Herd::run(case);
     assert_eq!(outcome.violations, [], "{:?}", case.kinds);
 }
 
@@ -37,7 +39,7 @@ fn the_papers_requests_given_up() {
     finds_nothing(&case(17, &kinds));
     finds_nothing(&case(15, &[Kind::Silence, Kind::Paper]));
     finds_nothing(&case(30, &[Kind::Silence, Kind::Paper]));
-    let paper = Scenario::named("paper").expect("in the table");
+    let paper = Herd::scenario("paper").expect("in the table");
     for seed in [39, 49, 50] {
         finds_nothing(&Case::new(paper, seed));
     }
@@ -57,7 +59,7 @@ fn seeds_that_nobody_had_run() {
         ("silence", &[9002416]),
         ("calm", &[7001513]),
     ] {
-        let scenario = Scenario::named(name).expect("in the table");
+        let scenario = Herd::scenario(name).expect("in the table");
         for &seed in seeds {
             finds_nothing(&Case::new(scenario, seed));
         }
@@ -66,8 +68,8 @@ fn seeds_that_nobody_had_run() {
 
 /// The first of these seeds in which `mistake` shows, and that nothing shows without it.
 fn shows(mistake: &str, scenario: &str, seeds: std::ops::Range<u64>) {
-    let scenario = Scenario::named(scenario).expect("in the table");
-    let planted = planted::named(mistake);
+    let scenario = Herd::scenario(scenario).expect("in the table");
+    let planted = Herd::planted(mistake);
     assert!(planted.is_some(), "{mistake} is in the table");
     let with = |seed| Case {
         planted,

@@ -1,17 +1,20 @@
 //! Every mistake that can be planted is found, by the scenario that is about it, and shrinks to little.
 //! That fresh seeds find each within 300 is `cargo xtask sim --planted`.
 
-use drover_swarm::campaign::{self, Finding};
-use drover_swarm::planted;
-use drover_swarm::run::Case;
-use drover_swarm::scenario::Scenario;
+use drover_swarm::campaign;
+use drover_swarm::case;
+use drover_swarm::herd::Herd;
+use drover_swarm::subject::Subject;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
+type Case = case::Case<Herd>;
+type Finding = campaign::Finding<Herd>;
+
 /// What seeds find of a mistake, in their order: with one thread, always the same.
 fn search(mistake: &str, scenario: &str, seeds: Range<u64>, stop_early: bool) -> Vec<Finding> {
-    let planted = planted::named(mistake).expect("in the table");
-    let scenario = Scenario::named(scenario).expect("in the table");
+    let planted = Herd::planted(mistake).expect("in the table");
+    let scenario = Herd::scenario(scenario).expect("in the table");
     let cases: Vec<Case> = seeds
         .map(|seed| Case {
             planted: Some(planted),
@@ -53,8 +56,8 @@ fn half_landed_requests_executed() {
 #[test]
 fn what_is_found_shrinks_and_is_still_wrong() {
     let size = |case: &Case| {
-        let options = case.options();
-        case.kinds.len() + options.load.ops + options.clients
+        let (ops, clients) = Herd::sizes(case);
+        case.kinds.len() + ops + clients
     };
     let findings = search("leftovers", "worker", 1..41, false);
     let mut smaller = 0;

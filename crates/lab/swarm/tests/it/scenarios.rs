@@ -1,24 +1,30 @@
 //! Every scenario, small: it finds nothing, the same seed gives the same trace, another seed another one.
 
 use drover_mem::{PageWish, Region};
-use drover_swarm::run::{Case, Outcome, run};
-use drover_swarm::scenario::{self, Scenario};
+use drover_swarm::case;
+use drover_swarm::herd::Herd;
+use drover_swarm::outcome::Outcome;
+use drover_swarm::scenario::Scenario;
+use drover_swarm::subject::Subject;
+use drover_swarm::workers::kind::Kind;
 use std::process::Command;
 
-fn small(scenario: &'static Scenario, seed: u64) -> Outcome {
+type Case = case::Case<Herd>;
+
+fn small(scenario: &'static Scenario<Kind>, seed: u64) -> Outcome {
     let case = Case {
         ops: Some(25),
         clients: Some(2),
         ..Case::new(scenario, seed)
     };
-    let outcome = run(&case);
+    let outcome = Herd::run(&case);
     assert_eq!(outcome.violations, [], "{}", case.arguments());
     outcome
 }
 
 #[test]
 fn the_same_seed_the_same_trace_and_another_seed_another() {
-    for scenario in scenario::ALL {
+    for scenario in Herd::SCENARIOS {
         let (once, again, other) = (small(scenario, 1), small(scenario, 1), small(scenario, 2));
         assert_eq!(once.trace_hash, again.trace_hash, "{}", scenario.name);
         assert_eq!(once.summary, again.summary, "{}", scenario.name);
@@ -29,8 +35,8 @@ fn the_same_seed_the_same_trace_and_another_seed_another() {
 
 /// A run in which workers restart: they give their partitions' memory back and map other memory in its place.
 fn restarts() -> u64 {
-    let case = Case::new(Scenario::named("default").expect("in the table"), 12345);
-    let outcome = run(&case);
+    let case = Case::new(Herd::scenario("default").expect("in the table"), 12345);
+    let outcome = Herd::run(&case);
     let begins_again = |line: &&String| line.contains("begins again");
     assert!(
         outcome.timeline.iter().filter(begins_again).count() > 1,
@@ -80,7 +86,7 @@ fn a_trace_is_the_same_in_any_process() {
 /// Threads change nothing: a cluster knows of no other cluster.
 #[test]
 fn a_trace_is_the_same_on_any_thread() {
-    let scenario = Scenario::named("default").expect("in the table");
+    let scenario = Herd::scenario("default").expect("in the table");
     let here = small(scenario, 3).trace_hash;
     let threads: Vec<_> = (0..3)
         .map(|_| std::thread::spawn(move || small(scenario, 3).trace_hash))

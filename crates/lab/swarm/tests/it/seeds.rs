@@ -1,16 +1,17 @@
 //! A few seeds of the default scenario, always the same; thousands of them are `cargo xtask sim`.
 
 use drover_swarm::campaign;
-use drover_swarm::run::Case;
-use drover_swarm::scenario::Scenario;
+use drover_swarm::case::Case;
+use drover_swarm::herd::Herd;
+use drover_swarm::subject::Subject;
 use std::sync::atomic::AtomicU64;
 
 const SEEDS: std::ops::Range<u64> = 1..31;
 
 #[test]
 fn a_few_seeds_find_nothing() {
-    let scenario = Scenario::named("default").expect("in the table");
-    let cases: Vec<Case> = SEEDS
+    let scenario = Herd::scenario("default").expect("in the table");
+    let cases: Vec<Case<Herd>> = SEEDS
         .map(|seed| Case {
             ops: Some(40),
             ..Case::new(scenario, seed)

@@ -1,10 +1,9 @@
 //! [`Options`]: the parameters of a run that a seed draws: first the sizes, which the kinds of trouble then change.
 
-use crate::planted::SimVariant;
+use super::kind::{Kind, reconcile};
+use crate::draw::{between, pick, time};
+use crate::load::Load;
 use drover_base::Ns;
-use drover_kv_herd::client::ClientOptions;
-use drover_kv_herd::control::Format;
-use drover_kv_herd::server::{ClientLimits, ServeMode, ServerOptions};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_store::{Mode, PartitionOptions};
@@ -15,14 +14,12 @@ use drover_verbs_suite::faulty::FaultOptions;
 pub struct Options {
     /// Name of the profile with the costs of cards and hosts.
     pub profile: &'static str,
-    /// Options of the server.
-    pub server: ServerOptions,
-    /// How the server differs from the shipped one.
-    pub variant: SimVariant,
-    /// Options of every client.
-    pub client: ClientOptions,
-    /// Request format of every client.
-    pub format: Format,
+    /// Sizes and limits of the server.
+    pub server: ServerSizes,
+    /// Sizes and limits of every client.
+    pub client: ClientSizes,
+    /// Secret that clients must send; empty: clients need none.
+    pub secret: &'static [u8],
     /// Number of clients.
     pub clients: usize,
     /// Number of machines with clients; the server has its own machine.
@@ -31,64 +28,66 @@ pub struct Options {
     pub load: Load,
     /// What the network does to messages.
     pub network: Network,
-    /// The server accepts no more clients than there are.
-    pub full_house: bool,
     /// Faults of machines and cores.
     pub machines: Machines,
     /// Interval between two polls of the acceptor's control channels, which are not part of the modelled network.
     pub look_every: Ns,
 }
 
-/// Load of a client.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// Operations per client, as far as time allows.
-    pub ops: usize,
-    /// Maximum number of operations in flight.
-    pub in_flight: usize,
-    /// Number of distinct keys.
-    pub keys: u64,
-    /// 1: all keys are equally likely; 3: an eighth of the keys gets half of the operations.
-    pub skew: f64,
-    /// Percentage of PUTs.
-    pub put_percent: u64,
-    /// Percentage of DELETEs.
-    pub delete_percent: u64,
-    /// Percentage of PUTs with a time to live.
-    pub ttl_percent: u64,
-    /// Longest time to live, seconds.
-    pub ttl_s_max: u32,
-    /// Lengths of the values.
-    pub values: ValueLengths,
-    /// Percentage of operations before which the client requests statistics from the server.
-    pub stats_percent: u64,
-    /// Percentage of operations that follow a pause; the others are submitted as soon as an earlier one completes.
-    pub pause_percent: u64,
+/// Sizes and limits of the server.
+#[derive(Clone, Debug)]
+pub struct ServerSizes {
+    /// Number of partitions, each with its own worker.
+    pub partition_count: usize,
+    /// Memory of each partition.
+    pub partition: PartitionOptions,
+    /// Longest value that clients may store, bytes.
+    pub item_bytes_max: usize,
+    /// Whether the server accepts no more clients than there are at the start.
+    pub full_house: bool,
+    /// Most clients with request slots; further ones send datagrams.
+    pub slot_clients_max: usize,
+    /// RECVs for request datagrams, per worker; 0: no datagrams.
+    pub datagram_recvs: usize,
+    /// How workers overlap requests.
+    pub overlap: Overlap,
+    /// One reply in this many is signaled.
+    pub signal_period: usize,
 }
 
-/// Lengths of the values that a client writes.
+/// How a worker overlaps the memory accesses of requests.
 #[derive(Clone, Copy, Debug)]
-pub struct ValueLengths {
-    /// Longest ordinary value, bytes.
-    pub bytes_max: u64,
-    /// Percentage of PUTs with a large value.
-    pub large_percent: u64,
-    /// Longest large value, bytes.
-    pub large_bytes_max: u64,
-    /// The server refuses values longer than this, bytes.
-    pub refused_above: u64,
+pub enum Overlap {
+    /// In batches of up to so many requests.
+    Batch(usize),
+    /// In a pipeline.
+    Pipeline {
+        /// Whether to finish all requests in the pipeline when no new one arrives.
+        drain: bool,
+    },
 }
 
-impl ValueLengths {
-    /// Ordinary values only, of up to `bytes_max` bytes. The server refuses none.
-    pub fn ordinary(bytes_max: u64) -> ValueLengths {
-        ValueLengths {
-            bytes_max,
-            large_percent: 0,
-            large_bytes_max: 0,
-            refused_above: u64::MAX,
-        }
-    }
+/// Sizes and limits of every client.
+#[derive(Clone, Debug)]
+pub struct ClientSizes {
+    /// Requests in flight per partition.
+    pub window: usize,
+    /// Bytes of a request slot.
+    pub slot_bytes: usize,
+    /// Whether requests are datagrams instead of WRITEs into slots.
+    pub datagrams: bool,
+    /// Whether requests have the format of the system's paper.
+    pub paper_format: bool,
+    /// Whether requests have a checksum even if the fabric keeps the order of a WRITE's bytes.
+    pub checksum: bool,
+    /// Timeout of an operation.
+    pub deadline: Ns,
+    /// Number of staged requests at which they are posted; 0: as the client prefers.
+    pub post_batch: usize,
+    /// Maximum number of long values moved at a time.
+    pub bulk_chunks: u8,
+    /// Maximum number of operations that wait in the client.
+    pub waiting_max: usize,
 }
 
 /// What the network does to messages.
@@ -127,7 +126,7 @@ pub struct Machines {
     pub stalls: u32,
     /// Maximum duration of such a stop.
     pub stall_max: Ns,
-    /// Number of times that a core stops for about as long as one of [`TIMERS`](crate::kind::TIMERS).
+    /// Number of times that a core stops for about as long as one of the [timers](super::WorkerSystem::TIMERS).
     pub pauses: u32,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
@@ -144,29 +143,24 @@ pub struct WorkerFaults {
     pub relapses: u32,
 }
 
-/// One of `choices`, at random.
-pub fn pick<T: Copy>(dice: &Stream, choices: &[T]) -> T {
-    choices[dice.below(choices.len() as u64) as usize]
-}
-
-/// A number from `low` to `high`, both included.
-pub fn between(dice: &Stream, low: u64, high: u64) -> u64 {
-    low + dice.below(high - low + 1)
-}
-
-/// A time from `low` to `high`; all factors of two are equally likely.
-pub fn time(dice: &Stream, low: Ns, high: Ns) -> Ns {
-    Ns(dice.log_uniform(low.0 as f64, high.0 as f64) as u64)
-}
-
-/// A probability from 0.001 to 0.1.
-pub fn rate(dice: &Stream) -> f64 {
-    dice.log_uniform(1e-3, 1e-1)
-}
+/// No load here fills a log of this size with small values ...
+const LARGE_LOG_BYTES: usize = 2 << 20;
+/// ... or this many buckets.
+const LARGE_BUCKETS: usize = 1 << 12;
 
 impl Options {
+    /// Draws the parameters of a run with `seed` and these kinds of trouble.
+    pub fn draw(seed: u64, kinds: &[Kind]) -> Options {
+        let mut options = Options::calm(seed);
+        for kind in kinds {
+            kind.apply(&mut options, seed);
+        }
+        reconcile(&mut options, kinds);
+        options
+    }
+
     /// Parameters without trouble; `seed` draws the sizes.
-    pub fn calm(seed: u64) -> Options {
+    fn calm(seed: u64) -> Options {
         let dice = &Stream::new(seed, 0, "sizes");
         let horizon = time(dice, Ns::from_ms(5), Ns::from_ms(250));
         let window = 1 << between(dice, 0, 5);
@@ -174,25 +168,26 @@ impl Options {
             profile: pick(dice, &["apt", "apt", "susitna_ib", "rfp", "cx6"]),
             clients: between(dice, 1, 6) as usize,
             client_machines: between(dice, 1, 3) as usize,
-            client: ClientOptions {
+            client: ClientSizes {
                 window,
                 slot_bytes: pick(dice, &[128, 320, 1024, 1024]),
-                crc: dice.chance(0.1),
+                datagrams: false,
+                paper_format: false,
+                checksum: dice.chance(0.1),
                 deadline: time(dice, Ns::from_ms(20), Ns::from_ms(400)),
                 post_batch: pick(dice, &[0, 1, 8]),
-                ..ClientOptions::default()
+                bulk_chunks: 4,
+                waiting_max: 256,
             },
             server: server(dice),
-            variant: SimVariant::default(),
-            format: Format::D,
-            load: load(dice),
+            secret: b"",
+            load: Load::draw(dice),
             network: Network {
                 messages: FaultOptions::quiet(seed),
                 loss: 0.0,
                 torn: false,
                 lossless: false,
             },
-            full_house: false,
             machines: Machines {
                 horizon,
                 server_crashes: 0,
@@ -224,13 +219,8 @@ impl Options {
     }
 }
 
-/// No load here fills a log of this size with small values ...
-const LARGE_LOG_BYTES: usize = 2 << 20;
-/// ... or this many buckets.
-const LARGE_BUCKETS: usize = 1 << 12;
-
-fn server(dice: &Stream) -> ServerOptions {
-    ServerOptions {
+fn server(dice: &Stream) -> ServerSizes {
+    ServerSizes {
         partition_count: between(dice, 1, 3) as usize,
         partition: PartitionOptions {
             mode: match dice.chance(0.25) {
@@ -244,30 +234,11 @@ fn server(dice: &Stream) -> ServerOptions {
             pages: PageWish::Small,
             ..PartitionOptions::default()
         },
-        clients: ClientLimits {
-            count_max: 32,
-            ..ClientLimits::default()
-        },
-        mode: ServeMode::Batch {
-            batch: pick(dice, &[1, 4, 32, 32]),
-        },
-        idle_sweeps: 1,
-        ..ServerOptions::default()
-    }
-}
-
-fn load(dice: &Stream) -> Load {
-    Load {
-        ops: between(dice, 30, 250) as usize,
-        in_flight: between(dice, 1, 8) as usize,
-        keys: between(dice, 2, 48),
-        skew: pick(dice, &[1.0, 1.0, 3.0]),
-        put_percent: pick(dice, &[5, 30, 50, 90]),
-        delete_percent: pick(dice, &[0, 3, 10]),
-        ttl_percent: 0,
-        ttl_s_max: 1,
-        values: ValueLengths::ordinary(pick(dice, &[8, 40, 200, 700])),
-        stats_percent: 0,
-        pause_percent: pick(dice, &[5, 30, 100]),
+        item_bytes_max: 1 << 20,
+        full_house: false,
+        slot_clients_max: usize::MAX,
+        datagram_recvs: 0,
+        overlap: Overlap::Batch(pick(dice, &[1, 4, 32, 32])),
+        signal_period: 64,
     }
 }

@@ -1,4 +1,4 @@
-//! [`Kind`]: the kinds of trouble; a seed switches each of them on or off as a whole.
+//! [`Kind`]: the kinds of trouble of services of workers; a seed switches each of them on or off as a whole.
 //!
 //! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine runs, the
 //! network delivers everything, and no core is stopped.
@@ -16,174 +16,115 @@
 //! crashes may or may not happen.
 //!
 //! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
-//! continue where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little
-//! shorter or longer. Clocks of cores differ by a constant.
+//! continue where they were. Some stop for about as long as a [timer of the protocol](super::WorkerSystem::TIMERS)
+//! runs, a little shorter or longer. Clocks of cores differ by a constant.
 //!
 //! *Control channels* are reliable, ordered streams, like TCP and Unix sockets; they end when one end does. Peers that
 //! are no clients may connect; they send nothing, malformed messages, or too little to be admitted.
 //!
 //! *Shutdowns* are not crashes: the server notifies all clients, and another server takes its place.
 
-use crate::options::{Options, between, pick, rate, time};
-use crate::subject::Trouble;
+use super::options::{Options, Overlap};
+use crate::draw::{between, pick, rate, time};
+use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
-use drover_kv_herd::control::{Format, FrontEnd};
-use drover_kv_herd::server::ServeMode;
 use drover_sim::Stream;
 use drover_store::Mode;
 
-/// A kind of trouble, or of tight limits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum Kind {
-    /// Messages are lost.
-    Loss,
-    /// The network loses packets, including those of reliable connections.
-    Packets,
-    /// Messages arrive twice.
-    Duplicates,
-    /// Messages arrive late, or after later ones.
-    Delays,
-    /// WRITEs land line by line.
-    Tearing,
-    /// Reliable connections break.
-    Breaks,
-    /// The server's machine crashes.
-    Servers,
-    /// Workers restart.
-    Workers,
-    /// Clients' machines crash.
-    Clients,
-    /// Cores stop for microseconds to milliseconds.
-    Stalls,
-    /// Cores stop for seconds.
-    Silence,
-    /// Clocks of cores differ.
-    Skew,
-    /// The memory has space for only a few items.
-    Pressure,
-    /// Items expire.
-    Expiry,
-    /// Windows of one or two requests, slots of one or two lines.
-    Narrow,
-    /// Some or all clients send datagrams.
-    Datagrams,
-    /// Values longer than slots.
-    Large,
-    /// One to four keys, and most operations are updates.
-    Conflicts,
-    /// The paper's pipeline instead of batches.
-    Pipeline,
-    /// Send queues hardly longer than a batch.
-    ShortQueues,
-    /// Clients close properly while operations are in flight, and others take their place.
-    Goodbyes,
-    /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
-    Paper,
-    /// Cores stop for about as long as a timer runs.
-    Pauses,
-    /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
-    Restarts,
-    /// Most messages are lost: clients give up requests although these were executed.
-    Storm,
-    /// The fabric promises that no WRITE is lost or overtaken, unless another kind in the cluster breaks the promise.
-    Ordered,
-    /// Ten to fourteen clients, most of them idle most of the time.
-    Crowd,
-    /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has left.
-    FullHouse,
-    /// The server shuts down properly, and another one takes its place.
-    Shutdowns,
-    /// Peers that are no clients connect; clients request statistics.
-    NonClients,
-    /// Values longer than the server accepts.
-    Oversize,
-    /// Only a few operations may wait in a client.
-    ShortWaits,
-    /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
-    Backlog,
+troubles! {
+    /// A kind of trouble, or of tight limits.
+    pub enum Kind {
+        /// Messages are lost.
+        Loss = "loss",
+        /// The network loses packets, including those of reliable connections.
+        Packets = "packets",
+        /// Messages arrive twice.
+        Duplicates = "duplicates",
+        /// Messages arrive late, or after later ones.
+        Delays = "delays",
+        /// WRITEs land line by line.
+        Tearing = "tearing",
+        /// Reliable connections break.
+        Breaks = "breaks",
+        /// The server's machine crashes.
+        Servers = "servers",
+        /// Workers restart.
+        Workers = "workers",
+        /// Clients' machines crash.
+        Clients = "clients",
+        /// Cores stop for microseconds to milliseconds.
+        Stalls = "stalls",
+        /// Cores stop for seconds.
+        Silence = "silence",
+        /// Clocks of cores differ.
+        Skew = "skew",
+        /// The memory has space for only a few items.
+        Pressure = "pressure",
+        /// Items expire.
+        Expiry = "expiry",
+        /// Windows of one or two requests, slots of one or two lines.
+        Narrow = "narrow",
+        /// Some or all clients send datagrams.
+        Datagrams = "datagrams",
+        /// Values longer than slots.
+        Large = "large",
+        /// One to four keys, and most operations are updates.
+        Conflicts = "conflicts",
+        /// The paper's pipeline instead of batches.
+        Pipeline = "pipeline",
+        /// Send queues hardly longer than a batch.
+        ShortQueues = "short-queues",
+        /// Clients close properly while operations are in flight, and others take their place.
+        Goodbyes = "goodbyes",
+        /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
+        Paper = "paper",
+        /// Cores stop for about as long as a timer runs.
+        Pauses = "pauses",
+        /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
+        Restarts = "restarts",
+        /// Most messages are lost: clients give up requests although these were executed.
+        Storm = "storm",
+        /// The fabric promises that no WRITE is lost or overtaken, unless another kind breaks the promise.
+        Ordered = "ordered",
+        /// Ten to fourteen clients, most of them idle most of the time.
+        Crowd = "crowd",
+        /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has
+        /// left.
+        FullHouse = "full-house",
+        /// The server shuts down properly, and another one takes its place.
+        Shutdowns = "shutdowns",
+        /// Peers that are no clients connect; clients request statistics.
+        NonClients = "non-clients",
+        /// Values longer than the server accepts.
+        Oversize = "oversize",
+        /// Only a few operations may wait in a client.
+        ShortWaits = "short-waits",
+        /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
+        Backlog = "backlog",
+    }
 }
 
 impl Kind {
-    /// All kinds, in the order in which seeds draw them.
-    pub const ALL: [Kind; 33] = [
-        Kind::Loss,
-        Kind::Packets,
-        Kind::Duplicates,
-        Kind::Delays,
-        Kind::Tearing,
-        Kind::Breaks,
-        Kind::Servers,
-        Kind::Workers,
-        Kind::Clients,
-        Kind::Stalls,
-        Kind::Silence,
-        Kind::Skew,
-        Kind::Pressure,
-        Kind::Expiry,
-        Kind::Narrow,
-        Kind::Datagrams,
-        Kind::Large,
-        Kind::Conflicts,
-        Kind::Pipeline,
-        Kind::ShortQueues,
-        Kind::Goodbyes,
-        Kind::Paper,
-        Kind::Pauses,
-        Kind::Restarts,
-        Kind::Storm,
-        Kind::Ordered,
-        Kind::Crowd,
-        Kind::FullHouse,
-        Kind::Shutdowns,
-        Kind::NonClients,
-        Kind::Oversize,
-        Kind::ShortWaits,
-        Kind::Backlog,
-    ];
-
-    /// Name of the kind on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Loss => "loss",
-            Kind::Packets => "packets",
-            Kind::Duplicates => "duplicates",
-            Kind::Delays => "delays",
-            Kind::Tearing => "tearing",
-            Kind::Breaks => "breaks",
-            Kind::Servers => "servers",
-            Kind::Workers => "workers",
-            Kind::Clients => "clients",
-            Kind::Stalls => "stalls",
-            Kind::Silence => "silence",
-            Kind::Skew => "skew",
-            Kind::Pressure => "pressure",
-            Kind::Expiry => "expiry",
-            Kind::Narrow => "narrow",
-            Kind::Datagrams => "datagrams",
-            Kind::Large => "large",
-            Kind::Conflicts => "conflicts",
-            Kind::Pipeline => "pipeline",
-            Kind::ShortQueues => "short-queues",
-            Kind::Goodbyes => "goodbyes",
-            Kind::Paper => "paper",
-            Kind::Pauses => "pauses",
-            Kind::Restarts => "restarts",
-            Kind::Storm => "storm",
-            Kind::Ordered => "ordered",
-            Kind::Crowd => "crowd",
-            Kind::FullHouse => "full-house",
-            Kind::Shutdowns => "shutdowns",
-            Kind::NonClients => "non-clients",
-            Kind::Oversize => "oversize",
-            Kind::ShortWaits => "short-waits",
-            Kind::Backlog => "backlog",
-        }
-    }
-
-    /// Returns the kind called `name` on the command line.
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    /// Whether operations may fail because of this kind.
+    pub fn is_trouble(self) -> bool {
+        use Kind::*;
+        !matches!(
+            self,
+            Skew | Pressure
+                | Expiry
+                | Narrow
+                | Datagrams
+                | Large
+                | Conflicts
+                | Pipeline
+                | ShortQueues
+                | Paper
+                | Ordered
+                | Crowd
+                | FullHouse
+                | Oversize
+                | ShortWaits
+        )
     }
 
     /// Changes `options` as this kind requires, with values that `seed` draws. Every kind draws from its own random
@@ -222,16 +163,12 @@ impl Kind {
                 options.load.keys = between(dice, 8, 200);
             }
             Kind::Expiry => {
-                options.load.ttl_percent = pick(dice, &[10, 50, 100]);
-                options.load.ttl_s_max = between(dice, 1, 2) as u32;
+                options.load.expire(dice);
                 options.machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
                 slow(options);
             }
             Kind::Goodbyes => options.machines.goodbyes = between(dice, 1, 6) as u32,
-            Kind::Paper => {
-                options.format = Format::P;
-                options.variant.paper_format = true;
-            }
+            Kind::Paper => options.client.paper_format = true,
             Kind::Pauses => {
                 options.machines.pauses = between(dice, 1, 12) as u32;
                 options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_s(2));
@@ -245,36 +182,28 @@ impl Kind {
             }
             Kind::Datagrams => datagrams(options, dice),
             Kind::Large => {
-                options.load.values.large_percent = pick(dice, &[2, 10, 30]);
-                options.load.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                options.load.add_large_values(dice);
                 options.server.partition.log_bytes = 4 << 20;
                 options.client.bulk_chunks = pick(dice, &[1, 4]);
             }
-            Kind::Conflicts => {
-                options.load.keys = between(dice, 1, 4);
-                options.load.put_percent = pick(dice, &[50, 70]);
-                options.load.delete_percent = pick(dice, &[0, 20]);
-            }
+            Kind::Conflicts => options.load.conflict(dice),
             Kind::Pipeline => {
-                options.server.mode = ServeMode::Pipeline {
+                options.server.overlap = Overlap::Pipeline {
                     drain: dice.chance(0.5),
                 };
             }
             Kind::ShortQueues => {
-                options.server.replies.signal_period = pick(dice, &[1, 2, 5]);
-                options.server.mode = ServeMode::Batch {
-                    batch: pick(dice, &[1, 2, 32]),
-                };
+                options.server.signal_period = pick(dice, &[1, 2, 5]);
+                options.server.overlap = Overlap::Batch(pick(dice, &[1, 2, 32]));
             }
             Kind::Storm => options.network.messages.drop = 0.3 + 0.6 * dice.unit(),
             Kind::Ordered => options.network.lossless = true,
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.client.window = options.client.window.min(4);
-                options.load.ops = options.load.ops.min(40);
-                options.load.pause_percent = 100;
+                options.load.be_idle();
             }
-            Kind::FullHouse => options.full_house = true,
+            Kind::FullHouse => options.server.full_house = true,
             Kind::Shutdowns => options.machines.shutdowns = between(dice, 1, 3) as u32,
             Kind::NonClients => non_clients(options, dice),
             Kind::Oversize => {
@@ -288,28 +217,6 @@ impl Kind {
         }
     }
 }
-
-impl Trouble for Kind {
-    const ALL: &'static [Kind] = &Kind::ALL;
-
-    fn name(self) -> &'static str {
-        Kind::name(self)
-    }
-}
-
-/// Timers of the protocol; pauses are about as long as one of them.
-pub const TIMERS: [Ns; 10] = [
-    Ns::from_us(250), // the client checks its timers
-    Ns::from_ms(1),   // first retransmission at the earliest; a torn request is given up
-    Ns::from_ms(2),   // second retransmission
-    Ns::from_ms(32),  // last retransmission
-    Ns::from_ms(63),  // a request is given up and asked about
-    Ns::from_ms(100), // replies without a completion count as lost
-    Ns::from_ms(200), // longest wait before another attempt to connect
-    Ns::from_s(1),    // heartbeat
-    Ns::from_s(3),    // a silent peer is given up
-    Ns::from_s(5),    // a handshake is given up
-];
 
 /// Draws how late late messages are.
 fn late(options: &mut Options, dice: &Stream) {
@@ -347,8 +254,7 @@ fn non_clients(options: &mut Options, dice: &Stream) {
     options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);
     if dice.chance(0.5) {
-        options.server.requests.auth = b"open".to_vec();
-        options.client.auth = b"open".to_vec();
+        options.secret = b"open";
     }
     if dice.chance(0.1) {
         options.machines.horizon = Ns::from_s(11);
@@ -357,11 +263,11 @@ fn non_clients(options: &mut Options, dice: &Stream) {
 }
 
 fn datagrams(options: &mut Options, dice: &Stream) {
-    options.server.clients.datagram_recvs = 64 << between(dice, 0, 4);
+    options.server.datagram_recvs = 64 << between(dice, 0, 4);
     match dice.below(3) {
         // Only clients that get no slots.
-        0 => options.server.clients.with_slots_max = dice.below(3) as usize,
-        _ => options.client.front_end = FrontEnd::Datagrams,
+        0 => options.server.slot_clients_max = dice.below(3) as usize,
+        _ => options.client.datagrams = true,
     }
 }
 
@@ -382,11 +288,9 @@ fn restarts(options: &mut Options, dice: &Stream) {
 }
 
 fn backlog(options: &mut Options, dice: &Stream) {
-    options.server.clients.datagram_recvs = 1024;
-    options.server.mode = ServeMode::Batch {
-        batch: pick(dice, &[1, 1, 4]),
-    };
-    options.client.front_end = FrontEnd::Datagrams;
+    options.server.datagram_recvs = 1024;
+    options.server.overlap = Overlap::Batch(pick(dice, &[1, 1, 4]));
+    options.client.datagrams = true;
     options.client.window = 16;
     options.clients = between(dice, 3, 6) as usize;
     options.load.in_flight = 32;
@@ -427,8 +331,8 @@ fn speak_as_the_paper(options: &mut Options) {
     ) = (0.0, 0.0, 0.0, 0.0);
     (load.delete_percent, load.ttl_percent, load.values.large_percent) = (0, 0, 0);
     load.values.bytes_max = load.values.bytes_max.min(40);
-    options.client.crc = false;
+    options.client.checksum = false;
     options.client.slot_bytes = options.client.slot_bytes.max(128);
-    options.client.front_end = FrontEnd::Slots;
-    options.server.clients.with_slots_max = usize::MAX;
+    options.client.datagrams = false;
+    options.server.slot_clients_max = usize::MAX;
 }

@@ -1,30 +1,18 @@
 //! Mistakes that a campaign of HERD must find: mistakes of the server, which its type has as a parameter here, or of
 //! the fabric.
 
-use crate::options::Options;
-use crate::subject;
+use crate::subject::Planted;
+use crate::workers::Wrong;
 use drover_kv_herd::server::{Mistake, Variant};
-
-/// A mistake that can be planted in a simulation of HERD.
-pub type Planted = subject::Planted<Wrong>;
-
-/// Where a mistake is planted.
-#[derive(Clone, Copy, Debug)]
-pub enum Wrong {
-    /// In the server, which makes this mistake.
-    Server(Mistake),
-    /// In the fabric: [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late), with enough
-    /// faults to show it.
-    Fabric,
-}
 
 /// Variant of the simulated server: whether it makes a mistake, and whether it serves the paper's format. Only
 /// simulated servers are built with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimVariant {
-    mistake: Option<Mistake>,
+    /// Mistake that the server makes, if any.
+    pub mistake: Option<Mistake>,
     /// Whether clients may use the paper's format.
-    pub(crate) paper_format: bool,
+    pub paper_format: bool,
 }
 
 impl Variant for SimVariant {
@@ -38,7 +26,7 @@ impl Variant for SimVariant {
 }
 
 /// All mistakes that can be planted in HERD.
-pub const ALL: &[Planted] = &[
+pub const ALL: &[Planted<Wrong<Mistake>>] = &[
     Planted {
         name: "no-seq-check",
         about: "a request is executed whatever its sequence number says",
@@ -100,22 +88,3 @@ pub const ALL: &[Planted] = &[
         mistake: Wrong::Fabric,
     },
 ];
-
-/// The mistake called `name`.
-pub fn named(name: &str) -> Option<&'static Planted> {
-    ALL.iter().find(|planted| planted.name == name)
-}
-
-impl Wrong {
-    /// Switches the mistake on.
-    pub(crate) fn plant(self, options: &mut Options) {
-        match self {
-            Wrong::Server(mistake) => options.variant.mistake = Some(mistake),
-            Wrong::Fabric => {
-                options.network.messages.splits_late = true;
-                // Frequent enough to be found in a few hundred seeds.
-                (options.network.messages.delay, options.network.loss) = (0.1, 0.1);
-            }
-        }
-    }
-}
