@@ -20,7 +20,8 @@ pub trait Message: Sized {
     /// Appends all fields to `to`.
     fn encode(&self, to: &mut Writer);
 
-    /// Reads all fields, checking every value. Bytes may be left after the last one: the caller checks.
+    /// Reads all fields, checking every value. Bytes and descriptors may be left over: the caller checks that with
+    /// [`Reader::finish`], as [`Frame::decode`] does.
     ///
     /// # Errors
     /// [`DecodeError`] for the first bad field.
@@ -52,7 +53,8 @@ pub enum DecodeError {
     /// The body ends inside a field.
     #[error("the message ends after {at} bytes, inside a field")]
     Truncated {
-        /// Offset of the incomplete field in the body, bytes.
+        /// Offset in the body, bytes, of the part that is incomplete: a number, or the bytes of a byte string, which
+        /// follow its length.
         at: usize,
     },
     /// There are bytes after the last field.
@@ -61,18 +63,19 @@ pub enum DecodeError {
         /// Number of surplus bytes.
         bytes: usize,
     },
-    /// There are descriptors that no field refers to.
+    /// There are descriptors that no [`Export`] in the message refers to.
     #[error("{count} surplus descriptors in the message")]
     SurplusFds {
         /// Number of surplus descriptors.
         count: usize,
     },
-    /// A field has an invalid value, or a byte string an invalid length.
+    /// A field has an invalid value, a byte string is too long, or an [`Export`] has too many descriptors or refers to
+    /// one that was not received.
     #[error("{field} cannot be {value}")]
     Value {
-        /// Name of the field.
+        /// What is invalid, for people: the name of a field, or of a part, such as `length of system`.
         field: &'static str,
-        /// Received value, or length in bytes.
+        /// What was received: a value, a length in bytes, or the number or index of descriptors.
         value: u64,
     },
     /// The protocol has no message of this kind.
@@ -135,7 +138,7 @@ impl Writer {
         self
     }
 
-    /// Appends the length of `bytes` as a `u32`, then `bytes`.
+    /// Appends the length of `bytes` as a `u32`, then `bytes`. The length is not limited here.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
             .raw(bytes)
@@ -160,7 +163,7 @@ impl Writer {
         self.fds.len() - 1
     }
 
-    /// Returns body and descriptors.
+    /// Returns body and descriptors, after checking that they fit a frame.
     ///
     /// # Errors
     /// [`EncodeError`] if they do not fit a frame.
@@ -178,24 +181,25 @@ impl Writer {
         Ok(self.into_parts())
     }
 
-    /// Returns body and descriptors for [`ControlStream::send`](super::ControlStream::send), which checks their size.
+    /// Returns body and descriptors, however many, for [`ControlStream::send`](super::ControlStream::send), which
+    /// refuses too many.
     pub fn into_parts(self) -> (Vec<u8>, Vec<Arc<OwnedFd>>) {
         (self.body, self.fds)
     }
 }
 
-/// Decodes a body, checking every length.
+/// Decodes the body of a message, field by field, checking every length.
 #[derive(Debug)]
 pub struct Reader<'a> {
     body: &'a [u8],
     at: usize,
     fds: &'a [Arc<OwnedFd>],
-    /// Descriptors that an export referred to, one bit per index.
+    /// Descriptors that exports referred to so far, one bit per index.
     fds_used: [u64; 4],
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the beginning of `body`, whose exports refer to `fds`.
+    /// Starts at the beginning of `body`, whose exports refer to descriptors by their index in `fds`.
     pub fn new(body: &'a [u8], fds: &'a [Arc<OwnedFd>]) -> Reader<'a> {
         Reader {
             body,
@@ -283,7 +287,8 @@ impl<'a> Reader<'a> {
         self.raw(len)
     }
 
-    /// Reads an export with its descriptors. Its bytes are not checked: the provider does that.
+    /// Reads an export with its descriptors. The export's contents are not checked: the provider does that when it
+    /// imports them.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] if the body ends first, [`DecodeError::Value`] if the export has too many bytes or
@@ -315,7 +320,7 @@ impl<'a> Reader<'a> {
         self.body.len() - self.at
     }
 
-    /// Checks that the body has no bytes left, and that an export referred to every descriptor.
+    /// Checks that no bytes are left in the body, and that each descriptor was referred to by an export.
     ///
     /// # Errors
     /// [`DecodeError::Surplus`] or [`DecodeError::SurplusFds`].
@@ -333,7 +338,7 @@ impl Frame {
     /// Decodes the whole frame as message `M`.
     ///
     /// # Errors
-    /// [`DecodeError`] if the frame is of another kind or its body is not exactly an `M`.
+    /// [`DecodeError`] if the frame is of another kind, or its body and descriptors are not exactly an `M`.
     pub fn decode<M: Message>(&self) -> Result<M, DecodeError> {
         if self.kind != M::KIND {
             return Err(DecodeError::Kind {

@@ -1,7 +1,7 @@
 //! [`Field`]: a value in a message; and the macros that implement the codec of a message from the list of its fields.
 //!
-//! A field whose type does not determine its encoding names a codec, a type with functions like those of [`Field`]:
-//! `text as Text<1000>`.
+//! A field whose type does not determine its encoding names a codec, as in `text as Text<1000>`: a type with functions
+//! `encode` and `decode` like those of [`Field`].
 
 use super::{DecodeError, Reader, Writer};
 use drover_base::HashSeed;
@@ -12,7 +12,7 @@ pub trait Field: Sized {
     /// Appends the value to `to`.
     fn encode(&self, to: &mut Writer);
 
-    /// Reads a value. `name` is the field's name, for errors.
+    /// Reads a value. `name` is the name of the field in errors.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are malformed or there are too few.
@@ -56,7 +56,7 @@ impl Field for Export {
     }
 }
 
-/// The two halves as u64s.
+/// Encoded as the two halves of the seed, one `u64` each.
 impl Field for HashSeed {
     fn encode(&self, to: &mut Writer) {
         let (k0, k1) = self.halves();
@@ -68,7 +68,7 @@ impl Field for HashSeed {
     }
 }
 
-/// Nothing.
+/// Encoded as no bytes at all.
 impl Field for () {
     fn encode(&self, _: &mut Writer) {}
 
@@ -111,7 +111,8 @@ macro_rules! decode_field {
     };
 }
 
-/// Implements [`Field`] for a struct: the fields listed, one after the other.
+/// Implements [`Field`] for a struct, encoded as the listed fields one after the other. The list names all fields of
+/// the struct.
 #[macro_export]
 macro_rules! fields {
     ($Struct:ident { $($field:ident $(as $codec:ty)?),* $(,)? }) => {
@@ -127,7 +128,8 @@ macro_rules! fields {
     };
 }
 
-/// Implements [`Message`](crate::Message) for a struct, with the given kind and the fields listed.
+/// Implements [`Message`](crate::Message) for a struct, with the kind before `=>`, encoded as the listed fields one
+/// after the other. The list names all fields of the struct.
 #[macro_export]
 macro_rules! message {
     ($kind:expr => $Struct:ident { $($field:ident $(as $codec:ty)?),* $(,)? }) => {
@@ -145,8 +147,9 @@ macro_rules! message {
     };
 }
 
-/// Implements, for an enum of all messages of a protocol, the methods `kind`, `encode`, `send` and `decode`. Each line has a
-/// number, which is added to `base` for the frame's kind, and a variant with its fields.
+/// Implements, for an enum of all messages of a protocol, the methods `kind`, `encode`, `send` and `decode`. Each line
+/// is a number and a variant with its fields; the kind of the variant's frames is that number plus the base, the
+/// expression after `from`.
 #[macro_export]
 macro_rules! messages {
     ($Enum:ident from $base:expr; $($number:literal = $Variant:ident
@@ -159,7 +162,7 @@ macro_rules! messages {
                 }
             }
 
-            /// Encodes the message as a frame.
+            /// Encodes the message as a frame, whose size is not checked.
             pub fn encode(&self) -> $crate::Frame {
                 let mut to = $crate::Writer::new();
                 match self {
@@ -182,10 +185,10 @@ macro_rules! messages {
                 to.send(frame.kind, &frame.body, &frame.fds)
             }
 
-            /// Decodes the parts of a frame, the inverse of [`encode`](Self::encode).
+            /// Decodes a message from the kind, body and descriptors of a frame.
             ///
             /// # Errors
-            /// [`DecodeError`](drover_control::DecodeError): they are not exactly a message of this protocol.
+            /// [`DecodeError`](drover_control::DecodeError) if they are not exactly a message of this protocol.
             pub fn decode(
                 kind: u16,
                 body: &[u8],

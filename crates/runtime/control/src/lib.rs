@@ -3,12 +3,13 @@
 //!
 //! - [`ControlAddr`], [`ControlListener`], [`ControlStream`]: addresses, listeners, streams of frames with descriptors.
 //! - [`acceptor`]: the event loop of a server's control thread.
-//! - [`Link`]: a client's session over a control channel, re-established whenever it is lost; [`Dial`] makes its attempts.
+//! - [`Link`]: a client's session over a control channel, re-established whenever it is lost; [`Dial`] makes its
+//!   connection attempts.
 //! - [`service`]: how a client learns what a server is, and selects a shard.
 //! - [`exchange`]: connects the two ends of a queue pair.
 //!
 //! ```text
-//!   ControlAddr --connect--> ControlStream <== frames, descriptors, heartbeats ==> ControlStream <--accept-- ControlListener
+//! ControlAddr -connect-> ControlStream <== frames, descriptors, heartbeats ==> ControlStream <-accept- ControlListener
 //! ```
 //!
 //! A frame is a 16-byte header and a body of at most 64 KiB:
@@ -31,7 +32,7 @@
 //! the system closes its socket.
 //!
 //! **Hostile peers.** Received data is not trusted: lengths are checked before memory is allocated, a peer that never
-//! reads is disconnected when its queue is full, and surplus descriptors are closed.
+//! reads is disconnected when the queue of frames for it is full, and surplus descriptors are closed.
 //!
 //! Two ends of a connection, and a WRITE from one to the other:
 //! ```

@@ -14,10 +14,10 @@
 use super::{ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialError, Message, Text, kind};
 use drover_base::{Cpu, Ns};
 
-/// Longest name of a system in a [`ServiceInfo`], bytes.
+/// Longest name of a system in a [`ServiceInfo`], bytes; a longer one is cut off when it is sent.
 pub const SYSTEM_BYTES_MAX: usize = 16;
 
-/// Longest [`StatsReply`], bytes.
+/// Longest text of a [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 
 /// Asks a service for its [`ServiceInfo`].
@@ -34,21 +34,23 @@ pub struct ServiceInfo {
     pub shard_count: u16,
 }
 
-/// Selects the shard that the channel is for.
+/// Selects the shard that the channel belongs to from the next frame on. The service refuses the channel if it has no
+/// such shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SelectShard {
     /// Index of the shard, from 0.
     pub shard: u16,
 }
 
-/// Asks a service for its [`StatsReply`].
+/// Asks a service for its [`StatsReply`]; allowed before a shard is selected. A service of HERD that requires a secret
+/// answers only in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsQuery;
 
-/// Statistics of a service.
+/// Statistics of a service: the answer to a [`StatsQuery`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatsReply {
-    /// Lines `name value`, at most 32 KiB.
+    /// Lines `name value`; cut off after 32 KiB when it is sent.
     pub text: String,
 }
 
@@ -58,14 +60,14 @@ crate::message!(kind::SELECT_SHARD => SelectShard { shard });
 crate::message!(kind::STATS_QUERY => StatsQuery {});
 crate::message!(kind::STATS_REPLY => StatsReply { text as Text<TEXT_BYTES_MAX> });
 
-/// Errors of asking a service.
+/// Errors of connecting to a service and of asking it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The server cannot be reached.
+    /// The server cannot be reached. [`ask`] does not return this: its caller has connected before.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The channel ended, or no answer came in time.
+    /// The question could not be sent, the channel ended, the server refused it, or no answer came in time.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The answer is malformed or of another kind.
@@ -73,10 +75,10 @@ pub enum AskError {
     Answer(#[from] DecodeError),
 }
 
-/// Sends `question` and blocks until the answer arrives, at most `timeout`.
+/// Sends `question` and blocks until the next frame arrives, for at most `timeout`; that frame must be the answer.
 ///
 /// # Errors
-/// [`AskError`] if the channel ends, no answer arrives in time, or the answer is malformed or of another kind.
+/// [`AskError`] if the channel ends, no frame arrives in time, or the frame is malformed or not an `A`.
 pub fn ask<A: Message>(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -89,8 +91,9 @@ pub fn ask<A: Message>(
 }
 
 impl Dial {
-    /// Creates a dialer for shard `shard` of the service at `addr`: like [`Dial::to`], and selects the shard. It
-    /// succeeds even if there is no such shard; the service then refuses the channel.
+    /// Creates a dialer for shard `shard`, counted from 0, of the service at `addr`: each attempt connects like one of
+    /// [`Dial::to`] and sends [`SelectShard`]. An attempt succeeds even if there is no such shard; the service then
+    /// refuses the channel.
     pub fn to_shard(addr: ControlAddr, shard: u16) -> Dial {
         let server = format!("{addr}, shard {shard}");
         let mut dial = Dial::to(addr);

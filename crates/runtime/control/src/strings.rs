@@ -3,21 +3,22 @@
 
 use super::{DecodeError, Reader, Writer};
 
-/// A byte string with a length of 4 bytes.
+/// A byte string, encoded as its length (`u32`), then its bytes. One longer than `MAX` is sent whole, and refused by
+/// the reader.
 pub struct Bytes<const MAX: usize>;
 
-/// A text with a length of 4 bytes, cut at `MAX`. What arrives is made printable: control characters other than line
-/// feeds become `?`.
+/// A text, encoded as its length in bytes (`u32`), then its UTF-8 bytes, cut off after `MAX`. The reader makes it
+/// printable: control characters other than line feeds become `?`, malformed UTF-8 becomes U+FFFD.
 pub struct Text<const MAX: usize>;
 
-/// A byte string with a length of 2 bytes, cut at 65535.
+/// A byte string, encoded as its length (`u16`), then its bytes, cut off after 65535, not after `MAX`.
 pub struct ShortBytes<const MAX: usize>;
 
-/// A [`Text`] with a length of 2 bytes.
+/// As [`Text`], but its length is encoded as a `u16`.
 pub struct ShortText<const MAX: usize>;
 
 impl<const MAX: usize> Bytes<MAX> {
-    /// Appends `bytes` to `to`.
+    /// Appends the length of `bytes`, then `bytes`, to `to`.
     pub fn encode(bytes: &[u8], to: &mut Writer) {
         to.bytes(bytes);
     }
@@ -32,7 +33,7 @@ impl<const MAX: usize> Bytes<MAX> {
 }
 
 impl<const MAX: usize> Text<MAX> {
-    /// Appends `text` to `to`.
+    /// Appends length and bytes of `text`, cut off after `MAX` bytes, to `to`.
     pub fn encode(text: &str, to: &mut Writer) {
         to.bytes(cut::<MAX>(text));
     }
@@ -47,7 +48,7 @@ impl<const MAX: usize> Text<MAX> {
 }
 
 impl<const MAX: usize> ShortBytes<MAX> {
-    /// Appends `bytes` to `to`.
+    /// Appends the length of `bytes`, then `bytes`, cut off after 65535, to `to`.
     pub fn encode(bytes: &[u8], to: &mut Writer) {
         let len = bytes.len().min(usize::from(u16::MAX));
         to.u16(len as u16).raw(&bytes[..len]);
@@ -69,7 +70,7 @@ impl<const MAX: usize> ShortBytes<MAX> {
 }
 
 impl<const MAX: usize> ShortText<MAX> {
-    /// Appends `text` to `to`.
+    /// Appends length and bytes of `text`, cut off after `MAX` bytes, to `to`.
     pub fn encode(text: &str, to: &mut Writer) {
         ShortBytes::<MAX>::encode(cut::<MAX>(text), to);
     }

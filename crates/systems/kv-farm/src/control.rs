@@ -22,34 +22,35 @@ pub const PROTOCOL_VERSION: u16 = 4;
 /// A client's first message.
 pub type Hello = drover_one_sided::Hello<FarmParams>;
 
-/// The system's parameters in a client's Hello.
+/// FaRM-KV's own parameters in a client's [`Hello`].
 #[derive(Clone, Debug)]
 pub struct FarmParams {
-    /// Whether records and replies need checksums, because the client's fabric may show the bytes of a WRITE in any
-    /// order.
+    /// Whether the client requires checksums in records and replies, because its fabric may show the bytes of a WRITE
+    /// in any order.
     pub sums: bool,
 }
 
 /// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Parameters that all servers send; its longest item counts 20 bytes in addition to key and value.
+    /// Parameters that the servers of all one-sided systems send. The longest item in them counts 20 bytes of header in
+    /// addition to key and value.
     pub terms: ServerParams,
-    /// Geometry, kind and size of the table.
+    /// Geometry, kind of slots, size and epoch of the table.
     pub table: TableOptions,
-    /// Bytes of the client's mailbox for each slot's reply.
+    /// Bytes of the client's mailbox for the reply to one operation in flight, a multiple of 64.
     pub reply_bytes: u32,
     /// Length of this client's ring, bytes.
     pub ring_bytes: u32,
-    /// Whether records and replies carry checksums.
+    /// Whether records and replies carry checksums: if the client or the server's fabric requires them.
     pub sums: bool,
-    /// Memory of the table.
+    /// Memory of the table, for READs.
     pub slots: Export,
-    /// Memory of the objects.
+    /// Memory of the objects, for READs.
     pub objects: Export,
-    /// Memory of this client's ring.
+    /// Memory of this client's ring, into which the client WRITEs records with its requests.
     pub ring: Export,
-    /// The server's RC queue pair.
+    /// The server's RC queue pair for this client.
     pub qp: Export,
 }
 

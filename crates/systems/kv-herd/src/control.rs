@@ -31,24 +31,25 @@ use drover_verbs::Export;
 pub const PROTOCOL_VERSION: u16 = 4;
 /// Name of this system in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "herd";
-/// Kinds of HERD's frames are this plus 1 to 15; lower kinds belong to the channel itself.
+/// Kinds of HERD's frames are this plus 1 to 15.
 const KIND_BASE: u16 = drover_control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
 pub const AUTH_BYTES_MAX: usize = drover_kv::secret::SECRET_BYTES_MAX;
-/// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
+/// Longest text of [`Message::Error`] and [`Message::Stats`], bytes; a longer one is cut off when it is sent.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
-/// Most partitions of one server. A Welcome contains a bell for each, which over shared memory is a descriptor; a frame
-/// of the channel carries at most 250 descriptors.
+/// Most partitions of one server. The export of a client's slots in the Welcome contains a bell for each partition,
+/// which over shared memory is a descriptor; a frame of the channel carries at most 250 descriptors.
 pub const PARTITIONS_MAX: usize = 240;
 
-/// Format of requests.
+/// Format of a client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Format {
-    /// Ours: full keys, sequence numbers, retransmission; GET, PUT and DELETE.
+    /// Our own: requests carry keys and sequence numbers and may be sent again; GET, PUT and DELETE.
     #[default]
     D = 0,
-    /// The paper's: 16-byte key hashes instead of keys, GET and PUT only, no retransmission.
+    /// That of HERD's paper: 16-byte key hashes instead of keys, GET and PUT only, no retransmission. The server that
+    /// is shipped refuses it.
     P = 1,
 }
 
@@ -56,7 +57,7 @@ pub enum Format {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum FrontEnd {
-    /// WRITEs into slots that the server polls.
+    /// WRITEs into slots in the server's memory, which the server polls.
     #[default]
     Slots = 0,
     /// Datagrams: the same bytes by SEND, for servers with so many clients that polling their slots would be slow.
@@ -72,57 +73,61 @@ pub struct Hello {
     pub format: Format,
     /// Front end that the client will use.
     pub front_end: FrontEnd,
-    /// Requested slots per partition, a power of two (else the server rounds down). The server may grant fewer, never
-    /// more.
+    /// Requested slots per partition. The server grants this number rounded down to a power of two, or fewer, but at
+    /// least 1 (also for 0).
     pub window: u16,
-    /// Requested bytes per slot, a multiple of 64 in 64..=1024. The server rounds down and lowers it to its own limit.
+    /// Requested bytes per slot. The server grants this number rounded down to a multiple of 64, or fewer, but at least
+    /// 64.
     pub slot_bytes: u16,
-    /// Whether the client asks for checksums in request bodies. The server then requires them of this client.
+    /// Whether the client asks for checksums in request bodies. The server then requires them of this client, except in
+    /// format P, which has none.
     pub crc: bool,
     /// [`Welcome::epoch`] of the client's previous session; 0: none. Servers ignore it so far.
     pub resume_epoch: u64,
-    /// Secret that the server may require, at most [`AUTH_BYTES_MAX`] bytes.
+    /// The secret that the server's operator may require, at most [`AUTH_BYTES_MAX`] bytes; empty: none.
     pub auth: Vec<u8>,
 }
 
-/// The server's answer to [`Hello`]: what it grants, and everything from which a client computes where its requests go.
+/// The server's answer to [`Hello`]: what it grants, and where requests go, except that a client that sends datagrams
+/// gets the addresses in [`Message::Partition`].
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Identifies this run of the server: random, unless the server's options set it. Another epoch means that the
-    /// server was restarted, and that the requests in flight are lost.
+    /// Identifies this run of the server: random, unless the server's options set it; never 0. Another epoch than in
+    /// the previous session means that the server was restarted: requests in flight get no reply any more.
     pub epoch: u64,
-    /// Number of this client, assigned by the *server*. (In the authors' code each side counted for itself, and clients
-    /// connecting out of order got each other's replies.)
+    /// Number of this client, assigned by the *server*, unique among its present clients. (In the code of HERD's
+    /// authors each side counted for itself, and clients that connected out of order got each other's replies.)
     pub client_id: u32,
-    /// Number of earlier clients that had this id.
+    /// Number of earlier sessions that had this id, whether or not their handshake was completed.
     pub generation: u32,
     /// Number of partitions; `KeyHash::partition_index(partition_count)` is the index of a key's partition.
     pub partition_count: u16,
-    /// Slots granted per partition.
+    /// Slots granted per partition, a power of two: the most requests that may be outstanding to one partition.
     pub window: u16,
     /// Bytes per slot, as granted.
     pub slot_bytes: u16,
-    /// The client MUST end request bodies with a checksum: the fabric may show a slot's bytes in any order, the
-    /// server's options require it, or the client asked for it. Always false in format P.
+    /// Whether the client must end request bodies with a checksum, because the fabric may show a slot's bytes in any
+    /// order, the server's options require it, or the client asked for it. Always false in format P.
     pub crc: bool,
-    /// MTU of the server's fabric, bytes: longest datagram. This crate's client does not use it.
+    /// MTU of the server's fabric, bytes: the longest datagram. This crate's client does not use it.
     pub mtu_bytes: u32,
-    /// Longest value that the server accepts, bytes.
+    /// Longest value that the server accepts, bytes, without key and header.
     pub item_bytes_max: u32,
-    /// Secret seed of the key hash.
+    /// Secret seed of the key hash: the client hashes keys under it, as the server does.
     pub hash_seed: HashSeed,
-    /// For each partition, the number of its worker's UD queue pair: `Wc::src_qpn` of the partition's replies.
-    /// Encoded as `partition_count` u32s.
+    /// For each partition, in order, the number of its worker's UD queue pair: the `Wc::src_qpn` of replies from that
+    /// partition. Encoded as `partition_count` u32s, without a length.
     pub reply_qpns: Vec<u32>,
-    /// The memory into which the client WRITEs its requests. Empty with [`FrontEnd::Datagrams`].
+    /// The client's slots, and the queue pair for WRITEs into them. Both exports are empty with
+    /// [`FrontEnd::Datagrams`].
     pub slots: SlotExports,
 }
 
-/// Exports of a client's slots.
+/// What a client needs to WRITE its requests into its slots at the server.
 #[derive(Clone, Debug, Default)]
 pub struct SlotExports {
-    /// The slots of all partitions, for remote WRITEs. Where the fabric supports it, a WRITE wakes the partition's
-    /// worker.
+    /// The client's slots for all partitions, for remote WRITEs. Where the fabric supports it, a WRITE wakes the worker
+    /// of the slot's partition.
     pub region: Export,
     /// The server's end of the UC queue pair for WRITEs to `region`.
     pub uc: Export,
@@ -133,32 +138,35 @@ pub struct SlotExports {
 #[non_exhaustive]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// Any other reason; also every number that this version does not know.
+    /// Any other reason; also every number that this version does not know. This version's server does not send it.
     Other = 0,
-    /// A message of an unknown kind or with a bad length or field, such as a partition that does not exist.
+    /// A message of an unknown kind, or one with a bad length or field: for example one that names a partition that
+    /// does not exist, or in [`Message::Replies`] one that was named before.
     Malformed = 1,
     /// The client has another [`PROTOCOL_VERSION`].
     Version = 2,
-    /// A message that is not expected now, or a handshake that took too long.
+    /// A message that is not expected now, or a handshake that took longer than 10 s.
     OutOfOrder = 3,
-    /// [`Hello::auth`] is not the server's secret.
+    /// [`Hello::auth`] is not the server's secret, or a [`StatsQuery`](drover_control::service::StatsQuery) came before
+    /// the handshake was complete although there is a secret.
     Auth = 4,
-    /// The server has its maximum number of clients, or of clients with slots and offers no datagrams. A later attempt
-    /// may succeed.
+    /// The server has its maximum number of clients; or it has its maximum number of clients with slots, and offers no
+    /// datagrams. A later attempt may succeed.
     TooManyClients = 5,
-    /// This server does not offer the format or front end.
+    /// This server does not offer the format or the front end, or not the two together; or it requires checksums, which
+    /// format P does not have.
     NotSupported = 6,
-    /// Memory or queue pairs could not be created, an export could not be imported, a message could not be sent, or
+    /// Memory or a queue pair could not be created, connected, exported or imported; a message could not be sent; or
     /// bulk memory was requested twice or with a bad number of chunks.
     Resources = 7,
     /// The server is shutting down.
     Stopping = 8,
-    /// The maximum number of clients have slots. The client may try again with [`FrontEnd::Datagrams`].
+    /// The server has its maximum number of clients with slots. The client may try again with [`FrontEnd::Datagrams`].
     NoSlots = 9,
 }
 
 impl ErrorCode {
-    /// The error that a client reports when it was refused with this code. Final codes are those for which a retry is
+    /// The error that a client reports when it was refused with this code and `text`. It is final if a retry is
     /// pointless.
     pub(crate) fn refusal(self, text: &str) -> SetupError {
         SetupError::Refused {
@@ -172,23 +180,25 @@ impl ErrorCode {
     }
 }
 
-/// A client's question about a request that it gave up: was it executed? From now on the server must not execute it.
+/// A client's question about a request that it gave up: was it executed? A worker that has received the question no
+/// longer takes the request, so it does not execute later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resync {
     /// Partition of the request's slot.
     pub partition: u16,
-    /// Slot within the partition's window.
+    /// Index of the slot within the partition's window.
     pub slot: u16,
-    /// Seq of the request, as in its commit word.
+    /// Seq of the request: the number of that use of the slot, from 1. It is in the commit word of format D.
     pub seq: u32,
-    /// Number of the partition's first request that is neither answered nor given up, counted from 0; request r is in
-    /// slot `r mod window` with seq `r / window + 1`. The server no longer waits for requests before it, and executes
-    /// none of them.
+    /// Number of the first request to the partition that is neither answered nor given up, or else of the next one,
+    /// counted from 0; request r is in slot `r mod window` with seq `r / window + 1`. The worker no longer waits for
+    /// requests before this one, and takes none of them that it has not taken yet.
     pub r: u64,
 }
 
-/// The worker's answer to [`Resync`]. From now on no request of this slot with this seq or an older one executes; the
-/// client may use the slot again, with seq + 1.
+/// The worker's answer to [`Resync`]. From now on it takes no new request of this slot with this seq or an older one; a
+/// retransmission of the last request taken is still answered, and a read then executes again. The client may use the
+/// slot again, with seq + 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resynced {
     /// [`Resync::partition`] of the question.
@@ -197,17 +207,18 @@ pub struct Resynced {
     pub slot: u16,
     /// [`Resync::seq`] of the question.
     pub seq: u32,
-    /// Whether the worker had taken the request with exactly this seq; `status` is then its result.
+    /// Whether the request with this seq is the last one that the worker took from the slot, for execution or refusal;
+    /// `status` is then its result. False if it never came, or if a later one was taken.
     pub executed: bool,
-    /// The [`Status`](crate::layout::Status) of that request, which may be a refusal, such as `Retry`. `StaleEpoch` if
-    /// `executed`: the worker was restarted, so the result is unknown. Meaningless if not `executed`.
+    /// The [`Status`](crate::layout::Status) with which the request was answered, which may be a refusal, such as
+    /// `Retry`; `StaleEpoch`: unknown, because the worker was restarted. Meaningless unless `executed`.
     pub status: u8,
-    /// Seq of the last request of this slot that was taken or ruled out; now at least `seq`, or 0 if there is no such
-    /// slot.
+    /// Seq of the last request of this slot that was taken or ruled out, by this answer at the latest: `seq` or a later
+    /// one; 0 if there is no such slot.
     pub last_seq: u32,
 }
 
-/// A decoded frame of the control channel.
+/// A message of HERD's control channel. Each variant says which side sends it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Message {
@@ -222,16 +233,16 @@ pub enum Message {
         /// The worker's UD queue pair, in an export made for this client alone.
         ud: Export,
     },
-    /// Client: connects to the server's UC queue pair. Front end Slots only.
+    /// Client: its end of the UC queue pair, to which the server connects its own. Front end Slots only.
     Attach {
         /// The client's end of the UC queue pair.
         uc: Export,
     },
-    /// Client: address for a partition's replies. One per partition, in any order.
+    /// Client: address to which a partition's worker sends replies. One per partition, in any order.
     Replies {
         /// Index of the partition.
         partition: u16,
-        /// The client's UD queue pair for replies of this partition, in an export made for that worker alone.
+        /// The client's UD queue pair that receives this partition's replies, in an export made for that worker alone.
         ud: Export,
     },
     /// Server: the handshake (or later the attachment of bulk memory) is complete.
@@ -240,9 +251,9 @@ pub enum Message {
     Resync(Resync),
     /// Server: answers Resync.
     Resynced(Resynced),
-    /// Client: asks for bulk memory; once per session.
+    /// Client: asks for bulk memory; once per session, or again if its attachment failed.
     BulkOpen {
-        /// Number of chunks requested, 1..=64; each holds one value in flight.
+        /// Number of chunks requested, 1 to 64; the server refuses others. Each holds one value in flight.
         chunk_count: u8,
     },
     /// Server: answers BulkOpen.
@@ -253,26 +264,28 @@ pub enum Message {
         chunk_count: u8,
         /// The chunks' memory, for remote READs and WRITEs.
         region: Export,
-        /// The server's end of an RC queue pair for READs and WRITEs of them.
+        /// The server's end of an RC queue pair for READs and WRITEs of `region`.
         rc: Export,
     },
-    /// Client: connects to the server's RC queue pair.
+    /// Client: its end of the RC queue pair, to which the server connects its own. The answer is Ready, or Error.
     BulkAttach {
         /// The client's end of the RC queue pair.
         rc: Export,
     },
-    /// Client: asks for the server's counters. Allowed before Hello if the server requires no secret.
+    /// Client: asks for the server's statistics. Allowed in a session, and at any time if the server requires no
+    /// secret.
     StatsRequest,
     /// Server: answers StatsRequest.
     Stats {
-        /// Lines `name value`, at most [`TEXT_BYTES_MAX`] bytes.
+        /// Lines `name value`; cut off after [`TEXT_BYTES_MAX`] bytes when it is sent.
         text: String,
     },
-    /// Server: refuses a message. The channel closes after it, except when bulk memory could not be opened or attached.
+    /// Server: refuses the client or a message. The server closes the channel after it, except when bulk memory could
+    /// not be opened or attached.
     Error {
         /// Reason for programs.
         code: ErrorCode,
-        /// Reason for people.
+        /// Reason for people; cut off after [`TEXT_BYTES_MAX`] bytes when it is sent.
         text: String,
     },
     /// Either side: closes the channel on purpose, which ends the session.

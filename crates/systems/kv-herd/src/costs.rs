@@ -28,7 +28,7 @@ pub(crate) const SUBMIT: Work = Work::new("herd.submit", 430.0, "other operation
 pub(crate) const LOOK: Work = Work::new("herd.look", 20.0, "look for replies");
 pub(crate) const ANSWER: Work = Work::new("herd.answer", 161.0, "reply taken");
 
-/// All work that this crate charges for.
+/// All kinds of work that this crate's code charges to the simulated core that runs it.
 pub const BUDGET: &[Work] = &[
     POLL, STEP, SWEEP, TAKE, TAKE_PAPER, ITEM, BATCH, ADVANCE, EXECUTE, GET, PUT, REPLY, SUBMIT_GET, SUBMIT,
     LOOK, ANSWER,

@@ -3,7 +3,7 @@
 //!
 //! | operation | client posts | server posts |
 //! |---|---|---|
-//! | GET, PUT, DELETE of a small item | 1 RECV (ahead), 1 WRITE (UC, inline, unsignaled) | 1 SEND (UD, inline, unsignaled) |
+//! | small GET, PUT, DELETE | 1 RECV (ahead), 1 WRITE (UC, inline, unsignaled) | 1 SEND (UD, inline, unsignaled) |
 //! | GET of a large value | GET answered `BULK`; WRITE of a `GetBulk` request; 1 READ (RC) | 2 SENDs |
 //! | PUT of a large value | 1 WRITE of the value (RC), then WRITE of a `PutBulk` request | 1 SEND |
 //!
@@ -17,10 +17,10 @@
 //! - [`costs`] lists the instructions that this code charges on simulated cores.
 //! - [`server`] owns partitions and polls; [`client`] keeps windows, retransmits, reconnects.
 //!
-//! The paper's words: its *request region* is our slots, its *initialiser* our acceptor, its *key* a key hash.
+//! The words of HERD's paper: its *request region* is our slots, its *initialiser* our acceptor, its *key* a key hash.
 //!
-//! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. Differences from the paper, and the reasons, are explained at the
-//! code that differs.
+//! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. Differences from HERD's paper, and the reasons, are explained at the
+//! code that differs. Where this crate says *the paper*, it means HERD's.
 #![forbid(unsafe_code)]
 
 pub mod client;

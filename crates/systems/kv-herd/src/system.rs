@@ -33,24 +33,27 @@ const FACTS: Facts = Facts {
     counters: &COUNTERS,
 };
 
-/// The usual items (16-byte keys, 32-byte values) fill half of the index's 8 slots a bucket when they fill the log: then
-/// 0.84 % find their bucket full, where half the index would lose 14 % (`index_losses_at_three_loads`). Larger items
-/// leave slots free, items of half the size lose those 14 %.
+/// Bytes of the log for each bucket of the index, which has 8 slots. Usual items (16-byte keys, 32-byte values) that
+/// fill the log use half of the slots: then 0.84 % of them find their bucket full. With half as many buckets, or items
+/// of half the size, 14 % would (`index_losses_at_three_loads`). Larger items leave more slots free.
 const LOG_BYTES_PER_BUCKET: usize = 4 * drover_store::item_bytes(16, 32);
 const _: () = assert!(LOG_BYTES_PER_BUCKET.is_power_of_two());
-/// The smallest log that makes sense.
+/// Smallest memory for a partition's items, bytes; with less there is no plan.
 const LOG_BYTES_MIN: usize = 1 << 16;
-/// RECVs of each worker for datagrams: 16 requests in flight for each of 64 clients.
+/// Number of RECVs that each worker posts for request datagrams: enough for 16 requests in flight of each of 64
+/// clients.
 const DATAGRAM_RECVS: usize = 1024;
 
 const _: () = assert!(SHARDS_MAX <= crate::control::PARTITIONS_MAX);
 
-/// Options of a HERD server, computed from [`Sizes`], and the memory of its items that requests touch.
+/// Options of a HERD server, computed from [`Sizes`] and a [`Policy`].
 #[derive(Clone, Debug)]
 pub struct HerdPlan {
-    /// The server's options.
+    /// Options of the server. A server that hosts co-actors gets its memory file, hash seed and clock from [`Hosting`]
+    /// instead.
     pub server: ServerOptions,
-    /// Bytes of memory for items that requests touch, all partitions together.
+    /// Bytes of the items that requests touch, all partitions together: the logs, or with [`Capacity::Items`] the
+    /// items.
     item_bytes: usize,
 }
 
@@ -59,9 +62,13 @@ impl System for Herd {
     type Plan = HerdPlan;
     type Client<P: Provider> = HerdClient<P>;
 
-    /// By memory: each partition's log is its share, rounded down to a power of two, so that all logs together stay
-    /// within the limit; the indexes come on top. By items: space for twice the number of items, because MICA's index
-    /// forgets items when its buckets are unevenly full (0.7 % at half load).
+    /// With [`Capacity::Memory`], each partition's log is its share of the memory, rounded down to a power of two, so
+    /// all logs together stay within the limit; the indexes come on top. With [`Capacity::Items`], partitions have
+    /// space for twice the number of items, because MICA's index loses items when its buckets are unevenly full (0.7 %
+    /// at half load). No shards count as one.
+    ///
+    /// # Errors
+    /// The memory is less than 64 KiB per shard.
     fn plan(sizes: &Sizes) -> Result<HerdPlan, String> {
         let shards = sizes.shard_count.max(1);
         let mode = Mode::Cache { move_to_head: 1.0 };
@@ -120,7 +127,8 @@ impl System for Herd {
         };
     }
 
-    /// As with memcached, an item takes at most half of a partition's memory for items.
+    /// Half of a partition's log, and the limit on the length of values, which does not count keys. *(memcached, too,
+    /// allows an item half of its memory)*
     fn item_bytes_max(plan: &mut HerdPlan) -> (usize, &mut usize) {
         (
             plan.server.partition.log_bytes / 2,

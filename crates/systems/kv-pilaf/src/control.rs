@@ -27,7 +27,7 @@ pub type Hello = drover_one_sided::Hello;
 /// Epoch, size and memory of a table that clients READ.
 #[derive(Clone, Debug)]
 pub struct TableDescriptor {
-    /// Epoch of the table, which the checksums of its entries cover; a later table has a higher one.
+    /// Epoch of the table, which the checksums of its entries cover; the table that replaces it has a higher one.
     pub epoch: u64,
     /// Number of entries, a power of two.
     pub entry_count: u64,
@@ -38,13 +38,14 @@ pub struct TableDescriptor {
 /// The server's answer to Hello.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// Parameters that all servers send; its longest item is the longest record.
+    /// Parameters that the servers of all one-sided systems send. The longest item in them is the longest record: 24
+    /// bytes of header, key and value.
     pub terms: ServerParams,
-    /// Location of the current table.
+    /// Epoch, size and memory of the current table.
     pub table: TableDescriptor,
-    /// Memory of the records.
+    /// Memory of the records, for READs.
     pub extents: Export,
-    /// The server's RC queue pair.
+    /// The server's RC queue pair for this client.
     pub qp: Export,
 }
 
@@ -60,14 +61,15 @@ pub struct Attach {
 /// Notification to a client: the table has been replaced by a larger one.
 #[derive(Clone, Debug)]
 pub struct Grown {
-    /// The new table. The previous one is readable for a while, but its entries are being invalidated.
+    /// The new table. The previous one stays readable until all clients have sent [`Adopted`] or its lease has expired,
+    /// but the server invalidates its entries meanwhile.
     pub table: TableDescriptor,
 }
 
 /// Report to the server: the client has no READ of older tables in flight and issues no more.
 #[derive(Clone, Debug)]
 pub struct Adopted {
-    /// Epoch of the table that the client READs.
+    /// Epoch of the oldest table of which the client may have READs in flight.
     pub epoch: u64,
 }
 

@@ -12,28 +12,30 @@ use drover_base::HashSeed;
 use drover_control::{DecodeError, Field, Frame, Message, Reader, Writer, kind};
 use drover_kv::secret::SECRET_BYTES_MAX;
 
-/// A client's first message.
+/// A client's first message: what it asks for. `W` is the type of the system's own parameters.
 #[derive(Clone, Debug)]
 pub struct Hello<W = ()> {
     /// Version of the system's messages and layouts.
     pub version: u16,
-    /// Number of slots, operations in flight, that the client asks for; the server grants at least 1 and at most 1024.
+    /// Number of slots that the client asks for, one for each operation in flight. The server grants as many, but at
+    /// least 1 and at most 1024; no message says how many it granted.
     pub slots: u16,
     /// Index of the shard that the client expects at the other end.
     pub shard: u16,
-    /// Number of shards in the client's list. With a different list, the client would look for keys in the wrong shard
-    /// and not find them.
+    /// Number of shards that the client counts on. The server refuses a wrong number or index of the shard: with
+    /// another number, the client would look for keys in the wrong shard and not find them.
     pub shard_count: u16,
-    /// Id of the client's previous session, which the server ends if it still exists; 0 = none.
+    /// [`ServerParams::session`] of the client's previous session, which the server ends if it still exists; 0: none.
     pub previous: u64,
-    /// The secret that the server's operator requires, at most [`SECRET_BYTES_MAX`]; empty: none.
+    /// The secret that the server's operator requires, at most [`SECRET_BYTES_MAX`] bytes; empty: none.
     pub secret: Vec<u8>,
     /// The system's own parameters.
     pub wishes: W,
 }
 
 impl<W> Hello<W> {
-    /// Version of the client whose `frame` is a Hello, or looks like one: it is in the same place in every version.
+    /// The first two bytes of the body of `frame` as a number: in a Hello of any version, the client's version. `None`
+    /// if there are fewer. The kind of the frame is not checked.
     pub fn version_of(frame: &Frame) -> Option<u16> {
         frame.body.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
     }
@@ -65,18 +67,18 @@ impl<W: Field> Message for Hello<W> {
     }
 }
 
-/// Parameters that every server sends, at the start of its `Welcome`.
+/// Parameters that the server of every one-sided system sends, at the start of its `Welcome`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerParams {
-    /// Id of the new session.
+    /// Id of the new session, random, never 0.
     pub session: u64,
-    /// Seed of the hash under which the server finds keys.
+    /// Seed of the hash of keys, which client and server compute alike.
     pub hash_seed: HashSeed,
-    /// Longest item, bytes, counted as the system does.
+    /// Longest item that the server accepts, bytes: header (24 bytes in Pilaf, 20 in FaRM-KV), key and value.
     pub item_bytes_max: u32,
     /// Longest request with its header, bytes.
     pub message_bytes: u32,
-    /// The server's clock when it sent this, seconds since its start, counted from 1.
+    /// The server's clock when it sent this: whole seconds since its start, plus 1. Items expire by this clock.
     pub now_s: u32,
 }
 
@@ -88,7 +90,7 @@ drover_control::fields!(ServerParams {
     now_s,
 });
 
-/// The server's last message of the handshake: its queue pair is connected.
+/// The server's last message of the handshake: its queue pair is connected, and the client may send requests.
 #[derive(Clone, Debug)]
 pub struct Ready;
 

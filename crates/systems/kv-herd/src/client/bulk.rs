@@ -5,8 +5,8 @@
 //! PUT:  WantChunk --WRITE value--> Moving --done--> WantSlot --PutBulk--> Asked --reply--> end
 //! GET:  (GET answered Bulk) WantChunk -> WantSlot --GetBulk--> Asked --reply--> READ: Moving --crc fits--> end
 //! ```
-//! The memory is asked for when the first such value turns up. While an operation is here, later ones on its key
-//! wait like behind any other.
+//! The memory is requested with the first such value of a session. While an operation is here, later ones on its key
+//! wait.
 
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
@@ -19,28 +19,29 @@ use drover_slots::client::request::Body;
 use drover_slots::client::{SlotPhase, Waiting};
 use drover_verbs::{Context, Provider, Wc, WrId};
 
-/// Marks the completions of bulk transfers.
+/// Bit of a work request's id that marks bulk transfers.
 const BULK_WR: u64 = 1 << 63;
-/// Times a value is moved again because its checksum does not fit.
+/// Most repetitions of a transfer; then the operation is refused as unavailable.
 const REPEATS_MAX: u32 = 100;
 
+/// Whether a completion with this id is that of a bulk transfer.
 pub(super) fn is_bulk(wr_id: WrId) -> bool {
     wr_id.0 & BULK_WR != 0
 }
 
-/// The chunks of a session.
+/// Bulk memory of a session.
 #[derive(Default)]
 enum BulkMemory<P: Provider> {
     /// Not needed so far.
     #[default]
     Unasked,
-    /// Asked for.
+    /// Requested; the server has not answered.
     Opening,
-    /// Attached, the server has not confirmed.
+    /// Attached; the server has not confirmed.
     Attaching(Box<Chunks<P>>),
     /// In use.
     Ready(Box<Chunks<P>>),
-    /// The server has none for us, or the fabric cannot.
+    /// Refused by the server, unusable, or impossible because the fabric has no RC. Long values cannot move.
     Refused,
 }
 
@@ -59,7 +60,7 @@ impl<P: Provider> BulkMemory<P> {
     }
 }
 
-/// Operations on long values, and the chunks that they move through.
+/// A client's operations on long values, and the memory through which they move.
 pub(super) struct Transfers<P: Provider> {
     ops: Vec<Option<BulkOp>>,
     memory: BulkMemory<P>,
@@ -73,12 +74,12 @@ impl<P: Provider> Transfers<P> {
         }
     }
 
-    /// Operations under way.
+    /// Number of operations in progress, including those completed by their deadline whose chunk is still in use.
     pub(super) fn count(&self) -> usize {
         self.ops.iter().flatten().count()
     }
 
-    /// There is no memory for us: long values cannot move.
+    /// Whether long values cannot move in this session: see [`BulkMemory::Refused`].
     pub(super) fn are_refused(&self) -> bool {
         matches!(self.memory, BulkMemory::Refused)
     }
@@ -97,16 +98,16 @@ struct BulkOp {
     waiting: Waiting,
     stage: Stage,
     chunk: Option<u32>,
-    /// What the server says is in the chunk (GET), or what we put there (PUT).
+    /// Description of the value in the chunk: from the server's reply (GET), or from the client (PUT).
     content: Bulk,
     repeats: u32,
-    /// To be refused at the next look.
+    /// Reason for which the next step refuses the operation.
     refusal: Option<Refusal>,
-    /// Completed because its deadline came; still here because somebody may touch its chunk.
+    /// Whether the operation was completed because of its deadline; it is kept while its chunk may still be accessed.
     ghost: bool,
 }
 
-/// What to do next about an operation.
+/// The next step of an operation.
 enum Step {
     Nothing,
     Move,
@@ -115,6 +116,7 @@ enum Step {
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// Begins the transfer for an operation on a long value; `chunk`, if it has one already, is used for it.
     pub(super) fn begin_bulk(&mut self, waiting: Waiting, chunk: Option<u32>) {
         let op = BulkOp {
             waiting,
@@ -137,6 +139,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
+    /// Whether an operation on `hash`, an update if `write`, conflicts with one on a long value in progress.
     pub(super) fn conflicts_with_bulk(&self, hash: KeyHash, write: bool) -> bool {
         self.bulk
             .ops
@@ -145,12 +148,12 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             .any(|op| op.waiting.conflicts_with(hash, write))
     }
 
-    /// Whether a transfer is between here and the server.
+    /// Whether a value is being READ or WRITTEN.
     pub(super) fn bulk_is_moving(&self) -> bool {
         self.bulk.ops.iter().flatten().any(|op| op.stage == Stage::Moving)
     }
 
-    /// A GET was answered "too long for a reply".
+    /// Frees slot `at`, whose GET was answered `Bulk`, and begins the transfer of its value.
     pub(super) fn get_is_bulk(&mut self, _wc: &Wc, at: usize) {
         let waiting = self.copy_out(at);
         if let Some(session) = self.session.as_deref_mut() {
@@ -161,7 +164,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Moves every bulk operation on as far as it goes.
+    /// Advances every operation on a long value as far as possible.
     pub(super) fn advance_bulk(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
         for index in 0..self.bulk.ops.len() {
             loop {
@@ -235,7 +238,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.timers.hurry();
     }
 
-    /// BulkReady, or the Ready that confirms our attachment.
+    /// Handles a BulkReady, or the Ready that confirms the attachment.
     pub(super) fn bulk_message(&mut self, message: Message) {
         self.timers.hurry();
         self.bulk.memory = match (message, std::mem::take(&mut self.bulk.memory)) {
@@ -259,6 +262,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
     }
 
+    /// Notes that the server refused a message, which was about bulk memory if the client is opening some.
     pub(super) fn bulk_refused(&mut self) {
         if matches!(self.bulk.memory, BulkMemory::Opening | BulkMemory::Attaching(_)) {
             self.bulk.memory = BulkMemory::Refused;
@@ -290,7 +294,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Ok(chunks)
     }
 
-    /// Posts one transfer between a chunk here and its twin.
+    /// Posts the transfer of `len` bytes between a chunk of the client and its twin at the server. If that fails, marks
+    /// the session as broken.
     fn transfer(&mut self, index: usize, chunk: u32, len: usize, direction: Direction, cpu: &P::Cpu) {
         let Some(chunks) = self.bulk.memory.chunks() else {
             return;
@@ -304,7 +309,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// PUT: the value goes to its chunk.
+    /// PUT: copies the value to the client's chunk and posts its WRITE to the server's.
     fn write_chunk(&mut self, index: usize, cpu: &P::Cpu) {
         let (Some(op), Some(chunks)) = (self.bulk.ops[index].as_mut(), self.bulk.memory.chunks()) else {
             return;
@@ -324,7 +329,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.transfer(index, chunk, len, Direction::Write, cpu);
     }
 
-    /// Names the chunk in an ordinary request. False if its window is full.
+    /// Stages the request that names the chunk. Returns false if there is no free slot or no session.
     fn ask_bulk(&mut self, index: usize, cpu: &P::Cpu) -> bool {
         let (Some(op), Some(session)) = (self.bulk.ops[index].as_mut(), self.session.as_deref_mut()) else {
             return false;
@@ -385,7 +390,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         true
     }
 
-    /// The reply to a bulk request.
+    /// Handles the reply `Ok` or `NotFound` to the bulk request in slot `at`.
     pub(super) fn bulk_answered(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -415,7 +420,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.finish_slot(at, outcome, sink);
     }
 
-    /// GET: the server has put the value into our chunk.
+    /// GET: posts the READ of the value that the server has copied into its chunk, and frees slot `at`.
     fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
         let space = self.bulk.memory.chunks().map_or(0, |chunks| chunks.chunk_bytes());
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
@@ -436,7 +441,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.transfer(index, content.chunk, content.len as usize, Direction::Read, cpu);
     }
 
-    /// A transfer is done.
+    /// Handles the completion of a transfer.
     pub(super) fn bulk_moved(&mut self, _cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
         self.timers.hurry();
         let index = (wc.wr_id.0 & !BULK_WR) as usize;
@@ -461,7 +466,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.bulk_again(index);
     }
 
-    /// The value changed while it moved, or the server wants to see the request again.
+    /// Repeats a transfer from the start, because the checksum does not match or the server did not execute the
+    /// request; after too many repetitions the operation is refused.
     pub(super) fn bulk_again(&mut self, index: usize) {
         self.timers.hurry();
         self.stats.bulk_repeats += 1;
@@ -474,7 +480,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// The operation is complete; its chunk is free.
+    /// Completes an operation, unless its deadline has completed it already, and frees its chunk.
     pub(super) fn finish_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::take) else {
             return;
@@ -487,7 +493,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Its deadline came while the server was asked.
+    /// Completes an operation whose deadline passed while its request was in a slot. It is kept until the request's end
+    /// is known.
     pub(super) fn expire_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         if let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) {
             op.ghost = true;
@@ -496,7 +503,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// The session is over: PUTs whose request was posted may have happened, the rest starts anew.
+    /// Ends all operations on long values with the session: PUTs whose request was posted complete as `Indeterminate`,
+    /// all others wait to start anew.
     pub(super) fn lose_bulk(&mut self, sink: Sink<'_>) {
         let asked = |op: &BulkOp| op.stage == Stage::Asked && op.waiting.op.kind() == OpKind::Put;
         for index in 0..self.bulk.ops.len() {

@@ -1,4 +1,4 @@
-//! Taking completions: of replies, of sends, of transfers.
+//! Handling completions: of RECVs with replies, of requests, of bulk transfers.
 
 use super::session::{Session, answered};
 use super::{HerdClient, RequestFormat, Sink, bulk};
@@ -9,15 +9,15 @@ use drover_slots::client::{SlotPhase, TICK};
 use drover_verbs::{Opcode, Provider, Wc, WcStatus};
 use std::hint::cold_path;
 
-/// Completions taken per look at the completion queue.
+/// Most completions taken per poll of the completion queue.
 const POLL_MAX: usize = 32;
-/// One request in this many (a power of two) is a sample of the round trip.
+/// One request of each slot in this many is a sample of the round trip.
 const SAMPLE_EVERY: u32 = 64;
 
-/// What the last look at the completion queue brought.
+/// Buffers for the completions of one poll, and for the value of one reply.
 pub(super) struct Received {
     pub(super) wcs: Box<[Wc; POLL_MAX]>,
-    /// The value of one reply.
+    /// Buffer for the value of one reply.
     pub(super) value: Box<[u8; 1024]>,
 }
 
@@ -30,7 +30,7 @@ impl Received {
     }
 }
 
-/// Op of the request and status of the reply, for one comparison instead of two.
+/// Op of the request and status of the reply in one number, for one comparison instead of two.
 #[inline(always)]
 fn usual(commit: Commit, imm: ReplyImm) -> u32 {
     (commit.0 >> 52) as u32 & 0xf0 | imm.0 >> 28
@@ -48,8 +48,8 @@ const DELETE_OK: u32 = pair(SlotOp::Delete, Status::Ok);
 const DELETE_MISS: u32 = pair(SlotOp::Delete, Status::NotFound);
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Completions of the last look, from number `from` to `count`, as long as they are the usual ends of small
-    /// operations. Returns how many were.
+    /// Handles the completions of the last poll from index `from` on, as long as they are replies that simply complete
+    /// small operations. Returns how many it handled; the next one, up to `count`, is another kind of completion.
     #[inline(always)]
     pub(super) fn complete_small_replies(
         &mut self,
@@ -77,7 +77,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 break;
             };
             let what = usual(slot.commit, imm);
-            // The most frequent end of all, told apart from the others first: by a branch, not by a table of jumps.
+            // The most frequent case is checked first, by a branch, not by a table of jumps.
             let (outcome, write) = if what == GET_OK {
                 match receive.payload(wc, &mut self.received.value[..]) {
                     Some(value) => (Outcome::Value(value), false),
@@ -111,7 +111,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         done
     }
 
-    /// Any other completion.
+    /// Handles completion `i` of the last poll, whatever it is.
     #[cold]
     pub(super) fn complete_any(&mut self, cpu: &P::Cpu, i: usize, sink: Sink<'_>) {
         let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.received.wcs.get(i).copied())
@@ -132,7 +132,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// A reply that is not the usual end of a small operation.
+    /// Handles a reply that refuses an operation, or belongs to a bulk transfer.
     #[cold]
     fn complete_refusal_or_bulk(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
         let now = cpu.now();
@@ -143,7 +143,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let slot = session.window.slot(at).clone();
         let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
         let refusal = match imm.status() {
-            // As soon as what it was posted behind is complete.
+            // Sent again as soon as the operations that it was posted behind are complete.
             Some(Status::Retry) if slot.commit.is_conditional() => return self.again(at, now),
             Some(Status::Retry) => return self.again(at, now + TICK),
             Some(Status::WrongPartition) => {
@@ -173,7 +173,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.finish_slot(at, Outcome::Refused(refusal), sink);
     }
 
-    /// The operation in a slot is complete, and the slot free.
+    /// Completes the operation in slot `at` with `outcome`, unless its deadline has completed it already, and frees the
+    /// slot.
     pub(super) fn finish_slot(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -190,14 +191,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Hands a result to the caller.
+    /// Reports the outcome of an operation to the caller, and counts it as complete.
     pub(super) fn complete(&mut self, token: Token, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.tally.ended(1);
         self.stats.indeterminate += u64::from(outcome == Outcome::Indeterminate);
         sink(Completion { token, outcome });
     }
 
-    /// A completion that is no reply: the send queue's sign of life, a bulk transfer, or a failure.
+    /// Handles a completion that is no reply: of a signaled request, of a bulk transfer, or of a failure, which ends
+    /// the session.
     #[cold]
     fn complete_send_or_failure(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
         match (wc.status, wc.opcode) {

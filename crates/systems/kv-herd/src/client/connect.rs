@@ -1,4 +1,4 @@
-//! From nothing to a session and back: control messages, loss, reconnection. Never blocks but in [`Dial`].
+//! Connecting, control messages, loss of the session, reconnection. Only [`Dial`] may block.
 
 use super::bulk::Transfers;
 use super::complete::Received;
@@ -14,14 +14,15 @@ use drover_slots::client::{Conflicts, NEVER_SENT, SlotPhase, TICK, Tally, Ticker
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// Longest wait between two attempts to reach the server.
+/// Longest wait between two attempts to connect to the server.
 const BACKOFF_MAX: Ns = Ns::from_ms(200);
-/// A handshake that takes longer has failed.
+/// Longest handshake; one that takes longer has failed.
 const HANDSHAKE_MAX: Ns = Ns::from_s(5);
-/// A client that can reach its server has a session within this: a handshake that hangs is given up, then comes the
-/// longest wait, then one attempt. `docs/operations.md` promises it to users.
+/// Longest time, 6.2 s, until a client has a session again once its server can be reached: a handshake that hangs is
+/// given up (5 s), then comes the longest wait (200 ms), then one attempt to connect (1 s, if the host has one
+/// address). `docs/operations.md` promises it to users.
 pub const RECONNECT_MAX: Ns = Ns(HANDSHAKE_MAX.0 + BACKOFF_MAX.0 + ATTEMPT_MAX.0);
-/// The control channel is looked at this often (a system call) while no answer is due.
+/// Time between checks of the control channel, each a system call, while no answer is due.
 const LOOK_EVERY: Ns = Ns::from_ms(1);
 
 const LINK: LinkOptions = LinkOptions {
@@ -32,40 +33,43 @@ const LINK: LinkOptions = LinkOptions {
     look_every: LOOK_EVERY,
 };
 
-/// How a client reaches its server, now and after a loss.
+/// A client's link to its server, now and after a loss of the session.
 pub(super) struct Connection<P: Provider, F: RequestFormat> {
     link: Link<ClientHandshake<P, F>>,
-    /// Keeps the session alive while its owner does not poll.
+    /// Sends heartbeats while the client is not polled.
     keeper: Option<Keeper>,
-    /// Answers that we wait for.
+    /// Number of answers of the server that have not arrived.
     awaited: usize,
-    /// The session is to be left as soon as nothing is under way.
+    /// Whether the client leaves the session as soon as no request is in flight.
     leaving: bool,
+    /// Number of sessions established so far.
     sessions: u64,
+    /// The last statistics that the server sent, until they are taken.
     server_stats: Option<String>,
 }
 
 impl<P: Provider, F: RequestFormat> Connection<P, F> {
-    /// The server, for log lines.
+    /// Name of the server for log lines.
     pub(super) fn server(&self) -> &str {
         self.link.server()
     }
 
-    /// Closed by the caller, for good.
+    /// Whether the caller has closed the client.
     pub(super) fn is_closed(&self) -> bool {
         self.link.is_closed()
     }
 }
 
 impl<P: Provider> HerdClient<P> {
-    /// A client that starts to connect at its first poll.
+    /// Creates a client with our own request format, which starts to connect at its first poll and reconnects until it
+    /// is closed.
     pub fn new(ctx: Rc<P::Context>, dial: Dial, options: ClientOptions) -> HerdClient<P> {
         HerdClient::with_format(ctx, dial, options, Keyed)
     }
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// A client of any format that starts to connect at its first poll.
+    /// As [`new`](HerdClient::new), with the request format `format`.
     pub fn with_format(
         ctx: Rc<P::Context>,
         dial: Dial,
@@ -97,12 +101,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Why there is no session, if there was a reason since the last call.
+    /// Takes the last error of setting up or losing a session, if there was one since the last call. By now there may
+    /// be a session all the same.
     pub fn take_error(&mut self) -> Option<SetupError> {
         self.connection.link.take_error()
     }
 
-    /// Says goodbye. Operations under way end as at a session's loss; later ones are refused with `Closed`.
+    /// Closes the client for good. Updates whose request is posted complete as `Indeterminate`, all other operations in
+    /// flight or waiting as `Refused(Unavailable)`. Operations submitted later are refused with `Closed`.
     pub fn close(&mut self, sink: &mut impl FnMut(drover_kv::Completion<'_>)) {
         self.send(&Message::Bye);
         self.connection.link.close();
@@ -113,7 +119,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.conflicts.clear();
     }
 
-    /// When `poll` is wanted again though nothing arrives.
+    /// Time of the next `poll` that is needed even if nothing arrives; [`Ns::MAX`] if the client is closed.
     pub(super) fn earliest_timer(&self) -> Ns {
         let (link, tick) = (&self.connection.link, self.timers.next_tick());
         match () {
@@ -123,13 +129,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             () if self.session.is_none() && self.tally.in_flight() == 0 => link.next_timer(),
             () if self.session.is_none() => link.next_timer().min(tick),
             // Ticks go on at leisure while only replies are awaited: no timer is shorter than a millisecond.
-            // A look comes with a tick; who woke us before that would find nothing to do, again and again.
+            // A check comes with a tick; a wake-up before that would find nothing to do, again and again.
             () if self.tally.in_flight() > 0 => (tick + LOOK_EVERY - TICK).min(link.next_timer().max(tick)),
             () => link.next_heartbeat().max(link.next_timer()),
         }
     }
 
-    /// Sends a question whose answer is awaited.
+    /// Sends a question to the server, and counts its answer as awaited. Does nothing without a session.
     pub(super) fn ask(&mut self, message: &Message) {
         if self.session.is_some() {
             self.send(message);
@@ -137,7 +143,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Sends a message that has no answer of its own.
+    /// Sends a message to the server; no answer is awaited. Does nothing without a session.
     pub(super) fn send(&mut self, message: &Message) {
         let Some(control) = self.connection.link.control() else {
             return;
@@ -149,18 +155,19 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// One of the awaited answers came.
+    /// Notes that one of the awaited answers has arrived.
     pub(super) fn answered(&mut self) {
         self.connection.awaited = self.connection.awaited.saturating_sub(1);
     }
 
-    /// No new requests; when those under way are done, a new session.
+    /// Sends no new requests from now on, and replaces the session when those in flight are complete.
     pub(super) fn leave_when_idle(&mut self) {
         self.open = false;
         self.connection.leaving = true;
     }
 
-    /// Moves the connection on.
+    /// Leaves or loses the session if that is due; otherwise handles what the link reports. Without an awaited answer,
+    /// a session's channel is checked only at a `tick`.
     pub(super) fn tend_link(&mut self, cpu: &P::Cpu, tick: bool, sink: Sink<'_>) {
         let now = cpu.now();
         if let Some(session) = &self.session {
@@ -185,7 +192,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 LinkEvent::Lost => return self.end_session(sink),
             }
         }
-        // A handshake that began just now may be answered at once; later looks come with ticks.
+        // A handshake that began just now may be answered at once; later checks come with ticks.
         if self.connection.link.is_shaking() && self.connection.link.next_timer() == now {
             self.timers.hurry();
         }
@@ -234,13 +241,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Gives the session up.
+    /// Ends the session because of `error`; the link connects again after a rest.
     fn lose(&mut self, now: Ns, error: SetupError, sink: Sink<'_>) {
         self.connection.link.lose(now, error);
         self.end_session(sink);
     }
 
-    /// The session is over: every operation under way gets its end or waits for the next session.
+    /// Ends the session: every operation in flight completes or waits for the next session.
     fn end_session(&mut self, sink: Sink<'_>) {
         self.open = false;
         self.connection.keeper = None;
@@ -277,13 +284,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Asks the server for its counters; [`take_server_stats`](HerdClient::take_server_stats) has them later.
+    /// Asks the server for its statistics; [`take_server_stats`](HerdClient::take_server_stats) returns the answer once
+    /// it has arrived. Does nothing without a session; if the session ends first, no answer comes.
     pub fn ask_server_stats(&mut self) {
         self.ask(&Message::StatsRequest);
         self.timers.hurry();
     }
 
-    /// The answer, if it has come: lines `name value`.
+    /// Takes the server's last answer to [`ask_server_stats`](HerdClient::ask_server_stats): lines `name value`. `None`
+    /// if none has arrived since the last call.
     pub fn take_server_stats(&mut self) -> Option<String> {
         self.connection.server_stats.take()
     }

@@ -6,17 +6,18 @@ use crate::control::Format;
 /// Format of a client's requests, as a type: [`Keyed`] or [`Paper`]. [`Format`] implements it too, for programs that
 /// choose the format at run time.
 pub trait RequestFormat: Copy + 'static {
-    /// The format as a value, as the handshake names it.
+    /// The format as a value, for the handshake.
     fn format(self) -> Format;
 
-    /// Whether it is the paper's format: 16-byte hashes as keys; no DELETE, TTL, empty value or retransmission.
+    /// Whether it is the format of HERD's paper, [`Format::P`]: hashes of 16 bytes as keys; no DELETE, time to live,
+    /// empty value, value longer than a slot, checksum or retransmission.
     #[inline(always)]
     fn is_paper(self) -> bool {
         self.format() == Format::P
     }
 }
 
-/// Our format, [`Format::D`]: requests carry their keys.
+/// Our own format, [`Format::D`]: requests carry keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keyed;
 
@@ -27,7 +28,7 @@ impl RequestFormat for Keyed {
     }
 }
 
-/// The paper's format, [`Format::P`]: requests carry key hashes only.
+/// The format of HERD's paper, [`Format::P`]: requests carry key hashes instead of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Paper;
 

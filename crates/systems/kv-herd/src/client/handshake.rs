@@ -1,4 +1,5 @@
-//! [`ClientHandshake`]: a client's side of the handshake. [`Link`](drover_control::Link) dials, rests and tries again.
+//! [`ClientHandshake`]: a client's side of the handshake. [`Link`](drover_control::Link) dials, pauses between attempts
+//! and retries.
 
 use super::RequestFormat;
 use super::options::ClientOptions;
@@ -17,11 +18,11 @@ pub(super) struct ClientHandshake<P: Provider, F: RequestFormat> {
     ctx: Rc<P::Context>,
     options: ClientOptions,
     format: F,
-    /// Asked for.
+    /// Front end that the present attempt asks for.
     front_end: FrontEnd,
-    /// The next attempt asks for datagrams: the server has no slots left.
+    /// Whether the next attempt asks for datagrams, because the server has no slots left.
     without_slots: bool,
-    /// Address handles still to come.
+    /// Number of partitions whose address has not arrived.
     partitions_missing: usize,
     /// Epoch of the last session; 0 if there was none.
     last_epoch: u64,
@@ -40,7 +41,7 @@ impl<P: Provider, F: RequestFormat> ClientHandshake<P, F> {
         }
     }
 
-    /// Builds our side of the session and tells the server where it is.
+    /// Builds the client's end of the session and sends its exports to the server.
     fn welcome(
         &mut self,
         welcome: &Welcome,

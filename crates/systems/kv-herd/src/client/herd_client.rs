@@ -1,4 +1,4 @@
-//! [`HerdClient`]: its parts, and the order in which a poll runs them.
+//! [`HerdClient`]: its parts, and the order in which a poll uses them.
 
 use super::bulk::Transfers;
 use super::complete::Received;
@@ -12,11 +12,13 @@ use drover_slots::client::{Conflicts, Tally, Ticker, WaitQueue};
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
 
-/// A client of one HERD server, for one thread. See the [module](super).
+/// A client of one HERD server, for one thread, with request format `F`. The [module](super) describes the life of an
+/// operation.
 ///
-/// It takes the time from `cpu.now()`, which run loops refresh once per step.
+/// It reads the time with `cpu.now()`, which run loops refresh once per step; a caller without a run loop must call
+/// [`Cpu::refresh`] itself.
 pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
-    /// Requests may be posted: there is a session and it is not being left.
+    /// Whether requests may be posted: there is a session, and the client is not about to replace it.
     pub(super) open: bool,
     pub(super) timers: Ticker,
     pub(super) session: Option<Box<Session<P, F>>>,
@@ -32,7 +34,8 @@ pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Counters since the client was created.
+    /// Counters of irregular events since the client was created, over all sessions. Operations that were simply
+    /// answered are not counted.
     pub fn stats(&self) -> &ClientStats {
         &self.stats
     }
@@ -61,10 +64,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     /// Submits `ops` in order, `ops[i]` with token `first_token + i`, until one is refused; returns the number
-    /// accepted.
+    /// accepted. Operations after the first one refused are not submitted.
     ///
     /// # Errors
-    /// The first operation was refused; the error is its own. The error of a later operation is not reported.
+    /// The first operation was refused, for the returned reason. The reason is not reported if a later one is refused.
     pub fn submit_batch(
         &mut self,
         cpu: &P::Cpu,
@@ -81,7 +84,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Ok(ops.len())
     }
 
-    /// The rare paths: control channel, timers, waiting operations, bulk transfers.
+    /// Does what is rarely due: handles the control channel, timers, waiting operations and bulk transfers.
     #[cold]
     fn tend(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
         let now = cpu.now();

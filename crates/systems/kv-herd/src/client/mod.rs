@@ -8,11 +8,12 @@
 //!                  window slot -> staged WRITE -> flush ... reply -> completion (or retransmission)
 //! ```
 //!
-//! One operation is one request in one slot at a time. It stays the client's until it has a definite end:
+//! One operation is one request in one slot at a time. The client keeps it until it has a definite end:
 //!
 //! | what happens | PUT, DELETE | GET |
 //! |---|---|---|
 //! | no reply in time | same request again, up to 5 times; then the slot is quarantined and the server asked | same |
+//! | answered `StaleEpoch` (worker restarted) | server asked, then `Indeterminate` | server asked, then sent anew |
 //! | `Resynced`: executed | its status | sent anew |
 //! | `Resynced`: not executed, and never will be | sent anew | sent anew |
 //! | the session ends, request posted | `Indeterminate` | sent anew in the next session |
@@ -20,7 +21,8 @@
 //! | deadline, request posted | `Indeterminate`; the slot stays quarantined | `Refused(Unavailable)` |
 //! | deadline, not posted | `Refused(Unavailable)` | same |
 //!
-//! Conflicting operations on one key are under way together only where nothing of this can reorder them ([`Conflicts`](drover_slots::client::Conflicts)).
+//! Conflicting operations on one key are in flight together only where nothing in this table can reorder them:
+//! [`Conflicts`](drover_slots::client::Conflicts).
 
 mod bulk;
 mod complete;
@@ -45,5 +47,5 @@ pub use stats::ClientStats;
 
 use drover_kv::Completion;
 
-/// The sink as the rare paths see it.
+/// Callback for completed operations. It is `dyn` for the rare paths, so that they are compiled once.
 type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);

@@ -1,4 +1,4 @@
-//! What a session consists of: queue pairs, memory and tables, made from the server's Welcome.
+//! Building a [`Session`] from the server's Welcome: queue pairs, memory and tables.
 
 use super::RequestFormat;
 use super::options::ClientOptions;
@@ -13,14 +13,17 @@ use drover_slots::client::{Routes, Window};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
-/// Requests staged before they are posted, on any fabric: on shared memory their lines travel together (8 were 1 to 7 %
-/// faster than 4), and in large windows half a window is the server's share of a sweep, too (in a window of 32, 16 were
-/// about a tenth faster than 8).
+/// Range of the default for requests posted at once: half a window within this range, on any fabric. On shared memory
+/// their lines travel together (8 were 1 to 7 % faster than 4), and the server, too, takes half a window per sweep (in
+/// a window of 32, 16 were about a tenth faster than 8).
 const POST_BATCH: std::ops::RangeInclusive<usize> = 8..=32;
-/// Before the image of a slot in its block: space for a datagram's header.
+/// Bytes before the image of a slot in a block of a client that sends datagrams: space for the header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
-/// The slots as the server laid them out. Errors: numbers that we did not ask for.
+/// The geometry of the slots that the server granted.
+///
+/// # Errors
+/// Its numbers are invalid, or the window is larger than the client asked for.
 fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, SetupError> {
     let map = SlotMap {
         slot_bytes: usize::from(welcome.slot_bytes),
@@ -73,7 +76,7 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
     let block_bytes = map.slot_bytes + lead_bytes;
     let signals = Signals::new(send_depth);
     let staging = if block_bytes > caps.inline_bytes_max {
-        // A window of requests, their retransmissions, and those that have left without our knowing it.
+        // A window of requests, their retransmissions, and requests that have left but whose completion is missing.
         let count = 2 * request_count + 2 * signals.list_max();
         let region = ctx.alloc(count * block_bytes, PageWish::Small)?;
         let mr = ctx.register(&region, Access::LOCAL_READ)?;
@@ -121,7 +124,7 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
     })
 }
 
-/// The end from which slots are written.
+/// Creates the UC queue pair from which the client writes its slots, and imports the slots.
 fn build_slots<P: Provider>(
     ctx: &Rc<P::Context>,
     imports: &mut Imports<P>,

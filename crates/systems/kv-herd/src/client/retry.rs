@@ -9,7 +9,7 @@ use drover_slots::client::{RETRIES_MAX, Waiting};
 use drover_slots::client::{SlotPhase, request};
 use drover_verbs::Provider;
 
-/// What the timers want done to a slot.
+/// What is due for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
     Nothing,
@@ -19,8 +19,8 @@ enum Due {
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Looks at every slot and every waiting operation. Costs a few ns per slot; done once in
-    /// [`TICK`](drover_slots::client::TICK), so that no operation pays for a timer of its own.
+    /// Checks every slot and every waiting operation for timeouts. Costs a few ns per slot; called once per
+    /// [`TICK`](drover_slots::client::TICK), so that no operation needs a timer of its own.
     pub(super) fn look_at_timers(&mut self, now: Ns, sink: Sink<'_>) {
         let slot_count = match &self.session {
             Some(session) if session.window.busy_count() > 0 => session.window.slots().len(),
@@ -70,7 +70,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// The same bytes once more, but for the attempt in the commit word.
+    /// Stages the request of a slot again, with the next attempt number in its commit word.
     fn resend(&mut self, at: usize, now: Ns) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -89,8 +89,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.stats.retransmits += 1;
     }
 
-    /// Gives a request up, and those posted behind it that conflict with it: the last first, so that none of them
-    /// takes effect before one that is sent anew.
+    /// Gives up the request in slot `at` and asks the server about it. Before that, where requests keep their order,
+    /// does the same with conflicting requests posted behind it, the last first, so that none of them takes effect
+    /// before one that is sent anew.
     pub(super) fn quarantine(&mut self, at: usize) {
         while let Some(behind) = self.last_behind(at) {
             self.quarantine_one(behind);
@@ -98,7 +99,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.quarantine_one(at);
     }
 
-    /// The last request in the lane of `at` that was posted behind that, conflicts with it and is not given up.
+    /// Slot of the last request that was posted behind the one in slot `at` to the same partition, conflicts with it
+    /// and is not given up. `None` if there is none, or requests do not keep their order.
     fn last_behind(&self, at: usize) -> Option<usize> {
         let session = self
             .session
@@ -117,8 +119,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         })
     }
 
-    /// Gives a request up and asks the server what became of it. The slot is not used until the answer: the
-    /// server may still be copying the old body.
+    /// Gives up the request in slot `at` and asks the server what became of it. The slot is not used before the answer,
+    /// because the server may still be copying the old body.
     fn quarantine_one(&mut self, at: usize) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -135,7 +137,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.ask(&message);
     }
 
-    /// The server's last word on a request that we gave up.
+    /// Handles the server's answer about a request that was given up: completes the operation or sends it anew.
     pub(super) fn resynced(&mut self, answer: &Resynced, now: Ns, sink: Sink<'_>) {
         let Some(session) = self.session.as_deref() else {
             return;
@@ -163,7 +165,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// The operation in a slot did not happen and will not: it waits to be sent anew, in another slot.
+    /// Frees slot `at`, whose operation did not happen, or is a GET; the operation waits to be sent anew as a new
+    /// request, not before `not_before`.
     pub(super) fn again(&mut self, at: usize, not_before: Ns) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -181,8 +184,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// The operation whose request is in slot `at`, with its own copy of key and value. In format P the key is
-    /// gone: what travels is its hash.
+    /// The operation whose request is in slot `at`, with its own copy of key and value; `None` for a NOP or bulk
+    /// request. In format P the key comes from the copy before the request, which contains only its hash.
     pub(super) fn copy_out(&self, at: usize) -> Option<Waiting> {
         let session = self.session.as_deref()?;
         let slot = session.window.slot(at);
@@ -206,7 +209,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         })
     }
 
-    /// The deadline of the operation in a slot came. The slot goes on being asked about.
+    /// Completes the operation in slot `at`, whose deadline has passed. The slot stays in use until the server has
+    /// answered what became of the request.
     fn expire(&mut self, at: usize, sink: Sink<'_>) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -242,7 +246,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 }
 
-/// What an executed PUT or DELETE came to.
+/// Outcome of a PUT or DELETE that the server executed or refused with `status`.
 fn executed(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
     match (op, status) {
         (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,

@@ -1,5 +1,5 @@
-//! [`Session`]: the queue pairs and memory of one connection, and the two ends of the hot path: staging a
-//! request, recognising its reply.
+//! [`Session`]: the queue pairs and memory of one session, and the two ends of the hot path: staging a request, and
+//! finding the request that a reply answers.
 
 use super::RequestFormat;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, paper};
@@ -10,42 +10,46 @@ use drover_slots::client::request::Line;
 use drover_slots::client::{Before, Routes, Slot, Window};
 use drover_verbs::{Provider, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
 
-/// How requests travel.
+/// The path of requests to the server.
 pub(super) enum RequestPath<P: Provider> {
-    /// WRITEs into our slots at the server.
+    /// WRITEs into the client's slots at the server.
     Slots {
-        /// Our end of the connection.
+        /// The client's end of the UC connection.
         uc: P::Qp,
-        /// The slots.
+        /// The client's slots for all partitions.
         remote: RemoteRegion,
     },
-    /// Datagrams to the worker of each partition; sent by the queue pair that receives replies.
+    /// Datagrams to the worker of each partition, sent from the queue pair that receives replies.
     Datagrams {
-        /// One per partition.
+        /// Address of each partition's worker.
         dests: Vec<UdDest>,
-        /// What the server calls us, and how often it has called somebody so.
+        /// Id that the server has assigned to the client.
         client_id: u32,
+        /// Generation of the id.
         generation: u32,
     },
 }
 
-/// What a session's requests are like: what the server said, and what follows from that and the fabric.
+/// Parameters of a session: those of the server's Welcome, and what follows from them and the fabric.
 pub(super) struct ServerParams<F: RequestFormat> {
     pub(super) epoch: u64,
     pub(super) partition_count: usize,
-    /// Longest body (with everything in it) that goes into a slot.
+    /// Longest body of a request in a slot, bytes: ttl, value, key and checksum.
     pub(super) body_bytes_max: usize,
+    /// Longest value that the server accepts, bytes.
     pub(super) item_bytes_max: usize,
+    /// Whether request bodies end with a checksum.
     pub(super) crc: bool,
     pub(super) format: F,
-    /// Neither checksums, nor format P, nor datagrams, and a line can be inline: the usual.
+    /// Whether the session has slots, no checksums and our own format, and a cache line can be sent inline: as nearly
+    /// all.
     pub(super) plain: bool,
-    /// Requests of one lane take effect in the order of their posting: none is lost on the way, and the server takes
-    /// them in turn.
+    /// Whether requests to one partition take effect in the order of posting, because none is lost on the way and the
+    /// server takes them in turn.
     pub(super) keeps_order: bool,
 }
 
-/// Everything that lives as long as one connection.
+/// Everything that lives as long as one session.
 pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) params: ServerParams<F>,
     pub(super) window: Window,
@@ -54,25 +58,25 @@ pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) receive: DatagramReceiver<P>,
     /// Declared behind the queue pairs: they must be destroyed before the memory that they send from.
     pub(super) sends: SendQueue<P>,
-    /// Partition of each sender of replies.
+    /// Partition of each queue pair from which replies come.
     pub(super) routes: Routes,
-    /// A queue pair failed: the session is over.
+    /// Whether a queue pair has failed, so that the session is over.
     pub(super) broken: bool,
     pub(super) cq: P::Cq,
-    /// What `front` refers to.
+    /// The server's memory and address handles that `front` uses.
     pub(super) imports: Imports<P>,
 }
 
 impl<P: Provider, F: RequestFormat> Session<P, F> {
-    /// Whether the operation is one request in a slot. In the paper's format the key does not travel; what is too long
-    /// for that was refused before.
+    /// Whether an operation fits into a slot as one request. Always true in the paper's format, in which values that
+    /// are too long [cannot be expressed](Session::cannot_say).
     #[inline(always)]
     pub(super) fn fits(&self, key: &[u8], value: &[u8], ttl_s: u32) -> bool {
         let extra = if self.params.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
         self.params.format.is_paper() || key.len() + value.len() + extra <= self.params.body_bytes_max
     }
 
-    /// What stands before an operation in its lane.
+    /// How the conflicting operations in the lane of a new operation precede it.
     pub(super) fn before(&self, hash: KeyHash, write: bool) -> Before {
         let lane = self
             .window
@@ -85,7 +89,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         conflicting.map(before).max().unwrap_or(Before::Nothing)
     }
 
-    /// The slot that a datagram answers, where it is, and what its immediate says.
+    /// Index of the slot whose request a reply answers, and the reply's immediate; `None` if it answers none.
     #[inline(always)]
     pub(super) fn answered(&mut self, wc: &Wc) -> Option<(usize, ReplyImm)> {
         let (at, imm, _) = answered(&mut self.window, &self.routes, wc)?;
@@ -98,7 +102,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         self.params.format.is_paper() && !paper::can_say(op, self.window.map().slot_bytes)
     }
 
-    /// Adds the request in slot `at` to the list, `len` bytes of its block.
+    /// Stages the request in the block of slot `at`: its last `len` bytes, after a header in a datagram.
     #[inline(always)]
     pub(super) fn stage(&mut self, at: usize, len: usize) {
         let (op, len) = match &self.front {
@@ -112,8 +116,8 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         self.sends.push(at, op, len);
     }
 
-    /// Adds a request of `len` bytes for slot `at` of a [`plain`](ServerParams::plain) session, which `build` puts to the end
-    /// of a line.
+    /// Stages a request of `len` bytes in slot `at`, which `build` writes to the end of a cache line. The session must
+    /// be [`plain`](ServerParams::plain).
     #[inline(always)]
     pub(super) fn stage_plain(&mut self, at: usize, len: usize, build: impl FnOnce(&mut Line)) {
         let RequestPath::Slots { remote, .. } = &self.front else {
@@ -122,7 +126,8 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         self.sends.push_line(at, len, remote, build);
     }
 
-    /// Puts the header before the `len` bytes of a request, and says where they go and how long they are now.
+    /// Writes the header before the last `len` bytes of the block of slot `at`; returns the operation that sends the
+    /// datagram, and its length.
     fn address_datagram(&mut self, at: usize, len: usize) -> (SendOp, usize) {
         let RequestPath::Datagrams {
             dests,
@@ -148,7 +153,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         (op, len)
     }
 
-    /// Posts what is staged.
+    /// Posts the staged requests. If that fails, marks the session as broken.
     #[inline(always)]
     pub(super) fn flush(&mut self, cpu: &P::Cpu) {
         let (front, receive) = (&mut self.front, &mut self.receive);
@@ -162,7 +167,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     }
 }
 
-/// As [`Session::answered`], with the slot itself.
+/// As [`Session::answered`], and also returns the slot itself.
 #[inline(always)]
 pub(super) fn answered<'w>(
     window: &'w mut Window,

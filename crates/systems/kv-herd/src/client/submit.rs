@@ -1,4 +1,4 @@
-//! Taking operations: each goes into the next slot of its partition, waits, or moves by bulk transfer.
+//! Submission of operations: each goes into the next slot of its partition, waits, or becomes a bulk transfer.
 
 use super::session::Session;
 use super::{HerdClient, RequestFormat};
@@ -10,17 +10,19 @@ use drover_slots::client::request::{self, Body, LINE_BODY_BYTES, Line};
 use drover_slots::client::{Before, Slot, SlotPhase, Waiting};
 use drover_verbs::Provider;
 
-/// What became of an attempt to put an operation into a slot.
+/// Result of an attempt to put an operation into a slot.
 pub(super) enum Placed {
+    /// The request is staged in a slot.
     Posted,
-    /// The partition's window is full.
+    /// The partition's next slot is in use. This is checked first.
     NoSlot,
-    /// It does not fit a slot.
+    /// The operation does not fit a slot.
     TooLong,
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Puts an operation into the next slot of its partition, behind what conflicts with it.
+    /// Puts an operation into the next slot of its partition and stages the request: a conditional one if `before` is
+    /// [`Before::Reads`].
     #[inline(always)]
     pub(super) fn place(
         session: &mut Session<P, F>,
@@ -77,9 +79,11 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Placed::Posted
     }
 
-    /// A GET of a key of 16 bytes in a session without anything special: what most clients do most of the time, with
-    /// the key in registers from the hash to the request. False: nothing done, [`submit`](KvClient::submit) sees
-    /// what is different.
+    /// Submits a GET of a 16-byte key, given as two little-endian words, if the session is [plain] and the key
+    /// conflicts with nothing: the most frequent case, with the key in registers from the hash to the request.
+    /// Otherwise does nothing and returns false.
+    ///
+    /// [plain]: super::session::ServerParams::plain
     #[inline(always)]
     pub(super) fn submit_inline_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
         let session = match self.session.as_deref_mut() {
@@ -104,8 +108,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         true
     }
 
-    /// Takes the next slot of the key's partition for a request of one line, whose key and value have `body` bytes,
-    /// and stages what `build` makes of it; false: the window is full.
+    /// Takes the next slot of the key's partition for a request of one line, whose key and value have the lengths
+    /// `body`, and stages the line that `build` writes. Returns false, doing nothing, if that slot is in use.
     #[inline(always)]
     #[expect(
         clippy::too_many_arguments,
@@ -134,7 +138,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         true
     }
 
-    /// Any operation.
+    /// Submits any operation: posts it, queues it, or begins its bulk transfer.
+    ///
+    /// # Errors
+    /// The operation is not accepted.
     #[inline(never)]
     pub(super) fn submit_to_slot(
         &mut self,
@@ -230,14 +237,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
     }
 
-    /// The hash of a key in this session. Before there is one, any: hashes are renewed when a session begins.
+    /// Hash of a key under the seed of the session. Without a session, a constant: hashes are computed again when a
+    /// session begins.
     fn hash(&self, key: &[u8]) -> KeyHash {
         self.session
             .as_ref()
             .map_or(KeyHash::default(), |session| session.hasher.hash(key))
     }
 
-    /// The operation does not fit a slot: by bulk transfer, or not at all.
+    /// Begins the bulk transfer of a PUT that does not fit a slot.
+    ///
+    /// # Errors
+    /// The operation is no PUT, its value is too long for the server, long values cannot be moved, or too many are.
     #[cold]
     fn submit_bulk_put(
         &mut self,
@@ -250,7 +261,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return self.submit_unpostable(op, hash, token, now);
         };
         let Op::Put { value, .. } = *op else {
-            // Only the key is too long for these slots: no other way in.
+            // The key is too long for these slots, and only values can move in bulk.
             return Err(SubmitError::TooLarge);
         };
         if session.params.format.is_paper()
@@ -268,7 +279,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Ok(())
     }
 
-    /// What stands before an operation. Exact, and slow.
+    /// How conflicting operations precede a new one, exactly: looks at all waiting operations, bulk transfers and slots
+    /// of the partition.
     #[cold]
     fn before(&self, hash: KeyHash, write: bool) -> Before {
         let waits = self.waiting.iter().any(|w| w.conflicts_with(hash, write));

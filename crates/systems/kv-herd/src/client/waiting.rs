@@ -1,4 +1,4 @@
-//! How operations come to wait, and go on ([`WaitQueue`](drover_slots::client::WaitQueue)).
+//! Operations that wait in the client, and when they are sent: see [`WaitQueue`](drover_slots::client::WaitQueue).
 
 use super::submit::Placed;
 use super::{HerdClient, RequestFormat, Sink};
@@ -8,7 +8,11 @@ use drover_slots::client::Before;
 use drover_verbs::Provider;
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// An operation that cannot simply be posted: there is no session, or it must be refused.
+    /// Queues an operation that cannot be posted: there is no session, or its format cannot express it, so that it will
+    /// be refused.
+    ///
+    /// # Errors
+    /// The client is closed, or too many operations wait.
     #[cold]
     pub(super) fn submit_unpostable(
         &mut self,
@@ -21,7 +25,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.enqueue(op, hash, token, now)
     }
 
-    /// An operation that waits for one on its key.
+    /// Queues an operation that must wait for an earlier one on its key.
+    ///
+    /// # Errors
+    /// The client is closed, or too many operations wait.
     #[cold]
     pub(super) fn submit_behind_conflict(
         &mut self,
@@ -47,7 +54,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Ok(())
     }
 
-    /// Posts operations that waited, in their order, as far as nothing holds them back.
+    /// Posts the waiting operations that nothing holds back, in their order.
     #[cold]
     pub(super) fn pump(&mut self, cpu: &P::Cpu) {
         let now = cpu.now();
@@ -66,7 +73,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    /// Completes what was refused before it was sent.
+    /// Completes the waiting operations that were refused.
     #[cold]
     pub(super) fn say_refused(&mut self, sink: Sink<'_>) {
         while let Some((token, refusal)) = self.waiting.next_refused() {
@@ -86,7 +93,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 .any(|w| w.conflicts_with(this.hash, write))
             || self.conflicts_with_bulk(this.hash, write)
             || self.session.as_ref().is_some_and(|session| {
-                // Never under a condition: it may have been refused for one.
+                // Never with a condition: it may be waiting because the server refused it for one.
                 let most = match session.fits(this.op.key(), this.op.value(), this.op.ttl_s()) {
                     true => Before::Writes,
                     false => Before::Nothing,
@@ -95,7 +102,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             })
     }
 
-    /// Posts the operation at `index`; false if it stays where it is.
+    /// Posts the waiting operation at `index`, begins its bulk transfer or refuses it. Returns false if it stays in the
+    /// queue because there is no free slot.
     fn post_waiting(&mut self, index: usize, now: Ns) -> bool {
         let Some(session) = self.session.as_deref_mut() else {
             return false;

@@ -1,5 +1,5 @@
-//! [`Acceptor`]: the control side of a server. It lets clients in, minds their control channels, and takes everything
-//! back when one ends.
+//! [`Acceptor`]: the control side of a server. It admits clients, serves their control channels, and releases a
+//! client's resources when its channel ends.
 
 use super::mail::Event;
 use super::sessions::Sessions;
@@ -14,10 +14,10 @@ use drover_rt::{Mailbox, WakeFd};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// Connections that are no clients yet, in addition to those of clients.
+/// Number of connections that are allowed beyond the maximum number of clients: for some that are no clients yet.
 const UNAUTHENTICATED_MAX: usize = 64;
 
-/// The control side of a server. Steps never block.
+/// The control side of a server: admits clients and serves their control channels. Its steps never block.
 pub struct Acceptor<P: Provider, V: Variant = Standard> {
     server: ControlServer<Sessions<P, V>>,
     ctx: Rc<P::Context>,
@@ -40,12 +40,12 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         Ok(Acceptor { server, ctx })
     }
 
-    /// Its view of the fabric; its core is what [`step`](Actor::step) wants.
+    /// The acceptor's device context; its core is the one to pass to [`step`](Actor::step).
     pub fn context(&self) -> Rc<P::Context> {
         self.ctx.clone()
     }
 
-    /// Also serves the clients that connect at `listeners`, in a thread that waits: `wake` ends its wait.
+    /// Also serves the clients that connect at `listeners`. `wake` ends the wait of a [`turn`](Acceptor::turn).
     pub(super) fn listen(&mut self, listeners: Vec<ControlListener>, wake: WakeFd) {
         listeners
             .into_iter()
@@ -53,7 +53,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         self.server.wake_by(wake);
     }
 
-    /// Waits until there is something to do, and does it.
+    /// Blocks until there is something to do, and does it. While the server stops, closes all listeners.
     pub(super) fn turn(&mut self) {
         self.server.turn(self.ctx.cpu(), drover_base::Ns::MAX);
         if self.server.handler().is_stopping() {
@@ -61,40 +61,44 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         }
     }
 
-    /// Serves the client at the other end of `stream`.
+    /// Serves the client at the other end of `stream`, as if it had connected at a listener. The channel is refused if
+    /// there are too many or the server is stopping.
     pub fn adopt(&mut self, stream: ControlStream) {
         self.server.adopt(stream);
     }
 
-    /// Clients that are live or on their way in or out.
+    /// Number of sessions: one for each open control channel, even before its Hello, and one for each channel that has
+    /// ended and whose client the workers have not dropped yet.
     pub fn session_count(&self) -> usize {
         self.server.handler().count()
     }
 
-    /// What a server tells of its clients; nothing of its workers.
+    /// Statistics of the server's clients; those of its workers are missing.
     pub(super) fn stats(&self) -> ServiceStats {
         self.server.handler().stats()
     }
 
-    /// Says goodbye to all clients; workers are told to stop when the last one is gone.
+    /// Starts to stop the server: sends Bye to all clients, closes their channels, and refuses new ones. Later steps
+    /// tell the workers to stop, once no session is left.
     pub fn stop(&mut self) {
         let (sessions, peers) = self.server.parts();
         sessions.stop(peers);
     }
 
-    /// It was told to stop, and everybody is gone.
+    /// Whether the server is stopping, because of [`stop`](Acceptor::stop) or because a worker gave up, and no session
+    /// is left.
     pub fn is_stopped(&self) -> bool {
         self.server.handler().is_stopped()
     }
 
-    /// Why it stops, if nobody asked it to.
+    /// Why the server stops, if a worker gave up; `None` otherwise.
     pub(super) fn failure(&self) -> Option<String> {
         self.server.handler().failure()
     }
 }
 
 impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
-    /// Takes what has arrived on any channel. Costs a system call per client of another process.
+    /// Handles what has arrived on any channel and from workers. Costs a system call per channel to another process.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         self.server.step(cpu)
     }

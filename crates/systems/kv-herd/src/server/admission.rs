@@ -1,4 +1,4 @@
-//! Letting a client in: terms, slots, queue pairs, and then the workers.
+//! Admitting a client: terms, slots and queue pairs; then the workers add it.
 
 use super::clients::NewClient;
 use super::mail::Command;
@@ -14,7 +14,7 @@ use drover_shards::Answers;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
 impl<P: Provider, V: Variant> Sessions<P, V> {
-    /// Answers a Hello.
+    /// Handles the Hello of session `index`: admits or refuses the client.
     pub(super) fn greet(&mut self, peers: &mut Peers, index: usize, hello: &Hello) {
         if let Err((code, text)) = self.let_in(peers, index, hello) {
             self.all[index].refuse(peers, code, &text);
@@ -50,7 +50,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         Ok(())
     }
 
-    /// All workers have exported their queue pairs for session `index`, or said why not.
+    /// Welcomes the client of session `index`, which sends datagrams to the workers' queue pairs `exports`. Refuses it
+    /// if one of them could not be exported.
     pub(super) fn welcome_datagrams(
         &mut self,
         peers: &mut Peers,
@@ -92,7 +93,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         session.send(peers, &Message::Welcome(Box::new(welcome)));
     }
 
-    /// The client's slots, a queue pair to write them through, and what to tell it of both.
+    /// Makes a client's slots and the server's end of a UC queue pair for WRITEs into them. Also returns the exports of
+    /// both.
     fn make_slots(
         &self,
         terms: &SessionParams,
@@ -117,7 +119,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         Ok((MaskedRegion::new(region, 0, bytes), port, region_export, uc))
     }
 
-    /// A queue pair that only responds.
+    /// Makes the server's end of a queue pair through which the client accesses the memory `mr`; it posts nothing. Also
+    /// returns its export.
     pub(super) fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), SetupError> {
         let cq = self.ctx.create_cq(16)?;
         let mut options = QpOptions::<P>::new(kind, &cq, self.ctx.caps());
@@ -169,7 +172,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         self.all[index].phase = Phase::Adding(answers);
     }
 
-    /// All workers have taken up session `index`, or said why not.
+    /// Completes the handshake of session `index`, which all workers have added. Refuses the client if one of them
+    /// could not.
     pub(super) fn go_live(&mut self, peers: &mut Peers, index: usize, added: Vec<Result<(), String>>) {
         let session = &mut self.all[index];
         if let Some(Err(text)) = added.iter().find(|added| added.is_err()) {

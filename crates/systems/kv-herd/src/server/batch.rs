@@ -16,7 +16,7 @@ use drover_base::Cpu;
 use drover_verbs::Provider;
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// One batch, if there is anything. Returns whether there was.
+    /// Gathers requests and executes them as one batch. Returns whether there were any.
     #[inline(always)]
     pub(super) fn batch(&mut self, cpu: &P::Cpu) -> bool {
         self.sweep(cpu, 0);
@@ -24,7 +24,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.finish_batch(cpu)
     }
 
-    /// Passes 2 and 3 over what was gathered.
+    /// Makes passes 2 and 3 over the requests gathered, and posts the replies. Returns whether there were any.
     #[inline(always)]
     pub(super) fn finish_batch(&mut self, cpu: &P::Cpu) -> bool {
         if self.intakes[0].is_empty() {
@@ -38,7 +38,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         true
     }
 
-    /// Looks at the buckets of the requests in intake `at` and asks for the items.
+    /// Looks at the buckets of the requests in intake `at`, and prefetches the items.
     #[inline(always)]
     pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
         for request in self.intakes[at].requests_mut() {

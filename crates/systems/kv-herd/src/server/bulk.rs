@@ -1,7 +1,8 @@
-//! Values too long for a slot: they stand in the client's bulk memory, which it reads and writes over RC.
+//! Values too long for a slot or a reply: they move through the client's bulk memory, which it READs and WRITEs over
+//! RC.
 //!
-//! Both directions go through a private copy, so that the checksum is of the very bytes that are stored or
-//! sent, whatever the client does meanwhile. Cost: two copies and a checksum, about 0.4 ns a byte.
+//! Both directions go through a private copy, so that the checksum covers the very bytes that are stored or sent,
+//! whatever the client does meanwhile. Cost: two copies and a checksum, about 0.4 ns a byte.
 
 use super::execute::put_status;
 use super::variant::Variant;
@@ -10,10 +11,10 @@ use crate::layout::{BULK_BYTES, Bulk, Status};
 use drover_store::Key;
 use drover_verbs::{Payload, Provider};
 
-/// Private memory for one value.
+/// Private buffer for one value on its way to or from bulk memory.
 pub(super) struct Scratch {
     bytes: Vec<u8>,
-    /// The longest that is stored.
+    /// Longest value that may be stored, bytes.
     value_bytes_max: usize,
 }
 
@@ -30,20 +31,20 @@ impl Scratch {
         len <= self.value_bytes_max
     }
 
-    /// Memory for `len` bytes.
+    /// Space for a value of `len` bytes.
     fn space(&mut self, len: usize) -> &mut [u8] {
         self.bytes.resize(self.bytes.len().max(len), 0);
         &mut self.bytes[..len]
     }
 
-    /// The `len` bytes that were put there.
+    /// The value of `len` bytes that was put into the [space](Scratch::space).
     fn filled(&self, len: usize) -> &[u8] {
         &self.bytes[..len]
     }
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// Stores the value of a chunk.
+    /// Executes request `k` of intake `at`, a PUT of the value in a chunk, and adds the reply.
     #[cold]
     #[inline(never)]
     pub(super) fn put_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
@@ -70,7 +71,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.answer(self.intakes[at].requests()[k].about, status, Payload::EMPTY, true);
     }
 
-    /// Copies the chunk that a request names to the scratch buffer; returns its length.
+    /// Copies the value in the chunk that a request names to the scratch buffer; returns its length. Errors are the
+    /// status with which to answer.
     fn load_chunk(&mut self, at: usize, k: usize) -> Result<usize, Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
         let client = self.clients.get(self.intakes[at].requests()[k].about.client);
@@ -87,14 +89,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         match crc32c::crc32c(space) == bulk.crc {
             true => Ok(len),
             false => {
-                // The client's WRITE has not landed whole. It has not happened, then.
+                // The client's WRITE has not landed whole, so the PUT does not happen.
                 self.counters.irregular.crc_mismatches += 1;
                 Err(Status::Retry)
             }
         }
     }
 
-    /// Copies a value to a chunk and tells its length and checksum.
+    /// Executes request `k` of intake `at`, a GET of a value into a chunk, and adds the reply: length and checksum.
     #[cold]
     #[inline(never)]
     pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
@@ -139,7 +141,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         })
     }
 
-    /// The 12 bytes in place of a value.
+    /// The description of a chunk that a request has in place of a value; `None` if that is not 12 bytes long.
     fn named_chunk(&self, at: usize, k: usize) -> Option<Bulk> {
         let bytes: &[u8; BULK_BYTES] = self.intakes[at].requests()[k].value().try_into().ok()?;
         Some(Bulk::from_bytes(bytes))

@@ -1,4 +1,4 @@
-//! Opening a client's bulk memory: chunks for values too long for a slot, and an RC queue pair to reach them.
+//! Opening a client's bulk memory: chunks for values too long for a slot, and an RC queue pair to access them.
 
 use super::mail::{BulkMemory, Command};
 use super::session::Port;
@@ -25,7 +25,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         self.all[index].send(peers, &answer);
     }
 
-    /// Returns the BulkReady. Errors: why there is no bulk memory.
+    /// Makes bulk memory for session `index`, tells the workers, and returns the BulkReady to send. Errors are for
+    /// people.
     fn try_open_bulk(&mut self, index: usize, chunk_count: usize) -> Result<Message, String> {
         let session = &self.all[index];
         if session.bulk.port.is_some() || session.bulk.opening.is_some() {
@@ -97,7 +98,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
-    /// Both ends and all workers know the bulk memory.
+    /// Sends Ready if the client's end is connected and all workers know the bulk memory.
     pub(super) fn ready_if_bulk_open(&mut self, peers: &mut Peers, index: usize) {
         let session = &mut self.all[index];
         if session.bulk.opening.is_none() && session.bulk.attached {

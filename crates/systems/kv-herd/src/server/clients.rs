@@ -1,4 +1,4 @@
-//! [`Client`] and [`Lane`]: what a worker knows of one client, and the one line of it that is polled.
+//! [`Client`]: a worker's state of one client; [`Lane`]: the part of it that polling needs.
 
 use super::mail::BulkMemory;
 use super::session::SessionParams;
@@ -10,55 +10,57 @@ use drover_mem::{MaskedRegion, Region};
 use drover_slots::server::{Hold, PlainClient, SlotState, Stripe, Turn};
 use drover_verbs::{Context, Export, Provider, UdDest};
 
-/// What a worker is told of a new client.
+/// Description of a new client for a worker.
 #[derive(Debug)]
 pub(super) struct NewClient {
     pub(super) id: u32,
     pub(super) generation: u32,
     pub(super) params: SessionParams,
-    /// All slots of the client; `None` with datagrams.
+    /// The client's slots for all partitions; `None` if it sends datagrams.
     pub(super) slots: Option<MaskedRegion>,
-    /// Where replies go.
+    /// The client's queue pair for replies of this worker.
     pub(super) replies: Export,
 }
 
-/// The polled part of a client that writes slots: where the next request is expected, and what stands there
-/// if it has not come. Two lines, most of them the handle of its memory: a poll that finds nothing reads them and the
-/// slot, and no more of the client.
+/// The polled part of a client that writes slots: where its next request is expected, and which word is there until it
+/// comes. It takes two cache lines, mostly the handle of the client's memory: a poll that finds nothing reads them and
+/// the slot, and no more of the client.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Lane {
     pub(super) slots: MaskedRegion,
-    /// The commit word whose turn it is.
+    /// Offset in `slots` of the commit word of the slot whose turn it is.
     pub(super) commit_at: u64,
-    /// What stands there when there is nothing new.
+    /// The word that is there as long as there is no new request.
     pub(super) seen: u64,
+    /// Id of the client.
     pub(super) client: u32,
-    /// Looks around in a row that found the client silent since the one before.
+    /// Number of looks around in a row before which nothing was taken from the client since the previous one.
     pub(super) quiet: u16,
-    /// Something was found since the last look around.
+    /// Whether requests were taken since the last look around.
     pub(super) served: bool,
-    /// How many requests were found in a row the last time, as far as it matters.
+    /// Number of requests that were taken in a row the last time, at most the number of lines prefetched at once.
     pub(super) run: u8,
 }
 
 const _: () = assert!(size_of::<Lane>() == 128);
 
-/// One client as one worker sees it.
+/// A worker's state of one client.
 pub(super) struct Client {
     pub(super) id: u32,
     pub(super) generation: u32,
     pub(super) params: SessionParams,
     pub(super) stripe: Stripe,
-    /// Requests taken at a time.
+    /// Most requests taken in one visit of a sweep.
     pub(super) quota: usize,
     pub(super) dest: UdDest,
     pub(super) turn: Turn,
     pub(super) states: Box<[SlotState]>,
-    /// Which of its conditional requests are refused.
+    /// Decides which of the client's conditional requests are refused.
     pub(super) hold: Hold,
+    /// The client's bulk memory, if it has opened some.
     pub(super) bulk: Option<BulkMemory>,
-    /// Since when a request's checksum has not fitted; `MAX`: it does.
+    /// Time since which a request in its slots has had a wrong checksum; [`Ns::MAX`] if none has.
     pub(super) torn_since: Ns,
 }
 
@@ -93,7 +95,7 @@ impl Client {
         })
     }
 
-    /// The worker restarts with an empty partition: nothing that has been taken executes again.
+    /// Forgets results because the worker restarts with an empty partition: no request that was taken executes again.
     fn forget(&mut self) {
         self.torn_since = Ns::MAX;
         for state in &mut self.states {
@@ -101,7 +103,8 @@ impl Client {
         }
     }
 
-    /// As [`forget`](Client::forget), of a client that writes slots: what stands there does not execute, either.
+    /// As [`forget`](Client::forget), for a client that writes slots: requests that are in the slots now do not
+    /// execute, either.
     fn forget_slots(&mut self, slots: &MaskedRegion, variant: impl Variant) {
         for slot in 0..self.stripe.window() {
             let word = slots.load(self.stripe.commit_at(slot));
@@ -114,7 +117,7 @@ impl Client {
         self.turn = self.turn.skip_done(&self.states);
     }
 
-    /// What its plain requests must know.
+    /// The facts about the client that are needed to take its plain requests.
     #[inline(always)]
     pub(super) fn plain(&self) -> PlainClient {
         PlainClient {
@@ -131,7 +134,8 @@ impl Client {
         lane.seen = self.states[self.turn.slot as usize].last_commit();
     }
 
-    /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.
+    /// Moves the turn behind the request `commit`, which was taken from the slot whose turn it was, and points `lane`
+    /// at the next slot.
     #[inline]
     pub(super) fn advance(&mut self, lane: &mut Lane, commit: Commit) {
         let here = Turn {
@@ -142,7 +146,8 @@ impl Client {
         self.aim(lane);
     }
 
-    /// See [`Resync`]. Numbers out of range are a rogue client's and change nothing.
+    /// Rules out the request that [`Resync`] names, and those before its `r`, as far as they were not taken. A slot out
+    /// of range, which only a faulty client names, changes nothing.
     fn resync(&mut self, resync: Resync) -> Resynced {
         let mut resynced = Resynced {
             partition: resync.partition,
@@ -169,13 +174,13 @@ impl Client {
 }
 
 impl BulkMemory {
-    /// Where chunk `index` starts; `None` if the client names one it does not have.
+    /// Offset of chunk `index` in the region, bytes; `None` if the client does not have this chunk.
     pub(super) fn chunk_at(&self, index: u32) -> Option<usize> {
         let index = index as usize;
         (index < self.chunk_count).then_some(index * self.chunk_bytes)
     }
 
-    /// Bytes of `chunk_count` chunks for values of `item_bytes_max`.
+    /// Bytes of one chunk for values of up to `item_bytes_max` bytes: rounded up to whole pages of 4 KiB.
     pub(super) fn chunk_bytes_for(item_bytes_max: usize) -> usize {
         drover_mem::round_up(item_bytes_max.max(1), 4096)
     }
@@ -185,14 +190,14 @@ impl BulkMemory {
     }
 }
 
-/// The clients of a worker: state by id, and the polled lanes in two groups.
+/// The clients of a worker: their state by id, and the lanes of those that write slots, in two groups.
 pub(super) struct Clients {
     by_id: Vec<Option<Client>>,
-    /// `[..hot]` are polled in every sweep, the rest (silent for long) in one of eight.
+    /// Lanes `[..hot]` are polled in every sweep, the rest, of clients silent for long, in one sweep out of eight.
     pub(super) lanes: Vec<Lane>,
     pub(super) hot: usize,
     count: usize,
-    /// Those without a lane: they send datagrams.
+    /// Number of clients without a lane, which send datagrams.
     datagram_count: usize,
 }
 
@@ -211,7 +216,7 @@ impl Clients {
         self.count
     }
 
-    /// Whether anybody sends datagrams.
+    /// Whether any client sends datagrams.
     #[inline(always)]
     pub(super) fn any_sends_datagrams(&self) -> bool {
         self.datagram_count > 0
@@ -227,7 +232,7 @@ impl Clients {
         self.by_id.get_mut(id as usize)?.as_mut()
     }
 
-    /// Adds a client, with a hot lane if it writes slots.
+    /// Adds a client, with a hot lane if it writes slots. There must be none with its id.
     pub(super) fn insert(&mut self, client: Client, slots: Option<MaskedRegion>) {
         let id = client.id as usize;
         self.datagram_count += usize::from(client.params.front_end == FrontEnd::Datagrams);
@@ -252,7 +257,7 @@ impl Clients {
         self.count += 1;
     }
 
-    /// Drops a client and its lane.
+    /// Drops a client and its lane; does nothing if there is no client with this id.
     pub(super) fn remove<P: Provider>(&mut self, ctx: &P::Context, id: u32) {
         if let Some(index) = self.lanes.iter().position(|lane| lane.client == id) {
             let index = self.cool(index);
@@ -265,7 +270,7 @@ impl Clients {
         }
     }
 
-    /// Polls lane `index` in every sweep from now on; returns where it is.
+    /// Makes lane `index` hot, so that it is polled in every sweep; returns its new index.
     #[inline]
     pub(super) fn heat(&mut self, index: usize) -> usize {
         if index < self.hot {
@@ -277,7 +282,7 @@ impl Clients {
         self.hot - 1
     }
 
-    /// Polls lane `index` only now and then from now on; returns where it is.
+    /// Makes lane `index` cold, so that it is polled in one sweep out of eight; returns its new index.
     #[inline]
     pub(super) fn cool(&mut self, index: usize) -> usize {
         if index >= self.hot {
@@ -288,7 +293,7 @@ impl Clients {
         self.hot
     }
 
-    /// The worker restarts with an empty partition.
+    /// Forgets the results of all requests because the worker restarts with an empty partition.
     pub(super) fn forget_all(&mut self, variant: impl Variant) {
         for client in self.by_id.iter_mut().flatten() {
             client.forget();
@@ -303,8 +308,8 @@ impl Clients {
         }
     }
 
-    /// What a client asks of a request that it gave up; `None`: it has gone. In format P what is ruled out goes from
-    /// its slot: nothing else tells it from the next request there.
+    /// Answers a client's question about a request that it gave up; `None` if there is no such client. In format P, a
+    /// request that is ruled out is removed from its slot, because nothing distinguishes it from the next one there.
     pub(super) fn resync(&mut self, id: u32, resync: Resync) -> Option<Resynced> {
         let client = self.by_id.get_mut(id as usize)?.as_mut()?;
         let before: Vec<u32> = client.states.iter().map(SlotState::last_seq).collect();
@@ -322,7 +327,7 @@ impl Clients {
         Some(resynced)
     }
 
-    /// Aims the lane of client `id` anew.
+    /// Points the lane of client `id` at the slot whose turn it is.
     fn aim(&mut self, id: u32) {
         let (by_id, lanes) = (&self.by_id, &mut self.lanes);
         let lane = lanes.iter_mut().find(|lane| lane.client == id);
@@ -331,7 +336,7 @@ impl Clients {
         }
     }
 
-    /// A lane and its client, apart from each other.
+    /// Lane `index` and the state of its client, borrowed separately.
     #[inline(always)]
     pub(super) fn lane_and_client(&mut self, index: usize) -> Option<(&mut Lane, &mut Client)> {
         let lane = &mut self.lanes[index];
@@ -339,7 +344,7 @@ impl Clients {
         Some((lane, client))
     }
 
-    /// The earliest time at which a torn request is given up.
+    /// The earliest time since which a client has had a request with a wrong checksum; [`Ns::MAX`] if none has.
     pub(super) fn torn_since(&self) -> Ns {
         let all = self.by_id.iter().flatten();
         all.map(|client| client.torn_since).min().unwrap_or(Ns::MAX)

@@ -1,10 +1,10 @@
 //! [`Colocated`]: a worker and its co-actor as one actor.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
-//! worker is busy and the co-actor is idle, the co-actor is skipped in more and more rounds, up to [`SKIPS_MAX`] in a row.
-//! Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several microseconds, so
-//! the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us at worst. While the
-//! co-actor is busy, the worker sweeps over its slots only once per round.
+//! worker is busy and the co-actor is idle, the co-actor is skipped in more and more rounds, up to [`SKIPS_MAX`] in a
+//! row. Its step costs a system call, a quarter of a microsecond, and a round of a busy worker takes several
+//! microseconds, so the worker loses less than a hundredth of its time, and the co-actor's clients wait for some 50 us
+//! at worst. While the co-actor is busy, the worker sweeps over its slots only once per round.
 
 use super::variant::Variant;
 use super::worker::Worker;
@@ -19,17 +19,17 @@ const SKIPS_MAX: u32 = 15;
 pub(super) struct Colocated<'a, P: Provider, V: Variant> {
     worker: &'a mut Worker<P, V>,
     co_actor: &'a mut dyn CoActor<P::Cpu>,
-    /// Sweeps of a step while the co-actor has nothing to do.
+    /// Most sweeps of a worker's step while the co-actor is idle.
     sweeps: usize,
     co_actor_busy: bool,
-    /// Rounds until the co-actor is asked again, and how many they were last time.
+    /// Rounds until the next step of the co-actor (`skip`), and their number the last time (`skips`).
     skip: u32,
     skips: u32,
-    /// The server stops.
+    /// Whether the server stops.
     leaving: bool,
 }
 
-/// Longest sleep of a core whose co-actor leaves: the cores that it waits for do not ring.
+/// Longest sleep of a core whose co-actor is finishing: the cores that it waits for do not wake this one.
 const LEAVING_SLEEP: Ns = Ns::from_ms(1);
 
 impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
@@ -53,7 +53,7 @@ impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
         self.worker
     }
 
-    /// The co-actor finishes what it began. From now on it is asked in every round.
+    /// Tells the co-actor to finish its work. From now on it makes a step in every round.
     pub(super) fn leave(&mut self) {
         self.co_actor.leave();
         self.leaving = true;

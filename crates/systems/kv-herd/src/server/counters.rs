@@ -1,4 +1,5 @@
-//! The counters of the system's row: their names, their metrics, and how to read them off a worker.
+//! The counters that HERD contributes to the table of systems: their names, their metrics, and their values for a
+//! worker.
 
 use super::stats::Counters;
 use drover_kv::{Counter, MetricFamily, WorkerStats};
@@ -24,7 +25,7 @@ const fn family(name: &'static str, help: &'static str) -> MetricFamily {
     MetricFamily { name, help }
 }
 
-/// A counter, and its value for a worker.
+/// A counter, and the function that returns its value for a worker.
 type Row = (Counter, fn(&Counters, &WorkerStats) -> u64);
 
 /// A count of events: name, value, help; then the metric that it feeds, if any, and its labels there.
@@ -68,7 +69,7 @@ const ROWS: [Row; 25] = [
     events!(resyncs, |c| c.irregular.resyncs, "Positions ruled out by a client's `Resync`."),
 ];
 
-/// The counters of the system's row.
+/// HERD's counters of each partition, for [`Facts::counters`](drover_kv::Facts::counters).
 pub(crate) const COUNTERS: [Counter; ROWS.len()] = {
     let mut counters = [ROWS[0].0; ROWS.len()];
     let mut index = 1;
@@ -79,7 +80,7 @@ pub(crate) const COUNTERS: [Counter; ROWS.len()] = {
     counters
 };
 
-/// Values of the counters for one worker.
+/// Values of [`COUNTERS`] for one worker, in their order.
 pub(super) fn values(counters: &Counters, worker: &WorkerStats) -> Vec<u64> {
     ROWS.iter().map(|(_, value)| value(counters, worker)).collect()
 }

@@ -13,24 +13,26 @@ use drover_verbs::{
     WcStatus, WrId,
 };
 
-/// Bytes of one RECV.
+/// Bytes of memory for one RECV.
 const PIECE_BYTES: usize = round_up(GRH_BYTES + DATAGRAM_HEADER_BYTES + SLOT_BYTES_MAX, 64);
-/// RECVs reposted at a time: one doorbell.
+/// Number of used RECVs at which they are posted again, with one doorbell; fewer if a worker has few RECVs.
 const REPOST: usize = 64;
 
-/// The receiving side of a worker.
+/// A worker's RECVs for request datagrams, and their memory.
 pub(super) struct Datagrams<P: Provider> {
     pub(super) recv_cq: P::Cq,
     memory: P::Mr,
     recvs: RecvList,
     recv_count: usize,
-    /// One slot: a datagram's bytes, right-aligned, so that they look like any other request.
+    /// Memory like one slot, into which a datagram's request is copied, right-aligned, so that it is taken like any
+    /// other.
     slot: MaskedRegion,
     wcs: Vec<Wc>,
 }
 
 impl<P: Provider> Datagrams<P> {
-    /// For `recv_count` datagrams that have arrived and are not yet taken.
+    /// Creates memory for `recv_count` RECVs, and their completion queue. At most `batch` datagrams are taken at a
+    /// time. Errors are for people.
     pub(super) fn new(ctx: &P::Context, recv_count: usize, batch: usize) -> Result<Datagrams<P>, String> {
         let text = |error: AllocError| error.to_string();
         let recv_cq = ctx.create_cq(recv_count).map_err(|error| error.to_string())?;
@@ -50,7 +52,7 @@ impl<P: Provider> Datagrams<P> {
         })
     }
 
-    /// Posts all RECVs: before the first client is told where to send.
+    /// Posts all RECVs to `qp`. Called before any client knows where to send datagrams.
     pub(super) fn start(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
         for piece in 0..self.recv_count {
             self.stage(piece);
@@ -72,7 +74,7 @@ impl<P: Provider> Datagrams<P> {
     }
 }
 
-/// What the 8 bytes before a request say.
+/// The fields of the 8 bytes before a request: see [the layout](crate::layout).
 struct Header {
     client: u32,
     slot: u32,
@@ -90,9 +92,9 @@ impl Header {
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// Takes datagrams that have arrived, as far as intake `at` has space. Returns whether there were any: even if all of
-    /// them are to be ignored, more may stand behind them, and no event tells of those. Costs nothing while nobody sends
-    /// any.
+    /// Takes datagrams that have arrived, as far as intake `at` has space. Returns whether any had arrived, even if all
+    /// were to be ignored: more may be behind them, for which no event comes. Costs nothing without clients that send
+    /// datagrams.
     #[inline(always)]
     pub(super) fn receive_datagrams(&mut self, cpu: &P::Cpu, at: usize) -> bool {
         self.clients.any_sends_datagrams() && self.poll_datagrams(cpu, at)
@@ -124,7 +126,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         count > 0 && !self.variant.makes(Mistake::IdlesBehindDatagrams)
     }
 
-    /// Takes one datagram; `None` if it is not from a client of ours.
+    /// Takes one datagram, or ignores it if it is a duplicate or shorter than its commit word says. `None`: it is from
+    /// no known client, for no slot of its window, or of a wrong length.
     fn take_datagram(&mut self, cpu: &P::Cpu, at: usize, datagrams: &Datagrams<P>, wc: &Wc) -> Option<()> {
         let start = wc.wr_id.0 as usize * PIECE_BYTES + GRH_BYTES;
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES + DATAGRAM_HEADER_BYTES)?;

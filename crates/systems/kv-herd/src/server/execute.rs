@@ -1,7 +1,7 @@
 //! Executing requests on the worker's partition, and building their replies.
 //!
-//! Nearly all are GETs and PUTs, many of one client in a row: they go through [`StepCx`] in a straight line. Whatever
-//! else there is takes [`execute_any`](Worker::execute_any).
+//! Nearly all are GETs and PUTs, many of one client in a row: [`StepCx`] executes them in straight-line code.
+//! [`execute_any`](Worker::execute_any) executes all others.
 
 use super::clients::Client;
 use super::intake::Request;
@@ -18,7 +18,7 @@ use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{Payload, Provider};
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// Executes the requests in intake `at`, in order, and adds their replies to the list.
+    /// Executes the requests in intake `at`, in order, and adds their replies to the list, which is not posted.
     #[inline(always)]
     pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
         let mut k = 0;
@@ -32,7 +32,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
+    /// Executes unconditional first attempts of GETs and PUTs from request `k` of intake `at` on; returns the number of
+    /// the first request that is something else.
     #[inline(never)]
     fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE.cost, 1);
@@ -65,7 +66,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         k
     }
 
-    /// Executes request `k` of intake `at`, whatever it is.
+    /// Executes or answers request `k` of intake `at`, whatever it is.
     #[cold]
     #[inline(never)]
     fn execute_any(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
@@ -126,7 +127,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.answer(about, status, Payload::EMPTY, true);
     }
 
-    /// Whether a conditional request is not to be executed: then the next ones are not, either.
+    /// Whether a conditional request must be refused. If so, conditional requests less than a window behind it must be
+    /// refused, too.
     fn is_held(&mut self, about: About) -> bool {
         let Some(client) = self.clients.get_mut(about.client) else {
             return false;
@@ -140,7 +142,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         held
     }
 
-    /// What was answered to this request the first time, if it must not be executed again.
+    /// The status to answer a retransmission with; `None` if the request is to be executed again: see
+    /// [`SlotState::again`](drover_slots::server::SlotState::again).
     fn said_before(&mut self, about: About, op: SlotOp) -> Option<Status> {
         let client = self.clients.get(about.client)?;
         let status = client.states[usize::from(about.slot)].again(op);
@@ -148,7 +151,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         status
     }
 
-    /// Adds the reply; remembers how the request ended if that was `news`.
+    /// Adds a reply to the list, and records its status as the request's result if `news`: it is the first answer, or
+    /// the request was executed again. Does nothing if the client is gone.
     pub(super) fn answer(&mut self, about: About, status: Status, payload: Payload, news: bool) {
         let Some(client) = self.clients.get_mut(about.client) else {
             return;
@@ -160,7 +164,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 }
 
-/// What it takes to execute a GET or PUT of a client at hand.
+/// The parts of a worker that execute a GET or PUT, and the time.
 struct StepCx<'w, P: Provider, V: Variant> {
     partition: &'w mut Partition,
     replies: &'w mut Replies<P, V>,
@@ -220,7 +224,7 @@ fn imm_of(about: About, status: Status) -> ReplyImm {
     ReplyImm::new(status, usize::from(about.slot), about.seq)
 }
 
-/// Where a request stands among those of its client.
+/// Position of a request among those of its client to this partition: see [`Turn::position`].
 fn position_of(about: About, window: u32) -> u32 {
     let turn = Turn {
         slot: u32::from(about.slot),
@@ -229,8 +233,8 @@ fn position_of(about: About, window: u32) -> u32 {
     turn.position(window)
 }
 
-/// The answer to a GET of a value that cannot be inline: from memory that the card reads, or only its length, or, if no
-/// such memory is free, that the client shall ask again.
+/// Status and payload of the reply to a GET whose value is too long to be inline: the value, copied to registered
+/// memory; `Retry` if none of that is free; or, if the value is too long for any reply, `Bulk` and its length.
 #[cold]
 #[inline(never)]
 fn long_value<P: Provider, V: Variant>(
@@ -259,14 +263,14 @@ fn long_value<P: Provider, V: Variant>(
     }
 }
 
-/// How a PUT's outcome is told.
+/// The status with which a PUT of this outcome is answered.
 #[inline(always)]
 pub(super) fn put_status(outcome: PutOutcome) -> Status {
     match outcome {
         PutOutcome::Stored { .. } => Status::Ok,
         PutOutcome::Full => Status::Full,
         PutOutcome::TooLarge => Status::TooLarge,
-        // Ours are unconditional.
+        // Only conditional PUTs have these outcomes, and this crate makes none.
         PutOutcome::Present { .. } | PutOutcome::Absent => Status::BadRequest,
     }
 }

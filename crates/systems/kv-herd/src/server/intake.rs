@@ -8,26 +8,26 @@ use drover_base::{KeyHash, Ns};
 use drover_slots::server::{About, Act, Found, Parsed, Share, Verdict};
 use drover_store::Hint;
 
-/// How long a request's checksum may be wrong before we wait for a retransmission instead.
+/// How long a request's checksum may be wrong before the worker gives that attempt up.
 pub(super) const TORN_NS_MAX: Ns = Ns::from_ms(1);
 
-/// A request, with where the look at the bucket saw its key, if it was looked at.
+/// A request. Its hint says where in the bucket its key was seen, once the bucket was looked at.
 pub(super) type Request = drover_slots::server::Request<Hint>;
 
-/// What a look at a slot brought.
+/// Result of looking at a commit word that was not seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
-    /// A new request, now in the intake.
+    /// A new request, now in the intake, to be executed or refused.
     New,
     /// A retransmission of the slot's last request, now in the intake.
     Again,
-    /// A word that is no news any more.
+    /// A word to be ignored, which counts as seen from now on.
     Noted,
-    /// A request of which not everything has landed: look again.
+    /// A request whose checksum is wrong, because not all of it has landed: look again.
     Torn,
 }
 
-/// Space for requests, and those that came.
+/// Requests that wait for execution, and space for more.
 pub(super) struct Intake<V: Variant> {
     places: Box<[Request]>,
     len: usize,
@@ -60,13 +60,13 @@ impl<V: Variant> Intake<V> {
         self.len >= self.places.len()
     }
 
-    /// How many more requests fit.
+    /// Number of further requests for which there is space.
     #[inline(always)]
     pub(super) fn space(&self) -> usize {
         self.places.len() - self.len
     }
 
-    /// Forgets everything.
+    /// Removes all requests.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.len = 0;
@@ -82,24 +82,24 @@ impl<V: Variant> Intake<V> {
         &mut self.places[..self.len]
     }
 
-    /// The hash of the request that came last.
+    /// The key hash of the request added last. There must be one.
     pub(super) fn last_hash(&self) -> KeyHash {
         self.places[self.len - 1].hash()
     }
 
-    /// Free places: fill some from the first on, then say how many with [`add`](Intake::add).
+    /// Space for further requests: fill it from the start, then call [`add`](Intake::add) with the number filled.
     #[inline(always)]
     pub(super) fn free(&mut self) -> &mut [Request] {
         &mut self.places[self.len..]
     }
 
-    /// The first `count` of the free places are filled.
+    /// Adds the first `count` requests of the [free](Intake::free) space, which were filled in.
     #[inline(always)]
     pub(super) fn add(&mut self, count: usize) {
         self.len = (self.len + count).min(self.places.len());
     }
 
-    /// Takes what was found of `client`. There must be space.
+    /// Takes the request that was found in a slot of `client`. There must be space.
     #[inline]
     pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
@@ -109,8 +109,8 @@ impl<V: Variant> Intake<V> {
             self.len += 1;
             return Taken::New;
         }
-        // Where clients post operations on one key behind one another, one in a hundred has a condition, and is plain
-        // but for that.
+        // Where clients post several operations on one key without waiting, one in a hundred has a condition and is
+        // plain otherwise.
         let unconditional = Found {
             commit: found.commit.with_condition(false),
             ..found
@@ -124,7 +124,7 @@ impl<V: Variant> Intake<V> {
         self.take_checked(client, found, counters)
     }
 
-    /// As [`take`](Intake::take), for anything: checks the word field by field.
+    /// As [`take`](Intake::take), for any request: checks the word field by field.
     #[cold]
     #[inline(never)]
     fn take_checked(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
@@ -173,7 +173,7 @@ impl<V: Variant> Intake<V> {
         if again { Taken::Again } else { Taken::New }
     }
 
-    /// The next place's bytes are there; this is what to do with them.
+    /// Adds a request whose bytes are in the free space already.
     fn push(&mut self, about: About) {
         self.places[self.len].about = about;
         self.len += 1;
@@ -199,7 +199,7 @@ impl<V: Variant> Intake<V> {
         self.variant.makes(Mistake::ForgetsResync) && commit.is_valid()
     }
 
-    /// A request that is answered without being executed. It has had its turn all the same.
+    /// Adds a request that is answered with `status` without being executed. Its turn is over all the same.
     fn refuse(
         &mut self,
         client: &mut Client,

@@ -7,30 +7,31 @@ use drover_mem::Region;
 use drover_shards::Reply;
 use drover_verbs::Export;
 
-/// What the control thread wants of a worker.
+/// A command of the control thread to a worker.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Serve this client. Errors: why that is impossible.
+    /// Serve this client. The answer says why that is impossible, if it is.
     Add(Box<NewClient>, Reply<Result<(), String>>),
-    /// Forget it. Its queue pairs are gone already.
+    /// Forget the client, whose queue pairs at the server are destroyed already.
     Remove { client: u32, reply: Reply<()> },
-    /// See [`Resync`]; answered [`Event::Resynced`].
+    /// Answer a client's [`Resync`] with [`Event::Resynced`].
     Resync { client: u32, resync: Resync },
-    /// The client has bulk memory from now on.
+    /// Use this bulk memory for the client from now on.
     OpenBulk {
         client: u32,
         bulk: BulkMemory,
         reply: Reply<()>,
     },
-    /// Export the worker's queue pair for a client's datagrams.
+    /// Export the worker's UD queue pair, to which a client sends datagrams. The answer says why that is impossible, if
+    /// it is.
     Export(Reply<Result<Export, String>>),
-    /// Say what you did.
+    /// Report the worker's statistics.
     Stats(Reply<WorkerStats>),
-    /// No more work.
+    /// Stop.
     Stop,
 }
 
-/// A client's bulk memory.
+/// A client's bulk memory: `chunk_count` chunks of `chunk_bytes` bytes at the start of `region`.
 #[derive(Clone, Debug)]
 pub(super) struct BulkMemory {
     pub(super) region: Region,
@@ -38,11 +39,11 @@ pub(super) struct BulkMemory {
     pub(super) chunk_count: usize,
 }
 
-/// What a worker reports to the control thread.
+/// A report of a worker to the control thread.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The answer to a [`Command::Resync`].
+    /// The answer to a [`Command::Resync`]. There is none if the worker does not have the client.
     Resynced { client: u32, resynced: Resynced },
-    /// The worker has ended and will answer nothing more.
+    /// The worker has ended for this reason, and will answer no commands.
     GaveUp { worker: usize, reason: String },
 }

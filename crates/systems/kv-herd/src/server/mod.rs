@@ -7,10 +7,10 @@
 //! - [`Worker`] runs on one core: it sweeps over the slots, executes requests on its own partition, and replies.
 //!   Everything a request needs is private to its thread; the only shared words are the slots themselves and one
 //!   counter that shows whether the control thread has sent a command.
-//! - [`Acceptor`] is the paper's *initialiser*: one UC queue pair per client, whatever the number of partitions.
-//!   It assigns client ids, registers each client's slots, watches the control channels, and releases a client's
+//! - [`Acceptor`] is the *initialiser* of HERD's paper. It assigns client ids, makes the slots and the UC queue pair of
+//!   each client (one, whatever the number of partitions), watches the control channels, and releases a client's
 //!   resources when its channel ends.
-//! - [`Server`] runs both in threads. Tests and simulators step them by hand: [`Server::in_pieces`].
+//! - [`Server`] runs acceptor and workers in threads. Tests and simulators step them by hand: [`Server::in_pieces`].
 //!
 //! **Cost of a GET**: the line polled and the lines of its body (1-2), bucket and item (2 lines, prefetched), the
 //! work request of the reply. No allocation, lock, system call or clock read.

@@ -15,11 +15,11 @@ pub enum ServeMode {
         /// Most requests in a batch, clamped to 1 to 256.
         batch: usize,
     },
-    /// The paper's two-stage pipeline: requests enter one at a time, and after 100 failed polls a no-op enters to move
-    /// the others on `[HERD §4.2]`.
+    /// The two-stage pipeline of HERD's paper: requests enter one at a time, each reply has its own doorbell, and after
+    /// 100 failed polls in a row a no-op enters to move the others on `[HERD §4.2]`.
     Pipeline {
-        /// Whether to finish all requests in the pipeline after a whole sweep without a new one, instead of entering
-        /// no-ops *(our choice)*.
+        /// Whether the worker finishes all requests in the pipeline after one sweep over all clients without a new
+        /// request, instead of entering no-ops *(our choice)*.
         drain: bool,
     },
 }
@@ -30,9 +30,11 @@ pub struct ServerOptions {
     /// Number of partitions, each with its own worker: 1 to [`PARTITIONS_MAX`](crate::control::PARTITIONS_MAX).
     pub partition_count: usize,
     /// Options of each partition's store. Its `value_bytes_max` is ignored in favour of
-    /// [`item_bytes_max`](ServerOptions::item_bytes_max).
+    /// [`item_bytes_max`](ServerOptions::item_bytes_max); with a memory file ([`warm`](ServerOptions::warm)), all of it
+    /// is ignored in favour of the options with which the file was opened.
     pub partition: PartitionOptions,
-    /// Longest value that clients may store, bytes.
+    /// Longest value that clients may store, bytes, without key and header. The server does not start if it is over the
+    /// store's limit, [`VALUE_BYTES_MAX`](drover_store::VALUE_BYTES_MAX).
     pub item_bytes_max: usize,
     /// Limits on the number of clients, and on the resources of each.
     pub clients: ClientLimits,
@@ -40,20 +42,23 @@ pub struct ServerOptions {
     pub mode: ServeMode,
     /// Requirements on requests and clients.
     pub requests: RequestRules,
-    /// File that holds the partitions' memory, if the items are to outlive the process. Its keys are hashed under the
-    /// seed that it records: [`hash_seed`](IdentityOptions::hash_seed) must be the same.
+    /// File that holds the partitions' memory, so that the items outlive the process; `None`: private memory. The keys
+    /// in the file are hashed under the [seed](WarmFile::seed) that it records, and
+    /// [`hash_seed`](IdentityOptions::hash_seed) must be the same, which is not checked.
     pub warm: Option<Arc<WarmFile>>,
     /// Start of the clock by which items expire.
     pub clock: ClockStart,
-    /// Hash seed and epoch.
+    /// Hash seed and epoch of the server.
     pub identity: IdentityOptions,
     /// How workers send replies.
     pub replies: ReplyOptions,
     /// Number of sweeps without a new request after which a step of a worker checks every slot and, if there is still
-    /// none, reports that it is idle. 64 on real cores: a sweep costs 3 ns per client and a pause, a check of every
-    /// slot 3 ns per slot. 1 in simulations, where time passes only between steps. 0 counts as 1.
+    /// none, reports that it is idle; 0 counts as 1. The default, 64, is for real cores: a sweep costs 3 ns per client
+    /// and a pause, a check of every slot 3 ns per slot. Simulations use 1, because time passes only between their
+    /// steps. A worker with a co-actor makes at most 16 sweeps per step, and one while the co-actor is busy.
     pub idle_sweeps: usize,
-    /// When an idle worker sleeps. On a fabric that cannot wake it, the worker dozes instead.
+    /// When an idle worker's thread sleeps. On a fabric that cannot wake it, it [dozes](Idle::Doze) instead of
+    /// sleeping. Not used by workers that are stepped by hand.
     pub idle: Idle,
 }
 
@@ -79,18 +84,20 @@ impl Default for ServerOptions {
 /// Limits on the number of a server's clients, and on the resources of each.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Most clients at a time, at least 1; further ones are refused.
+    /// Most clients at a time, with slots or datagrams; further ones are refused. The server does not start if it is 0.
     pub count_max: usize,
     /// Most clients with slots at a time; further ones are asked to send datagrams, or refused if
-    /// [`datagram_recvs`](ClientLimits::datagram_recvs) is 0. Polling slots stops scaling near 260 clients `[HERD
-    /// §5.5]`.
+    /// [`datagram_recvs`](ClientLimits::datagram_recvs) is 0. Polling slots stops scaling near 260 clients
+    /// `[HERD §5.5]`.
     pub with_slots_max: usize,
-    /// Most slots per client and partition, a power of two up to 256.
+    /// Most slots per client and partition: a power of two up to 256, or the server does not start.
     pub window_max: usize,
-    /// Largest slot, bytes: a multiple of 64 up to 1024. Slots are never larger than a datagram of the fabric.
+    /// Largest slot, bytes: a multiple of 64 from 64 to 1024, or the server does not start. With a short MTU slots are
+    /// shorter: a slot and 8 bytes of header fit into a datagram.
     pub slot_bytes_max: usize,
-    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. The window of a client that sends
-    /// datagrams is at most a 64th of this, rounded down to a power of two, but at least 1.
+    /// RECVs posted for request datagrams, per worker; lowered to the fabric's limit. 0: clients cannot send datagrams.
+    /// The window of a client that sends datagrams is at most a 64th of this, rounded down to a power of two, but at
+    /// least 1.
     pub datagram_recvs: usize,
 }
 
@@ -109,31 +116,37 @@ impl Default for ClientLimits {
 /// Requirements on requests and clients.
 #[derive(Clone, Default, Debug)]
 pub struct RequestRules {
-    /// Whether requests of format D may come without a key, so that the hash is the key, as in the paper. Such an item
-    /// is another one than the item of the key that was hashed.
+    /// Whether requests of format D may come without a key, so that the hash is the key, as in HERD's paper. Such an
+    /// item is another one than the item of the key that was hashed.
     pub hash_only: bool,
-    /// Whether requests must have a checksum even if the fabric keeps the order of a WRITE's bytes. Rules out format P.
+    /// Whether requests must have a checksum even if the fabric keeps the order of a WRITE's bytes. Clients with format
+    /// P, which has no checksums, are then refused.
     pub crc: bool,
-    /// Secret that clients must send in [`Hello::auth`](crate::control::Hello::auth); empty: clients need none.
+    /// Secret that clients must send in [`Hello::auth`](crate::control::Hello::auth), at most 256 bytes; empty: clients
+    /// need none.
     pub auth: Vec<u8>,
 }
 
 /// Start of the clock by which items expire.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ClockStart {
-    /// Reading of the clock when the server starts, seconds. Above 0, the clock continues that of an earlier process.
+    /// Seconds that the clock shows when the server starts. Above 0, the clock continues that of an earlier process.
     pub start_s: u32,
-    /// Time of the server's start on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`:
-    /// the time at which the server is created, the same for all workers.
+    /// Time at which the clock shows `start_s`, on the clock of the provider's cores
+    /// ([`Cpu::now`](drover_base::Cpu::now)); `None`: the time at which the server is created, the same for all
+    /// workers.
     pub started: Option<Ns>,
 }
 
-/// Numbers that distinguish this server from others.
+/// Numbers that distinguish this server from other servers, and this run of it from others.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct IdentityOptions {
-    /// Secret seed of the key hash; `None`: random.
+    /// Secret seed of the key hash, which clients get in the Welcome; `None`: random.
     pub hash_seed: Option<HashSeed>,
-    /// The server's epoch, which changes with every start; `None`: random. 0 counts as 1.
+    /// The epoch by which clients notice that the server was restarted ([`Welcome::epoch`]): it must differ from run to
+    /// run. `None`: random. 0 counts as 1.
+    ///
+    /// [`Welcome::epoch`]: crate::control::Welcome::epoch
     pub epoch: Option<u64>,
 }
 
@@ -141,10 +154,10 @@ pub struct IdentityOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyOptions {
     /// Longest value that is sent inline, bytes; lowered to the fabric's own limit. The card fetches longer values from
-    /// memory, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
+    /// memory, which is faster from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
     pub inline_bytes_max: usize,
-    /// One reply in this many is signaled; lowered if the fabric's send queue is too short. *(64 as in `[H14]` and
-    /// `[R16]`)*
+    /// One reply in this many is signaled; 0 counts as 1. Lowered if two periods and a batch do not fit the fabric's
+    /// longest send queue. *(64 as in `[H14]` and `[R16]`)*
     pub signal_period: usize,
 }
 
@@ -158,7 +171,7 @@ impl Default for ReplyOptions {
 }
 
 impl ServerOptions {
-    /// Each partition's store.
+    /// Options of each partition's store: [`partition`](ServerOptions::partition) with the server's limit on values.
     pub(crate) fn partition_options(&self) -> PartitionOptions {
         PartitionOptions {
             value_bytes_max: self.item_bytes_max,
@@ -166,7 +179,7 @@ impl ServerOptions {
         }
     }
 
-    /// Most requests in a batch.
+    /// Most replies that a worker posts at once: the size of a batch, clamped to 1 to 256; 3 with a pipeline.
     pub(super) fn batch(&self) -> usize {
         match self.mode {
             ServeMode::Batch { batch } => batch.clamp(1, 256),

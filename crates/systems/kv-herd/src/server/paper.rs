@@ -1,9 +1,11 @@
-//! Taking requests of format P, the paper's: `value, len u16, key hash`, right-aligned; hash not zero = present.
+//! Taking requests of format P, that of HERD's paper: `value, len u16, key hash`, right-aligned. A slot whose last
+//! byte, which belongs to the hash, is not 0 contains a request.
 //!
-//! The server zeroes LEN (a GET does not write it) and the hash *at detection*, not after the reply as the paper
-//! words it: else the round-robin finds the request again when the window wraps. A request carries no number,
-//! so only turns tell requests apart, and one that is lost stays lost: its client gives it up after a while and asks
-//! what became of it. Then its turn is passed over, and its slot cleared, lest it be taken for the next one there.
+//! The server zeroes length (a GET does not write it) and hash *when it takes the request*, not after the reply as the
+//! paper words it: otherwise it would find the request again when the window wraps. A request carries no number, so
+//! only turns distinguish requests, and a lost one is not sent again: its client gives it up after a while and asks
+//! what became of it. Then its turn is skipped and its slot cleared, so that it is not taken for the next request
+//! there.
 
 use super::variant::Variant;
 use super::worker::Worker;
@@ -15,7 +17,8 @@ use drover_slots::server::{About, Act};
 use drover_verbs::Provider;
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// Takes requests of lane `index`, in turn, as far as quota and intake allow.
+    /// Takes requests of format P from lane `index`, in turn, as far as the client's quota and the space in intake `at`
+    /// allow.
     #[inline(never)]
     pub(super) fn serve_paper(&mut self, cpu: &P::Cpu, at: usize, index: usize) {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {

@@ -18,37 +18,39 @@ use drover_base::Cpu;
 use drover_slots::server::Act;
 use drover_verbs::Provider;
 
-/// Failed polls that count as a request `[HERD §4.2]`.
+/// Number of failed polls in a row after which a no-op enters `[HERD §4.2]`. A sweep counts as one poll per hot lane.
 const NOP_AFTER_POLLS: usize = 100;
-/// Two stages and the request that enters.
+/// Number of intakes: for two stages and the request that enters.
 pub(super) const STAGES: usize = 3;
 
-/// What is under way.
+/// State of the pipeline: which requests are in it.
 #[derive(Default)]
 pub(super) struct Pipeline {
-    /// The intake of the request that entered last and is not yet through stage 1.
+    /// Intake of the request that entered last, if it is not yet through stage 1.
     entered: Option<usize>,
-    /// The intake of the one that is through stage 1.
+    /// Intake of the request that is through stage 1.
     staged: Option<usize>,
-    /// The intake that the next request goes to.
+    /// Intake of the next request.
     next: usize,
     failed_polls: usize,
 }
 
 impl Pipeline {
-    /// The intake that the next request goes to.
+    /// Index of the intake for the next request.
     pub(super) fn next_intake(&self) -> usize {
         self.next
     }
 
-    /// Something is under way.
+    /// Whether requests are in the pipeline.
     fn is_busy(&self) -> bool {
         self.entered.is_some() || self.staged.is_some()
     }
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// Sweeps until one request has entered. Returns whether there is more to do.
+    /// Makes one sweep, for one request, which enters. If there is none, enters a no-op after enough failed polls, or
+    /// with `drain` finishes all requests in the pipeline. Returns whether a request entered, `drain` finished some, or
+    /// some are still in the pipeline.
     pub(super) fn pipeline(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         let at = self.pipeline.next;
         if self.intakes[at].is_empty() {
@@ -78,7 +80,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.pipeline.is_busy()
     }
 
-    /// Everything that is under way, to its end. Returns whether there was something.
+    /// Finishes all requests in the pipeline. Returns whether there were any.
     pub(super) fn drain_pipeline(&mut self, cpu: &P::Cpu) -> bool {
         let busy = self.pipeline.is_busy();
         while self.pipeline.is_busy() {
@@ -87,7 +89,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         busy
     }
 
-    /// One request (or a no-op) enters; the others move on by a stage.
+    /// Moves the requests in the pipeline on by a stage; the request in intake `entering` enters, or a no-op for
+    /// `None`.
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
         cpu.charge(ADVANCE.cost, 1);
         if self.variant.makes(Mistake::NewerFirst) {

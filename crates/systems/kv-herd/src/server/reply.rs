@@ -12,43 +12,47 @@ use drover_verbs::{
     QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
-/// A fabric that completes nothing for so long will not complete at all: then replies count as lost.
+/// Time without space in the send queue after which the replies in it count as lost: the fabric will not complete them.
 const SILENT_MAX: Ns = Ns::from_ms(100);
-/// Bytes of a reply that is not inline: at most a slot.
+/// Bytes of memory for a reply that is not inline, which is at most as long as a slot.
 const PIECE_BYTES: usize = SLOT_BYTES_MAX;
 
-/// The worker's sending side.
+/// The worker's queue pair for replies, the list of the next replies, and the state of the send queue.
 ///
-/// Replies are numbered from 1 on as they are posted. One in `period` asks for a completion, whose id is its number:
-/// it and all before it have left the queue.
+/// Replies are numbered from 1 on as they are posted. One in `period` is signaled; the id of its completion is its
+/// number, and says that it and all before it have left the queue.
 pub(super) struct Replies<P: Provider, V: Variant> {
     pub(super) qp: P::Qp,
     send_cq: P::Cq,
     pub(super) list: SendList,
-    /// Longest payload that travels in the request to the fabric itself.
+    /// Longest value that is sent inline, bytes.
     pub(super) inline_bytes_max: usize,
-    /// Longer payloads, from the first client on that may ask for one.
+    /// Memory for longer values; made with the first client that may get one.
     staging: Option<Staging<P>>,
     variant: V,
     depth: usize,
     period: usize,
-    /// Replies until the next that asks, that one included.
+    /// Replies until the next signaled one, that one included.
     until_signal: usize,
-    /// Number of the last one posted.
+    /// Number of the last reply posted.
     posted: u64,
-    /// Number of the last one that counts as gone from the queue.
+    /// Number of the last reply that counts as gone from the queue, because it completed or was given up.
     left: u64,
-    /// Number of the last one that a completion said has left: what it was sent from may be filled again.
+    /// Number of the last reply that is known from a completion to have left: its memory may be filled again.
     completed: u64,
-    /// There has been no space since then.
+    /// Time since which there has been no space.
     full_since: Option<Ns>,
-    /// Beside so many a batch has space in the queue.
+    /// Number of replies in the queue up to which a batch more fits.
     spare: u64,
     wcs: [Wc; 16],
 }
 
 impl<P: Provider, V: Variant> Replies<P, V> {
-    /// A queue pair that can have a batch under way beside two periods `[R16]`.
+    /// Creates a queue pair whose send queue holds two periods and a batch `[R16]`, or less if the fabric's limit is
+    /// lower; the period is shortened to fit. It receives into `recv_cq`, `recv_depth` RECVs, if there is one.
+    ///
+    /// # Errors
+    /// The queue pair or a completion queue cannot be created.
     pub(super) fn new(
         ctx: &P::Context,
         recv_cq: Option<&P::Cq>,
@@ -88,7 +92,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         })
     }
 
-    /// Adds a reply whose payload is in [`list`](Replies::list) or in registered memory.
+    /// Adds a reply to the list; its payload is inline in [`list`](Replies::list) or in registered memory.
     #[inline(always)]
     pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, payload: Payload) {
         self.list
@@ -99,7 +103,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         }
     }
 
-    /// The reply added last asks for a completion.
+    /// Makes the reply added last a signaled one.
     #[cold]
     #[inline(never)]
     fn sign(&mut self) {
@@ -108,14 +112,14 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         self.until_signal = self.period;
     }
 
-    /// Whether a batch of replies can be posted now. If not, the requests stay where they are, for a later step: nobody
-    /// waits here, because what is waited for may need this very core.
+    /// Whether a batch of replies can be posted now; polls for completions if it seems not. If false, the caller leaves
+    /// requests where they are until a later step. It must not wait: completions may need this very core.
     #[inline(always)]
     pub(super) fn has_space(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
         self.posted - self.left <= self.spare || self.reclaim(cpu, counters)
     }
 
-    /// One look at the completion queue. Usually the completion has long been there.
+    /// Polls the completion queue once; returns whether there is space then, as nearly always.
     #[cold]
     #[inline(never)]
     fn reclaim(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
@@ -138,20 +142,22 @@ impl<P: Provider, V: Variant> Replies<P, V> {
     fn poll_completions(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
         let polled = self.send_cq.poll(cpu, &mut self.wcs);
         for wc in &self.wcs[..polled] {
-            // What was flushed unasked has no number.
+            // Unsignaled replies that were flushed have the id 0.
             self.completed = self.completed.max(wc.wr_id.0);
             counters.replies.failed += u64::from(wc.status != WcStatus::Success);
         }
         self.left = self.left.max(self.completed);
     }
 
-    /// There is one piece for all long payloads, and it is always free.
+    /// The mistake of [`Mistake::RebuildsReplies`]: one piece of memory for all long payloads, which always counts as
+    /// free.
     #[inline(always)]
     fn rebuilds(&self) -> bool {
         self.variant.makes(Mistake::RebuildsReplies)
     }
 
-    /// Makes memory for payloads that are too long to be inline, if there is none: a piece per place in the queue.
+    /// Makes memory for payloads that are too long to be inline, if there is none: one piece per entry of the send
+    /// queue. Errors are for people.
     pub(super) fn stage_long_payloads(&mut self, ctx: &P::Context) -> Result<(), String> {
         if self.staging.is_none() {
             let count = if self.rebuilds() { 1 } else { self.depth };
@@ -166,8 +172,9 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         Ok(())
     }
 
-    /// The payload of the next reply where it is too long to be inline: `len` bytes that `fill` builds. `None`: an
-    /// earlier reply may still be sent from there, or there is no such memory.
+    /// The payload of the next reply, which is too long to be inline: `len` bytes in registered memory, written by
+    /// `fill`. `None`: an earlier reply may still be sent from that memory, which counts as deferred, or there is no
+    /// such memory.
     pub(super) fn long_payload(
         &mut self,
         cpu: &P::Cpu,
@@ -190,7 +197,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         payload
     }
 
-    /// Posts what was added. There must be [space](Replies::has_space).
+    /// Posts the list with one doorbell, and empties it. There must be [space](Replies::has_space).
     #[inline(always)]
     pub(super) fn post(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
         let count = self.list.len();
@@ -207,14 +214,15 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         self.list.clear();
     }
 
-    /// Forgets what was added and not posted.
+    /// Empties the list without posting it.
     pub(super) fn discard(&mut self) {
         self.list.clear();
-        // One of them may have been the one that asks.
+        // A signaled reply may have been in the list.
         self.until_signal = 1;
     }
 
-    /// One request of the list was refused (its client is gone, say): the others shall go out all the same.
+    /// Posts the rest of a list of which the fabric accepted the first `accepted` replies and refused the next one, for
+    /// example because its client is gone. Replies that it refuses are dropped.
     #[cold]
     #[inline(never)]
     fn post_rest(
@@ -232,7 +240,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
             if let Some(staging) = &mut self.staging {
                 staging.refused(refused.payload);
             }
-            // Those behind move up by one. If the refused one was to ask for a completion, the next one does.
+            // The numbers of later replies decrease by one. If the refused one was signaled, the next one is.
             let mut asks = refused.signaled;
             let behind = &self.list.wrs()[accepted + 1..];
             let first = self.posted - behind.len() as u64 + 1;

@@ -1,4 +1,5 @@
-//! [`Server`]: a running service, workers and acceptor in threads of their own; or in pieces.
+//! [`Server`]: a running service, with workers and acceptor in threads of their own; or in pieces that the caller
+//! steps.
 
 use super::acceptor::Acceptor;
 use super::mail::Command;
@@ -18,23 +19,24 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long the control thread may take to answer: it needs nobody for that.
+/// Shortest patience with the control thread, whose answer depends on no other thread.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the owner of a running server wants of its control thread.
+/// A request of a running server's owner to its control thread.
 enum Ask {
-    /// Serve the client at the other end.
+    /// Serve the client at the other end of this channel.
     Adopt(ControlStream),
-    /// Say how many clients there are.
+    /// Report the statistics of clients.
     Stats(mpsc::Sender<ServiceStats>),
-    /// Say goodbye to all clients and stop the workers.
+    /// Close all clients' channels and stop the workers.
     Stop,
 }
 
-/// A server in pieces: what lets clients in, and the workers in the order of their partitions.
+/// A server in pieces, which the caller steps: the acceptor, and the workers in the order of their partitions.
 pub type Pieces<P, V = Standard> = (Acceptor<P, V>, Vec<Worker<P, V>>);
 
-/// A running server. Stops when dropped.
+/// A running server: workers and a control thread in this process. Dropping it stops the threads and waits until they
+/// have ended.
 pub struct Server<P: Provider> {
     asks: Mailer<Ask>,
     workers: Vec<WorkerHandle>,
@@ -43,8 +45,12 @@ pub struct Server<P: Provider> {
 }
 
 impl<P: Provider> Server<P> {
-    /// Starts one thread per partition, and one for control channels, which clients open at `listeners`. `on_worker` runs
-    /// first in each worker's thread, with the partition's index, for pinning.
+    /// Starts one worker thread per partition, and a control thread that serves the clients that connect at
+    /// `listeners`; returns when all are ready. `on_worker` runs first in each worker's thread, with the partition's
+    /// index as its argument, for pinning.
+    ///
+    /// # Errors
+    /// [`StartError`]; then none of the threads is left.
     pub fn start(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
@@ -54,7 +60,11 @@ impl<P: Provider> Server<P> {
         Server::start_with(device, listeners, options, on_worker, None)
     }
 
-    /// The same with a [`CoActor`](drover_kv::CoActor) at each worker, which `co_actors` makes.
+    /// As [`start`](Server::start), and each worker shares its core with a [`CoActor`](drover_kv::CoActor) that
+    /// `co_actors` makes; `None`: without co-actors.
+    ///
+    /// # Errors
+    /// As [`start`](Server::start), also if a co-actor cannot be made.
     pub fn start_with(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
@@ -65,7 +75,10 @@ impl<P: Provider> Server<P> {
         Server::start_as(device, listeners, options, on_worker, co_actors, Standard)
     }
 
-    /// The same with [`Variant`], for tests.
+    /// As [`start_with`](Server::start_with), with a server that differs from the shipped one by `variant`, for tests.
+    ///
+    /// # Errors
+    /// As [`start_with`](Server::start_with).
     pub fn start_as(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
@@ -115,22 +128,31 @@ impl<P: Provider> Server<P> {
         })
     }
 
-    /// Becomes readable when the server has ended by itself; [`why`](Server::why) tells the reason.
+    /// A descriptor that becomes readable when a thread of the server has ended without [`stop`](Server::stop), for the
+    /// reason that [`why`](Server::why) returns.
     pub fn ended(&self) -> BorrowedFd<'_> {
         self.group.ended()
     }
 
-    /// Why the server has ended by itself, if it has.
+    /// Why a thread of the server, the first if there are several, has ended without [`stop`](Server::stop); `None` if
+    /// none has.
     pub fn why(&self) -> Option<String> {
         self.group.why()
     }
 
-    /// The same in pieces, which the caller steps by hand in one thread.
+    /// Makes a server without threads and listeners: the caller [adopts](Acceptor::adopt) clients' channels, and steps
+    /// acceptor and workers, all in this thread.
+    ///
+    /// # Errors
+    /// [`StartError`], as [`start`](Server::start).
     pub fn in_pieces(device: &P::Device, options: &ServerOptions) -> Result<Pieces<P>, StartError> {
         Server::in_pieces_as(device, options, Standard)
     }
 
-    /// The same of a [`Variant`], for tests.
+    /// As [`in_pieces`](Server::in_pieces), of a server that differs from the shipped one by `variant`, for tests.
+    ///
+    /// # Errors
+    /// As [`in_pieces`](Server::in_pieces).
     pub fn in_pieces_as<V: Variant>(
         device: &P::Device,
         options: &ServerOptions,
@@ -144,18 +166,24 @@ impl<P: Provider> Server<P> {
         Ok((Acceptor::new(&setup, handles, events)?, workers))
     }
 
-    /// Serves a client in this process, at the other end of `stream`.
+    /// Serves the client at the other end of `stream`, as if it had connected at a listener. If the control thread has
+    /// ended, the channel is closed.
     pub fn adopt(&self, stream: ControlStream) {
         self.ask_control(Ask::Adopt(stream));
     }
 
-    /// Asks all workers what they did; waits for the answers, at most a few seconds.
+    /// Statistics of all workers and of the clients. Blocks for at most 5 s per answer; `None` if a thread did not
+    /// answer.
     pub fn stats(&self) -> Option<ServiceStats> {
         self.ask(Duration::from_secs(5)).ok()
     }
 
-    /// The same, waiting for at most `patience`, and as long again (at least a second) for the control thread. Errors: who
-    /// did not answer, which is how a thread that hangs is found.
+    /// Statistics of all workers and of the clients. Blocks for at most `patience` per worker, and at most `patience`,
+    /// or a second if that is longer, for the control thread.
+    ///
+    /// # Errors
+    /// The threads that did not answer, which is how a thread that hangs is found; if the control thread is one of
+    /// them, only that.
     pub fn ask(&self, patience: Duration) -> Result<ServiceStats, Silence> {
         let (asker, control) = mpsc::channel();
         self.ask_control(Ask::Stats(asker));
@@ -174,7 +202,7 @@ impl<P: Provider> Server<P> {
         let _ = self.asks.send(ask);
     }
 
-    /// Says goodbye to all clients and ends all threads.
+    /// Closes all clients' channels and blocks until all threads have ended: co-actors may take 2 s to finish.
     pub fn stop(mut self) {
         self.group.stop();
     }
@@ -191,7 +219,7 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Main function of the control thread.
+/// Main function of the control thread. Returns an error if the server ended because a worker gave up.
 fn run_acceptor<P: Provider, V: Variant>(
     acceptor: Result<Acceptor<P, V>, StartError>,
     listeners: Vec<ControlListener>,

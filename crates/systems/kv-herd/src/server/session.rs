@@ -1,4 +1,4 @@
-//! [`Session`]: one client from its first word to the moment when nothing of it is left.
+//! [`Session`]: one client from the opening of its channel until nothing of it is left.
 //!
 //! ```text
 //! Hello --Hello--> Exporting (datagrams only) --> Attaching --all ends known--> Adding --all workers--> Live
@@ -18,24 +18,24 @@ use drover_shards::Answers;
 use drover_slots::server::KeyRule;
 use drover_verbs::{Export, Provider, QueuePair};
 
-/// Where a session stands.
+/// State of a session.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Connected; `Hello` is awaited.
+    /// The channel is open; `Hello` has not arrived.
     Hello,
-    /// Workers are exporting their queue pairs for it.
+    /// The workers export their queue pairs for the client's datagrams.
     Exporting(Answers<Result<Export, String>>),
-    /// Welcomed; the client's queue pairs are awaited.
+    /// `Welcome` is sent; the client's queue pairs have not all arrived.
     Attaching,
-    /// Workers are taking it up.
+    /// The workers add the client.
     Adding(Answers<Result<(), String>>),
-    /// It may send requests.
+    /// The client may send requests.
     Live,
-    /// Its channel has ended; workers are dropping it.
+    /// The channel has ended; the workers drop the client.
     Leaving(Answers<()>),
 }
 
-/// What was agreed with a client.
+/// The terms of a session, agreed at `Hello`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SessionParams {
     pub(super) format: Format,
@@ -44,48 +44,52 @@ pub(super) struct SessionParams {
     pub(super) map: SlotMap,
 }
 
-/// Queue pair and memory of one kind of traffic. Dropping both is what makes late WRITEs impossible.
+/// The server's end of a queue pair, and the memory that the client accesses through it. Dropping both makes late
+/// WRITEs impossible.
 pub(super) struct Port<P: Provider> {
     pub(super) qp: P::Qp,
-    /// Never polled: this end only responds.
+    /// Never polled, because this end posts nothing.
     pub(super) _cq: P::Cq,
     pub(super) _mr: P::Mr,
 }
 
-/// Bulk memory of a client.
+/// Bulk memory of a client, if it has asked for some.
 pub(super) struct BulkPort<P: Provider> {
-    /// Large values: RC.
+    /// The RC queue pair and the memory.
     pub(super) port: Option<Port<P>>,
-    /// Workers are being told of it.
+    /// Answers of the workers, until all of them know the memory.
     pub(super) opening: Option<Answers<()>>,
-    /// The client's end is connected, and it has not been told that all is ready.
+    /// Whether the client's end is connected, and `Ready` has not been sent.
     pub(super) attached: bool,
 }
 
-/// How a client has asked for statistics that it has not got yet.
+/// The messages by which a client has asked for statistics, as long as it has not got them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StatsWanted {
-    /// By [`Message::StatsRequest`].
+    /// Whether it has sent a [`Message::StatsRequest`].
     pub(super) by_request: bool,
-    /// By the query that services of all systems answer.
+    /// Whether it has sent a [`StatsQuery`](drover_control::service::StatsQuery).
     pub(super) by_query: bool,
 }
 
-/// One client.
+/// One client, or one channel on which no `Hello` has arrived.
 pub(super) struct Session<P: Provider> {
     pub(super) conn: ConnId,
     pub(super) phase: Phase,
-    /// Given out at `Hello`.
+    /// Client id and its generation, from an accepted `Hello` on.
     pub(super) id: Option<(u32, u32)>,
+    /// What was agreed, from an accepted `Hello` on.
     pub(super) terms: Option<SessionParams>,
+    /// The client's slots; `None` if it sends datagrams.
     pub(super) slots: Option<MaskedRegion>,
-    /// Requests: UC.
+    /// The UC queue pair for requests, and the memory of the slots; `None` if the client sends datagrams.
     pub(super) port: Option<Port<P>>,
     pub(super) bulk: BulkPort<P>,
+    /// Whether the UC queue pair is connected, or none is needed.
     pub(super) attached: bool,
-    /// Its queue pairs for replies.
+    /// For each partition, the client's queue pair for replies, once it has arrived.
     pub(super) replies: Vec<Option<Export>>,
-    /// It must be live by then.
+    /// Time by which the session must be live.
     deadline: Ns,
     pub(super) wants_stats: StatsWanted,
 }
@@ -119,12 +123,12 @@ impl<P: Provider> Session<P> {
         matches!(self.phase, Phase::Live)
     }
 
-    /// It was let in with this front end.
+    /// Whether its `Hello` was accepted with this front end.
     pub(super) fn uses(&self, front_end: FrontEnd) -> bool {
         self.terms.is_some_and(|terms| terms.front_end == front_end)
     }
 
-    /// When it must be live, if it is on its way there.
+    /// Time by which the session must be live; `None` if it is live or leaving.
     pub(super) fn deadline(&self) -> Option<Ns> {
         (!matches!(self.phase, Phase::Live | Phase::Leaving(_))).then_some(self.deadline)
     }
@@ -138,7 +142,7 @@ impl<P: Provider> Session<P> {
         }
     }
 
-    /// Tells statistics, if the client has asked for them.
+    /// Sends `text`, the statistics, in each of the forms in which the client has asked for them.
     pub(super) fn tell_stats(&mut self, peers: &mut Peers, text: &str) {
         let wanted = std::mem::take(&mut self.wants_stats);
         let text = text.to_owned();
@@ -151,7 +155,7 @@ impl<P: Provider> Session<P> {
         }
     }
 
-    /// Last words.
+    /// Sends an Error with this code and text, and closes the channel.
     pub(super) fn refuse(&self, peers: &mut Peers, code: ErrorCode, text: &str) {
         let text = text.to_owned();
         let frame = Message::Error { code, text }.encode();
@@ -160,12 +164,12 @@ impl<P: Provider> Session<P> {
         peers.close(self.conn);
     }
 
-    /// Everything the client needs to attach has come.
+    /// Whether the client's queue pairs have all arrived.
     pub(super) fn is_attached(&self) -> bool {
         self.attached && !self.replies.is_empty() && self.replies.iter().all(Option::is_some)
     }
 
-    /// Takes away what the client could still write through.
+    /// Destroys the queue pairs and deregisters the memory that the client could still write through.
     pub(super) fn cut_off(&mut self) {
         for port in [&mut self.port, &mut self.bulk.port] {
             if let Some(mut port) = port.take() {
@@ -175,7 +179,10 @@ impl<P: Provider> Session<P> {
     }
 }
 
-/// What to offer a client that says `hello`.
+/// The terms for a client that has sent `hello`.
+///
+/// # Errors
+/// Code and text with which the client must be refused.
 pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (ErrorCode, &'static str)> {
     if hello.protocol_version != crate::control::PROTOCOL_VERSION {
         return Err((
@@ -224,13 +231,13 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (Erro
     })
 }
 
-/// What a server can give.
+/// The server's limits and requirements for every session.
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
     pub(super) auth: Vec<u8>,
     pub(super) crc_required: bool,
     pub(super) paper_format: bool,
-    /// Slots of a client that sends datagrams; 0: it is not let in.
+    /// Most slots per partition of a client that sends datagrams; 0: clients cannot send datagrams.
     pub(super) datagram_window_max: usize,
     pub(super) hash_only: bool,
     pub(super) slot_bytes_max: usize,

@@ -1,4 +1,4 @@
-//! [`Sessions`]: the sessions of all clients, and what each message of a client or a worker means to them.
+//! [`Sessions`]: the sessions of all clients, and the handling of each message of a client or a worker.
 
 use super::counters::COUNTERS;
 use super::mail::{Command, Event};
@@ -19,17 +19,17 @@ use drover_slots::server::ClientIds;
 use drover_verbs::{Context, Provider, Waker};
 use std::rc::Rc;
 
-/// A client that is not live by then is sent away.
+/// Longest handshake, from the opening of the channel; a client that takes longer is refused.
 const HANDSHAKE_NS_MAX: Ns = Ns::from_s(10);
 
-/// What every client is told of the server.
+/// The fields of a Welcome that are the same for all clients.
 pub(super) struct Identity {
     pub(super) epoch: u64,
     pub(super) hash_seed: HashSeed,
     pub(super) item_bytes_max: usize,
 }
 
-/// All clients.
+/// All sessions of a server.
 pub(super) struct Sessions<P: Provider, V: Variant> {
     pub(super) ctx: Rc<P::Context>,
     pub(super) offer: Offer,
@@ -42,12 +42,12 @@ pub(super) struct Sessions<P: Provider, V: Variant> {
     pub(super) ids: ClientIds,
     pub(super) clients_total: u64,
     started: Ns,
-    /// What the workers did, for the clients that want to know.
+    /// Statistics of the workers, as they arrive, for the clients that have asked for them.
     answers: Option<Answers<WorkerStats>>,
     /// Wakes the control thread when a worker has answered.
     pub(super) bell: Waker,
     stopping: bool,
-    /// Why it stops, if nobody asked it to.
+    /// Why the server stops, if a worker gave up.
     failure: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
 
     fn receive(&mut self, peers: &mut Peers, index: usize, frame: Frame) {
         let session = &mut self.all[index];
-        // Without a secret, statistics are for anybody.
+        // Without a secret, anyone may have statistics.
         let may_ask = session.is_live() || self.offer.auth.is_empty();
         if frame.kind == StatsQuery::KIND {
             if !may_ask {
@@ -175,20 +175,20 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                 self.failure
                     .get_or_insert(format!("worker {worker} gave up: {reason}"));
                 self.stop(peers);
-                // It would not answer that it has dropped them.
+                // The worker would not answer that it has dropped its clients.
                 self.all.clear();
             }
         }
     }
 
-    /// Asks all workers.
+    /// Sends a command to each worker. The answers that arrive wake the control thread.
     pub(super) fn ask_workers<T>(&self, command: impl Fn(Reply<T>) -> Command) -> Answers<T> {
         Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
             self.workers[index].send(command(reply));
         })
     }
 
-    /// Goes on with session `index` if all workers have answered. Returns whether they have.
+    /// Advances session `index` if all workers have answered a question about it. Returns whether they have.
     fn advance(&mut self, peers: &mut Peers, index: usize) -> bool {
         let session = &mut self.all[index];
         let bulk = session.bulk.opening.as_mut().and_then(Answers::take).is_some();
@@ -207,7 +207,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         bulk || phase.is_some()
     }
 
-    /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
+    /// Ends session `index`, whose channel has ended: destroys the queue pairs and memory that the client could write
+    /// through, and tells the workers to drop the client, if they know it.
     fn end(&mut self, index: usize) {
         let session = &mut self.all[index];
         session.cut_off();
@@ -225,7 +226,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         self.all[index].phase = Phase::Leaving(answers);
     }
 
-    /// Nothing of the session is left anywhere.
+    /// Removes session `index`, of which nothing is left anywhere, and frees its id.
     fn forget(&mut self, index: usize) {
         let session = self.all.swap_remove(index);
         let was_leaving = matches!(session.phase, Phase::Leaving(_));
@@ -236,10 +237,10 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
-    /// An id that no session has, whatever has become of its client; `None`: all are in use.
+    /// Takes a client id and its generation; `None` if all ids are in use.
     ///
     /// # Panics
-    /// An id was freed before the workers had let go of its client: their answers would be taken for another client's.
+    /// The id was freed while a session still had it: workers' answers about that would be taken for the new client's.
     pub(super) fn take_id(&mut self) -> Option<(u32, u32)> {
         let id = self.ids.take()?;
         for session in &self.all {
@@ -259,7 +260,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         }
     }
 
-    /// Passes the workers' answers on to the clients that wait for them, if they are complete.
+    /// Sends statistics to the clients that wait for them, if all workers have answered. Returns whether they have.
     fn send_stats(&mut self, peers: &mut Peers) -> bool {
         let Some(workers) = self.answers.as_mut().and_then(Answers::take) else {
             return false;
@@ -276,7 +277,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         true
     }
 
-    /// All but what the workers did.
+    /// Statistics of the clients; those of the workers are missing.
     pub(super) fn stats(&self) -> ServiceStats {
         let live = || self.all.iter().filter(|session| session.is_live());
         ServiceStats {
@@ -312,7 +313,7 @@ impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
                 system: crate::control::SYSTEM.to_owned(),
                 shard_count: 0,
             };
-            // It may want another system, and close.
+            // The client may close the channel because it wants another system.
             let _ = peers.send_message(conn, &info);
         } else if let Some(index) = self.all.iter().position(|session| session.conn == conn) {
             self.receive(peers, index, frame);
@@ -342,7 +343,7 @@ impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
             session.refuse(peers, ErrorCode::OutOfOrder, "the handshake took too long");
         }
         if self.is_stopped() {
-            // Told once: nobody is left to add clients or to ask.
+            // The workers are removed: they get this command once, and no other after it.
             for worker in self.workers.drain(..) {
                 any = true;
                 worker.send(Command::Stop);
@@ -362,8 +363,9 @@ impl<P: Provider, V: Variant> ControlHandler for Sessions<P, V> {
     }
 }
 
-/// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
-/// enough that 64 clients with all of theirs under way find one each.
+/// Largest window of a client that sends datagrams; 0: clients cannot send datagrams. A request datagram that finds no
+/// RECV is lost, and clients do not know of each other: so windows are so small that there are RECVs for all requests
+/// of 64 clients.
 fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
     match options.clients.datagram_recvs.min(recv_depth_max) {
         0 => 0,

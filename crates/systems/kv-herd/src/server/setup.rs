@@ -1,4 +1,4 @@
-//! [`Setup`]: what the workers and the acceptor of one server are made from.
+//! [`Setup`]: options and handles from which the workers and the acceptor of one server are made.
 
 use super::mail::Event;
 use super::options::ServerOptions;
@@ -9,14 +9,15 @@ use drover_kv::StartError;
 use drover_rt::{Mailbox, Mailer, unbounded_mailbox};
 use drover_verbs::{Context, Device, Provider, Waker};
 
-/// Options that fit the fabric, and what all threads of a server share.
+/// A server's options, checked, and what all its threads share.
 pub(super) struct Setup<P: Provider, V> {
     pub(super) device: P::Device,
     pub(super) options: ServerOptions,
-    /// From workers to the acceptor.
+    /// Sends mail from workers to the acceptor.
     pub(super) events: Mailer<Event>,
     /// Wakes the acceptor's thread.
     pub(super) control: Waker,
+    /// Time of the server's start, on the clock of the provider's cores.
     pub(super) started: Ns,
     pub(super) variant: V,
 }
@@ -34,7 +35,10 @@ impl<P: Provider, V: Copy> Clone for Setup<P, V> {
 }
 
 impl<P: Provider, V> Setup<P, V> {
-    /// And the acceptor's mailbox, whose mail wakes it by `control`. Errors: options that cannot be, or not on this fabric.
+    /// Checks `options` and returns the setup, with the acceptor's mailbox; mail to it wakes `control`.
+    ///
+    /// # Errors
+    /// An option has an impossible value, the fabric lacks something that HERD needs, or it cannot be opened.
     pub(super) fn new(
         device: &P::Device,
         options: &ServerOptions,
@@ -55,7 +59,7 @@ impl<P: Provider, V> Setup<P, V> {
     }
 }
 
-/// Options and fabric fit HERD and each other.
+/// Checks that the options are possible, and that the fabric has what HERD needs.
 fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(), StartError> {
     let map = SlotMap {
         slot_bytes: options.clients.slot_bytes_max,
@@ -92,8 +96,8 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
     Ok(())
 }
 
-/// The start of the server. Workers take what time they need to lay out their memory; their clocks still agree with
-/// each other and with the wall clock.
+/// The time of the server's start. All workers count from this one, so their clocks agree however long each takes to
+/// allocate its memory.
 fn start_of<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<Ns, StartError> {
     match options.clock.started {
         Some(started) => Ok(started),

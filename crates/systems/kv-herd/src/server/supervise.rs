@@ -1,4 +1,4 @@
-//! The thread of a [`Worker`]: it works until it is told to stop, and begins again after a panic.
+//! The thread of a [`Worker`]: steps it until it is told to stop, and restarts it after a panic.
 
 use super::colocated::Colocated;
 use super::mail::Event;
@@ -14,15 +14,16 @@ use drover_verbs::{Context, Provider};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Most sweeps of an idle worker before it asks its co-actor: they linger, and the co-actor's clients wait meanwhile.
+/// Most sweeps per step of a worker with a co-actor: the co-actor's clients wait during the sweeps.
 const SHARED_SWEEPS_MAX: usize = 16;
-/// How long a co-actor may take to finish what it began when the server stops: for clients that are slow to take their
-/// replies, and for other cores that owe some.
+/// Longest time for which a co-actor may finish its work when the server stops: clients may be slow to take replies,
+/// and other cores may owe some.
 const LEAVING_MAX: Ns = Ns::from_s(2);
-/// Restarts of a worker that panics before its server gives up. Each costs a partition's items.
+/// Number of panics of a worker after which its server ends. Each costs the partition's items.
 const RESTARTS_MAX: usize = 16;
 
-/// Main function of the thread of worker `index`.
+/// Main function of the thread of worker `index`. When it stops, leaves the partition in the memory file, if there is
+/// one; if it cannot go on, tells the control thread why.
 pub(super) fn run_worker<P: Provider, V: Variant>(
     setup: &Setup<P, V>,
     index: usize,
@@ -73,7 +74,10 @@ fn make_co_actor<P: Provider, V: Variant>(
         .map_err(|reason| StartError::CoActor { reason })
 }
 
-/// Works until told to stop. Errors: why it cannot go on.
+/// Steps the worker until it is told to stop, and restarts it after each panic.
+///
+/// # Errors
+/// The reason why the worker cannot go on.
 fn work_and_restart<P: Provider, V: Variant>(
     worker: &mut Worker<P, V>,
     mut co_actor: Option<&mut (dyn CoActor<P::Cpu> + 'static)>,
@@ -100,7 +104,8 @@ fn work_and_restart<P: Provider, V: Variant>(
     Err(format!("it panicked {RESTARTS_MAX} times"))
 }
 
-/// Polls; sleeps as `idle` says, if the fabric can wake who polls memory.
+/// Steps the worker until it is told to stop. Sleeps when idle as `options.idle` says, or dozes if the fabric cannot
+/// wake actors that poll memory.
 fn poll_until_stopped<P: Provider, V: Variant>(worker: &mut Worker<P, V>, options: &ServerOptions) {
     if worker.variant.makes(Mistake::PanicsAlways) {
         std::panic::resume_unwind(Box::new("on purpose")); // without a word on standard error
@@ -115,7 +120,8 @@ fn poll_until_stopped<P: Provider, V: Variant>(worker: &mut Worker<P, V>, option
     }
 }
 
-/// The same with a co-actor, for whose descriptor it sleeps, too.
+/// As [`poll_until_stopped`], with a co-actor, whose descriptor ends the sleep, too. Afterwards lets the co-actor
+/// finish.
 fn share_until_stopped<P: Provider, V: Variant>(
     worker: &mut Worker<P, V>,
     co_actor: &mut dyn CoActor<P::Cpu>,

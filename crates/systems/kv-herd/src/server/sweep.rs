@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! sweep:   for each hot lane, from where the last one stopped:      (cold lanes: an eighth of them per sweep)
-//!            while the slot whose turn it is has news and the client's quota and the batch have space: take it
+//!            while the slot whose turn it is has a new word and the client's quota and the batch have space: take it
 //! around:  for each lane: every slot. Finds retransmissions (their turn is over) and requests behind a lost one.
 //! ```
-//! A look around comes after 64 sweeps (more for large windows), before a worker says that it is idle, and
-//! skips clients that were served since the last one.
+//! A look around comes after 64 sweeps (more for large windows) and then skips clients that were served since the last
+//! one; another one comes before a worker reports that it is idle, and skips none.
 
 use super::clients::{Client, Lane};
 use super::intake::{Intake, TORN_NS_MAX, Taken};
@@ -20,28 +20,29 @@ use drover_slots::server::{Found, LookAround, Turn};
 use drover_store::Partition;
 use drover_verbs::Provider;
 
-/// Looks around without a find after which a lane is cold: about a thousand sweeps.
+/// Looks around in a row that find nothing of a client, after which its lane is cold: about a thousand sweeps.
 const QUIET_MAX: u16 = 16;
-/// Slots whose lines are asked for at once.
+/// Most slots whose lines are prefetched at once.
 const LOOK_AHEAD: usize = 8;
-/// A cold lane is polled in one sweep of so many.
+/// A cold lane is polled in one sweep out of this many.
 const COLD_SHARE: usize = 8;
 
-/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
+/// Fewest sweeps between looks around *(our choice)*: then a look costs a quarter of the polls before it.
 const AROUND_EVERY: usize = 64;
 
-/// Where sweeps stand.
+/// Position of a worker's sweeps among the lanes, and their number.
 pub(super) struct Sweeper {
     sweeps: u32,
     /// A look around comes when these bits of `sweeps` are 0.
     around_mask: u32,
-    /// The hot lane to begin with.
+    /// Index of the hot lane that the next sweep begins with.
     cursor: usize,
     cold_cursor: usize,
 }
 
 impl Sweeper {
-    /// For windows of up to `window_max` slots.
+    /// For clients with windows of up to `window_max` slots: looks around come every 64 sweeps, or every `4 *
+    /// window_max` if that is more.
     pub(super) fn new(window_max: usize) -> Sweeper {
         Sweeper {
             sweeps: 0,
@@ -61,14 +62,15 @@ impl Sweeper {
 /// Which lanes a look around includes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Around {
-    /// Those that were silent since the last one.
+    /// The hot lanes of clients from which nothing was taken since the last look.
     Silent,
-    /// All.
+    /// All lanes.
     All,
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// One sweep into intake `at`. Stops when that is full; the next sweep goes on behind the last lane served.
+    /// Makes one sweep, which puts requests into intake `at`. It stops when that is full; the next sweep goes on behind
+    /// the last lane served.
     #[inline(always)]
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
         self.sweeper.sweeps = self.sweeper.sweeps.wrapping_add(1);
@@ -193,7 +195,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         client.torn_since = Ns::MAX;
     }
 
-    /// Looks at every slot of the lanes that `which` says. Returns whether anything was found.
+    /// Checks every slot of the lanes that `which` selects, until intake `at` is full. Returns whether any request was
+    /// put into it.
     #[inline(never)]
     pub(super) fn look_around(&mut self, cpu: &P::Cpu, at: usize, which: Around) -> bool {
         if self.variant.makes(Mistake::NeverLooksAround) {
@@ -233,7 +236,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return;
         };
         if self.variant.paper_format() && client.params.format == Format::P {
-            // Requests of the paper's format carry no number: only turns tell them apart.
+            // Requests of the paper's format carry no number: only turns distinguish them.
             return self.serve_paper(cpu, at, index);
         }
         cpu.charge(POLL.cost, client.stripe.window());
@@ -274,9 +277,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 }
 
-/// Asks for the lines of the `most` slots whose turn is next. Where one request stands there are often more, each in
-/// a line of the client's cache: better to ask for all at once than to wait for one after the other. As many as
-/// there were the last time: to ask for more would take lines from a client that is just writing them.
+/// Prefetches the lines of the `most` slots whose turn is next, at most [`LOOK_AHEAD`]. Where there is one request
+/// there are often more, each in a line of the client's cache, and it is faster to fetch all at once than one after the
+/// other. Callers ask for as many as there were the last time: more would take lines from a client that is just writing
+/// them.
 #[inline(always)]
 fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
@@ -290,8 +294,9 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     }
 }
 
-/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::copy_plain) and nothing was
-/// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
+/// Takes up to `most` requests of a client in turn, as long as they are
+/// [plain](drover_slots::server::Request::copy_plain) and nothing was done out of turn; returns how many. The loop
+/// keeps the client's turn in registers.
 #[inline(never)]
 fn take_plain_run<C: Cpu, V: Variant>(
     cpu: &C,
@@ -348,7 +353,8 @@ fn take_plain_run<C: Cpu, V: Variant>(
     taken
 }
 
-/// Whether a torn request is given up: then its word is no news any more, and a retransmission is waited for.
+/// Whether the client's requests have been torn for a millisecond: then this one is given up, and its word counts as
+/// seen until a retransmission changes it.
 #[cold]
 fn torn_too_long(client: &mut Client, slot: u32, commit: Commit, now: Ns) -> bool {
     if client.torn_since == Ns::MAX {

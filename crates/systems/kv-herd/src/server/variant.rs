@@ -8,53 +8,56 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mistake {
-    /// A retransmitted update is executed again.
+    /// A retransmitted update is executed again, instead of being answered with its first result.
     ExecutesTwice,
-    /// A restarted worker executes old requests that are still in the slots.
+    /// A worker that restarts after a panic executes requests that are in the slots, executed before or not.
     ExecutesLeftovers,
-    /// Checksums of requests are not checked.
+    /// Wrong checksums of requests are ignored; those of long values are still checked.
     IgnoresCrc,
-    /// Workers check only the slot whose turn it is, so they miss requests behind a lost one.
+    /// Workers check only the slot whose turn it is, so they miss retransmissions, and requests behind a lost one.
     NeverLooksAround,
-    /// A client is served until its slots are empty, however long the others wait.
+    /// A client is served until its slots are empty or the batch is full, however long the others wait.
     NoQuota,
-    /// A ruled-out request executes when it arrives late.
+    /// A request that a client's `Resync` has ruled out executes when it arrives late.
     ForgetsResync,
-    /// The pipeline executes the newer request's stage before the older one's, as `[H14]` does.
+    /// The pipeline executes a PUT when it should only reach stage 1, before the older request that is to execute, as
+    /// `[H14]` does.
     NewerFirst,
-    /// The pipeline moves on only when a new request enters: no no-ops, no draining.
+    /// The pipeline moves on only when a new request enters or a command of the control thread arrives: no no-ops, no
+    /// draining.
     NoNop,
     /// A client's id is assigned to another client before the workers have dropped the first one.
     ReusesIdsAtOnce,
-    /// Clients that send datagrams get windows as large as other clients', possibly more than there are RECVs for.
+    /// Clients that send datagrams get windows as large as clients with slots, for which there may be too few RECVs.
     AnyDatagramWindow,
-    /// Workers panic whenever they start or restart.
+    /// Workers in threads, if they have no co-actors, panic whenever they start or restart.
     PanicsAlways,
     /// Conditional requests are executed even if they must be refused.
     IgnoresConditions,
-    /// After a GET of a long value the window of conditional requests behind the GET is refused, but not the window
-    /// behind a request so refused.
+    /// Conditional requests are refused if they are less than a window behind a GET of a long value, but not if they
+    /// are less than a window behind another request that was refused.
     ForgetsRefusals,
     /// Workers do not answer requests for their statistics.
     KeepsSilent,
-    /// A restarted worker takes the number of a slot's last request from the slot, which may hold an older one.
+    /// A restarted worker takes the seq of a slot's last request from the commit word in the slot, which may be that of
+    /// an older request.
     RestartBelievesSlots,
-    /// A long reply is built in memory from which an earlier one may still be sent.
+    /// A reply that is too long to be inline is built in memory from which an earlier one may still be sent.
     RebuildsReplies,
-    /// A worker that received nothing but datagrams to ignore reports that it is idle, although more may have arrived.
+    /// A worker that has received only datagrams to be ignored reports that it is idle, although more may have arrived.
     IdlesBehindDatagrams,
 }
 
-/// How a server differs from the one that is shipped. The default methods describe the shipped one.
+/// How a server differs from the one that is shipped. Methods that a type does not define describe the shipped one.
 pub trait Variant: Copy + Send + 'static {
-    /// Whether the server makes this mistake.
+    /// Whether the server makes this mistake; by default none.
     #[inline(always)]
     fn makes(self, _: Mistake) -> bool {
         false
     }
 
-    /// Whether clients may use the paper's format. Their items have hashes instead of keys: they and clients that send
-    /// keys do not see each other's items.
+    /// Whether clients may use the format of HERD's paper, [`Format::P`](crate::control::Format::P); by default not.
+    /// Their items have hashes instead of keys: they and clients that send keys do not see each other's items.
     #[inline(always)]
     fn paper_format(self) -> bool {
         false
@@ -67,7 +70,8 @@ pub struct Standard;
 
 impl Variant for Standard {}
 
-/// A variant that also accepts clients with the paper's format, for reproducing the paper. It makes no mistakes.
+/// A variant that also accepts clients with the format of HERD's paper, to reproduce the paper's measurements. It makes
+/// no mistakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WithPaperFormat;
 

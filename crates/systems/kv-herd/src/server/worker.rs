@@ -23,25 +23,25 @@ use drover_store::Partition;
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;
 
-/// A worker, for other threads.
+/// Handle to a worker, for other threads.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerHandle {
-    /// Number of its UD queue pair.
+    /// Number of the worker's UD queue pair.
     pub(super) qpn: u32,
-    /// Rung by clients that write requests while it sleeps.
+    /// Rung by WRITEs of requests, to wake the worker if it sleeps.
     pub(super) bell: Bell,
     mailer: Mailer<Command>,
 }
 
 impl WorkerHandle {
-    /// Wakes the worker. One that has ended answers nothing.
+    /// Sends a command to the worker, and wakes it. If it has ended, the command is dropped and nothing answers it.
     pub(super) fn send(&self, command: Command) {
         let _ = self.mailer.send(command);
     }
 }
 
-/// Serves one partition on one core: finds requests, executes them, replies. A step never blocks and executes at most
-/// one batch.
+/// Serves one partition on one core: finds requests, executes them, sends replies. A step never blocks, and executes at
+/// most one batch.
 pub struct Worker<P: Provider, V: Variant = Standard> {
     ctx: Rc<P::Context>,
     options: Rc<ServerOptions>,
@@ -52,11 +52,11 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     /// Finds requests in their slots.
     pub(super) sweeper: Sweeper,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
-    /// Where requests wait: one in batch mode, one per stage of a pipeline.
+    /// Where requests wait for execution: one intake for a batch, or three for one request each in a pipeline.
     pub(super) intakes: Vec<Intake<V>>,
     pub(super) pipeline: Pipeline,
     pub(super) partition: Partition,
-    /// Values on their way to or from bulk memory.
+    /// Buffer for a value on its way to or from bulk memory.
     pub(super) scratch: Scratch,
     pub(super) replies: Replies<P, V>,
     pub(super) counters: Counters,
@@ -69,7 +69,10 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// A worker for partition `index`, in this thread.
+    /// Creates a worker for partition `index`, to be used in this thread.
+    ///
+    /// # Errors
+    /// The fabric cannot be opened, or memory or queues cannot be created.
     pub(super) fn new(setup: &Setup<P, V>, index: usize) -> Result<Worker<P, V>, StartError> {
         let (options, variant) = (&setup.options, setup.variant);
         let ctx = setup.device.context()?;
@@ -154,7 +157,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.ctx.clone()
     }
 
-    /// The worker's statistics so far.
+    /// The worker's statistics since it was created; those of rounds are all zero if it is stepped by hand.
     pub fn stats(&self) -> WorkerStats {
         let stats = WorkerStats {
             counters: Vec::new(),
@@ -171,28 +174,29 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// Its counters.
+    /// The worker's counters since it was created; [`restart`](Worker::restart) does not reset them.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Its items: to fill it before it begins, or to look what it has.
+    /// The worker's partition, for example to fill it before the first step, or to look at its items.
     pub fn partition_mut(&mut self) -> &mut Partition {
         &mut self.partition
     }
 
-    /// A round of the loop that steps it has ended.
+    /// Notes that a round of the run loop has ended, whose statistics are now `stats`.
     pub(super) fn note_round(&mut self, stats: RunStats) {
         self.rounds
             .note(self.clock.now(), self.counters.operations.total(), stats);
     }
 
-    /// When the server started, on this core's clock.
+    /// Time of the server's start, on the clock of the provider's cores.
     pub(super) fn started(&self) -> Ns {
         self.clock.started()
     }
 
-    /// Leaves the items in the memory file, if there is one. Nothing may be written to them afterwards.
+    /// Leaves the partition in the memory file, if there is one, for the next process. Its items must not be written
+    /// afterwards.
     pub(super) fn leave(&self) {
         if let Some(warm) = &self.options.warm {
             warm.leave(self.index, &self.partition);
@@ -204,8 +208,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.stopping
     }
 
-    /// Restarts the worker with an empty partition, as after a panic: items are lost, connections stay. Requests that
-    /// are in the slots now never execute: their retransmissions are answered `StaleEpoch`.
+    /// Restarts the worker with an empty partition, as after a panic: items are lost, connections stay. No request that
+    /// was taken before executes again; in format D neither does any that is in a slot now: their retransmissions,
+    /// reads included, are answered `StaleEpoch`. Datagrams not received yet, and untaken requests of format P,
+    /// execute.
     ///
     /// # Errors
     /// The new partition's memory cannot be allocated, or the memory for datagrams was lost in a panic.
@@ -230,11 +236,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         Ok(())
     }
 
-    /// What the control thread wants.
+    /// Executes the commands that the control thread has sent.
     #[cold]
     #[inline(never)]
     fn obey(&mut self, cpu: &P::Cpu) {
-        // Nothing may be under way for a client that goes.
+        // No request of a client that is removed may be in the pipeline.
         self.drain_pipeline(cpu);
         while let Some(command) = self.mail.recv() {
             match command {
@@ -281,7 +287,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         Ok(())
     }
 
-    /// One sweep, and what comes of it. Returns whether there was anything.
+    /// Makes one sweep and works on what it found. Returns whether there was anything.
     #[inline(always)]
     fn work(&mut self, cpu: &P::Cpu) -> bool {
         match self.options.mode {
@@ -290,8 +296,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// A look at every slot and at the receive queue, and what comes of it. Returns whether there was anything, be it
-    /// datagrams to be ignored: only then is an idle worker's receive queue empty.
+    /// Checks every slot and the receive queue, and works on what it found. Returns whether there was anything, even if
+    /// only datagrams to be ignored: so a worker that reports that it is idle has an empty receive queue.
     fn work_around(&mut self, cpu: &P::Cpu) -> bool {
         match self.options.mode {
             ServeMode::Batch { .. } => {
@@ -309,7 +315,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 }
 
-/// Partition `index`: empty, or as the memory file has it.
+/// Partition `index`: as an earlier process left it in the memory file; empty if there is no file, its contents fail a
+/// check, or this process has had the partition before.
 fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, AllocError> {
     let Some(warm) = &options.warm else {
         return Partition::new(&options.partition_options());
@@ -322,15 +329,16 @@ fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, Al
 }
 
 impl<P: Provider, V: Variant> Actor<P::Cpu> for Worker<P, V> {
-    /// Sweeps up to [`ServerOptions::idle_sweeps`] times until requests are found, and executes that batch. Reports
-    /// idle only after it has checked every slot, so requests that arrive later ring the bell.
+    /// Sweeps up to [`ServerOptions::idle_sweeps`] times until requests are found, and executes them. Handles commands
+    /// of the control thread instead if there are any, and does nothing while its send queue has no space for a batch
+    /// of replies. Reports idle only after it has checked every slot, so requests that arrive later ring the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         self.sweep_times(cpu, self.options.idle_sweeps.max(1))
     }
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
-    /// A step of at most so many sweeps.
+    /// A step of at most `sweeps` sweeps.
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
         cpu.charge(STEP.cost, 1);
@@ -362,7 +370,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 }
 
 impl Clients {
-    /// The mistake of [`Mistake::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
+    /// The mistake of [`Mistake::ExecutesLeftovers`]: requests that are in the slots count as new.
     fn unlearn_all(&mut self) {
         for index in 0..self.lanes.len() {
             if let Some((lane, client)) = self.lane_and_client(index) {
