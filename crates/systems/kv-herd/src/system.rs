@@ -206,7 +206,7 @@ impl HostingSystem for Herd {
 
 impl<P: Provider> HostingService for Server<P> {
     fn stats(&self, patience: Duration) -> Result<ServiceStats, String> {
-        self.ask(patience).map_err(|silence| silence.to_string())
+        self.ask(patience)
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Answers`]: a question to all threads of a service, and what they have answered so far.
 
 use drover_verbs::Waker;
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -18,6 +19,20 @@ pub struct Reply<T> {
     index: usize,
     sender: Sender<(usize, T)>,
     bell: Option<Waker>,
+}
+
+/// Threads that did not answer in time, by index; none if all have answered by now, but too late.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Silent(pub Vec<usize>);
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("workers answer late");
+        }
+        let names: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        write!(f, "no answer from worker {}", names.join(", "))
+    }
 }
 
 impl<T> Reply<T> {
@@ -75,15 +90,15 @@ impl<T> Answers<T> {
     /// threads.
     ///
     /// # Errors
-    /// Indices of the threads that have not answered; empty if the answers were [taken](Answers::take) before.
-    pub fn wait(mut self, patience: Duration) -> Result<Vec<T>, Vec<usize>> {
+    /// The threads that have not answered; none if the answers were [taken](Answers::take) before.
+    pub fn wait(mut self, patience: Duration) -> Result<Vec<T>, Silent> {
         while !self.missing().is_empty() {
             let Ok((index, answer)) = self.receiver.recv_timeout(patience) else {
                 break;
             };
             self.answers[index] = Some(answer);
         }
-        self.take().ok_or_else(|| self.missing())
+        self.take().ok_or_else(|| Silent(self.missing()))
     }
 }
 
@@ -110,6 +125,6 @@ mod tests {
                 reply.send(());
             }
         });
-        assert_eq!(answers.wait(Duration::from_secs(60)), Err(vec![0, 2]));
+        assert_eq!(answers.wait(Duration::from_secs(60)), Err(Silent(vec![0, 2])));
     }
 }

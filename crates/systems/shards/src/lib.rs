@@ -12,6 +12,6 @@ mod reception;
 mod thread_group;
 mod threads;
 
-pub use answers::{Answers, Reply};
+pub use answers::{Answers, Reply, Silent};
 pub use thread_group::{Hello, Starting, ThreadGroup, wait_for_all};
 pub use threads::start;

@@ -126,7 +126,7 @@ impl Service for Shards {
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
         let answers = ask(&self.doors, None).wait(patience);
-        answers.map_err(|missing| format!("no answer from shards {missing:?}"))
+        answers.map_err(|silent| format!("no answer from shards {:?}", silent.0))
     }
 
     fn stop(mut self: Box<Self>) {

@@ -5,18 +5,8 @@ use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status, paper};
 use drover_base::Ns;
 use drover_kv::{Op, Outcome, OwnedOp, Refusal};
-use drover_slots::client::{RETRIES_MAX, Waiting};
-use drover_slots::client::{SlotPhase, request};
+use drover_slots::client::{Due, SlotPhase, Waiting, outcome_of_update, request};
 use drover_verbs::Provider;
-
-/// What is due for a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Due {
-    Nothing,
-    Resend,
-    GiveUp,
-    Expired,
-}
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Checks every slot and every waiting operation for timeouts. Costs a few ns per slot; called once per
@@ -44,30 +34,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(session) = &self.session else {
             return Due::Nothing;
         };
+        // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
+        let can_resend = !session.params.format.is_paper();
         let slot = session.window.slot(at);
-        let overdue = now.since(slot.sent) >= self.timers.rto().after(slot.tries);
-        match slot.phase {
-            SlotPhase::Free | SlotPhase::Ghost => Due::Nothing,
-            SlotPhase::Posted | SlotPhase::Quarantined
-                if now.since(slot.submitted) >= self.options.deadline =>
-            {
-                Due::Expired
-            }
-            // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
-            SlotPhase::Posted
-                if session.params.format.is_paper()
-                    && now.since(slot.sent) >= self.timers.rto().after(RETRIES_MAX) =>
-            {
-                Due::GiveUp
-            }
-            SlotPhase::Posted if overdue && !session.params.format.is_paper() => {
-                match slot.tries < RETRIES_MAX {
-                    true => Due::Resend,
-                    false => Due::GiveUp,
-                }
-            }
-            SlotPhase::Posted | SlotPhase::Quarantined => Due::Nothing,
-        }
+        slot.due(now, self.options.deadline, self.timers.rto(), can_resend)
     }
 
     /// Stages the request of a slot again, with the next attempt number in its commit word.
@@ -106,17 +76,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             .session
             .as_deref()
             .filter(|session| session.params.keeps_order)?;
-        let (window, this) = (&session.window, session.window.slot(at));
-        let lane = window.lane_range(window.place(at).0);
-        let behind = lane.filter(|&other| {
-            let slot = window.slot(other);
-            let posted = slot.phase == SlotPhase::Posted && slot.is_after(other, this, at);
-            posted && slot.conflicts_with(this.hash, this.commit.is_update())
-        });
-        behind.reduce(|a, b| match window.slot(b).is_after(b, window.slot(a), a) {
-            true => b,
-            false => a,
-        })
+        session.window.last_behind(at)
     }
 
     /// Gives up the request in slot `at` and asks the server what became of it. The slot is not used before the answer,
@@ -159,7 +119,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         match (slot.phase, status) {
             (SlotPhase::Ghost, _) => self.finish_slot(at, Outcome::Indeterminate, sink),
             (_, Some(Status::Retry | Status::WrongPartition)) => self.again(at, now),
-            _ if write && answer.executed => self.finish_slot(at, executed(slot.commit.op(), status), sink),
+            _ if write && answer.executed => {
+                self.finish_slot(at, outcome_of_update(slot.commit.op(), status), sink)
+            }
             _ if write && slot.forgotten => self.finish_slot(at, Outcome::Indeterminate, sink),
             _ => self.again(at, now),
         }
@@ -243,18 +205,5 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 self.complete(waiting.token, Outcome::Refused(Refusal::Unavailable), sink);
             }
         }
-    }
-}
-
-/// Outcome of a PUT or DELETE that the server executed or refused with `status`.
-fn executed(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
-    match (op, status) {
-        (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
-        (_, Some(Status::Ok)) => Outcome::Stored,
-        (Some(SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
-        (_, Some(Status::TooLarge)) => Outcome::Refused(Refusal::TooLarge),
-        (_, Some(Status::Full)) => Outcome::Refused(Refusal::Full),
-        (_, Some(Status::BadRequest)) => Outcome::Refused(Refusal::BadRequest),
-        (_, _) => Outcome::Indeterminate,
     }
 }

@@ -27,21 +27,21 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Makes passes 2 and 3 over the requests gathered, and posts the replies. Returns whether there were any.
     #[inline(always)]
     pub(super) fn finish_batch(&mut self, cpu: &P::Cpu) -> bool {
-        if self.intakes[0].is_empty() {
+        if self.intakes[0].requests.is_empty() {
             return false;
         }
         cpu.charge(BATCH.cost, 1);
         self.prefetch_items(cpu, 0);
         self.execute_all(cpu, 0);
         self.replies.post(cpu, &mut self.counters);
-        self.intakes[0].clear();
+        self.intakes[0].requests.clear();
         true
     }
 
     /// Looks at the buckets of the requests in intake `at`, and prefetches the items.
     #[inline(always)]
     pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
-        for request in self.intakes[at].requests_mut() {
+        for request in self.intakes[at].requests.all_mut() {
             cpu.charge(ITEM.cost, 1);
             request.hint = self.partition.prefetch_item(cpu, request.hash());
         }

@@ -50,7 +50,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn put_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let status = match self.load_chunk(at, k) {
             Ok(len) => {
-                let request = &self.intakes[at].requests()[k];
+                let request = &self.intakes[at].requests.all()[k];
                 let key = Key {
                     hash: request.hash(),
                     bytes: request.key(),
@@ -68,14 +68,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             Err(status) => status,
         };
-        self.answer(self.intakes[at].requests()[k].about, status, Payload::EMPTY, true);
+        self.answer(
+            self.intakes[at].requests.all()[k].about,
+            status,
+            Payload::EMPTY,
+            true,
+        );
     }
 
     /// Copies the value in the chunk that a request names to the scratch buffer; returns its length. Errors are the
     /// status with which to answer.
     fn load_chunk(&mut self, at: usize, k: usize) -> Result<usize, Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
-        let client = self.clients.get(self.intakes[at].requests()[k].about.client);
+        let client = self.clients.get(self.intakes[at].requests.all()[k].about.client);
         let memory = client
             .and_then(|client| client.bulk.as_ref())
             .ok_or(Status::BadRequest)?;
@@ -106,18 +111,18 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             Ok(bulk) => (Status::Ok, self.replies.list.inline(&bulk.to_bytes())),
             Err(status) => (status, Payload::EMPTY),
         };
-        self.answer(self.intakes[at].requests()[k].about, status, payload, true);
+        self.answer(self.intakes[at].requests.all()[k].about, status, payload, true);
     }
 
     fn store_chunk(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<Bulk, Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
         let memory = self
             .clients
-            .get(self.intakes[at].requests()[k].about.client)
+            .get(self.intakes[at].requests.all()[k].about.client)
             .and_then(|client| client.bulk.as_ref());
         let memory = memory.ok_or(Status::BadRequest)?;
         let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
-        let request = &self.intakes[at].requests()[k];
+        let request = &self.intakes[at].requests.all()[k];
         let key = Key {
             hash: request.hash(),
             bytes: request.key(),
@@ -143,7 +148,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     /// The description of a chunk that a request has in place of a value; `None` if that is not 12 bytes long.
     fn named_chunk(&self, at: usize, k: usize) -> Option<Bulk> {
-        let bytes: &[u8; BULK_BYTES] = self.intakes[at].requests()[k].value().try_into().ok()?;
+        let bytes: &[u8; BULK_BYTES] = self.intakes[at].requests.all()[k].value().try_into().ok()?;
         Some(Bulk::from_bytes(bytes))
     }
 }

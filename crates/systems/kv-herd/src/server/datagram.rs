@@ -106,7 +106,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some(mut datagrams) = self.datagrams.take() else {
             return false;
         };
-        let space = self.intakes[at].space().min(datagrams.wcs.len());
+        let space = self.intakes[at].requests.space().min(datagrams.wcs.len());
         let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..space]);
         for k in 0..count {
             let wc = datagrams.wcs[k];
@@ -169,7 +169,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         };
         let taken = intake.take(client, found, &mut self.counters);
         if matches!(taken, Taken::New | Taken::Again) {
-            self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
+            self.partition
+                .prefetch_bucket(cpu, intake.requests.last_hash(), false);
         }
         Some(())
     }

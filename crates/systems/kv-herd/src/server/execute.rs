@@ -24,7 +24,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let mut k = 0;
         loop {
             k = self.execute_gets_and_puts(cpu, at, k);
-            if k >= self.intakes[at].len() {
+            if k >= self.intakes[at].requests.len() {
                 return;
             }
             self.execute_any(cpu, at, k);
@@ -37,7 +37,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[inline(never)]
     fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE.cost, 1);
-        let requests = self.intakes[at].requests();
+        let requests = self.intakes[at].requests.all();
         let mut cx = StepCx {
             partition: &mut self.partition,
             replies: &mut self.replies,
@@ -70,7 +70,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[cold]
     #[inline(never)]
     fn execute_any(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
-        let about = self.intakes[at].requests()[k].about;
+        let about = self.intakes[at].requests.all()[k].about;
         let op = match about.act {
             Act::Do(op) => op,
             Act::DoIf(_) if self.is_held(about) => {
@@ -97,7 +97,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 
     fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
-        let request = &self.intakes[at].requests()[k];
+        let request = &self.intakes[at].requests.all()[k];
         let expire_s = match op {
             SlotOp::PutTtl => self.clock.expire_s(request.ttl_s()),
             _ => 0,
@@ -118,7 +118,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 
     fn delete(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
-        let request = &self.intakes[at].requests()[k];
+        let request = &self.intakes[at].requests.all()[k];
         let about = request.about;
         let found = self.partition.delete(cpu, key_of(request), self.clock.now_s());
         self.counters.operations.deletes += 1;

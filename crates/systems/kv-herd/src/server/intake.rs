@@ -4,8 +4,8 @@ use super::clients::Client;
 use super::stats::Counters;
 use super::variant::{Mistake, Variant};
 use crate::layout::{Commit, SlotOp, Status};
-use drover_base::{KeyHash, Ns};
-use drover_slots::server::{About, Act, Found, Parsed, Share, Verdict};
+use drover_base::Ns;
+use drover_slots::server::{About, Act, Found, Parsed, Requests, Share, Verdict};
 use drover_store::Hint;
 
 /// How long a request's checksum may be wrong before the worker gives that attempt up.
@@ -29,8 +29,7 @@ pub(super) enum Taken {
 
 /// Requests that wait for execution, and space for more.
 pub(super) struct Intake<V: Variant> {
-    places: Box<[Request]>,
-    len: usize,
+    pub(super) requests: Requests<Hint>,
     pub(super) share: Share,
     variant: V,
 }
@@ -38,65 +37,10 @@ pub(super) struct Intake<V: Variant> {
 impl<V: Variant> Intake<V> {
     pub(super) fn new(limit: usize, share: Share, variant: V) -> Intake<V> {
         Intake {
-            places: (0..limit).map(|_| Request::new(Hint::NONE)).collect(),
-            len: 0,
+            requests: Requests::new(limit, Hint::NONE),
             share,
             variant,
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        self.len >= self.places.len()
-    }
-
-    /// Number of further requests for which there is space.
-    #[inline(always)]
-    pub(super) fn space(&self) -> usize {
-        self.places.len() - self.len
-    }
-
-    /// Removes all requests.
-    #[inline(always)]
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    #[inline(always)]
-    pub(super) fn requests(&self) -> &[Request] {
-        &self.places[..self.len]
-    }
-
-    #[inline(always)]
-    pub(super) fn requests_mut(&mut self) -> &mut [Request] {
-        &mut self.places[..self.len]
-    }
-
-    /// The key hash of the request added last. There must be one.
-    pub(super) fn last_hash(&self) -> KeyHash {
-        self.places[self.len - 1].hash()
-    }
-
-    /// Space for further requests: fill it from the start, then call [`add`](Intake::add) with the number filled.
-    #[inline(always)]
-    pub(super) fn free(&mut self) -> &mut [Request] {
-        &mut self.places[self.len..]
-    }
-
-    /// Adds the first `count` requests of the [free](Intake::free) space, which were filled in.
-    #[inline(always)]
-    pub(super) fn add(&mut self, count: usize) {
-        self.len = (self.len + count).min(self.places.len());
     }
 
     /// Takes the request that was found in a slot of `client`. There must be space.
@@ -104,9 +48,9 @@ impl<V: Variant> Intake<V> {
     pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];
-        let place = &mut self.places[self.len];
+        let place = &mut self.requests.free()[0];
         if place.copy_plain(self.share, whose, state, at, found) {
-            self.len += 1;
+            self.requests.add(1);
             return Taken::New;
         }
         // Where clients post several operations on one key without waiting, one in a hundred has a condition and is
@@ -118,7 +62,7 @@ impl<V: Variant> Intake<V> {
         if found.commit.is_conditional() && place.copy_plain(self.share, whose, state, at, unconditional) {
             state.note(found.commit);
             place.about.act = place.about.act.conditional();
-            self.len += 1;
+            self.requests.add(1);
             return Taken::New;
         }
         self.take_checked(client, found, counters)
@@ -144,7 +88,7 @@ impl<V: Variant> Intake<V> {
         let Ok(parsed) = Parsed::new(commit, client.params.rule, client.stripe.body_bytes_max()) else {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
-        let place = &mut self.places[self.len];
+        let place = &mut self.requests.free()[0];
         let (hash, is_intact) = place.copy_checked(slots, commit_at, commit, &parsed);
         if !is_intact && !self.variant.makes(Mistake::IgnoresCrc) {
             counters.irregular.crc_mismatches += 1;
@@ -162,7 +106,7 @@ impl<V: Variant> Intake<V> {
                 false => Act::Do(parsed.op),
             }
         };
-        self.push(About {
+        self.requests.push(About {
             client: client.id,
             seq: commit.seq(),
             value_len: parsed.value_len as u16,
@@ -171,12 +115,6 @@ impl<V: Variant> Intake<V> {
             act,
         });
         if again { Taken::Again } else { Taken::New }
-    }
-
-    /// Adds a request whose bytes are in the free space already.
-    fn push(&mut self, about: About) {
-        self.places[self.len].about = about;
-        self.len += 1;
     }
 
     fn note_again(
@@ -216,7 +154,7 @@ impl<V: Variant> Intake<V> {
         } else {
             state.take(commit);
         }
-        self.push(About {
+        self.requests.push(About {
             client: client.id,
             seq: commit.seq(),
             value_len: 0,

@@ -53,6 +53,6 @@ pub use options::{
     ClientLimits, ClockStart, IdentityOptions, ReplyOptions, RequestRules, ServeMode, ServerOptions,
 };
 pub use service::{Pieces, Server};
-pub use stats::{Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts, Silence};
+pub use stats::{Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts};
 pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

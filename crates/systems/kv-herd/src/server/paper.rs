@@ -26,7 +26,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         };
         let intake = &mut self.intakes[at];
         let mut left = client.quota;
-        while left > 0 && !intake.is_full() {
+        while left > 0 && !intake.requests.is_full() {
             let word = lane.slots.load(lane.commit_at);
             if word >> 56 == 0 {
                 break; // Bytes land left to right: until the last one is there, nothing is.
@@ -53,8 +53,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 act,
             };
             let value_end = lane.commit_at + 8 - paper::TRAILER_BYTES as u64;
-            intake.free()[0].copy_paper(&lane.slots, value_end, hash, about);
-            intake.add(1);
+            intake.requests.free()[0].copy_paper(&lane.slots, value_end, hash, about);
+            intake.requests.add(1);
             paper::clear(&lane.slots, lane.commit_at);
             // Should its client ask what became of it.
             client.states[client.turn.slot as usize].take_in_turn(client.turn.seq);

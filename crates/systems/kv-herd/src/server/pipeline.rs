@@ -53,17 +53,17 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// some are still in the pipeline.
     pub(super) fn pipeline(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         let at = self.pipeline.next;
-        if self.intakes[at].is_empty() {
+        if self.intakes[at].requests.is_empty() {
             self.sweep(cpu, at);
         }
-        if self.intakes[at].is_empty() {
+        if self.intakes[at].requests.is_empty() {
             self.receive_datagrams(cpu, at);
         }
-        if !self.intakes[at].is_empty() {
+        if !self.intakes[at].requests.is_empty() {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, Some(at));
             self.pipeline.next = (at + 1) % STAGES;
-            self.intakes[self.pipeline.next].clear();
+            self.intakes[self.pipeline.next].requests.clear();
             return true;
         }
         self.pipeline.failed_polls += self.clients.hot.max(1);
@@ -97,7 +97,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
             let intakes = &self.intakes;
             let is_put = |at: &mut usize| {
-                let first = intakes[*at].requests().first();
+                let first = intakes[*at].requests.all().first();
                 first.is_some_and(|request| request.about.act == Act::Do(SlotOp::Put))
             };
             if let Some(at) = self.pipeline.entered.take_if(is_put) {

@@ -5,7 +5,6 @@ use super::acceptor::Acceptor;
 use super::mail::Command;
 use super::options::ServerOptions;
 use super::setup::Setup;
-use super::stats::Silence;
 use super::supervise::run_worker;
 use super::variant::{Standard, Variant};
 use super::worker::{Worker, WorkerHandle};
@@ -184,7 +183,7 @@ impl<P: Provider> Server<P> {
     /// # Errors
     /// The threads that did not answer, which is how a thread that hangs is found; if the control thread is one of
     /// them, only that.
-    pub fn ask(&self, patience: Duration) -> Result<ServiceStats, Silence> {
+    pub fn ask(&self, patience: Duration) -> Result<ServiceStats, String> {
         let (asker, control) = mpsc::channel();
         self.ask_control(Ask::Stats(asker));
         let workers = Answers::ask(self.workers.len(), None, |index, reply| {
@@ -192,8 +191,8 @@ impl<P: Provider> Server<P> {
         });
         let workers = workers.wait(patience);
         let control = control.recv_timeout(patience.max(CONTROL_PATIENCE));
-        let stats = control.map_err(|_| Silence::Control)?;
-        let workers = workers.map_err(Silence::Workers)?;
+        let stats = control.map_err(|_| "the control thread does not answer")?;
+        let workers = workers.map_err(|silent| silent.to_string())?;
         Ok(ServiceStats { workers, ..stats })
     }
 

@@ -109,25 +109,3 @@ pub struct ReplyCounts {
     /// Lists of replies posted, each with one doorbell: one per batch, or one per reply in a pipeline.
     pub doorbells: u64,
 }
-
-/// The threads of a [`Server`](super::Server) that did not answer in time.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Silence {
-    /// The control thread; the workers may or may not have answered.
-    Control,
-    /// These workers, by index; empty if all have answered by now, but too late.
-    Workers(Vec<usize>),
-}
-
-impl std::fmt::Display for Silence {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Silence::Control => f.write_str("the control thread does not answer"),
-            Silence::Workers(late) if late.is_empty() => f.write_str("workers answer late"),
-            Silence::Workers(silent) => {
-                let names: Vec<String> = silent.iter().map(usize::to_string).collect();
-                write!(f, "no answer from worker {}", names.join(", "))
-            }
-        }
-    }
-}

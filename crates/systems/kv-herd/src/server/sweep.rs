@@ -85,7 +85,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 cpu.charge(POLL.cost, looked - charged);
                 charged = looked;
                 self.serve(cpu, at, index);
-                if self.intakes[at].is_full() {
+                if self.intakes[at].requests.is_full() {
                     self.sweeper.cursor = index + 1;
                     return;
                 }
@@ -111,7 +111,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let share = cold.div_ceil(COLD_SHARE);
         cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
-            if self.intakes[at].is_full() {
+            if self.intakes[at].requests.is_full() {
                 return;
             }
             self.sweeper.cold_cursor += 1;
@@ -140,7 +140,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
-        let mut left = client.quota.min(intake.space());
+        let mut left = client.quota.min(intake.requests.space());
         look_ahead(cpu, client, lane, left.min(usize::from(lane.run)));
         let space = left;
         loop {
@@ -159,7 +159,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             match intake.take(client, found, &mut self.counters) {
                 Taken::New => {
                     cpu.charge(TAKE.cost, 1);
-                    self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
+                    self.partition
+                        .prefetch_bucket(cpu, intake.requests.last_hash(), false);
                     client.advance(lane, Commit(word));
                     left -= 1;
                     if left == 0 {
@@ -202,9 +203,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if self.variant.makes(Mistake::NeverLooksAround) {
             return false;
         }
-        let before = self.intakes[at].len();
+        let before = self.intakes[at].requests.len();
         let mut index = 0;
-        while index < self.clients.lanes.len() && !self.intakes[at].is_full() {
+        while index < self.clients.lanes.len() && !self.intakes[at].requests.is_full() {
             let lane = &mut self.clients.lanes[index];
             let silent = !std::mem::take(&mut lane.served);
             if which == Around::All || (silent && index < self.clients.hot) {
@@ -213,7 +214,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             self.note_silence(index, silent);
             index += 1;
         }
-        self.intakes[at].len() > before
+        self.intakes[at].requests.len() > before
     }
 
     /// Counts looks around that a lane was silent for; moves it between hot and cold.
@@ -242,7 +243,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(POLL.cost, client.stripe.window());
         let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
-        while !intake.is_full() {
+        while !intake.requests.is_full() {
             let word = |slot| lane.slots.load(client.stripe.commit_at(slot));
             let Some((slot, commit)) = around.next(client.turn, &client.states, word) else {
                 break;
@@ -260,7 +261,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     lane.served = true;
                     // Else the worker would wake up for a torn request that is whole by now, again and again.
                     client.torn_since = Ns::MAX;
-                    self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
+                    self.partition
+                        .prefetch_bucket(cpu, intake.requests.last_hash(), false);
                     self.counters.irregular.out_of_turn += u64::from(slot != client.turn.slot);
                     client.turn = client.turn.skip_done(&client.states);
                 }
@@ -314,7 +316,7 @@ fn take_plain_run<C: Cpu, V: Variant>(
     );
     let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
     let states = &mut client.states[..];
-    let mut requests = intake.free()[..most].iter_mut();
+    let mut requests = intake.requests.free()[..most].iter_mut();
     let mut unused = 0;
     for request in requests.by_ref() {
         let state = &mut states[turn.slot as usize];
@@ -347,7 +349,7 @@ fn take_plain_run<C: Cpu, V: Variant>(
         };
     }
     let taken = most - requests.len() - unused;
-    intake.add(taken);
+    intake.requests.add(taken);
     client.turn = turn.skip_done(&client.states);
     client.aim(lane);
     taken

@@ -224,7 +224,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.partition = make_partition(&self.options, self.index)?;
         self.partition.set_clear_at_s(clear_at_s);
         for intake in &mut self.intakes {
-            intake.clear();
+            intake.requests.clear();
         }
         self.pipeline = Pipeline::default();
         self.replies.discard();
@@ -308,7 +308,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             ServeMode::Pipeline { drain } => {
                 let at = self.pipeline.next_intake();
                 self.look_around(cpu, at, Around::All);
-                let received = self.intakes[at].is_empty() && self.receive_datagrams(cpu, at);
+                let received = self.intakes[at].requests.is_empty() && self.receive_datagrams(cpu, at);
                 self.pipeline(cpu, drain) | received
             }
         }

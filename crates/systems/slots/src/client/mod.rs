@@ -1,6 +1,7 @@
 //! The client's end: builds requests, and keeps a record of what is in flight.
 
 mod conflict;
+mod due;
 pub mod request;
 mod routes;
 mod rto;
@@ -10,6 +11,7 @@ mod waiting;
 mod window;
 
 pub use conflict::Conflicts;
+pub use due::{Due, outcome_of_update};
 pub use routes::Routes;
 pub use rto::{RETRIES_MAX, Rto};
 pub use tally::Tally;

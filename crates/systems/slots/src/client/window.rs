@@ -255,6 +255,21 @@ impl Window {
         last.wrapping_sub(last.wrapping_sub(at as u64) & self.mask as u64)
     }
 
+    /// Index of the last request that was posted behind the one at index `at` to the same partition, conflicts with it and
+    /// is not given up; `None` if there is none.
+    pub fn last_behind(&self, at: usize) -> Option<usize> {
+        let this = self.slot(at);
+        let behind = self.lane_range(self.place(at).0).filter(|&other| {
+            let slot = self.slot(other);
+            let posted = slot.phase == SlotPhase::Posted && slot.is_after(other, this, at);
+            posted && slot.conflicts_with(this.hash, this.commit.is_update())
+        });
+        behind.reduce(|a, b| match self.slot(b).is_after(b, self.slot(a), a) {
+            true => b,
+            false => a,
+        })
+    }
+
     /// Number of the partition's first request that is neither answered nor given up, or of its next request if there
     /// is none. The server need not wait for any request before it.
     pub fn first_open_r(&self, partition: usize) -> u64 {

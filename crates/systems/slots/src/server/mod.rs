@@ -8,6 +8,7 @@
 //! - [`Clock`] is the time of a step, and the seconds by which items expire.
 //! - [`ClientIds`] gives out the numbers of clients.
 //! - [`Request`] is a request copied out of its slot.
+//! - [`Requests`] is a batch of them.
 //! - [`Parsed`] is a commit word that passed all checks, with the offsets of the parts of its body.
 
 mod clock;
@@ -16,6 +17,7 @@ mod ids;
 mod look_around;
 mod parse;
 mod request;
+mod requests;
 mod slot;
 mod stripe;
 mod turn;
@@ -26,6 +28,7 @@ pub use ids::ClientIds;
 pub use look_around::LookAround;
 pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
 pub use request::{About, Act, Found, PlainClient, Request, Share};
+pub use requests::Requests;
 pub use slot::{Judgement, SlotState, Verdict};
 pub use stripe::Stripe;
 pub use turn::Turn;

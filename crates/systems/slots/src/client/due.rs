@@ -1,0 +1,51 @@
+//! What is due for a request without a reply, and what the server's last word on it means.
+
+use super::{RETRIES_MAX, Rto, Slot, SlotPhase};
+use crate::layout::{SlotOp, Status};
+use drover_base::Ns;
+use drover_kv::{Outcome, Refusal};
+
+/// What is due for a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// Nothing, so far.
+    Nothing,
+    /// Its request must be sent again.
+    Resend,
+    /// Its request was sent often enough: the server must be asked what became of it.
+    GiveUp,
+    /// The deadline of its operation has passed.
+    Expired,
+}
+
+impl Slot {
+    /// What is due for this slot at `now`, if operations have to end within `deadline`. A request that cannot be sent
+    /// again, because its format has no attempt number, is given up when the last attempt of another one would be.
+    pub fn due(&self, now: Ns, deadline: Ns, rto: &Rto, can_resend: bool) -> Due {
+        match self.phase {
+            SlotPhase::Free | SlotPhase::Ghost => return Due::Nothing,
+            _ if now.since(self.submitted) >= deadline => return Due::Expired,
+            SlotPhase::Quarantined => return Due::Nothing,
+            SlotPhase::Posted => {}
+        }
+        let tries = if can_resend { self.tries } else { RETRIES_MAX };
+        match now.since(self.sent) >= rto.after(tries) {
+            false => Due::Nothing,
+            true if tries < RETRIES_MAX => Due::Resend,
+            true => Due::GiveUp,
+        }
+    }
+}
+
+/// Outcome of a PUT or DELETE that the server executed or refused with `status`.
+pub fn outcome_of_update(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
+    match (op, status) {
+        (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
+        (_, Some(Status::Ok)) => Outcome::Stored,
+        (Some(SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
+        (_, Some(Status::TooLarge)) => Outcome::Refused(Refusal::TooLarge),
+        (_, Some(Status::Full)) => Outcome::Refused(Refusal::Full),
+        (_, Some(Status::BadRequest)) => Outcome::Refused(Refusal::BadRequest),
+        (_, _) => Outcome::Indeterminate,
+    }
+}
