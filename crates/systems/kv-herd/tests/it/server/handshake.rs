@@ -1,13 +1,14 @@
 //! The control channel: who gets in, who is sent away, and that replies go to whom they belong.
 
 use crate::server::fake::{Fake, World, hello, options, receive, send};
-use drover_base::Ns;
+use drover_base::{Actor, Ns};
 use drover_control::ControlStream;
 use drover_control::service::{StatsQuery, StatsReply};
-use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
-use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::{ClientLimits, RequestRules, ServerOptions};
-use drover_verbs::{Device, Export};
+use drover_kv_herd::control::{ErrorCode, Format, FrontEnd, Hello, Message};
+use drover_kv_herd::layout::{SlotMap, SlotOp, Status};
+use drover_kv_herd::server::{ClientLimits, RequestRules, Server, ServerOptions};
+use drover_verbs::{Context, Device, Export};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
 
 fn refusal(world: &mut World, hello: Hello) -> ErrorCode {
     match Fake::connect(world, hello) {
@@ -50,6 +51,63 @@ fn strangers_are_told_why() {
     first.hang_up(&mut world);
     assert!(Fake::connect(&mut world, known).is_ok(), "space again");
     assert_eq!(world.acceptor.session_count(), 1, "refused sessions are gone");
+}
+
+#[test]
+fn any_wish_becomes_a_valid_map() {
+    let mut world = World::new(&ServerOptions {
+        partition_count: 3,
+        clients: ClientLimits {
+            window_max: 64,
+            ..options().clients
+        },
+        ..options()
+    });
+    for window in [0, 1, 3, 16, 200, u16::MAX] {
+        for slot_bytes in [0, 1, 64, 100, 1024, 4000, u16::MAX] {
+            let wish = Hello {
+                window,
+                slot_bytes,
+                ..hello()
+            };
+            let mut fake = world.connect_as(wish);
+            let map = SlotMap {
+                slot_bytes: fake.welcome.slot_bytes.into(),
+                window: fake.welcome.window.into(),
+                partition_count: fake.welcome.partition_count.into(),
+            };
+            assert!(map.is_valid() && map.slot_bytes <= 1024, "{map:?}");
+            assert!(map.window <= usize::from(window).clamp(1, 64), "{map:?}");
+            fake.hang_up(&mut world);
+        }
+    }
+}
+
+/// The paper's format is for reproducing the paper: `drover serve` does not offer it.
+#[test]
+fn the_shipped_server_does_not_speak_the_papers_format() {
+    let device = LoopbackDevice::new();
+    let (mut acceptor, _workers) = Server::<Loopback>::in_pieces(&device, &options()).expect("a server");
+    let (mut stream, server) = ControlStream::pair();
+    acceptor.adopt(server);
+    let paper = Hello {
+        format: Format::P,
+        ..hello()
+    };
+    send(&mut stream, &Message::Hello(paper));
+    let ctx = acceptor.context();
+    acceptor.step(ctx.cpu());
+    let refused = receive(&ctx, &mut stream);
+    assert!(
+        matches!(
+            &refused,
+            Some(Message::Error {
+                code: ErrorCode::NotSupported,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
 }
 
 #[test]
