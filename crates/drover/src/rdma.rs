@@ -39,7 +39,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Returns `addr` with these options, which replace those of `addr`.
+    /// Returns `addr` with the options that are given, which replace those of `addr`; its other options stay.
     ///
     /// # Errors
     /// An option is given, but `addr` is not an `rdma://` address.

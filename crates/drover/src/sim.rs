@@ -77,8 +77,8 @@ const PLANTED_SEEDS: u64 = 300;
 /// Maximum number of a campaign's findings that are shrunk.
 const SHRUNK_MAX: usize = 5;
 
-/// Runs one seed or a campaign, searches for planted mistakes, or lists what can be run. Exit status 1: a violation was
-/// found, or a planted mistake was not.
+/// Runs one seed or, with `--seeds`, many; or checks that planted mistakes are found; or lists what can be run. Exit
+/// status 1: a violation was found, or with `--planted` a mistake was not found.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(sim::<T>(args))
 }

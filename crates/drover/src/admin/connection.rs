@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// A non-blocking connection of a monitor.
+/// A non-blocking connection of a monitor (a client of the admin port, such as Prometheus) for one request.
 pub struct Connection {
     stream: TcpStream,
     input: Vec<u8>,

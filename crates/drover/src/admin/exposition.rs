@@ -12,8 +12,9 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Type of a metric family in Prometheus' terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A count that only grows during the process's life, except that memcached's `stats reset` zeroes the counts of
-    /// memcached commands. The family's name ends in `_total`.
+    /// A count that grows from the start of the process. Two events zero some counts: memcached's `stats reset` those
+    /// of memcached commands, a restart of a worker after a panic those of its partition. The family's name ends in
+    /// `_total`.
     Counter,
     /// A value that goes up and down.
     Gauge,
@@ -34,7 +35,7 @@ impl Kind {
 /// A label's name and value.
 pub type Label<'a> = (&'static str, &'a str);
 
-/// The text under construction.
+/// Text in Prometheus' format, under construction: the body of the reply to `/metrics`.
 #[derive(Default)]
 pub struct Exposition {
     text: String,
@@ -59,7 +60,7 @@ impl Exposition {
         }
     }
 
-    /// The complete text.
+    /// Returns the complete text.
     pub fn finish(self) -> String {
         self.text
     }

@@ -10,7 +10,7 @@ use drover_store::PartitionStats;
 
 const COMMANDS: MetricFamily = MetricFamily::COMMANDS;
 
-/// All data for the metrics of a service, at one moment.
+/// Data for the metrics of a service, read at one moment; the process's own numbers are in [`Process`].
 #[derive(Clone, Debug)]
 pub enum Snapshot {
     /// Data of a system whose workers also host memcached clients (HERD), whether or not the server listens for them.
@@ -19,14 +19,15 @@ pub enum Snapshot {
     Shards(ShardsSnapshot),
 }
 
-/// Workers, partitions and clients of a hosting service.
+/// Counters of the workers, partitions and clients of a hosting service (whose workers also host memcached clients).
 #[derive(Clone, Debug, Default)]
 pub struct HostingSnapshot {
-    /// The system's counters: names, and the metrics that they feed.
+    /// Descriptions of the system's counters: their names, and the metrics that they feed. The values are in
+    /// [`service`](HostingSnapshot::service).
     pub counters: &'static [Counter],
-    /// Workers, partitions, native clients.
+    /// Counters of workers, partitions and native clients.
     pub service: ServiceStats,
-    /// Maximum number of native clients.
+    /// Maximum number of native clients at a time (`-c`).
     pub clients_max: usize,
     /// Counters of memcached clients.
     pub sockets: Sockets,
@@ -40,9 +41,10 @@ pub struct Sockets {
     /// Number of memcached commands about keys (each key of a multiget counts), of `flush_all` and of `me`, by the core
     /// that executed them.
     pub operations: Vec<u64>,
-    /// How long requests took, by the core that serves the connection.
+    /// Distribution of how long requests took, by the core that serves the connection; see
+    /// [`ConnTable::durations`](drover_net::ConnTable::durations).
     pub durations: Vec<Spread>,
-    /// The same commands by result, summed over all cores: (command, status, count).
+    /// The commands of [`operations`](Sockets::operations) by result, summed over all cores: (command, status, count).
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
 
@@ -222,8 +224,8 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) it reports that, and
-/// the process's numbers.
+/// Formats all metrics as the text of `/metrics`. Without a snapshot (the workers did not answer) the text has only
+/// `drover_up 0` and the process's numbers.
 pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")

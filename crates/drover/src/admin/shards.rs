@@ -3,7 +3,8 @@
 use super::exposition::{Exposition, Kind};
 use drover_kv::{Counter, CounterKind, Facts};
 
-/// Counters of a running service. Their names are in [`facts`](ShardsSnapshot::facts).
+/// Values of the counters of a running service whose workers do not host memcached clients. The counters' names are in
+/// [`facts`](ShardsSnapshot::facts).
 #[derive(Clone, Debug)]
 pub struct ShardsSnapshot {
     /// The system's row in the table of systems: its name and the names of its counters.
@@ -14,8 +15,8 @@ pub struct ShardsSnapshot {
     pub uptime_s: u64,
 }
 
-/// Adds the uptime, the version, the system's name, and every counter of the system per shard: `drover_NAME_total`, or
-/// `drover_current_NAME` for an amount.
+/// Adds the metrics of `service` to `out`: the uptime, the version, the system's name, and every counter of the system
+/// per shard, `drover_NAME_total` or, for an amount, `drover_current_NAME`.
 pub fn add(out: &mut Exposition, service: &ShardsSnapshot) {
     let facts = service.facts;
     out.family(

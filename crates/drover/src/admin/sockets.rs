@@ -5,7 +5,7 @@ use drover_memcached::Board;
 use drover_net::ConnTable;
 use std::sync::Arc;
 
-/// Where the cores publish their counters of memcached clients.
+/// Handles to the places where the cores publish their counters of memcached clients.
 pub struct SocketStats {
     /// Table with the counters of connections.
     pub conn_table: Arc<ConnTable>,
@@ -35,8 +35,8 @@ impl SocketStats {
 }
 
 /// Splits counters by command and result: (command, status, count), with the names of memcached's exporter. `set` is
-/// every storing command except `cas` (and `ms` with a CAS), whether or not it stored; a `gat` counts as a touch, not
-/// as a get.
+/// every storing command, whether or not it stored, that no counter of `cas` has counted; a `gat` counts as a touch,
+/// not as a get.
 pub fn commands_of(c: &drover_memcached::Counters) -> [(&'static str, &'static str, u64); 16] {
     [
         ("get", "hit", c.get_hits),

@@ -119,11 +119,12 @@ impl Args {
     }
 
     /// Number of times that all keys are replaced after the samples of `system`; `inserts`: whether the mix inserts
-    /// keys. Without `--churn`: 1 over shared memory, but 0 if the system's GETs are no READs, the mix inserts keys or
-    /// `--address` is given. With `--churn`: its value, but with `--system auto` 0 if the system's GETs are no READs.
+    /// keys. Without `--churn`: 1, but 0 over RDMA, with `--address`, for a mix that inserts keys, and for a system
+    /// whose GETs are no READs. With `--churn`: its value, but with `--system auto` 0 for such a system.
     ///
     /// # Errors
-    /// `--churn` is over 0, and the mix inserts keys or, unless with `--system auto`, the system's GETs are no READs.
+    /// `--churn` is over 0, and the mix inserts keys; or `--churn` is over 0 without `--system auto`, and the system's
+    /// GETs are no READs.
     pub fn turnovers<T: SystemTable>(&self, system: T, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
         let churn = self.workload.churn();
@@ -142,7 +143,7 @@ impl Args {
         }
     }
 
-    /// Checks ranges of numbers that clap does not check.
+    /// Checks those ranges of numbers that clap has not checked; the workload's mix and sizes are not checked here.
     ///
     /// # Errors
     /// A number is out of its range.

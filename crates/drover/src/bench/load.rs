@@ -19,7 +19,7 @@ const CONNECT: Ns = Ns::from_s(10);
 /// Settings of the clients that a bench runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientSettings {
-    /// Number of operations in flight per client and shard that the clients ask for.
+    /// Number of operations in flight that each client asks for, per shard.
     pub window: usize,
     /// Idle polling time before a client sleeps, microseconds; `None`: it never sleeps.
     pub spin_us: Option<u64>,
@@ -44,7 +44,7 @@ impl ClientSettings {
 
 const FOR_EVER: &str = "for-ever";
 
-/// Makes clients of system `S` at one address, for the load generator.
+/// Connects clients to a service of system `S` at one address, for the load generator. Owns none of them.
 pub struct UnderTest<P: Provider, S> {
     addr: ControlAddr,
     settings: ClientSettings,

@@ -29,11 +29,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The hidden command that runs [`helper`].
+/// Name of the hidden command that runs [`helper`].
 pub const HELPER: &str = "bench-helper";
 
-/// Runs the benchmark and prints its table or writes JSON; writes a result file, several with `--system auto`, and none
-/// with `--no-results`.
+/// Runs the benchmark and prints its table (to standard error with `--json`, which writes JSON). Writes a result file,
+/// several with `--system auto`, and none with `--no-results`.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(bench::<T>(args))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct ServerPlan<T> {
     /// System of the server.
     pub system: T,
-    /// Cores of the workers, one each.
+    /// Index of each worker's core; there are as many workers as cores here.
     pub cores: Vec<usize>,
     /// Number of items that the server must have space for, over all shards, those that the mix inserts included.
     pub item_count: u64,
@@ -26,7 +26,7 @@ pub struct ServerPlan<T> {
     pub key_bytes: usize,
     /// Maximum number of operations in flight per client and worker.
     pub window: usize,
-    /// Maximum bytes of a value.
+    /// Maximum bytes of a value that the server accepts.
     pub value_bytes_max: usize,
 }
 
@@ -171,7 +171,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// A clause with the exit status if the server process has ended; `None` while it runs.
+    /// Text for an error message, with the exit status, if the server process has ended; `None` while it runs.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the server process ended: {status}"))

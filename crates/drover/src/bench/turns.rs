@@ -37,8 +37,8 @@ struct Size {
     ratio: [f64; 3],
 }
 
-/// Runs `--system auto`: measures all systems, interleaved, at each value size, and prints a table or writes JSON.
-/// Writes one result file per system and size, unless `--no-results` is given.
+/// Runs `--system auto`: measures all systems, interleaved, at each value size, and prints a table (to standard error
+/// with `--json`, which writes JSON). Writes one result file per system and size, unless `--no-results` is given.
 ///
 /// # Errors
 /// An option does not work with `auto`, a server cannot be started, or a measurement failed.

@@ -25,7 +25,8 @@ pub struct Args {
     device: DeviceArgs,
 }
 
-/// Surveys all devices and prints them. Exit status 69: none can be used, or libibverbs is missing.
+/// Prints all RDMA devices and the choice among them. Exit status 69: no device can be used that fits the options, or
+/// libibverbs is missing.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(devices(args))
 }

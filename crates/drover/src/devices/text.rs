@@ -6,7 +6,7 @@ use drover_verbs_ibv::choose::{Choice, GidFacts};
 use drover_verbs_ibv::survey::{Details, Limits, PortDetails};
 use std::fmt::{self, Write};
 
-/// Describes all devices and then the choice; a star marks the GID that would be used.
+/// Describes all devices and, if there is a `choice`, the chosen one; a star marks its GID.
 pub fn of(survey: &Survey, choice: Option<&Choice>) -> String {
     let mut text = String::new();
     write(&mut text, survey, choice).expect("writing to a string");

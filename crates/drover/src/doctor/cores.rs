@@ -25,7 +25,8 @@ pub fn count(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks whether two of the usable cores are hyper-threads of one physical core.
+/// Checks whether any two usable cores are hyper-threads of one physical core; if so:
+/// [`Grade::Fair`](super::Grade::Fair).
 pub fn siblings(machine: &Machine) -> Finding {
     let what = "hyper-threads";
     let own = |core: usize| {
@@ -52,7 +53,7 @@ pub fn siblings(machine: &Machine) -> Finding {
 }
 
 /// Measures how long a cache line takes from the first usable core to the last and back: the mean of 400 round trips,
-/// in the fastest of 5 probes. Over 200 ns: [`Grade::Fair`](super::Grade::Fair).
+/// in the fastest of 5 probes. Over 200 ns, or if it cannot be measured: [`Grade::Fair`](super::Grade::Fair).
 pub fn round_trip(machine: &Machine) -> Finding {
     let what = "round trip";
     let (Some(&a), Some(&b)) = (machine.cores.first(), machine.cores.last()) else {
@@ -87,7 +88,7 @@ pub fn round_trip(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks whether the time-stamp counter runs at a constant rate.
+/// Checks whether the processor's time-stamp counter runs at a constant rate and does not stop when a core sleeps.
 pub fn clock(machine: &Machine) -> Finding {
     let what = "clock";
     let info = machine.text("proc/cpuinfo");

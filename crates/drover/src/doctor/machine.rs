@@ -4,7 +4,8 @@ use drover_verbs_ibv::Survey;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-/// The root of `/proc`, `/sys` and `/dev`, the usable cores, and the RDMA devices.
+/// What checks look at: the folder that holds `proc`, `sys` and `dev`, the usable cores, and the RDMA devices; of this
+/// machine, or made up by a test.
 pub struct Machine {
     root: PathBuf,
     /// Indices of the cores that this process may use, ascending.
@@ -53,18 +54,19 @@ impl Machine {
             .is_ok()
     }
 
-    /// Whether this is the real machine, so that measurements are meaningful.
+    /// Whether this is the machine that the process runs on, not one made up by a test; otherwise measurements have no
+    /// meaning.
     pub fn is_real(&self) -> bool {
         self.root == *"/"
     }
 
-    /// RDMA devices of the machine, or why the survey failed.
+    /// RDMA devices of the machine, or why they cannot be listed. Looks for them in the first call only.
     pub fn survey(&self) -> Result<&Survey, &str> {
         let look = || Survey::take(None).map_err(|error| error.to_string());
         self.survey.get_or_init(look).as_ref().map_err(String::as_str)
     }
 
-    /// The number after `name` in a file of `name: number unit` lines; `None` if there is none.
+    /// The number in the line `name: number unit` of the file at `path`; `None` if there is no such line or file.
     pub fn number(&self, path: &str, name: &str) -> Option<u64> {
         let text = self.text(path);
         let rest = text

@@ -8,7 +8,7 @@ const SUGGESTED_PAGES: u64 = 1024;
 /// A client uses up to a dozen descriptors, and there may be a thousand clients.
 const OPEN_FILES_WANTED: u64 = 16_384;
 
-/// Checks whether any reserved 2 MiB huge page is free.
+/// Checks whether any reserved huge page of the default size, which is assumed to be 2 MiB, is free.
 pub fn huge_pages(machine: &Machine) -> Finding {
     let what = "huge pages";
     let total = machine.number("proc/meminfo", "HugePages_Total").unwrap_or(0);
@@ -37,7 +37,7 @@ pub fn huge_pages(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks whether shared memory gets transparent huge pages, which Linux disables by default.
+/// Checks whether shared memory can have transparent huge pages, at least on request. Linux disables this by default.
 pub fn shared_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,
@@ -47,7 +47,7 @@ pub fn shared_transparent(machine: &Machine) -> Finding {
     )
 }
 
-/// Checks whether private memory gets transparent huge pages.
+/// Checks whether private memory can have transparent huge pages, at least on request.
 pub fn private_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,

@@ -41,7 +41,7 @@ pub struct Finding {
     pub grade: Grade,
     /// What was found, with numbers.
     pub found: String,
-    /// What to do about it, mostly a command; `None` if the grade is [`Good`](Grade::Good).
+    /// Advice to a person in a phrase, often with a command in it; `None` if the grade is [`Good`](Grade::Good).
     pub fix: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use drover_verbs_ibv::Wish;
 use drover_verbs_ibv::choose::{GidKind, PortState};
 use drover_verbs_ibv::survey::{Details, PortDetails};
 
-/// Checks whether libibverbs can be loaded, and which version it is.
+/// Checks whether libibverbs can be loaded and lists devices, and which version it is.
 pub fn library(machine: &Machine) -> Finding {
     let what = "libibverbs";
     match machine.survey() {
@@ -99,8 +99,8 @@ pub fn active_ports(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks which RDMA address (GID) is used by default, and whether routers carry its packets: neither RoCE v1 nor
-/// link-local addresses.
+/// Checks which RDMA address (GID) is used without options. RoCE v1 and link-local addresses, whose packets routers do
+/// not carry: [`Grade::Fair`](super::Grade::Fair).
 pub fn address(machine: &Machine) -> Finding {
     let what = "RDMA address";
     let none = "give the port's network interface an IP address: ip addr add ADDRESS/24 dev DEV";

@@ -68,7 +68,7 @@ const PORT: u16 = 18_515;
 pub enum Endpoints {
     /// Both ends in this process, over shared memory.
     Threads,
-    /// Both ends in a simulated cluster of this profile.
+    /// Both ends in a simulated cluster; the name of its profile.
     Cluster(String),
     /// This end measures, with the server at this address.
     Client(ControlAddr),
@@ -77,7 +77,7 @@ pub enum Endpoints {
 }
 
 impl Args {
-    /// Where the two ends of the measurement run.
+    /// Where the two ends of the measurement run, according to the options.
     ///
     /// # Errors
     /// The address or fabric is invalid, or a test is needed but not given.
@@ -132,7 +132,7 @@ impl Args {
             .map_err(usage)
     }
 
-    /// The measurement on a fabric with `caps`.
+    /// The measurement that the options ask for, on a fabric with `caps`.
     ///
     /// # Errors
     /// The fabric does not support the measurement.
@@ -146,7 +146,8 @@ impl Args {
         Ok(plan)
     }
 
-    /// The options that a server requires of its client: those on the server's command line.
+    /// The test and the settings of the measurement that are on this server's command line. A server refuses a client
+    /// whose values differ from them.
     pub fn given(&self, caps: &Caps) -> Given {
         let test = self.test.map(|_| "test");
         let names: Vec<&str> = test.into_iter().chain(self.plan.given(test.is_some())).collect();
@@ -155,7 +156,7 @@ impl Args {
         Given::of(names, self.plan.plan(op, caps))
     }
 
-    /// Whether this end polls or sleeps for events (`--events`).
+    /// How this end waits: it polls or, with `--events`, sleeps until an event comes; the rest has its default.
     pub fn options(&self) -> Options {
         Options {
             events: self.events,

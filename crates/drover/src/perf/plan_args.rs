@@ -67,8 +67,8 @@ impl PlanArgs {
         plan
     }
 
-    /// Names of the options that were given. `has_test`: whether a test was given; if not, `--all` is left out, because
-    /// the sizes that it means depend on the test.
+    /// Names of the options that were given; `--all` counts as `--size`. `has_test`: whether a test was given; if not,
+    /// `--all` is left out, because the sizes that it means depend on the test.
     pub fn given(&self, has_test: bool) -> impl Iterator<Item = &'static str> {
         let settings = [
             ("--connection", self.connection.is_some()),

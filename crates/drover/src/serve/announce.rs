@@ -5,7 +5,7 @@ use super::settings::Settings;
 use drover_store::PartitionOptions;
 use drover_verbs::Caps;
 
-/// Logs the choices and their reasons.
+/// Logs what a hosting service was set to, and why: memory and pages, eviction, workers, clients, idle polling.
 pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) {
     let log = size(partition.log_bytes);
     let index_kib = (partition.bucket_count * 64) >> 10;

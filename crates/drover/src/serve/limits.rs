@@ -4,9 +4,9 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit on open files to the hard one; if that is too low for all clients, only warns. With `-k` does
-/// the same for locked memory and checks that the limit suffices for the items; with `-L` checks that enough huge pages
-/// are free.
+/// Raises the soft limit on open files to the hard one, and warns if that is too low for all clients. With `-k` also
+/// raises the limit on locked memory, which must suffice for the items unless the process may lock any amount. With
+/// `-L` checks that enough huge pages are free.
 ///
 /// # Errors
 /// The limit on locked memory is too low, or too few huge pages are free; the text says how to change that.

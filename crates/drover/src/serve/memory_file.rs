@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the memory file, if `settings` has one, and stores it in `hosting`, with the start time and the hash seed.
-/// Keys are hashed under `seed`; if the file already has items, its own seed replaces `seed`. `now_s` is the wall
-/// clock at the server's start, seconds since 1970. Logs whether the start is warm or cold; for a cold start, also the
-/// reason.
+/// Opens the memory file and stores it in `hosting`, with its hash seed and the seconds since its first start. Does
+/// nothing if `settings` has no memory file. The hash seed is the file's own after a warm start (its items are kept),
+/// otherwise `seed`. `now_s` is the wall clock at the server's start, seconds since 1970. Logs whether the start is
+/// warm or cold; for a cold start, also the reason.
 ///
 /// # Errors
 /// The file belongs to another user, or cannot be opened or mapped.

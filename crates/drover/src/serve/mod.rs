@@ -23,7 +23,8 @@ use drover_kv::SystemTable;
 use settings::Settings;
 use std::process::ExitCode;
 
-/// Serves until SIGTERM or SIGINT (with a memory file, also SIGUSR1) or a failure; with `-V`, only prints the version.
+/// Starts a server and serves until SIGTERM, SIGINT or a failure (with a memory file, also until SIGUSR1); with `-V`,
+/// only prints the version.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     if args.program.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));

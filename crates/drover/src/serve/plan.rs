@@ -5,7 +5,7 @@ use drover_base::Ns;
 use drover_kv::{Capacity, Policy, Sizes, SlotPolicy, System};
 use drover_rt::Idle;
 
-/// Why there is no plan.
+/// Reason why [`plan_of`] finds no plan for the settings.
 pub enum NoPlan {
     /// The memory (`-m`) does not suit the number of shards, for the given reason.
     Memory(String),
@@ -18,7 +18,8 @@ pub enum NoPlan {
     },
 }
 
-/// The plan of a service with these settings. A default item size is not checked: it may exceed what fits.
+/// The plan of a service with these settings: its sizes and policies. An item size that is a default is not checked; it
+/// may exceed the longest item that fits.
 ///
 /// # Errors
 /// [`NoPlan`] if the memory is unsuitable, or an item size that was given is too large.

@@ -33,7 +33,8 @@ pub struct Args {
 }
 
 /// Shows one table (`--once`), `--count` tables, or tables until stopped or the output closes. The first, and the first
-/// after a restart of the server, has averages since the server started, the others since the previous table.
+/// after a restart of the server, has averages since the server started, the others since the previous table. Exit
+/// status 69: the metrics cannot be read, or not all workers answer.
 pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     exit::from_result(show::<T>(args))
 }

@@ -9,11 +9,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum bytes of an answer; drover with 240 workers needs a tenth.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// Metrics of a server, read at one moment.
+/// All samples of a server's `/metrics`, read at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Vec<Sample>);
 
-/// Reads the metrics at `addr`, `host:port` or an `http://` URL with a port; its path is ignored.
+/// Reads the metrics of the admin port at `addr`: `host:port`, or an `http://` URL with a port, whose path is ignored.
 ///
 /// # Errors
 /// Text with the reason: no answer, not drover's metrics, or not all workers answer.

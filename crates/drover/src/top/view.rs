@@ -5,8 +5,9 @@ use crate::admin::metric_of;
 use drover_kv::{Counter, CounterKind, Facts, Merge};
 use std::fmt::Write;
 
-/// Formats the activity in the `seconds` between `old` and `new`; without `old`, since the server's start. `facts`: the
-/// row of the server's system if that has shards; `None`: HERD, whose workers have metrics of their own.
+/// Formats the activity in the `seconds` between `old` and `new`; without `old`, in the `seconds` since the server's
+/// start. `addr` is shown as the server's address. `facts`: row of the server's system in the table of systems; `None`
+/// for a hosting system (HERD), whose workers have metrics of their own.
 pub fn table(
     new: &Reading,
     old: Option<&Reading>,

@@ -31,7 +31,7 @@ pub enum Phase {
 pub struct CpuOptions {
     /// Price of each kind of work that the core charges.
     pub costs: Rc<CostTable>,
-    /// Prices of the core's accesses to cache lines.
+    /// Time per access to a cache line.
     pub lines: LinePrices,
     /// Last-level cache of the machine: cores of one machine get clones of one value.
     pub last_level: LastLevel,
@@ -40,7 +40,8 @@ pub struct CpuOptions {
     /// Time from when an arrival is visible until a parked core notices it, in addition to the delay of `phase`. A
     /// timer has neither delay.
     pub detect: Ps,
-    /// Position of a parked core in its polling round when something arrives.
+    /// Assumed position of a parked core in its polling round when something arrives; the resulting delay is added to
+    /// `detect`.
     pub phase: Phase,
     /// Factor on the time of every charge and memory access, not on waiting: more than 1 for hyper-threads that share a
     /// core.
@@ -86,7 +87,8 @@ pub struct CoreReport {
     pub busy_steps: u64,
     /// Steps that found no work; polls between such a step and the next arrival are not counted.
     pub idle_steps: u64,
-    /// Number of lines fetched from DRAM, by accesses and prefetches.
+    /// Number of lines fetched from DRAM, by accesses and prefetches. Lines at the price [`next`](LinePrices::next),
+    /// which the hardware has prefetched, are not counted.
     pub misses: u64,
     /// Spending by kind of work, in the order of first use, including waiting and work outside of steps. Accesses to
     /// memory are not included.

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Memory that cards write into the last-level cache and that stays there: the cores read it before it is evicted. The
-/// cores of a machine share it; clones are handles of the same one.
+/// Address ranges that a machine's last-level cache always holds: memory into which network cards write. The RDMA
+/// simulator marks a whole region when it is registered for remote WRITE, even before anything is written. The cores of
+/// a machine share it; clones are handles of the same one.
 #[derive(Clone, Debug, Default)]
 pub struct LastLevel(Rc<RefCell<Vec<Range<usize>>>>);
 
 impl LastLevel {
-    /// Marks these addresses as cached until [`release`](LastLevel::release).
+    /// Marks these addresses as held until [`release`](LastLevel::release).
     pub fn hold(&self, bytes: Range<usize>) {
         self.0.borrow_mut().push(bytes);
     }

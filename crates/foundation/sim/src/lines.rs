@@ -10,13 +10,15 @@ pub struct LinePrices {
     /// Access to a line in the first-level cache (32 KiB, 8 ways), touched or prefetched recently. The wait for a
     /// prefetched line that is still in flight comes on top.
     pub hit: Ps,
-    /// Access to a line in DRAM that is not the `next` one; also the time in which a prefetched line arrives from
-    /// there.
+    /// Access to a line in DRAM, when none of the other cases applies; also the time in which a prefetched line arrives
+    /// from DRAM.
     pub miss: Ps,
     /// Access to a line outside the first-level cache whose predecessor in the same mapping is in it and was touched:
     /// the hardware has prefetched it.
     pub next: Ps,
-    /// Access to a line in the last-level cache, which holds only what [`LastLevel`] marks: memory that cards write.
+    /// Access to a line in the last-level cache, unless `hit` or `next` applies. That cache holds exactly the ranges
+    /// marked in [`LastLevel`]: in the RDMA simulator, whole regions registered for remote WRITE, from their
+    /// registration on.
     pub last_level: Ps,
     /// Issue of a prefetch, without the wait for its line.
     pub prefetch: Ps,

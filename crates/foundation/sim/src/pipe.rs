@@ -33,7 +33,7 @@ impl ByteTime {
     }
 }
 
-/// A server of bytes at a constant rate, first come, first served: a link, or one direction of a bus.
+/// A resource that carries bytes at a constant rate, first come, first served: a link, or one direction of a bus.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipe {
     rate: ByteTime,
@@ -43,7 +43,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Creates an idle pipe that takes `rate` per byte.
+    /// Creates an idle pipe that needs the time `rate` for each byte.
     pub fn new(rate: ByteTime) -> Pipe {
         Pipe {
             rate,

@@ -29,7 +29,8 @@ struct CoreSlot {
     actors: Vec<BoxedActor>,
 }
 
-/// A simulation; clones are handles of the same simulation. It stays on one thread.
+/// A simulation: owns the model, the cores with their actors, and the queue of events. Clones are handles of the same
+/// simulation. It stays on one thread.
 pub struct Sim<M>(Rc<Inner<M>>);
 
 struct Inner<M> {

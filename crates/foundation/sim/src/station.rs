@@ -2,7 +2,7 @@
 
 use crate::{Expected, Ps};
 
-/// Usage of a simulated resource; [`since`](Usage::since) gives that of one interval.
+/// Counters of the work of a simulated resource since its creation; [`since`](Usage::since) gives those of an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Time spent serving. A [`Station`] counts a service in full when it begins.
@@ -25,7 +25,8 @@ impl Usage {
     }
 }
 
-/// A server with a queue of items; an item is a number that the owner interprets.
+/// A resource that serves items one at a time, in the order of arrival, such as a processing unit of a card; items that
+/// have arrived wait in its queue. An item is a number that the owner interprets.
 ///
 /// ```text
 /// expect(at, item)  an item will arrive at that time

@@ -32,9 +32,11 @@ impl Done {
 }
 
 impl<T: Target> Client<T> {
-    /// Replaces each key of `indices` by a new one, with a DELETE and a PUT, `window` operations in flight (at least 1:
-    /// with 0 it never returns). Adds the number of stored keys to `progress`. All clients must replace their shares of
-    /// the `key_count` keys, in one call each: from then on the indices of the tapes stand for the new keys.
+    /// Replaces each key of `indices` by a new one: DELETEs the old key and PUTs the new one. Keeps `window` operations
+    /// in flight (at least 1: with 0 it never returns). Adds the number of stored new keys to `progress`.
+    ///
+    /// Afterwards the indices of this client's tapes stand for the new keys. So if several clients share `key_count`
+    /// keys, each must make this call once, and their `indices` together must be all keys.
     ///
     /// # Errors
     /// The target failed; or a DELETE found no key or a PUT was not stored (reported once all operations are finished).

@@ -8,8 +8,8 @@ use crate::report::{Report, Sample};
 const FULL_SPEED: f64 = 0.9;
 
 impl Sample {
-    /// Lowest speed measured on a core before or after the throughput run, as a fraction of the speed at which the same
-    /// work takes `quickest_ns`; `None` if it was not measured or `quickest_ns` is 0.
+    /// Lowest of the speeds of the two cores before and after the throughput run, as a fraction of the speed at which
+    /// the same work takes `quickest_ns`: 0.5 is half as fast. `None` if it was not measured or `quickest_ns` is 0.
     pub fn core_speed(&self, quickest_ns: f64) -> Option<f64> {
         let slowest = self
             .cores
@@ -23,8 +23,8 @@ impl Sample {
 }
 
 impl Report {
-    /// Records a measurement of the cores: nanoseconds for the same work on each. Returns whether all of them are at
-    /// full speed, that is at 0.9 or more of the highest speed measured so far, now included.
+    /// Takes note of a measurement of cores: `core_ns` are the nanoseconds of the same work on each. Returns whether
+    /// all of them are at full speed, that is at 0.9 or more of the highest speed in the run up to and including now.
     pub fn note_core_speed(&mut self, core_ns: &[f64]) -> bool {
         let known = self.counted.quickest_core_ns.unwrap_or(f64::INFINITY);
         let quickest = core_ns.iter().copied().fold(known, f64::min);
@@ -32,7 +32,7 @@ impl Report {
         core_ns.iter().all(|&ns| quickest / ns >= FULL_SPEED)
     }
 
-    /// Number of samples so far with the requested placement and speed; of all samples if nothing was requested. A
+    /// Number of samples so far that have the requested placement and speed; all samples if nothing was requested. A
     /// sample without a measured speed passes as full speed.
     pub fn wanted_count(&self) -> usize {
         let wanted = |s: &&Sample| {
@@ -51,9 +51,10 @@ impl Report {
                 .is_none_or(|speed| speed >= FULL_SPEED)
     }
 
-    /// Whether `sample` counts: its placement is [`Counted::placement`](crate::report::Counted::placement), which
-    /// [`summarize`](Report::summarize) sets, and its cores were at full speed if that was requested. If no sample in
-    /// that placement was at full speed, all samples in it count.
+    /// Whether `sample` counts, that is, enters the report's medians and ratios: its placement is
+    /// [`Counted::placement`](crate::report::Counted::placement), which [`summarize`](Report::summarize) sets, and its
+    /// cores were at full speed if that was requested. If no sample in that placement was at full speed, all samples in
+    /// it count.
     pub fn counts(&self, sample: &Sample) -> bool {
         let in_place = |s: &Sample| s.cores.placement == self.counted.placement;
         let any_quick = || {

@@ -50,17 +50,17 @@ pub struct RunOptions {
     pub time: Ns,
     /// Minimum number of operations to finish in a closed loop; unused in an open loop.
     pub ops_min: u64,
-    /// Whether to draw from the [second tape](Client::with_other_tape), if there is one.
+    /// Whether to take the operations from the [second tape](Client::with_other_tape); without one, the first is used.
     pub other_tape: bool,
 }
 
 /// Results of a run: of one client, or [merged](Measured::merge) from several.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Counts of the operations that finished within `elapsed`; those still in flight then are missing.
+    /// Counts of the operations that finished within `elapsed`, without those that were still in flight at its end.
     pub counts: Counts,
-    /// Latencies of the operations that were timed (all, or one in [`SAMPLE_EVERY`]), including those in flight at the
-    /// end and those that failed.
+    /// Latencies of the operations that were timed: all in an open loop or at window 1, otherwise one in
+    /// [`SAMPLE_EVERY`]. Operations in flight at the end and failed ones are included.
     pub latency: Latency,
     /// Duration of the run, without the wait for operations in flight at the end; the maximum if results of several
     /// clients are merged.
@@ -76,7 +76,7 @@ impl Measured {
         self.counts.ops as f64 * 1e9 / self.elapsed.0.max(1) as f64
     }
 
-    /// Adds the results of another client that ran at the same time; the longer `elapsed` is kept.
+    /// Adds the results of another client that ran at the same time; `elapsed` becomes the longer of the two.
     pub fn merge(&mut self, other: &Measured) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
@@ -87,7 +87,7 @@ impl Measured {
     }
 }
 
-/// Drives one target with the operations of a tape. One per client thread.
+/// Drives one target with the operations of a tape. Owns both. One per client thread.
 pub struct Client<T: Target> {
     pub(crate) target: T,
     tape: Tape,
@@ -100,8 +100,8 @@ pub struct Client<T: Target> {
 }
 
 impl<T: Target> Client<T> {
-    /// Creates a client that drives `target` with `tape`; `client_index` keeps the versions of the values that several
-    /// clients PUT apart.
+    /// Creates a client that drives `target` with `tape`. Clients of one run need different `client_index`, so that no
+    /// two PUT the same version of a value.
     pub fn new(target: T, tape: Tape, keys: KeyText, values: Values, client_index: u32) -> Client<T> {
         Client {
             target,
@@ -114,7 +114,8 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Adds a second tape over the same keys, which runs with [`RunOptions::other_tape`] use instead of the first.
+    /// Adds a second tape. Runs with [`RunOptions::other_tape`] take their operations from it instead of from the first
+    /// tape. It must name the same keys as the first.
     pub fn with_other_tape(mut self, tape: Tape) -> Client<T> {
         self.other_tape = Some(tape);
         self
@@ -125,7 +126,8 @@ impl<T: Target> Client<T> {
         self.target
     }
 
-    /// Polls the target once, so that it handles its timers while no operations are in flight; outcomes are dropped.
+    /// Polls the target once, so that it handles its timers between runs. To be called only while no operations are in
+    /// flight: outcomes are dropped.
     ///
     /// # Errors
     /// The target failed.

@@ -9,17 +9,18 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// Command line to start this program again so that it calls [`helper_main`] with further arguments.
+/// Command line that starts this program again as a child for a bench. The started program must call [`helper_main`]
+/// with the arguments that follow [`arguments`](Helper::arguments).
 #[derive(Clone, Debug)]
 pub struct Helper {
     /// Path of the program to start, usually the running one.
     pub program: PathBuf,
-    /// First arguments, with which that program calls [`helper_main`]: usually a hidden subcommand.
+    /// First arguments, which make that program call [`helper_main`]: usually a hidden subcommand.
     pub arguments: Vec<String>,
 }
 
 impl Helper {
-    /// Command line of the running program with `arguments`.
+    /// Helper that starts the running program, with `arguments` as its first arguments.
     ///
     /// # Errors
     /// The program's path is unknown.
@@ -37,8 +38,8 @@ impl Helper {
         command
     }
 
-    /// Command that runs `program` as a child that is killed when the thread that starts it ends; the caller appends
-    /// the program's arguments.
+    /// Command that runs `program` in a child that the kernel kills when the thread that spawned it ends. The caller
+    /// appends the arguments of `program`.
     pub fn exec(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("exec").arg(program);
@@ -51,8 +52,9 @@ pub(crate) fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Main function of a child started through a [`Helper`]. `arguments` are `echo`, or `exec PROGRAM ARGUMENTS...`; with
-/// any others it fails. The kernel kills the child when the thread that started it ends.
+/// Main function of a child started through a [`Helper`]: with `arguments` `echo` it is the echo process of the bounds,
+/// with `exec PROGRAM ARGUMENTS...` it becomes that program; with any others it fails. The kernel kills the child when
+/// the thread that started it ends.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     die_with_parent();
     let mut arguments = arguments.into_iter();

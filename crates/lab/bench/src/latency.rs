@@ -4,15 +4,15 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Histogram of latencies up to a minute, to three significant digits. Recording costs about 5 ns. Serialized as a list
-/// of pairs of nanoseconds and count.
+/// Histogram of latencies from 1 ns to a minute, exact to three significant digits. Recording costs about 5 ns.
+/// Serialized as a list of pairs: nanoseconds, and number of latencies recorded with that value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "Vec<(u64, u64)>", from = "Vec<(u64, u64)>")]
 pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// Summary of latencies, microseconds.
+/// Mean and percentiles of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyUs {
     /// Mean latency, microseconds.

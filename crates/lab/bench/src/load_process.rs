@@ -191,9 +191,9 @@ impl Drop for LoadProcess {
     }
 }
 
-/// Main function of a child process that [`System::process`] starts: connects clients of `system` and executes the
-/// parent's commands, one JSON object per line of standard input, until the input ends. Errors of the clients go to
-/// the parent as answers; the exit code is a failure only if the first line is malformed.
+/// Main function of a child process started with the command of [`System::process`]: connects clients of `system` and
+/// executes the parent's commands, one JSON object per line of standard input, until the input ends. Errors of the
+/// clients go to the parent as answers; the exit code is a failure only if the first line is malformed.
 pub fn client_process<S: System>(system: &S) -> ExitCode {
     die_with_parent();
     let mut lines = std::io::stdin().lines();

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// A system under test: makes the load generator's clients.
+/// A system under test, as the load generator sees it: connects the clients that the load generator drives.
 pub trait System: Sync {
     /// Type of this system's clients.
     type Target: Target;
@@ -26,8 +26,9 @@ pub trait System: Sync {
     /// The client could not connect.
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
 
-    /// Program and arguments of a process that calls [`client_process`](crate::client_process) with a system like this
-    /// one; `None` (the default): this system's clients cannot run in other processes.
+    /// Command that starts a child process for some of the clients: the child must call
+    /// [`client_process`](crate::client_process) with a system equal to this one. `None` (the default) if this system's
+    /// clients cannot run in other processes.
     fn process(&self, _helper: &Helper) -> Option<Program> {
         None
     }
@@ -38,8 +39,8 @@ pub trait System: Sync {
 pub struct LoadOptions {
     /// Cores of the clients, one client pinned to each.
     pub cores: Vec<usize>,
-    /// Options of the tapes: the first client's has the `client_index` given here, each further client's one more. The
-    /// `client_count` must be that of the whole run.
+    /// Options of the tapes. The first client's tape has the `client_index` given here, each further client's one more.
+    /// `client_count` must be the number of clients in the whole run.
     pub tape: TapeOptions,
     /// Popularity of the keys in each client's second tape; `None`: there is none.
     pub other: Option<Popularity>,
@@ -62,8 +63,8 @@ type Answer = Result<Option<Measured>, Box<TargetError>>;
 /// Interval at which an idle client handles its timers.
 const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// The clients of a run, connected and waiting for commands: threads of this process or of child processes. After an
-/// error it must not be used again.
+/// The clients of a run, connected and waiting for commands, each on a thread of this process or of a child process.
+/// The threads end when it is dropped. After an error it must not be used again.
 pub struct LoadThreads {
     members: Vec<Member>,
 }
@@ -104,8 +105,8 @@ impl LoadThreads {
         LoadThreads::of(members)
     }
 
-    /// As [`start`](LoadThreads::start), but the clients are threads of child processes: at most `processes` (0 counts
-    /// as 1), with nearly equal shares of the cores.
+    /// As [`start`](LoadThreads::start), but the client threads are in child processes: at most `processes` of them (0
+    /// counts as 1), with nearly equal shares of the clients.
     ///
     /// # Errors
     /// A process could not be started, a client could not connect, or [`System::process`] is `None`.
@@ -151,8 +152,8 @@ impl LoadThreads {
         Ok(load_threads)
     }
 
-    /// PUTs the keys of `indices`, divided among the clients, each with `window` (at least 1) operations in flight, as
-    /// [`Client::load`] does. Clients in child processes add to `progress` only after each 64th of their share.
+    /// PUTs the keys of `indices`, divided among the clients, as [`Client::load`] does: each client keeps `window` (at
+    /// least 1) operations in flight. A child process adds to `progress` only after each 64th of its share.
     ///
     /// # Errors
     /// The error of the first client that failed.
@@ -165,8 +166,8 @@ impl LoadThreads {
         self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
     }
 
-    /// Replaces the keys of `indices` as [`Client::churn`] does, divided among the clients. `key_count` is the total
-    /// number of keys; `indices` must be all of them. Clients in child processes add to `progress` only at the end.
+    /// Replaces the keys of `indices`, divided among the clients, as [`Client::churn`] does. `key_count` is the total
+    /// number of keys, and `indices` must be all of them. A child process adds to `progress` only at the end.
     ///
     /// # Errors
     /// The error of the first client that failed.
@@ -202,7 +203,7 @@ impl LoadThreads {
     }
 
     /// Runs the first `client_count` clients (all, if there are fewer) at the same time and merges their results. They
-    /// start within microseconds of each other, without a barrier, at which a dead client would block the others.
+    /// start within microseconds of each other. There is no barrier: a dead client would block the others at it.
     ///
     /// # Errors
     /// The error of the first client that failed, or no client ran.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Properties of the machine that affect results.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// Short name for folders, from the processor's name and the number of cores: lower case, digits and dashes.
+    /// Name of the folder for this machine's results, made from the processor's name and the number of cores: lower
+    /// case, digits and dashes.
     pub name: String,
     /// The processor's name in `/proc/cpuinfo`, or `unknown processor`.
     pub cpu: String,
@@ -17,15 +18,15 @@ pub struct Machine {
     pub kernel: String,
     /// Total memory, MiB.
     pub memory_mib: u64,
-    /// Number of reserved huge pages of the default size.
+    /// Number of reserved huge pages of the default size, used or free.
     pub huge_pages: u64,
     /// The system's setting for transparent huge pages: `always`, `madvise` or `never`.
     pub transparent_huge_pages: String,
 }
 
 impl Machine {
-    /// Describes this machine. Properties that the system does not report are empty, 0 or false; the number of cores is
-    /// then 1.
+    /// Describes this machine. Properties that the operating system does not report are empty, 0 or false, except
+    /// `cores` (1) and `cpu` (`unknown processor`).
     pub fn this() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, meminfo) = (read("/proc/cpuinfo"), read("/proc/meminfo"));

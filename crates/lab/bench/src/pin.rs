@@ -42,10 +42,10 @@ pub fn pinned<R>(cores: &[usize], work: impl FnOnce() -> R) -> io::Result<R> {
     Ok(result)
 }
 
-/// Cores of servers and of clients.
+/// Numbers of the cores on which servers and clients of a run are pinned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cores {
-    /// Cores of the server under test and of the rivals.
+    /// Cores of the server under test. The rivals (other servers to compare with) run on the same cores.
     pub server: Vec<usize>,
     /// Cores of the clients.
     pub client: Vec<usize>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Interval between redraws.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// A progress bar for work that only adds to a counter; removed when dropped.
+/// A progress bar on the terminal, which shows a counter that other threads add to. Dropping it removes the bar.
 pub struct Progress {
     bar: Option<ProgressBar>,
     counter: Arc<AtomicU64>,
@@ -36,8 +36,8 @@ impl Progress {
         }
     }
 
-    /// Starts a phase called `what` of `total` steps, which ends the previous phase, and returns its counter, at 0. All
-    /// phases share this counter: nothing may add to it for an earlier phase any more.
+    /// Ends the previous phase and starts one called `what` with `total` steps. Returns the counter to add finished
+    /// steps to, reset to 0. All phases share this counter, so nothing may add to it for an earlier phase any more.
     pub fn phase(&self, what: impl Into<String>, total: u64) -> Arc<AtomicU64> {
         self.counter.store(0, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

@@ -3,33 +3,34 @@
 use drover_kv::{Reads, TableKind};
 use serde::{Deserialize, Serialize};
 
-/// Average numbers of READs and messages per GET, hits and misses alike, over several runs of several clients. The
-/// computed numbers are those of hits, so they compare only if nearly all GETs hit.
+/// Average numbers of READs and messages per GET, over all GETs (hits and misses) of some runs and clients. The
+/// computed number is that of a hit, so it is comparable only if nearly all GETs hit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsPerGet {
     /// READs of the table per GET.
     pub probes: f64,
-    /// READs of table and records per GET.
+    /// READs per GET of both the table and the records (values outside the table).
     pub reads: f64,
     /// GET messages sent to the server, per GET.
     pub asked: f64,
-    /// READs per GET that were repeated because they returned torn data, or in FaRM-KV took too long.
+    /// READs per GET after which the GET began again, because they returned torn data or, in FaRM-KV, took too long.
     pub torn: f64,
-    /// Number of table READs per GET that hits, computed for the table's kind and load; `None` without a table, or if
-    /// none was computed for this load.
+    /// Expected number of table READs per GET that hits, computed from the table's kind and load instead of measured.
+    /// `None` without a table, or if no such number is known for this load.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computed_probes: Option<f64>,
 }
 
 impl ReadsPerGet {
-    /// Averages of `reads`, next to the number computed for a freshly filled table; `None` if no GET hit or missed.
+    /// Averages of `reads`, with the number computed for a freshly filled `table`. `None` if `reads` has no finished
+    /// GET.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.map(|table| table.kind.probes_at(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
-    /// Averages of `reads`, next to the number computed for a table whose keys have been replaced; `None` if no GET hit
-    /// or missed.
+    /// Averages of `reads`, with the number computed for a `table` whose keys have been replaced. `None` if `reads` has
+    /// no finished GET.
     pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
         ReadsPerGet::beside(reads, computed)
@@ -47,14 +48,14 @@ impl ReadsPerGet {
         })
     }
 
-    /// Computed number of READs of table and records per GET: `computed_probes` plus the measured READs of records.
-    /// `None` without the former.
+    /// Expected number of READs of table and records per GET: `computed_probes` plus the measured READs of records.
+    /// `None` if there is no `computed_probes`.
     pub fn computed_reads(&self) -> Option<f64> {
         Some(self.computed_probes? + self.reads - self.probes)
     }
 
-    /// Relative deviations of the measured from the computed numbers, of table READs and of all READs: 0.01 is 1 % more
-    /// than computed. `None` without a computed number.
+    /// Relative deviation of the measured from the computed number, first of table READs, then of all READs: 0.01 means
+    /// that 1 % more was measured than computed. `None` without a computed number.
     pub fn deviation(&self) -> Option<[f64; 2]> {
         Some([
             self.probes / self.computed_probes? - 1.0,
@@ -68,16 +69,16 @@ impl ReadsPerGet {
 pub struct Churned {
     /// Number of times that each key was replaced.
     pub turnovers: u32,
-    /// Average number of READs per GET after that.
+    /// Average READs per GET after the last replacement.
     pub reads_per_get: ReadsPerGet,
 }
 
-/// A table that clients READ, as filled before the run.
+/// Description of the server's table that clients READ: its kind, and how full it is once the keys are loaded.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Table {
-    /// Kind of table.
+    /// Kind of hash table.
     pub kind: TableKind,
-    /// Number of keys loaded divided by the table's slots (over all shards), usually 0 to 1.
+    /// Number of keys loaded divided by the number of the table's slots in all shards, usually 0 to 1.
     pub load: f64,
 }
 

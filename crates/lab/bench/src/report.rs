@@ -14,7 +14,8 @@ use drover_kv::Reads;
 use medians::{median_bound, median_latency, median_pair, median_rivals, mode_ratios, range};
 use serde::{Deserialize, Serialize};
 
-/// One run of `bench`.
+/// Results and settings of one run of `bench`. Only some of its samples *count*, that is, enter the medians: see
+/// [`Report::counts`].
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Name of the key-value system, such as `herd`.
@@ -27,13 +28,13 @@ pub struct Report {
     /// READs of the server's memory per GET, for clients that READ it.
     #[serde(flatten)]
     pub reads: ReadsSummary,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, polling for requests
-    /// included: medians of the samples that count. `None` if `bench` did not start the server.
+    /// The server's processor time per operation, nanoseconds, polling for requests included: `[user, system]` mode,
+    /// each the median of the samples that [count](Report::counts). `None` if `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
-    /// All samples in the order in which they were taken, including those that do not count.
+    /// All samples in the order in which they were taken, including those that do not [count](Report::counts).
     pub samples: Vec<Sample>,
-    /// Which samples were requested, and which count.
+    /// Placement and speed requested of samples, and which samples count.
     #[serde(flatten)]
     pub counted: Counted,
     /// Bounds and rivals, and the system's results relative to them.
@@ -48,20 +49,21 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Throughput and latency of a run: medians over the samples that count.
+/// Throughput and latency of a run: medians over the samples that [count](Report::counts).
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Performance {
     /// Operations per second of all clients together: the median of the samples that count.
     pub throughput_ops: f64,
     /// Minimum and maximum operations per second of the samples that count; zeros if there are none.
     pub throughput_range: [f64; 2],
-    /// Throughput divided by that with the second popularity: median, minimum and maximum of the samples' ratios.
-    /// `None` without a second popularity.
+    /// Throughput with the first popularity of keys divided by that with the second: `[median, minimum, maximum]` of
+    /// the ratios of the samples that count. `None` without a second popularity.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over_beside: Option<[f64; 3]>,
     /// Hits per GET, 0 to 1: the median of the samples that count.
     pub hit_rate: f64,
-    /// Latencies of the throughput runs, microseconds: of each percentile the median of the samples that count.
+    /// Latencies in the throughput runs, microseconds: each number is the median of that number over the samples that
+    /// count.
     pub latency_us: LatencyUs,
     /// Results of one client with one operation in flight: medians of the samples that count.
     pub window1: Lone,
@@ -94,50 +96,57 @@ impl Performance {
 /// READs of the server's memory per GET, for clients that READ it.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsSummary {
-    /// READs per GET over all samples that count; `None` if the clients do not count READs.
+    /// READs per GET, averaged over the GETs of all samples that [count](Report::counts); `None` if the clients do not
+    /// report READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads_per_get: Option<ReadsPerGet>,
-    /// READs per GET after the keys were replaced at a constant load; `None` if they were not replaced.
+    /// READs per GET after all keys were replaced, with the table as full as before; `None` if they were not replaced,
+    /// or the clients do not report READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub churned: Option<Churned>,
-    /// The table that clients read; `None` if they read none, or `bench` did not start the server.
+    /// Kind and load of the table that clients READ; `None` if they READ none, or `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<Table>,
 }
 
-/// Which samples were requested, and which count.
+/// Placement and speed requested of samples, and the placement and number of those that [count](Report::counts).
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Counted {
-    /// The requested placement; `None` if any will do.
+    /// The requested placement of the first client core and the first server core; `None` if none was requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wanted_placement: Option<Placement>,
-    /// Whether samples were requested with both cores at full speed.
+    /// Whether samples with the first client core and the first server core at full speed were requested.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub wants_full_speed: bool,
-    /// Shortest time of any core in the run for the fixed work of [`CoreProbes::core_ns`], nanoseconds.
+    /// Shortest time that any core needed in the run for the fixed work of [`CoreProbes::core_ns`], nanoseconds; `None`
+    /// if it was never measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quickest_core_ns: Option<f64>,
-    /// The placement of the samples that count: the requested one if it occurred, else the most common one. `None`
-    /// without samples.
+    /// The placement that a sample must have to count: the requested one if any sample has it, else the most common
+    /// one. `None` without samples.
     pub placement: Option<Placement>,
-    /// Number of samples that count.
+    /// Number of samples that [count](Report::counts).
     pub samples_counted: usize,
 }
 
-/// Bounds and rivals, and the system's results relative to them.
+/// Results of bounds (the speed of the machine itself) and rivals (other servers on the same machine), and the system's
+/// results relative to them.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Compared {
-    /// The machine's bounds: medians of the samples that count. `None` if they were not requested.
+    /// The machine's bounds: medians of the samples that [count](Report::counts). `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
-    /// One entry per rival and mode: medians of the samples that count.
+    /// Results of rivals (other servers on the same machine), one entry per rival and mode: medians of the samples that
+    /// [count](Report::counts).
     pub rivals: Vec<RivalResult>,
-    /// One line per requested rival that is not installed, or could not be started or loaded over one transport.
+    /// Texts for people: one per requested rival that is not installed, and one per rival and transport over which it
+    /// could not be started or loaded.
     pub rivals_missing: Vec<String>,
-    /// If drover is among the rivals: per mode, drover through memcached's protocol relative to the best of the others.
+    /// One entry per mode: drover, through memcached's protocol, relative to the best other rival. Empty unless drover
+    /// and another rival were measured.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub through_sockets: Vec<ModeRatio>,
-    /// Ratios of the medians.
+    /// The system's median results relative to the medians of bounds and rivals.
     pub ratios: Ratios,
 }
 
@@ -163,7 +172,8 @@ pub struct Lone {
     pub latency_us: LatencyUs,
 }
 
-/// One sample: everything measured within the same seconds.
+/// One sample: results of the system, the bounds and the rivals that were measured within the same seconds. All numbers
+/// are those of this sample alone.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// Operations per second of all clients together.
@@ -178,21 +188,22 @@ pub struct Sample {
     pub counts: SampleCounts,
     /// Latencies of the throughput run, microseconds.
     pub latency_us: LatencyUs,
-    /// Results of one client with one operation in flight; those of the throughput run if it was such a run.
+    /// Results of one client with one operation in flight, in a run of its own; if the throughput run already had only
+    /// one client and one operation in flight, its results.
     pub window1: Lone,
-    /// Placement and speed of the first client core and the first server core.
+    /// Distance between the first client core and the first server core, and the speed of each.
     #[serde(flatten)]
     pub cores: CoreProbes,
-    /// GETs and READs of all clients in the throughput run; `None` if they do not count READs.
+    /// GETs and READs of all clients in the throughput run; `None` if the clients do not report READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
-    /// The server's processor time per operation, as in [`Report::server_ns`].
+    /// The server's processor time per operation in the throughput run, as in [`Report::server_ns`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
     /// The machine's bounds; `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
-    /// One entry per rival and mode.
+    /// Results of rivals (other servers on the same machine), one entry per rival and mode.
     pub rivals: Vec<RivalResult>,
 }
 
@@ -207,15 +218,18 @@ pub struct SampleCounts {
     pub elapsed_ns: u64,
 }
 
-/// Placement and speed of the first client core and the first server core during a sample.
+/// Measurements, during a sample, of two cores, the first client core and the first server core: the distance between
+/// them, and the speed of each.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CoreProbes {
-    /// Round trip of a cache line between first client core and first server core, nanoseconds: before the throughput
-    /// run, after it, and after the runs at window 1 and of the bounds.
+    /// Round trip of a cache line between the first client core and the first server core, nanoseconds, at three times:
+    /// before the throughput run, after it, and after the run at window 1 and the bounds.
     pub rtt_ns: [f64; 3],
-    /// Placement of these two cores according to the three round trips.
+    /// Class of the distance between the first client core and the first server core, according to the three round
+    /// trips.
     pub placement: Option<Placement>,
-    /// Time for the same fixed work, nanoseconds: `[before, after]` the throughput run, each `[client, server]` core.
+    /// Time for the same fixed work on each core, nanoseconds: `[before, after]` the throughput run, and in each
+    /// `[client core, server core]`. `None` if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub core_ns: Option<[[f64; 2]; 2]>,
 }
@@ -223,53 +237,60 @@ pub struct CoreProbes {
 /// Results of a rival in one mode: of one sample, or medians over several.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RivalResult {
-    /// Name, such as `memcached`; with a version, such as `memcached 1.6.18`, if its program was given by path.
+    /// Name of the rival, such as `memcached`; if its program was given by path, with the version that the program
+    /// prints, such as `memcached 1.6.18`.
     pub name: String,
-    /// Mode, such as `unix 50x32`.
+    /// Name of the [`Mode`](crate::rivals::Mode), such as `unix 50x32`.
     pub mode: String,
     /// Operations per second.
     pub throughput_ops: f64,
     /// Hits per GET, 0 to 1.
     pub hit_rate: f64,
-    /// Latencies, microseconds: of one operation in 32, in modes with one operation in flight of all.
+    /// Latencies, microseconds: in modes with one operation in flight of every operation, in other modes of one
+    /// operation in 32.
     pub latency_us: LatencyUs,
-    /// The rival's processor time per operation in user and in system mode, nanoseconds, polling for requests included.
+    /// The rival's processor time per operation, nanoseconds, polling for requests included: `[user, system]` mode;
+    /// `None` if unavailable.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
 }
 
-/// Comparison of drover, through memcached's protocol, with the other rivals in one mode: median, minimum and maximum
-/// of the samples' ratios. A drover whose program was given by path counts as another rival.
+/// Comparison of drover, through memcached's protocol, with the best of the other rivals in one mode. A drover whose
+/// program was given by path counts as another rival.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModeRatio {
     /// Name of the mode, such as `unix 50x32`.
     pub mode: String,
-    /// drover's throughput / that of the fastest other rival.
+    /// drover's throughput / that of the fastest other rival: `[median, minimum, maximum]` of the ratios of the samples
+    /// that count. Above 1 drover is faster.
     pub throughput: [f64; 3],
-    /// drover's 99th percentile of the latency / the lowest of the other rivals.
+    /// drover's 99th percentile of the latency / the lowest 99th percentile of another rival: `[median, minimum,
+    /// maximum]` of the ratios of the samples that count. Below 1 drover is faster.
     pub p99: [f64; 3],
 }
 
-/// Ratios of the system's median results to bounds and rivals; `None` where the other value is missing. drover is not
-/// among the rivals here.
+/// The system's median results relative to the medians of bounds and rivals; `None` where one of the two is missing.
+/// drover through memcached's protocol is no rival here, unless its program was given by path.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Throughput / the lower of [`Bound::ring_ops`] and [`Bound::dram_pair_ops`].
+    /// The system's throughput / the lower of [`Bound::ring_ops`] and [`Bound::dram_pair_ops`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bound: Option<f64>,
-    /// Median latency at window 1 / ([`Bound::ring_rtt_ns`] + [`Bound::dram_pair_ns`]).
+    /// The system's median latency with one operation in flight / ([`Bound::ring_rtt_ns`] + [`Bound::dram_pair_ns`]).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub window1_of_bound: Option<f64>,
-    /// Throughput / the best rival's in its best mode.
+    /// The system's throughput / the highest throughput of any rival in any mode.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_best_rival: Option<f64>,
-    /// Lowest median latency of a rival with one operation in flight over a Unix socket / the system's at window 1.
+    /// Lowest median latency of a rival over a Unix socket / the system's median latency, both with one operation in
+    /// flight. Above 1 the system is faster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rival_latency: Option<f64>,
 }
 
 impl Report {
-    /// Computes medians, ranges and ratios from the samples that [count](Report::counts), and which samples those are.
+    /// Decides which [`samples`](Report::samples) [count](Report::counts), and computes all medians, ranges and ratios
+    /// from those. To be called after samples were added.
     pub fn summarize(&mut self) {
         self.counted.placement = self.counted_placement();
         let counted: Vec<&Sample> = self.samples.iter().filter(|s| self.counts(s)).collect();

@@ -5,8 +5,8 @@ use crate::report::Report;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Default directory of results: `$XDG_STATE_HOME/drover/results`, else `$HOME/.local/state/drover/results`; `None` if
-/// neither variable is an absolute path.
+/// Default directory of result files: `$XDG_STATE_HOME/drover/results`, or if that variable is no absolute path,
+/// `$HOME/.local/state/drover/results`; `None` if neither variable is.
 pub fn default_directory() -> Option<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
@@ -17,8 +17,8 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(state.join("drover/results"))
 }
 
-/// Writes the report and the latency distribution to new files in the machine's folder in `directory`, which is created
-/// if missing. Returns the report's path; the distribution has the same name with extension `hgrm`.
+/// Writes the report and the latency distribution to two new files in a folder of `directory` named after the machine;
+/// creates both folders if missing. Returns the report's path; the distribution's differs in the extension, `hgrm`.
 ///
 /// # Errors
 /// A file or folder could not be written.

@@ -1,6 +1,6 @@
 //! Processor time of a server process.
 
-/// Processor time used so far by all threads of process `pid`, in user and in system mode, nanoseconds; `None` if
+/// Processor time that process `pid` has used so far in all threads, nanoseconds: `[user, system]` mode. `None` if
 /// unavailable, for example because the process is gone. Usually in steps of 10 ms.
 pub fn cpu_ns(pid: u32) -> Option<[f64; 2]> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -11,8 +11,8 @@ pub fn cpu_ns(pid: u32) -> Option<[f64; 2]> {
     Some([next()?, next()?])
 }
 
-/// Processor time per operation, in user and in system mode, nanoseconds, from two readings of [`cpu_ns`] with `ops`
-/// operations in between; `None` if a reading is missing.
+/// Processor time per operation, nanoseconds, `[user, system]` mode, from two results of [`cpu_ns`] with `ops`
+/// operations in between (0 counts as 1); `None` if one of the two is `None`.
 pub fn per_op(before: Option<[f64; 2]>, after: Option<[f64; 2]>, ops: u64) -> Option<[f64; 2]> {
     let each = |before: f64, after: f64| (after - before) / ops.max(1) as f64;
     let (before, after) = before.zip(after)?;

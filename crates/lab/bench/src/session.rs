@@ -34,13 +34,13 @@ const BOUND_TIME: Ns = Ns::from_ms(150);
 /// Interval between checks of the cores' placement.
 const LOOK_EVERY: Ns = Ns::from_ms(20);
 
-/// Runs `plan` against `system`. The calling thread is pinned to the first client core meanwhile: it measures the
-/// bounds and drives the rivals itself. Returns the report and the latencies of the throughput runs of all samples,
-/// including samples that do not count.
+/// Runs `plan` against `system`. Meanwhile the calling thread is pinned to the first client core: it measures the
+/// bounds and drives the rivals itself. Returns the report, and the latencies in the throughput runs of all samples,
+/// including samples that do not [count](Report::counts).
 ///
 /// # Errors
-/// A client could not connect; the system, a bound or a loaded rival failed; or an operation failed or returned a wrong
-/// value. A rival that cannot be started or loaded is only noted in the report.
+/// A client could not connect; the system, the measurement of a bound, or a rival that had been loaded failed; or an
+/// operation failed or returned a wrong value. A rival that cannot be started or loaded is only noted in the report.
 ///
 /// # Panics
 /// If the plan has no client core or no server core.
@@ -66,7 +66,8 @@ fn tied<R>(plan: &Plan, measure: impl FnOnce() -> Result<R, Box<dyn Error>>) -> 
     pin::pinned(&plan.cores.client[..1], measure)?
 }
 
-/// A system under test, with any type of clients: every [`System`] is one, and unlike it usable as a `dyn` type.
+/// A system under test as a `dyn` type, so that one list can hold systems with different types of clients. Every
+/// [`System`] implements it.
 pub trait Contestant {
     /// Starts the client threads or processes of `plan` and waits until all clients have connected.
     ///
@@ -94,10 +95,10 @@ impl<S: System> Contestant for S {
     }
 }
 
-/// Runs several systems interleaved: each is loaded and warmed up, then samples alternate, so that disturbances of the
-/// machine affect all of them. Each round begins with another system. The plans should differ only in system and
-/// server: the number of samples is that of the first, and [`Sampling::wanted`] is ignored. Returns one report and
-/// histogram per system, in the order of `contestants`.
+/// Runs several systems interleaved: loads and warms up each, then takes rounds of one sample of each, so that
+/// disturbances of the machine affect all of them. Each round begins with another system. The plans should differ only
+/// in system and server: the number of rounds is the first plan's [`Sampling::repeats`], and [`Sampling::wanted`] is
+/// ignored. Returns one report and one histogram of latencies per system, in the order of `contestants`.
 ///
 /// # Errors
 /// The error of the first system that fails.

@@ -21,18 +21,20 @@ impl TargetError {
     }
 }
 
-/// One client's view of a key-value service, for one thread: operations are submitted, and finish in later polls.
+/// A client of a key-value service, as the load generator drives it, on one thread: operations are submitted, and
+/// finish in later polls.
 pub trait Target {
-    /// Stages an operation, whose completion will carry `token`; it may be sent only by the next
-    /// [`poll`](Target::poll).
+    /// Stages an operation, whose completion will carry `token`. The target may send it at once, or leave that to the
+    /// next [`poll`](Target::poll).
     ///
     /// # Errors
     /// [`SubmitError::WindowFull`]: poll, then submit again. Any other error ends the run.
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
-    /// Sends staged operations, receives replies and passes every operation that has finished to `sink`; waits for none
-    /// (except a target that [sleeps](KvTarget::sleeping_after)). `draining`: the caller submits nothing more until all
-    /// are finished, so a target that collects whole batches must send incomplete ones, too.
+    /// Sends staged operations, receives replies, and passes the token and outcome of every operation that has finished
+    /// to `sink`. Does not wait for replies, unless the target [sleeps](KvTarget::sleeping_after). With `draining` the
+    /// caller submits nothing more until all operations are finished, so a target that collects batches must send
+    /// incomplete ones, too.
     ///
     /// # Errors
     /// The target failed.
@@ -42,13 +44,13 @@ pub trait Target {
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>>;
 
-    /// Counts of GETs and READs since the target was made; `None` (the default): the target does not count them.
+    /// Counts of GETs and READs since the target was made; `None` (the default) if the target does not count them.
     fn reads(&self) -> Option<Reads> {
         None
     }
 }
 
-/// A drover client as a [`Target`], on the thread of its context.
+/// A drover client as a [`Target`]. Owns the client, and shares the context in which it was made, on the same thread.
 pub struct KvTarget<P: Provider, C: KvClient<P>> {
     ctx: Rc<P::Context>,
     client: C,
@@ -62,7 +64,8 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
 const POLLS_PER_REFRESH: u32 = 64;
 
 impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
-    /// Wraps `client`, which was made in `ctx`. The target polls without ever sleeping and reports no READs.
+    /// Wraps `client`, which must have been made in `ctx`. At first the target never sleeps and reports no READs: see
+    /// [`sleeping_after`](KvTarget::sleeping_after) and [`counting`](KvTarget::counting).
     pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
             ctx,
@@ -74,7 +77,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         }
     }
 
-    /// Sets the function that returns the client's counts of READs, for [`Target::reads`].
+    /// Makes [`Target::reads`] return the client's counts of GETs and READs, which `reads` takes from the client.
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
         self
@@ -145,7 +148,7 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
 }
 
 /// Target that does nothing, to measure the cost of the load generator: each operation finishes in the next poll, PUTs
-/// as stored, all others as not found. It has no window.
+/// as stored, all others as not found. The number of operations in flight is not limited.
 #[derive(Debug, Default)]
 pub struct NullTarget {
     tokens: Vec<(Token, bool)>,

@@ -17,7 +17,8 @@ use drover_verbs::{
 /// Q_Key of datagrams, as in perftest.
 const QKEY: u32 = 0x1111_1111;
 
-/// One end of the measured connection: a queue pair, its completion queues and a registered region.
+/// One end of the measured connection. Owns a queue pair, its two completion queues and a registered region, and keeps
+/// the [`Plan`] that they were made for.
 pub struct End<P: Provider> {
     pub(crate) qp: P::Qp,
     pub(crate) send_cq: P::Cq,
@@ -76,7 +77,7 @@ impl<P: Provider> End<P> {
         Ok(end)
     }
 
-    /// Describes this end's queue pair and memory, in this order, for the other end to [connect](End::meet).
+    /// Describes this end's queue pair and memory, in this order; the other end passes both to [`meet`](End::meet).
     ///
     /// # Errors
     /// The provider cannot export them.
@@ -92,7 +93,8 @@ impl<P: Provider> End<P> {
         Ok([self.qp.export()?, self.mr.export(&watches)?])
     }
 
-    /// Connects to the other end, whose [exports](End::exports) are `theirs`.
+    /// Connects this end's queue pair to the other end, whose [`exports`](End::exports) are `theirs`. The other end
+    /// must do the same.
     ///
     /// # Errors
     /// The exports are of another fabric, or the device refuses.

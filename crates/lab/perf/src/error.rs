@@ -15,7 +15,7 @@ pub enum PerfError {
     /// The plan is invalid or this end does not support it.
     #[error("{0}")]
     Plan(String),
-    /// The other end refused the plan or could not connect; with its reason.
+    /// The other end refused the plan, or could not connect; the text is its reason.
     #[error("refused by the other end: {0}")]
     Refused(String),
     /// The other end has disconnected, or sent neither a message nor a heartbeat for too long.
@@ -65,7 +65,7 @@ pub enum PerfError {
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The system could not start a thread.
+    /// The operating system could not start a thread.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }

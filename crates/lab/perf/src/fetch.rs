@@ -6,7 +6,8 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{CompletionQueue, MemoryRegion, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId};
 
-/// Measures the latency of READs or atomics, one signaled request at a time, from post to polled completion.
+/// Actor that measures the latency of READs or atomics: posts one signaled request at a time, and measures the time
+/// until its completion is polled.
 pub struct Fetcher<P: Provider> {
     end: End<P>,
     /// The request, reused for every iteration.
@@ -16,8 +17,8 @@ pub struct Fetcher<P: Provider> {
 }
 
 impl<P: Provider> Fetcher<P> {
-    /// Creates a fetcher through `end`, which must be connected, for requests of `bytes` bytes (up to the plan's
-    /// largest size; atomics: 8); it stores its result in `outcome`.
+    /// Creates a fetcher that posts requests of `bytes` bytes (up to the plan's largest size; atomics: 8) on `end`,
+    /// which must be connected. After the last iteration it stores its result in `outcome`.
     ///
     /// # Panics
     /// If `end` is not connected.

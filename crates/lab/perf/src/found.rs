@@ -6,12 +6,12 @@ use drover_bench::Latency;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Result for one message size.
+/// Raw result of a measurement with one message size; [`Row::new`](crate::Row::new) makes a row of the table from it.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Latencies of whole round trips, not halved.
+    /// Latencies of all measured iterations; of SEND and WRITE whole round trips, not halved.
     Latency(Latency),
-    /// Rate of requests after the warm-up.
+    /// Number of requests completed after the warm-up, and the time that they took.
     Rate {
         /// Number of requests that completed within `time`; those still in flight then are not counted.
         count: u64,
@@ -23,8 +23,8 @@ pub enum Found {
     },
 }
 
-/// Where an actor stores its result. Clones share it: the actor has one, and the code that runs the actor another,
-/// because a simulated world owns its actors.
+/// Cell for the result of an actor, empty at first. Its clones share one result: the actor stores it through one clone,
+/// and the code that runs the actor takes it through another, because a simulated world owns its actors.
 #[derive(Clone, Default)]
 pub struct Outcome {
     done: Rc<Cell<bool>>,

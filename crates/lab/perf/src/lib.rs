@@ -57,7 +57,7 @@ pub use table::{LatencyRow, RateRow, Row, head};
 
 use drover_base::{Cost, Ns, Progress};
 
-/// Cost of polling once the last byte of memory that a WRITE will change; charged on simulated cores.
+/// Cost of one poll of the memory byte that a WRITE changes last; charged on simulated cores.
 pub const LOOK: Cost = Cost::new("perf.look");
 
 /// No work until something arrives.

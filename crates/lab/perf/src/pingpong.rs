@@ -6,7 +6,7 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::Provider;
 
-/// The end of a latency test of SEND or WRITE that measures: sends, waits for the answer, sends again.
+/// Actor of the measuring end in a latency test of SEND or WRITE: sends, waits for the answer, sends again.
 pub struct Pinger<P: Provider> {
     lane: Lane<P>,
     laps: Laps,
@@ -14,8 +14,8 @@ pub struct Pinger<P: Provider> {
 }
 
 impl<P: Provider> Pinger<P> {
-    /// Creates a pinger of messages of `bytes` bytes (1 to the plan's largest size) through `end`, which must be
-    /// connected; it stores its result in `outcome`.
+    /// Creates a pinger that sends messages of `bytes` bytes (1 to the plan's largest size) on `end`, which must be
+    /// connected. After the last iteration it stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Pinger<P> {
         Pinger {
             laps: Laps::new(&end.plan),
@@ -55,7 +55,7 @@ impl<P: Provider> Actor<P::Cpu> for Pinger<P> {
     }
 }
 
-/// The end of a latency test of SEND or WRITE that answers every message with one of the same length.
+/// Actor of the other end in a latency test of SEND or WRITE: answers every message with one of the same length.
 pub struct Ponger<P: Provider> {
     lane: Lane<P>,
     answered: u64,
@@ -63,8 +63,8 @@ pub struct Ponger<P: Provider> {
 }
 
 impl<P: Provider> Ponger<P> {
-    /// Creates a ponger for messages of `bytes` bytes (1 to the plan's largest size) through `end`, which must be
-    /// connected. It never finishes; `outcome` gets a result only if an error occurs.
+    /// Creates a ponger that answers messages of `bytes` bytes (1 to the plan's largest size) on `end`, which must be
+    /// connected. It never finishes: it stores only an error, if one occurs, in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Ponger<P> {
         Ponger {
             lane: Lane::new(end, bytes),

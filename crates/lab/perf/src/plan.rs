@@ -9,22 +9,22 @@ use std::str::FromStr;
 /// Verb to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// SEND into RECVs.
+    /// SEND, for which the other end posts RECVs.
     Send,
-    /// WRITE.
+    /// RDMA WRITE without immediate data.
     Write,
-    /// READ.
+    /// RDMA READ.
     Read,
-    /// CAS or FAA.
+    /// Compare-and-swap or fetch-and-add of 8 bytes: see [`Plan::atomic`].
     Atomic,
 }
 
 /// What a test measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// Time per message (half a round trip) or per READ or atomic (until its completion is polled).
+    /// Time per SEND or WRITE (half a round trip), or per READ or atomic (from post to polled completion).
     Latency,
-    /// Messages or requests per second.
+    /// Completed requests per second, and bandwidth, with many requests in flight.
     Rate,
 }
 
@@ -50,7 +50,7 @@ const OPS: [(&str, Verb, Metric); 8] = [
 ];
 
 impl Op {
-    /// All tests.
+    /// All eight tests: each verb with each metric.
     pub fn all() -> impl Iterator<Item = Op> {
         OPS.into_iter().map(|(_, verb, metric)| Op { verb, metric })
     }
@@ -94,12 +94,12 @@ impl FromStr for Op {
     }
 }
 
-/// Atomic operation that a test of atomics posts.
+/// Atomic operation that a test of [`Verb::Atomic`] posts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomic {
-    /// FAA.
+    /// Fetch-and-add of 1.
     FetchAdd,
-    /// CAS.
+    /// Compare-and-swap that replaces 0 by 1: at most the first one swaps; the others cost as much.
     CompareSwap,
 }
 
@@ -112,30 +112,31 @@ impl fmt::Display for Atomic {
     }
 }
 
-/// Options that both ends must agree on. The client chooses them and sends them to the server.
+/// Options of a measurement, which both ends must share. The client chooses them and sends them to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Test to run: verb and metric.
     pub op: Op,
     /// Kind of queue pair: RC, UC or UD.
     pub kind: QpKind,
-    /// Sizes of messages, bytes: at least one, one row of the table for each.
+    /// Sizes of messages to measure, bytes, at least one. Each is measured alone and is one row of the table.
     pub sizes: Vec<u32>,
-    /// Number of measured iterations per row, after the warm-up: round trips, or in a rate test requests. At least 1,
-    /// even if `duration` is set.
+    /// Number of measured iterations per row, after the warm-up. An iteration is a round trip in a latency test, a
+    /// completed request in a rate test. At least 1, even if `duration` replaces it.
     pub iterations: u64,
-    /// Duration of the measured part of a row; if set, it replaces `iterations`.
+    /// Time for which each row is measured, after the warm-up; `None`: `iterations` decides.
     pub duration: Option<Ns>,
-    /// Number of iterations of a row before the measured ones.
+    /// Number of iterations at the start of each row that are not measured.
     pub warm_up: u64,
-    /// Depth of the send queue, and maximum number of requests in flight in a rate test.
+    /// Depth of the send queue at each end; in a rate test also the maximum number of requests in flight.
     pub tx_depth: u32,
-    /// Depth of the receive queue; tests of SEND keep up to this many RECVs posted.
+    /// Depth of the receive queue at each end; in tests of SEND also the maximum number of RECVs posted.
     pub rx_depth: u32,
     /// SENDs and WRITEs of up to this many bytes are inline.
     pub inline_bytes: u32,
-    /// One SEND or WRITE, or request of a rate test, in this many is signaled; more often if the send queue is short:
-    /// see [`signal_every`](Plan::signal_every). In latency tests every READ or atomic is.
+    /// One request in this many is signaled; more often if the send queue is short, see
+    /// [`signal_every`](Plan::signal_every). Without effect in latency tests of READ and atomics, where every request
+    /// is signaled.
     pub cq_mod: u32,
     /// Number of requests per post in a rate test: 1 to `tx_depth`.
     pub post_list: u32,
@@ -151,8 +152,8 @@ const SIZE_MAX: usize = 64 << 20;
 const ALL_SHIFTS: std::ops::RangeInclusive<u32> = 1..=23;
 
 impl Plan {
-    /// perftest's defaults for `op`, over RC: one size, which `caps` may not allow; depths and inline limit are lowered
-    /// to what `caps` allow.
+    /// Plan for `op` with perftest's defaults, over RC and with one message size. Depths and inline limit are lowered
+    /// to what `caps` allow; the size is not, so [`check`](Plan::check) may fail.
     pub fn new(op: Op, caps: &Caps) -> Plan {
         let latency = op.metric == Metric::Latency;
         let size = match op.verb {
@@ -184,8 +185,8 @@ impl Plan {
         }
     }
 
-    /// Sizes for perftest's `-a`: the powers of two from 2 B to 8 MiB that `caps` allow for this verb and kind of queue
-    /// pair; for an atomic only 8 B.
+    /// Sizes that perftest's option `-a` measures: the powers of two from 2 B to 8 MiB that `caps` allow for this verb
+    /// and kind of queue pair; for atomics only 8 B. The plan's own [`sizes`](Plan::sizes) stay as they are.
     pub fn all_sizes(&self, caps: &Caps) -> Vec<u32> {
         let allowed = self.shortest()..=self.longest(caps);
         let all = ALL_SHIFTS.map(|shift| 1u32 << shift);
@@ -213,8 +214,9 @@ impl Plan {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }
 
-    /// One request in this many is signaled: [`cq_mod`](Plan::cq_mod), but at most `tx_depth` in a rate test or half of
-    /// it in a latency test, so that unsignaled requests cannot fill the send queue, and at least 1.
+    /// Number N such that one request in N is signaled: [`cq_mod`](Plan::cq_mod), but at most `tx_depth` in a rate test
+    /// or half of it in a latency test, so that unsignaled requests cannot fill the send queue, and at least 1. Latency
+    /// tests of READ and atomics ignore it.
     pub fn signal_every(&self) -> u64 {
         let most = match self.op.metric {
             Metric::Latency => self.tx_depth / 2,
@@ -293,8 +295,8 @@ impl Plan {
         within("--post_list", self.post_list.into(), 1, self.tx_depth.into())
     }
 
-    /// The settings as pairs of option name and text, for reports and for comparison between the ends: several sizes as
-    /// `2 to` the last one, the duration in whole seconds.
+    /// All settings as pairs of an option's name and its value as text, for reports and for comparison between the
+    /// ends. Several sizes are shown as `2 to` the last one, and the duration in whole seconds.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
         let sizes = match &sizes[..] {
@@ -330,7 +332,7 @@ pub(crate) fn kind_name(kind: QpKind) -> &'static str {
     }
 }
 
-/// Settings that a server requires of its client's plan; the client decides the others.
+/// Settings that a server requires in its client's plan; the client chooses all others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Given {
     names: Vec<&'static str>,
@@ -338,12 +340,12 @@ pub struct Given {
 }
 
 impl Given {
-    /// Requires nothing: the client decides everything.
+    /// Requires nothing: the client chooses all settings.
     pub fn nothing() -> Given {
         Given::default()
     }
 
-    /// Requires the settings called `names` in [`Plan::shown`] to have the same text as those of `plan`; names that do
+    /// Requires each setting in `names` to be as in `plan`, compared by name and text in [`Plan::shown`]. Names that do
     /// not occur there are ignored.
     pub fn of(names: Vec<&'static str>, plan: Plan) -> Given {
         let plan = Some(plan);

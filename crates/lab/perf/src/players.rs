@@ -25,7 +25,8 @@ pub enum Server<P: Provider> {
 }
 
 impl<P: Provider> Client<P> {
-    /// Creates the client that the end's plan needs, for messages of `bytes` bytes; it stores its result in `outcome`.
+    /// Creates the client that the plan of `end` needs, for messages of `bytes` bytes. After the last iteration it
+    /// stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Client<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -55,8 +56,8 @@ impl<P: Provider> Client<P> {
 }
 
 impl<P: Provider> Server<P> {
-    /// Creates the server that the end's plan needs, for messages of `bytes` bytes; it never finishes, and `outcome`
-    /// gets a result only if an error occurs.
+    /// Creates the server that the plan of `end` needs, for messages of `bytes` bytes. It never finishes: it stores
+    /// only an error, if one occurs, in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Server<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -85,8 +86,8 @@ impl<P: Provider> Server<P> {
     }
 }
 
-/// Creates the client on the first of two connected ends and the server on the second, for messages of `bytes` bytes,
-/// each with the outcome that it stores its result in. Both ends must have been made for `plan`.
+/// Creates the client on the first of two connected ends and the server on the second, for messages of `bytes` bytes.
+/// Returns each with the [`Outcome`] in which it stores its result. Both ends must have been made for `plan`.
 pub fn players<P: Provider>(
     plan: &Plan,
     ends: [End<P>; 2],

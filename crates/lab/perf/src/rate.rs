@@ -12,8 +12,8 @@ use drover_verbs::{
 /// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// The end of a rate test that measures: posts a list of [`post_list`](crate::Plan::post_list) requests whenever the
-/// send queue has space for it, and counts completions.
+/// Actor of the measuring end in a rate test: posts a list of [`post_list`](crate::Plan::post_list) requests whenever
+/// the send queue has space for all of them, and counts completions.
 pub struct Issuer<P: Provider> {
     end: End<P>,
     bytes: usize,
@@ -40,8 +40,9 @@ struct Clock {
 }
 
 impl<P: Provider> Issuer<P> {
-    /// Creates an issuer of requests of `bytes` bytes (up to the plan's largest size; atomics: 8) through `end`, which
-    /// must be connected. Once all its requests have completed, it stores its result in `outcome`.
+    /// Creates an issuer that posts requests of `bytes` bytes (up to the plan's largest size; atomics: 8) on `end`,
+    /// which must be connected. When it has measured enough and all its requests have completed, it stores its result
+    /// in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Issuer<P> {
         let count = end.plan.post_list as usize;
         Issuer {
@@ -211,7 +212,7 @@ impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
     }
 }
 
-/// The receiving end of a rate test of SEND: counts messages and posts RECVs again.
+/// Actor of the receiving end in a rate test of SEND: counts messages and posts RECVs again.
 pub struct Sink<P: Provider> {
     end: End<P>,
     received: u64,
@@ -219,8 +220,8 @@ pub struct Sink<P: Provider> {
 }
 
 impl<P: Provider> Sink<P> {
-    /// Creates a receiver at `end`, which must be connected. It never finishes; `outcome` gets a result only if an
-    /// error occurs.
+    /// Creates a receiver on `end`, which must be connected. It never finishes: it stores only an error, if one occurs,
+    /// in `outcome`.
     pub fn new(end: End<P>, outcome: Outcome) -> Sink<P> {
         Sink {
             end,

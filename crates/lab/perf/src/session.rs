@@ -8,8 +8,8 @@ use drover_control::exchange::{ExchangeError, recv_export, send_export};
 use drover_control::{ControlError, ControlStream, Frame, Message, kind, refusal};
 use drover_verbs::{Caps, Context, Export, Provider};
 
-/// Maximum wait for the other end's next message while the ends connect, and of the client after a measurement. A
-/// connected server waits for its client without limit.
+/// Maximum wait for each message of the other end on the control channel: of both ends while they connect, and of the
+/// client before and after each row. A connected server waits without limit while its client sends heartbeats.
 pub const SETUP_WAIT: Ns = Ns::from_s(10);
 /// Time limit while a client measures: it sends heartbeats, or has disconnected.
 const FOR_EVER: Ns = Ns::from_s(1 << 30);
@@ -18,13 +18,13 @@ const PATIENCE_PER_BYTE: Ns = Ns(4_000);
 /// Wait after a failed request: if the other end died, its channel closes soon.
 const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 
-/// How this end waits for progress; the other end may wait differently.
+/// How this end waits for completions and messages; the other end may wait differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Whether this end sleeps until an event comes, instead of polling.
+    /// Whether this end sleeps until the fabric raises an event, instead of polling.
     pub events: bool,
-    /// Time without progress in a measurement, plus 4 us per byte of a message, after which a client gives up. Servers
-    /// ignore it.
+    /// Time after which a client gives up a measurement without progress; 4 us per byte of a message are added to it.
+    /// Servers ignore it.
     pub patience: Ns,
 }
 
@@ -37,7 +37,8 @@ impl Default for Options {
     }
 }
 
-/// Measures `plan` with the server at the other end of `stream`; calls `tell` with each row as soon as it is measured.
+/// Measures all sizes of `plan` with a [`server`] at the other end of `stream`; calls `tell` with each row as soon as
+/// it is measured.
 ///
 /// # Errors
 /// The fabric does not support `plan` or `options`, the server refuses them, connecting failed, a request failed, or

@@ -37,8 +37,8 @@ pub struct RateRow {
     pub bytes: u32,
     /// Number of requests counted, without the warm-up.
     pub iterations: u64,
-    /// Highest bandwidth of the consecutive stretches of at least [`tx_depth`](Plan::tx_depth) requests each, MiB per
-    /// second.
+    /// Highest bandwidth of any stretch of at least [`tx_depth`](Plan::tx_depth) consecutive requests, MiB per second;
+    /// at least `bw_average`. The measurement is divided into such stretches.
     pub bw_peak: f64,
     /// Average bandwidth of the counted requests, MiB per second.
     pub bw_average: f64,
@@ -49,7 +49,7 @@ pub struct RateRow {
     pub lost: u64,
 }
 
-/// A row of the result table, of a latency or a rate test.
+/// A row of the result table: the results of a latency or a rate test with one message size.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Row {
@@ -63,8 +63,8 @@ pub enum Row {
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 impl Row {
-    /// Makes the row for messages of `bytes` bytes from the measurement `found`, halving the round trips of SEND and
-    /// WRITE. `lost` is [`RateRow::lost`], unused in a latency test.
+    /// Makes the row for messages of `bytes` bytes from the result `found`; halves the round trips of SEND and WRITE.
+    /// `lost` becomes [`RateRow::lost`]; it is unused in a latency test.
     pub fn new(op: Op, bytes: u32, found: &Found, lost: u64) -> Row {
         match found {
             Found::Latency(latency) => {
@@ -135,8 +135,8 @@ impl fmt::Display for Row {
 const LINE: &str =
     "---------------------------------------------------------------------------------------------------";
 
-/// Formats the lines above the rows of the table: the test, its settings and the names of the columns. `fabric` is a
-/// description, `mtu_bytes` the path MTU, both shown as they are.
+/// Formats the lines above the rows of the table: the test, its settings and the names of the columns. `fabric` (any
+/// description of it) and `mtu_bytes` (the path MTU) are only shown.
 pub fn head(plan: &Plan, fabric: &str, mtu_bytes: usize) -> String {
     let what = match plan.op.metric {
         Metric::Latency => "Latency",

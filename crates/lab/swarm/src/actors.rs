@@ -46,7 +46,7 @@ pub fn host<A: Actor<VirtualCpu> + 'static>(world: &World, core: &Core, actor: A
     actor
 }
 
-/// A running client.
+/// A running client of a cluster: a handle to its actor, its core and its machine.
 pub struct Seated<C> {
     /// The client and its load.
     pub asker: Rc<RefCell<Asker<C>>>,

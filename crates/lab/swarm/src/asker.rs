@@ -25,7 +25,7 @@ pub struct Wish {
     pub ttl_s: u32,
 }
 
-/// How to request statistics from a client's server, for systems that support it.
+/// Functions by which a client requests statistics from its server, for systems that support it.
 pub struct ServerStats<C> {
     /// Sends a request for statistics.
     pub ask: fn(&mut C),
@@ -33,7 +33,7 @@ pub struct ServerStats<C> {
     pub take: fn(&mut C) -> Option<String>,
 }
 
-/// A client and its load.
+/// An actor that owns a client: draws operations, submits them to the client, and records how they end.
 pub struct Asker<C> {
     /// Number of the client; numbers of crashed clients are not reused.
     pub id: u32,
@@ -44,7 +44,7 @@ pub struct Asker<C> {
     dice: Stream,
     /// Number of operations still to be drawn.
     pub left: usize,
-    /// Whether to draw no more operations.
+    /// Whether the client draws no more operations.
     pub closing: bool,
     /// Operations to submit as soon as the client accepts them, before any drawn ones.
     pub wishes: VecDeque<Wish>,

@@ -62,9 +62,9 @@ pub struct Tally<S: Subject> {
     pub findings: Vec<Finding<S>>,
 }
 
-/// Runs `cases` on `jobs` threads (0 counts as 1) and adds up their results. Counts finished cases in `progress` and
-/// calls `on_finding` for each that has a violation, one call at a time, while which other threads cannot finish their
-/// cases. If `stop_early`, starts no more cases after a finding, but finishes those that run.
+/// Runs `cases` on `jobs` threads (0 counts as 1) and adds up their results. Counts finished cases in `progress`, and
+/// calls `on_finding` for each case with a violation. Other threads cannot finish their cases during such a call, so
+/// calls come one at a time. If `stop_early`, starts no more cases after a finding, but finishes those that run.
 pub fn search<S: Subject>(
     cases: &[Case<S>],
     jobs: usize,

@@ -52,16 +52,17 @@ pub struct Verdict {
 /// Facts about a run that its record does not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Whether faults were injected because of which operations may end indeterminate or be refused as unavailable.
+    /// Whether faults were injected that may make operations end indeterminate or refused as unavailable.
     pub troubled: bool,
-    /// Time, picoseconds, from which on no indeterminate operation takes effect: every client has a session, and
-    /// nothing is in flight.
+    /// Time, picoseconds, after which no operation that was indeterminate by then may take effect: every client has a
+    /// session again, and nothing is in flight.
     pub settled_at: u64,
     /// Whether the server may refuse PUTs because its memory or table is full.
     pub may_be_full: bool,
     /// Length of values, bytes, above which the server may refuse them as too large.
     pub refused_above: u64,
-    /// Maximum duration of an operation, without [`DEADLINE_SLACK`] and the time in which the client's core is stopped.
+    /// Maximum duration of an operation. [`DEADLINE_SLACK`] is allowed in addition, and the time in which the client's
+    /// core is stopped.
     pub deadline: Ns,
     /// Whether items may disappear without a DELETE: because they expire or are evicted, or a server crashes.
     pub forgets: bool,

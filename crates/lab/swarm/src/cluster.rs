@@ -15,7 +15,8 @@ use drover_verbs_suite::faulty::{FaultOptions, FaultyDevice};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Machines and clients of a cluster. Handles to actors are declared before the world, so that they are dropped first.
+/// Parts of every simulated cluster: the machines and their network, the running clients, and the record of their
+/// operations. Handles to actors are declared before the world, so that they are dropped first.
 pub struct ClusterBase<C> {
     /// All running clients.
     pub seated: Vec<Seated<C>>,
@@ -45,8 +46,9 @@ pub struct ClientStart<C> {
 }
 
 impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
-    /// Creates `machines` machines, whose messages have the faults of `messages`. Clients submit the operations of
-    /// `load` until `horizon`.
+    /// Creates `machines` machines, whose messages have the faults of `messages`. Clients spread the operations of
+    /// `load` over the time until `horizon`. `seed` is that of the machines; those of faults and loads are derived from
+    /// the seed of `messages`.
     pub fn new(
         world: WorldOptions,
         machines: usize,
@@ -68,7 +70,7 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
         }
     }
 
-    /// Opens the device of a machine; its faults differ from those of all others.
+    /// Opens a device of a machine; its faults are drawn independently of those of other devices.
     pub fn device(&mut self, machine: usize) -> FaultyDevice<Sim> {
         let messages = FaultOptions {
             seed: self.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
@@ -111,7 +113,7 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
         self.owed[machine].push(ops);
     }
 
-    /// Crashes the machine and its clients.
+    /// Crashes the machine and its clients, and remembers how many operations each of them had left to submit.
     pub fn crash(&mut self, machine: usize) {
         let (gone, here): (Vec<_>, _) = std::mem::take(&mut self.seated)
             .into_iter()
@@ -125,7 +127,8 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
         self.world.crash(machine);
     }
 
-    /// Restarts a crashed machine. Returns the numbers of operations of the clients that are to start there.
+    /// Restarts a crashed machine. Returns one number per client that is to start there: the operations that it is to
+    /// submit.
     pub fn restart(&mut self, machine: usize) -> Vec<usize> {
         self.world.restart(machine);
         std::mem::take(&mut self.owed[machine])
@@ -170,8 +173,11 @@ impl<C: KvClient<Fabric> + 'static> ClusterBase<C> {
     }
 }
 
-/// Settings of the machines of a run: of the kind called `profile`, with clocks that differ by up to `skew_max`, on a
-/// network that loses packets with probability `loss`.
+/// Settings of the machines of a run: with the costs of the profile called `profile`, with clocks that differ by up to
+/// `skew_max`, on a network that loses packets with probability `loss`.
+///
+/// # Panics
+/// The program has no such profile.
 pub fn world_options(profile: &str, skew_max: Ns, loss: f64) -> WorldOptions {
     let profile = Profile::named(profile).expect("a profile that comes with the program");
     WorldOptions {

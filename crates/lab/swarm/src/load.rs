@@ -3,48 +3,51 @@
 use crate::draw::{between, pick};
 use drover_sim::Stream;
 
-/// Load of a client.
+/// Load of each client: which operations it draws, and when it submits them. Operations that are neither PUT nor DELETE
+/// are GETs.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Operations per client, as far as time allows.
+    /// Number of operations per client; fewer if the trouble ends before all are drawn.
     pub ops: usize,
-    /// Maximum number of operations in flight.
+    /// Number of operations in flight at which the client draws no further one.
     pub in_flight: usize,
     /// Number of distinct keys.
     pub keys: u64,
-    /// 1: all keys are equally likely; 3: an eighth of the keys gets half of the operations.
+    /// Exponent that skews the choice of keys. 1: all keys are equally likely; 3: an eighth of the keys gets half of
+    /// the operations.
     pub skew: f64,
-    /// Percentage of PUTs.
+    /// Percentage of the operations that are PUTs.
     pub put_percent: u64,
-    /// Percentage of DELETEs.
+    /// Percentage of the operations that are DELETEs.
     pub delete_percent: u64,
-    /// Percentage of PUTs with a time to live.
+    /// Percentage of the PUTs that have a time to live.
     pub ttl_percent: u64,
-    /// Longest time to live, seconds.
+    /// Longest time to live, seconds; the shortest is 1.
     pub ttl_s_max: u32,
-    /// Lengths of the values.
+    /// Lengths of the values of PUTs.
     pub values: ValueLengths,
     /// Percentage of operations before which the client requests statistics from the server.
     pub stats_percent: u64,
-    /// Percentage of operations that follow a pause; the others are submitted as soon as an earlier one completes.
+    /// Percentage of the operations after which the client pauses; after the others it submits the next one as soon as
+    /// `in_flight` allows.
     pub pause_percent: u64,
 }
 
 /// Lengths of the values that a client writes.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueLengths {
-    /// Longest ordinary value, bytes.
+    /// Longest ordinary value, bytes (below 9 counts as 9); the shortest has 8.
     pub bytes_max: u64,
-    /// Percentage of PUTs with a large value.
+    /// Percentage of the PUTs that draw their length up to `large_bytes_max` instead.
     pub large_percent: u64,
-    /// Longest large value, bytes.
+    /// Longest large value, bytes; the shortest has 8.
     pub large_bytes_max: u64,
-    /// The server refuses values longer than this, bytes.
+    /// Length, bytes, above which the server refuses values; `u64::MAX`: none.
     pub refused_above: u64,
 }
 
 impl Load {
-    /// Draws a load of ordinary values that do not expire.
+    /// Draws a load without large values and without times to live.
     pub fn draw(dice: &Stream) -> Load {
         Load {
             ops: between(dice, 30, 250) as usize,
@@ -66,26 +69,26 @@ impl Load {
         }
     }
 
-    /// Lets some items expire.
+    /// Gives some or all PUTs a time to live of 1 or 2 s.
     pub fn expire(&mut self, dice: &Stream) {
         self.ttl_percent = pick(dice, &[10, 50, 100]);
         self.ttl_s_max = between(dice, 1, 2) as u32;
     }
 
-    /// Adds values longer than a message.
+    /// Lets some PUTs draw lengths up to 3,000, 20,000 or 100,000 bytes, longer than a message.
     pub fn add_large_values(&mut self, dice: &Stream) {
         self.values.large_percent = pick(dice, &[2, 10, 30]);
         self.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
     }
 
-    /// Concentrates the load on one to four keys, most of it updates.
+    /// Concentrates the load on one to four keys, and makes at least half of the operations updates.
     pub fn conflict(&mut self, dice: &Stream) {
         self.keys = between(dice, 1, 4);
         self.put_percent = pick(dice, &[50, 70]);
         self.delete_percent = pick(dice, &[0, 20]);
     }
 
-    /// Makes the client idle most of the time.
+    /// Makes the client idle most of the time: at most 40 operations, and a pause after each.
     pub fn be_idle(&mut self) {
         self.ops = self.ops.min(40);
         self.pause_percent = 100;

@@ -32,12 +32,12 @@ pub struct Summary {
     pub unknown: usize,
     /// Number of operations that were refused and did not happen.
     pub refused: usize,
-    /// Number of operations whose clients crashed before they ended, or got a result that makes no sense.
+    /// Number of operations whose client crashed before they ended, or whose result makes no sense.
     pub orphaned: usize,
     /// Number of messages lost, delayed, reordered, duplicated or torn, and of connections broken. Lost packets do not
     /// count.
     pub message_faults: u64,
-    /// Sums of counters of the clients and servers that run at the end, by name.
+    /// Counters by name, each summed over the clients or shards that run at the end.
     pub counted: Vec<(&'static str, u64)>,
     /// Number of keys whose histories were checked for linearizability.
     pub judged: usize,

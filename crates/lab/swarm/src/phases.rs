@@ -32,10 +32,11 @@ pub trait CalmCluster {
     /// Descriptions of why the cluster is not [ready](CalmCluster::is_ready), such as the last errors of clients.
     fn errors(&self) -> Vec<String>;
 
-    /// Number of parts of the service at which `client` has a window of its own.
+    /// Number of parts of the service (shards or partitions) at each of which `client` has a window.
     fn part_count(&self, client: &Self::Client) -> usize;
 
-    /// Descriptions of resources of servers that should have been released, and of servers that are down.
+    /// Descriptions of sessions that do not match the running clients (left over, or missing), and of shards that are
+    /// down.
     fn leaks(&self) -> Vec<String>;
 }
 
@@ -116,8 +117,8 @@ pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut
     answered(cluster, before, found);
 }
 
-/// Lets one client read every key once more, after delayed messages have arrived, and checks that it gets answers. That
-/// those messages have changed nothing shows in the check of the record.
+/// Lets one client read every key once more, after delayed messages have arrived, and checks that it gets answers. If
+/// those messages have changed something, the check of the record finds it.
 pub fn read_again(cluster: &impl CalmCluster, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.base().record.borrow().entries.len();
     let Some(seated) = cluster.base().seated.first() else {

@@ -38,8 +38,8 @@ pub struct Entry {
     pub end: End,
 }
 
-/// All operations, in the order of their calls. The index of an operation is its token, and identifies the value that
-/// it stores.
+/// Record of a run: all operations, in the order of their calls, and what else the checks need. The index of an
+/// operation is its token, and identifies the value that it stores.
 #[derive(Debug, Default)]
 pub struct Record {
     /// The operations.

@@ -19,7 +19,7 @@ use std::fmt::Display;
 
 /// A fault of a machine, core or client.
 pub trait Fault: Copy + Display {
-    /// Time for which a core stops.
+    /// Time for which the fault stops a core; zero if it stops none.
     fn stops_for(self) -> Ns;
 }
 
@@ -31,13 +31,13 @@ pub trait TroubledCluster: CalmCluster {
     /// Lets `fault` happen now.
     fn afflict(&mut self, fault: Self::Fault);
 
-    /// Ends the trouble: stops the injection of faults into messages.
+    /// Ends the trouble: stops the injection of faults into messages, and disconnects peers that are no clients.
     fn calm_down(&mut self);
 
     /// Counters of running clients and servers, by name.
     fn counted(&self) -> Vec<(&'static str, u64)>;
 
-    /// Whether the service has counted evictions.
+    /// Whether the service has counted evictions; false if it does not count them.
     fn has_evicted(&self) -> bool {
         false
     }
@@ -45,23 +45,23 @@ pub trait TroubledCluster: CalmCluster {
 
 /// Facts about a case that are the same for all its phases.
 pub struct RunParams<'a> {
-    /// Whether operations may fail.
+    /// Whether faults are injected that may make operations end indeterminate or refused as unavailable.
     pub troubled: bool,
-    /// Virtual time at which the trouble ends.
+    /// Virtual time at which the trouble ends; earlier if all operations have ended, later if a core is still stopped.
     pub horizon: Ns,
-    /// Timeout of operations.
+    /// Timeout of operations, from their submission.
     pub deadline: Ns,
-    /// Operations that a client may have in flight at each part of the service.
+    /// Maximum number of operations that a client may have in flight at each part of the service (shard or partition).
     pub window: usize,
     /// Load of each client.
     pub load: &'a Load,
     /// Whether the service may evict items; otherwise it may refuse them because it is full.
     pub evicts: bool,
-    /// Whether items may disappear without a DELETE, or an eviction that the service counts.
+    /// Whether items may disappear although there was neither a DELETE nor an eviction that the service counts.
     pub forgets: bool,
-    /// Maximum time to reconnect.
+    /// Maximum time until every client has its sessions again, once no operation is in flight after the trouble.
     pub ready_max: Ns,
-    /// Time within which the service excludes the execution of requests that were given up.
+    /// Time after which the service no longer executes requests that clients gave up; zero: it never executes them.
     pub ruled_out: Ns,
 }
 

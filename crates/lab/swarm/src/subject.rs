@@ -9,7 +9,7 @@ pub use drover_kv::Planted;
 use drover_kv::{ShardedJob, ShardedSystem, SystemTable};
 use std::fmt::Debug;
 
-/// The kinds of trouble of a system; a seed switches each of them on or off as a whole.
+/// A kind of trouble of a system, usually a variant of an enum; a seed switches each kind on or off as a whole.
 pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     /// All kinds, in the order in which seeds draw them.
     const ALL: &'static [Self];
@@ -17,7 +17,7 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     /// Name of the kind on the command line.
     fn name(self) -> &'static str;
 
-    /// Returns the kind called `name` on the command line.
+    /// Returns the kind called `name` on the command line; `None` if there is none.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
@@ -67,12 +67,12 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// Runs `case` and checks the run. Panics if the system does.
     fn run(case: &Case<Self>) -> Outcome;
 
-    /// Returns the scenario called `name`.
+    /// Returns the scenario called `name`; `None` if there is none.
     fn scenario(name: &str) -> Option<&'static Scenario<Self::Trouble>> {
         Self::SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
-    /// Returns the mistake called `name`.
+    /// Returns the planted mistake called `name`; `None` if there is none.
     fn planted(name: &str) -> Option<&'static Planted<Self::Mistake>> {
         Self::PLANTED.iter().find(|planted| planted.name == name)
     }

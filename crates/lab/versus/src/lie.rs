@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A change that the proxy makes to a server's answers.
+/// A change that a lying proxy makes to a server's answers, to see whether a client notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lie {
     /// Name of the change on the command line.
@@ -74,9 +74,9 @@ impl Lie {
     }
 }
 
-/// Forwards every connection of `listener` to `server` and changes every `every`-th place (1: each, 0: none) where the
-/// lie fits in the server's answers, counted over all connections. A place that arrives in two reads stays unchanged.
-/// Returns only on failure; if `server` cannot be reached, only that client's connection is closed.
+/// Forwards every connection of `listener` to `server`, and changes some of the places in the server's answers where
+/// the lie fits: one in `every` (1: each, 0: none), counted over all connections. A place that arrives in two reads
+/// stays unchanged. Returns only on failure; if `server` cannot be reached, only that client's connection is closed.
 ///
 /// # Errors
 /// If no connection can be accepted or no descriptor is left.

@@ -21,13 +21,14 @@ const NAME_BYTES_MAX: usize = 48;
 /// The part of a control address before the colon: kind of socket and fabric of the data path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scheme {
-    /// Shared memory; the control channel is a Unix socket.
+    /// `shm:`: shared memory; the control channel is a Unix socket, given by its name in the [runtime
+    /// directory](super::runtime_dir()) or by its path.
     Shm,
-    /// A Unix socket, given by its path; the fabric is shared memory.
+    /// `unix:`: as [`Shm`](Scheme::Shm), but the socket is always given by its path.
     Unix,
-    /// A TCP socket; it selects no fabric, so drover's clients use it for statistics only.
+    /// `tcp:`: a TCP socket; it selects no fabric, so drover's clients use it for statistics only.
     Tcp,
-    /// An RDMA device; the control channel is a TCP socket.
+    /// `rdma:`: an RDMA device; the control channel is a TCP socket.
     Rdma,
 }
 
@@ -57,7 +58,8 @@ pub enum Endpoint {
     },
 }
 
-/// Address of a control channel. Displays as it was written, or if a method built it, as it would be written.
+/// Address of a server's control channel: scheme, socket and options. It displays as the text that was parsed; if a
+/// method built it, as a text that parses to it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
@@ -154,8 +156,8 @@ impl ControlAddr {
         }
     }
 
-    /// This address with host and port replaced by `endpoint`: the actual address of a listener bound to port 0. An
-    /// address that is a path stays unchanged.
+    /// Returns this address with host and port replaced by `endpoint`, for example by the address to which a listener
+    /// at port 0 was bound. An address that is a path is returned unchanged.
     pub fn at(&self, endpoint: std::net::SocketAddr) -> ControlAddr {
         let there = ControlAddr {
             scheme: self.scheme,
@@ -168,8 +170,8 @@ impl ControlAddr {
         }
     }
 
-    /// This address with option `key=value`, which replaces an earlier value of `key`. An address that is a path has no
-    /// options and stays unchanged.
+    /// Returns this address with option `key=value`, which replaces an earlier value of `key`. An address that is a
+    /// path has no options and is returned unchanged.
     pub fn with_option(&self, key: &str, value: &str) -> ControlAddr {
         let Endpoint::HostPort { .. } = self.place else {
             return self.clone();
@@ -200,8 +202,8 @@ impl ControlAddr {
         &self.place
     }
 
-    /// The (first) value of option `key`, written `?key=value`; `None` if the address does not have this option. An
-    /// address that is a path has none: there `?` belongs to the path.
+    /// The value of option `key`, written `?key=value`; the first one if there are several, `None` if there is none. An
+    /// address that is a path has no options: there `?` belongs to the path.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.options
             .iter()

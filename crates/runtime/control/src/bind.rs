@@ -68,9 +68,9 @@ enum Kind {
 }
 
 impl ControlListener {
-    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). Of a host with several
-    /// addresses, the first that can be bound. A Unix socket replaces that of a dead server, and only this user (and
-    /// root) can connect to it.
+    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr). If the host has several
+    /// addresses, it listens at the first that can be bound. A Unix socket replaces that of a dead server, and only
+    /// this user (and root) can connect to it.
     ///
     /// # Errors
     /// [`ListenError`] if the address is in use, its path is a file other than a socket, or a system call fails.
@@ -86,9 +86,9 @@ impl ControlListener {
         &self.addr
     }
 
-    /// Accepts a waiting connection, if any. Never blocks. When this process is out of descriptors, the connection gets
-    /// an error and is closed; otherwise it would make `poll` return continuously. The result is then `None`, and so it
-    /// is for a connection that ended before it was accepted, although others may wait.
+    /// Accepts a waiting connection. Never blocks. `None` if none waits, if the connection had already ended, or if
+    /// this process is out of descriptors: then the connection is refused with
+    /// [`TOO_MANY_CONNECTIONS`](refusal::TOO_MANY_CONNECTIONS). In the last two cases others may still wait.
     ///
     /// # Errors
     /// The system's `accept` fails.

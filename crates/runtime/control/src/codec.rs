@@ -28,7 +28,7 @@ pub trait Message: Sized {
     fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
-/// Errors of encoding a message that does not fit a frame.
+/// Reasons why an encoded message does not fit a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {

@@ -3,10 +3,11 @@
 use super::{ControlAddr, ControlStream, DialError, LocalListener};
 use drover_base::Ns;
 
-/// Time limit of one attempt of [`Dial::to`], per resolved address of the host.
+/// Maximum time that one attempt of [`Dial::to`] or [`Dial::to_shard`] waits for each IP address of the host (or for
+/// the Unix socket); looking the host name up is not included.
 pub const ATTEMPT_MAX: Ns = Ns::from_s(1);
 
-/// Makes connection attempts to one server, any number of times.
+/// A dialer: knows one server and makes an attempt to connect to it whenever [`attempt`](Dial::attempt) is called.
 pub struct Dial {
     server: String,
     attempt: Box<dyn FnMut() -> Result<ControlStream, DialError> + Send>,
@@ -39,8 +40,8 @@ impl Dial {
         Dial::new("this process", move || Ok(listener.connect()))
     }
 
-    /// Name of the server for log lines, as given to [`Dial::new`]: its address, with the shard if one was selected, or
-    /// "this process".
+    /// Name of the server for log lines: the text given to [`Dial::new`]; the address for [`Dial::to`], followed by the
+    /// shard for [`Dial::to_shard`]; `this process` for [`Dial::at`].
     pub fn server(&self) -> &str {
         &self.server
     }

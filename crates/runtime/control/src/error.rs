@@ -4,7 +4,8 @@ use super::frame::FrameError;
 use super::heartbeat::MISSED_MAX;
 use std::io;
 
-/// Reasons for the end of a control channel, or for refusing to send.
+/// Errors of a control channel: reasons for its end, for refusing to send a frame, and
+/// [`Timeout`](ControlError::Timeout), after which it stays open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {

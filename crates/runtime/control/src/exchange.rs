@@ -42,10 +42,10 @@ pub enum ExchangeError {
     /// The provider could not open a context.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The provider could not create a queue.
+    /// The provider could not create a completion queue or a queue pair.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// There is no memory, or no descriptor, for an export.
+    /// Our export could not be made, for lack of memory or descriptors.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
@@ -87,7 +87,8 @@ pub fn offer<P: Provider>(stream: &mut ControlStream, qp: &P::Qp) -> Result<(), 
     send_export(stream, &qp.export()?)
 }
 
-/// Blocks until the peer's export arrives, at most until `deadline`, and connects `qp` with it.
+/// Blocks until the peer's export arrives, at most until `deadline`, and connects `qp` to the peer's queue pair. The
+/// peer must do the same with the export that [`offer`] sent.
 ///
 /// # Errors
 /// [`ExchangeError`] if no export arrives or the provider refuses it.
@@ -101,8 +102,8 @@ pub fn accept<P: Provider>(
     Ok(qp.connect(&theirs)?)
 }
 
-/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it succeeds, both are
-/// connected. Each end sends two frames; each of the two waits for the peer ends at `deadline`.
+/// Connects `qp`, an RC or UC queue pair, with that of the peer, which must call `connect` too. Blocks until both are
+/// connected, at most until `deadline`. Each end sends two frames and receives two.
 ///
 /// # Errors
 /// [`ExchangeError`] if the channel ends, the deadline passes, the peer sends anything else or the provider refuses.
@@ -125,7 +126,7 @@ fn expect(expected: u16, found: u16) -> Result<(), ExchangeError> {
     Err(ExchangeError::Unexpected { expected, found })
 }
 
-/// A queue pair with the objects that it needs: a start for small programs and tests.
+/// Owns a queue pair, its completion queue and its context: a start for small programs and tests.
 pub struct End<P: Provider> {
     /// The queue pair. Declared first, because it must be destroyed first.
     pub qp: P::Qp,

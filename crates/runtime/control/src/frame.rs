@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// First bytes of every frame: "DRVC" as little-endian.
+/// First 4 bytes of every frame: the text `DRVC`, as a little-endian number.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"DRVC");
 /// Version of the framing. Messages inside have versions of their own.
 pub const VERSION: u16 = 1;
@@ -12,8 +12,8 @@ pub const VERSION: u16 = 1;
 pub const HEADER_BYTES: usize = 16;
 /// Longest body of a frame, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
-/// Most descriptors of one frame: enough for one wake-up descriptor from each of 240 workers. Linux sends up to 253 at
-/// once, so a peer that sends too many is noticed.
+/// Maximum number of descriptors of one frame: enough for one wake-up descriptor from each of 240 workers. It is below
+/// the 253 that Linux passes at once, so a peer that sends too many is noticed.
 pub const FDS_MAX: usize = 250;
 
 /// Kinds of frames defined by the channel itself.
@@ -63,7 +63,7 @@ pub struct Frame {
     pub kind: u16,
     /// Body, at most [`BODY_BYTES_MAX`] bytes.
     pub body: Vec<u8>,
-    /// Descriptors, at most [`FDS_MAX`].
+    /// File descriptors received with it, at most [`FDS_MAX`].
     pub fds: Vec<Arc<OwnedFd>>,
 }
 

@@ -2,9 +2,10 @@
 
 use drover_base::Ns;
 
-/// Least time between two liveness checks of an end. An end that sent nothing in between sends a ping.
+/// Minimum time between two checks by which one end of a channel finds out whether its peer lives. In each check it
+/// also sends a ping if it has sent nothing since the check before.
 pub const BEAT_EVERY: Ns = Ns::from_s(1);
-/// Number of consecutive checks, at least [`BEAT_EVERY`] apart, without a frame from the peer after which an end
+/// Number of consecutive checks without a frame from the peer, at least [`BEAT_EVERY`] apart, after which an end
 /// considers the peer dead.
 pub const MISSED_MAX: u32 = 3;
 

@@ -7,9 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A small thread that sends a ping when a stream has sent nothing for a second, while its owner does not poll (a
-/// blocking client between calls, an async one whose executor is late). It receives nothing, so it neither answers
-/// pings nor notices that the peer is dead. It stops when it is dropped, or within a second after the stream is.
+/// Owns a thread that sends a ping whenever a [`ControlStream`](crate::ControlStream) has sent nothing for a second, so
+/// that the peer does not consider this end dead while the owner of the stream does not poll it (a blocking client
+/// between calls, an async one whose executor is late). The thread receives nothing: it neither answers pings nor
+/// notices that the peer is dead. Dropping the keeper stops it; it also ends within a second after the stream is
+/// dropped.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<Stop>,

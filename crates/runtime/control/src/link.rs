@@ -12,7 +12,7 @@ use crate::{ControlError, ControlStream, Dial, DialError, Frame};
 use drover_base::Ns;
 use std::fmt::Display;
 
-/// Reasons for losing a link other than errors of the channel.
+/// Reasons, other than errors of dialling and of the channel, for which a session ended or was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The handshake took longer than [`LinkOptions::handshake_max`].
@@ -23,7 +23,7 @@ pub enum Loss {
     Unexpected,
 }
 
-/// A system's protocol on a new control channel until there is a session.
+/// A system's handshake: the frames that a client exchanges on a new control channel until it has a session.
 pub trait Handshake {
     /// State of a session: queues, buffers, the server's memory.
     type Session;
@@ -36,8 +36,8 @@ pub trait Handshake {
     /// The channel fails, or the system cannot begin.
     fn begin(&mut self, control: &mut ControlStream) -> Result<(), Self::Error>;
 
-    /// Handles a frame of the handshake. `session` is `None` on a new channel, and holds what this method puts there
-    /// until the handshake ends.
+    /// Handles a frame of the handshake. `session` keeps an unfinished session between the frames of one handshake:
+    /// `None` at the first frame, then what this method has put there.
     ///
     /// # Errors
     /// The server refused, or the frame is unexpected or malformed.
@@ -50,7 +50,7 @@ pub trait Handshake {
     ) -> Result<Taken<Self::Session>, Self::Error>;
 }
 
-/// Effect of a frame of the handshake.
+/// Result of [`Handshake::take`].
 pub enum Taken<S> {
     /// Further frames must arrive.
     More,
@@ -60,7 +60,7 @@ pub enum Taken<S> {
     Again,
 }
 
-/// What the owner of a link must know.
+/// An event that [`Link::poll`] reports to the link's owner.
 pub enum LinkEvent<S> {
     /// The handshake is complete: this is the session.
     Up(Box<S>),
@@ -80,19 +80,19 @@ const LOOK_MIN: Ns = Ns::from_us(1);
 /// Most frames per check of a channel.
 const FRAMES_PER_LOOK: usize = 64;
 
-/// Timeouts of a [`Link`].
+/// Times of a [`Link`]: limit of a handshake, pauses between attempts, time between checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkOptions {
-    /// Longest handshake, counted from dialling; a longer one has failed.
+    /// Maximum time of a handshake, counted from dialling; a longer one counts as a failed attempt.
     pub handshake_max: Ns,
-    /// Rest before the first retry; doubled with each failure in a row.
+    /// Pause before the first retry; it doubles with each failed attempt in a row.
     pub rest_min: Ns,
-    /// Longest rest that results from doubling.
+    /// Longest pause between failed attempts: the doubling of `rest_min` ends there.
     pub rest_max: Ns,
-    /// Rest after the loss of a session. The loss is no failure of the attempt that made the session: it doubles
-    /// nothing.
+    /// Pause between the loss of a session and the next attempt. Such a loss is not a failed attempt: it doubles no
+    /// pause.
     pub rest_lost: Ns,
-    /// Time between checks of a session's control channel, and longest time between checks during a handshake. Each
+    /// Time between checks for frames on the control channel of a session; in a handshake, the longest such time. Each
     /// check costs a system call.
     pub look_every: Ns,
 }
@@ -128,7 +128,9 @@ enum Phase<S> {
     },
 }
 
-/// A client's link to one server. Only its [`Dial`] may block.
+/// A client's link to one server: makes a session over a control channel and, when [polled](Link::poll), makes a new
+/// one whenever it is lost. It owns the channel; the session goes to the link's owner with [`LinkEvent::Up`]. Only its
+/// [`Dial`] may block.
 pub struct Link<H: Handshake> {
     phase: Phase<H::Session>,
     dial: Dial,
@@ -156,7 +158,8 @@ impl<H: Handshake> Link<H> {
         self.dial.server()
     }
 
-    /// The reason for the last loss of a session, or failure to make one; returned once.
+    /// Takes the reason for the last loss of a session or the last failure to make one, whichever came later; `None` if
+    /// there was none since the last call.
     pub fn take_error(&mut self) -> Option<H::Error> {
         self.error.take()
     }
@@ -199,8 +202,8 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// Does what is due at `now`: dials, handles frames of the handshake, or receives for the session. Failed attempts
-    /// are no events. Call it until it returns `None`.
+    /// Does what is due at `now`: dials, handles frames of the handshake, or receives for the session. A failed attempt
+    /// is not reported: [`take_error`](Link::take_error) has its reason. Call it until it returns `None`.
     pub fn poll(&mut self, now: Ns) -> Option<LinkEvent<H::Session>> {
         let polled = match &mut self.phase {
             Phase::Down { retry_at } if now < *retry_at => Ok(None),
@@ -308,7 +311,7 @@ impl<H: Handshake> Link<H> {
     }
 
     /// Ends the session, or the attempt to make one: drops the channel, so that the server sees its end. Another
-    /// attempt follows after a rest, even if the link was closed.
+    /// attempt follows after a pause, even if the link was closed.
     pub fn lose(&mut self, now: Ns, error: H::Error) {
         let rest = match self.phase {
             Phase::Up { .. } => self.options.rest_lost,

@@ -13,7 +13,7 @@ pub enum Peer {
     Host(SocketAddr),
     /// A thread of this process, over a [`pair`](crate::ControlStream::pair).
     ThisProcess,
-    /// The system did not report the peer: the connection was already closed.
+    /// Unknown: the system did not report the peer, usually because the connection had already ended.
     Unknown,
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover` if `$XDG_RUNTIME_DIR` is an absolute path
-/// that belongs to this user and that nobody else can write to, else `/run/drover` for root, else `drover-UID` in the
-/// temporary directory (`$TMPDIR` or `/tmp`). It may not exist yet: binding creates it.
+/// that belongs to this user and that nobody else can write to, else `/run/drover` for root (if `/run` exists), else
+/// `drover-UID` in the temporary directory (`$TMPDIR` or `/tmp`). It may not exist yet: binding creates it.
 pub fn runtime_dir() -> PathBuf {
     let uid = rustix::process::geteuid();
     let xdg = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

@@ -20,11 +20,11 @@ pub const SYSTEM_BYTES_MAX: usize = 16;
 /// Longest text of a [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 
-/// Asks a service for its [`ServiceInfo`].
+/// Message by which a client asks a service for its [`ServiceInfo`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceQuery;
 
-/// System and number of shards of a service: the answer to a [`ServiceQuery`].
+/// Message with system and number of shards of a service: the answer to a [`ServiceQuery`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
     /// Name of the service's system, such as `herd`. At most [`SYSTEM_BYTES_MAX`] bytes.
@@ -34,20 +34,20 @@ pub struct ServiceInfo {
     pub shard_count: u16,
 }
 
-/// Selects the shard that the channel belongs to from the next frame on. The service refuses the channel if it has no
-/// such shard.
+/// Message by which a client selects the shard that the channel belongs to from the next frame on. The service refuses
+/// the channel if it has no such shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SelectShard {
     /// Index of the shard, from 0.
     pub shard: u16,
 }
 
-/// Asks a service for its [`StatsReply`]; allowed before a shard is selected. A service of HERD that requires a secret
-/// answers only in a session.
+/// Message by which a client asks a service for its [`StatsReply`]; allowed before a shard is selected. A service of
+/// HERD that requires a secret answers only in a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsQuery;
 
-/// Statistics of a service: the answer to a [`StatsQuery`].
+/// Message with statistics of a service: the answer to a [`StatsQuery`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatsReply {
     /// Lines `name value`; cut off after 32 KiB when it is sent.

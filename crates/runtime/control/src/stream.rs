@@ -130,7 +130,8 @@ impl ControlStream {
     }
 
     /// Sends `code` (see [`refusal`]) and up to the first 256 bytes of `reason`, and closes the channel. The peer's
-    /// `recv` returns them as [`ControlError::Refused`], after the frames sent before.
+    /// `recv` returns them as [`ControlError::Refused`], after the frames sent before; they are lost if the socket
+    /// cannot take them at once.
     pub fn refuse(mut self, code: u16, reason: &str) {
         self.last_words(code, reason);
     }
@@ -151,8 +152,8 @@ impl ControlStream {
 
     /// Takes the next frame that is not a heartbeat, if one has arrived. Never blocks. Also answers the pings that it
     /// finds; when nothing is left to read, also writes queued frames and, if the heartbeat is due at `now`, checks the
-    /// peer and sends a ping if needed. `None` with [`has_more`](ControlStream::has_more): it found 32 heartbeats and
-    /// stopped.
+    /// peer and sends a ping if needed. If it returns `None` and [`has_more`](ControlStream::has_more) is true, it
+    /// stopped after 32 heartbeats: call it again.
     ///
     /// # Errors
     /// [`ControlError`] when the channel ends. It is closed then: later calls return [`ControlError::Closed`].
@@ -287,7 +288,7 @@ impl ControlStream {
     }
 
     /// Time at which the heartbeat next requires a [`recv`](ControlStream::recv), even if nothing arrived by then; zero
-    /// before the first one.
+    /// before the first `recv`.
     pub fn next_look(&self) -> Ns {
         self.heartbeat.next_look()
     }

@@ -3,18 +3,19 @@
 
 use super::{DecodeError, Reader, Writer};
 
-/// A byte string, encoded as its length (`u32`), then its bytes. One longer than `MAX` is sent whole, and refused by
-/// the reader.
+/// Codec of a byte string: its length (`u32`), then its bytes. It sends a string longer than `MAX` whole; the reader
+/// refuses it.
 pub struct Bytes<const MAX: usize>;
 
-/// A text, encoded as its length in bytes (`u32`), then its UTF-8 bytes, cut off after `MAX`. The reader makes it
-/// printable: control characters other than line feeds become `?`, malformed UTF-8 becomes U+FFFD.
+/// Codec of a text: its length in bytes (`u32`), then its UTF-8 bytes. It sends the first `MAX` bytes. The reader makes
+/// the text printable: control characters other than line feeds become `?`, malformed UTF-8 becomes U+FFFD.
 pub struct Text<const MAX: usize>;
 
-/// A byte string, encoded as its length (`u16`), then its bytes, cut off after 65535, not after `MAX`.
+/// Codec of a byte string: its length (`u16`), then its bytes. It sends the first 65535 bytes, even if `MAX` is less;
+/// the reader refuses a string longer than `MAX`.
 pub struct ShortBytes<const MAX: usize>;
 
-/// As [`Text`], but its length is encoded as a `u16`.
+/// Codec of a text, as [`Text`], but the length is a `u16`.
 pub struct ShortText<const MAX: usize>;
 
 impl<const MAX: usize> Bytes<MAX> {

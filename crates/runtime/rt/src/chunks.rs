@@ -22,7 +22,9 @@ pub enum Direction {
     Write,
 }
 
-/// Chunks of memory here, each with a twin at the peer. Chunk n of either side is the twin of chunk n of the other.
+/// Equal chunks of registered memory here, each with a twin at the peer, and the RC queue pair that moves bytes between
+/// twins. Chunk n of one side is the twin of chunk n of the other. It owns the memory here, the queue pair and the
+/// import of the peer's memory.
 pub struct Chunks<P: Provider> {
     qp: P::Qp,
     remote: RemoteRegion,
@@ -38,7 +40,7 @@ pub struct Chunks<P: Provider> {
 impl<P: Provider> Chunks<P> {
     /// Allocates and registers `count` chunks of `chunk_bytes` here, imports the peer's memory `region`, which holds
     /// their twins, and connects a new RC queue pair to the peer's queue pair `rc`. Completions go to `cq`. Returns the
-    /// export of our queue pair, too, which the peer must connect to.
+    /// chunks and the export of the new queue pair, to which the peer must connect its own.
     ///
     /// # Errors
     /// [`ResourceError::Unusable`] if the region is too short or not both readable and writable, or if all chunks

@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Core {
     /// Number of the logical core: N of `/sys/devices/system/cpu/cpuN`, and the argument of [`pin`].
     pub index: usize,
-    /// Number of its socket; 0 if the system does not report it.
+    /// Number of its CPU socket; 0 if the system does not report it.
     pub package: usize,
     /// Number of its physical core, unique within the socket; `index` if the system does not report it.
     pub physical: usize,

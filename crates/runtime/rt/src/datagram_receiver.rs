@@ -23,7 +23,8 @@ const LEAD_BYTES: usize = 64 - GRH_BYTES;
 /// RECVs for duplicates and late replies between two postings.
 const SPARE: usize = 16;
 
-/// A UD queue pair that receives replies. It may also send.
+/// A UD queue pair that receives replies, with its RECVs and their registered memory; it owns all three. The owner may
+/// also send on the queue pair.
 pub struct DatagramReceiver<P: Provider> {
     /// The queue pair.
     pub qp: P::Qp,
@@ -48,9 +49,9 @@ impl<P: Provider> DatagramReceiver<P> {
         (request_count / 2).clamp(1, 16)
     }
 
-    /// Creates the queue pair, which completes on `cq` and has a random queue key, and posts all RECVs: for
-    /// `request_count` outstanding requests and replies of at most `payload_bytes`. Its send queue holds `send_depth`
-    /// requests.
+    /// Creates the queue pair, which completes on `cq` and has a random queue key, and posts its RECVs: as many as
+    /// [`recv_count`](DatagramReceiver::recv_count) gives for `request_count` outstanding requests, each with space for
+    /// a reply of `payload_bytes`. The send queue holds `send_depth` requests.
     ///
     /// # Errors
     /// There is no memory, or the device refuses memory, queue pair or RECVs.
@@ -114,13 +115,15 @@ impl<P: Provider> DatagramReceiver<P> {
         Some(out)
     }
 
-    /// Counts `count` RECVs as complete. Their payloads stay until the next [`repost`](DatagramReceiver::repost).
+    /// Notes that the next `count` RECVs, in the order of posting, have completed. Their payloads stay until the next
+    /// [`repost`](DatagramReceiver::repost).
     #[inline(always)]
     pub fn done(&mut self, count: usize) {
         self.done += count;
     }
 
-    /// Posts every list again whose RECVs are all complete. Returns false if the queue pair refuses one.
+    /// Posts completed RECVs again. They are posted in fixed lists of up to 16, so a list is posted when all of its
+    /// RECVs are [done](DatagramReceiver::done). Returns false if the queue pair refuses a list.
     #[inline(always)]
     pub fn repost(&mut self, cpu: &P::Cpu) -> bool {
         while let Some(list) = self.lists.get(self.list)

@@ -24,7 +24,7 @@ pub enum ResourceError {
     /// RECVs cannot be posted.
     #[error(transparent)]
     Post(#[from] PostError),
-    /// The peer's numbers contradict each other, or are not enough.
+    /// The sizes that the peer announced contradict each other, or its memory is too small or not accessible.
     #[error("unusable parameters from peer: {what}")]
     Unusable {
         /// The parameters that are unusable, for the message.

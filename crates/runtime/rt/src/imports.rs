@@ -12,7 +12,7 @@ pub struct Imports<P: Provider> {
 }
 
 impl<P: Provider> Imports<P> {
-    /// No imports yet.
+    /// Creates an empty collection for imports into `ctx`.
     pub fn new(ctx: &Rc<P::Context>) -> Imports<P> {
         Imports {
             ctx: ctx.clone(),

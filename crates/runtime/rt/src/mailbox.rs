@@ -12,8 +12,8 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     connected(Queue::Bounded(sender), receiver, waker)
 }
 
-/// As [`mailbox`], but for any number of unread messages, none of which may be lost: it is never
-/// [`Full`](MailError::Full), and the senders must limit how many messages they send.
+/// As [`mailbox`], but without a capacity, for messages that must not be refused: sending never returns
+/// [`Full`](MailError::Full). The senders must limit the number of unread messages themselves.
 pub fn unbounded_mailbox<T>(waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = channel();
     connected(Queue::Unbounded(sender), receiver, waker)

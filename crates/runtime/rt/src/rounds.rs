@@ -23,9 +23,10 @@ struct Round {
 }
 
 impl Rounds {
-    /// Notes the end of a round that began at `began`; `total` is the number of requests executed so far, in all
-    /// rounds, and `stats` the run loop's own statistics. Requests of the previous round count as having taken until
-    /// the start of this one: a busy core does not sleep in between, and no clock has to be read for it.
+    /// Notes the end of a round that began at `began`. `total`: number of requests executed so far, in all rounds;
+    /// `stats`: the run loop's own statistics. Requests of the previous round are recorded with the time from the start
+    /// of that round to the start of this one: a busy core does not sleep in between, and no clock has to be read for
+    /// it.
     pub fn note(&mut self, began: Ns, total: u64, stats: RunStats) {
         self.stats = stats;
         let last = self.last;

@@ -45,7 +45,8 @@ const DOZE_MAX: Ns = Ns::from_ms(1);
 const FD_DOZE: Ns = Ns::from_ms(1);
 
 impl Idle {
-    /// 50 us of polling: about the cost of a wake-up, so that a wrong guess costs at most twice the right one.
+    /// [`Idle::Adaptive`] with 50 us of polling: about the cost of a wake-up, so that a wrong guess costs at most twice
+    /// the right one.
     pub const ADAPTIVE: Idle = Idle::Adaptive {
         spin: Ns::from_us(50),
     };

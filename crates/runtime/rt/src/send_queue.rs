@@ -7,8 +7,10 @@ use drover_verbs::{
 };
 use std::hint::cold_path;
 
-/// Decides which requests of a mostly unsignaled send queue are signaled: the last of a list, once at least a period of
-/// requests was posted since the last one, and in lists longer than a period every request at the end of a period.
+/// Decides which requests of a mostly unsignaled send queue are signaled, in terms of a *period* of requests, see
+/// [`new`](Signals::new). The last request of a list is signaled if at least a period of requests was posted since that
+/// was last the case. Also signaled is each request whose position in its list, counted from 1, is a multiple of the
+/// period.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals {
     period: u32,
@@ -55,25 +57,26 @@ impl Signals {
 
 /// Options of a [`SendQueue`].
 pub struct SendQueueOptions<P: Provider> {
-    /// Number of blocks: of requests that are kept, each in its block.
+    /// Number of blocks. Each block holds one request, so this is also the maximum number of requests staged.
     pub request_count: usize,
-    /// Bytes of a block. A request is at the end of its block.
+    /// Bytes of a block. A shorter request lies at the end of its block.
     pub block_bytes: usize,
     /// Which requests are signaled.
     pub signals: Signals,
-    /// Number of staged requests from which [`is_batch`](SendQueue::is_batch) is true: worth a doorbell. With lists of
-    /// more than [`Signals::list_max`] requests, [`push_line`](SendQueue::push_line) may leave the queue full for ever.
+    /// Number of staged requests that are worth a doorbell: from this number on, [`is_batch`](SendQueue::is_batch) is
+    /// true. At most [`Signals::list_max`] with [`push_line`](SendQueue::push_line), which signals only the last
+    /// request of a list: longer lists may fill the queue without a completion that frees it.
     pub post_batch: usize,
-    /// Longest request that [`push`](SendQueue::push) sends inline, bytes; [`push_line`](SendQueue::push_line) always
-    /// does.
+    /// Longest request that [`push`](SendQueue::push) sends inline, bytes; [`push_line`](SendQueue::push_line) sends
+    /// inline whatever this is.
     pub inline_bytes: usize,
-    /// Memory from which requests longer than `inline_bytes` are sent. Needed if a block is longer: without it,
-    /// [`push`](SendQueue::push) of such a request panics.
+    /// Memory from which requests longer than `inline_bytes` are sent. Needed if `block_bytes` is more than
+    /// `inline_bytes`: without it, [`push`](SendQueue::push) of such a request panics.
     pub staging: Option<Staging<P>>,
 }
 
-/// Requests of a client: staged, then posted as one list. Each has a block, in which its bytes stay until the next
-/// request is built there.
+/// Requests of a client on their way to a queue pair: built in blocks, staged, then posted as one list. The bytes of a
+/// request stay in its block until another one is built there. It owns the blocks, not the queue pair.
 pub struct SendQueue<P: Provider> {
     /// Staged requests, and all blocks. A block must not change while its request is staged.
     list: SendList,
@@ -116,8 +119,9 @@ impl<P: Provider> SendQueue<P> {
         &mut self.list.kept_mut()[index * self.options.block_bytes..][..self.options.block_bytes]
     }
 
-    /// Stages the request in block `at`, the last `len` bytes of it. If it is too long to be inline and no staging
-    /// memory is free, it is treated as lost: it is not staged.
+    /// Stages the last `len` bytes of block `at` as a request with operation `op`. If they are too long to be inline
+    /// and no staging memory is free, the request is not staged and the caller is not told, as if it had been lost on
+    /// the way.
     ///
     /// # Panics
     /// It is too long to be inline, and there is no [`staging`](SendQueueOptions::staging) memory at all.
@@ -140,8 +144,9 @@ impl<P: Provider> SendQueue<P> {
         }
     }
 
-    /// Stages an inline WRITE of `len` bytes, at most a cache line, which `build` writes to the end of the last line of
-    /// block `at`. It goes to the same offset of `remote`, which has the layout of the blocks.
+    /// Stages an inline WRITE of the last `len` bytes of block `at`, at most a cache line. `build` gets the last cache
+    /// line of the block and writes these bytes to its end. They go to the same offset of `remote`, which has the
+    /// layout of the blocks.
     #[inline(always)]
     pub fn push_line(
         &mut self,
@@ -170,7 +175,7 @@ impl<P: Provider> SendQueue<P> {
         })
     }
 
-    /// Notes a completion: request `number`, and all posted before it, have left the queue.
+    /// Notes the completion with id `number`: this request, and all posted before it, have left the queue.
     pub fn has_left(&mut self, number: WrId) {
         self.left = self.left.max(number.0);
     }

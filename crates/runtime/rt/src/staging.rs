@@ -10,8 +10,8 @@
 use drover_mem::Region;
 use drover_verbs::{MemoryRegion, Payload, Provider};
 
-/// Pieces of registered memory for one send queue. Each holds one payload until a completion proves that its request
-/// has left the queue.
+/// Registered memory for one send queue, divided into equal pieces; it owns the memory. Each piece holds one payload
+/// until a completion proves that its request has left the queue.
 pub struct Staging<P: Provider> {
     mr: P::Mr,
     piece_bytes: usize,

@@ -76,8 +76,8 @@ impl Timers {
         }
     }
 
-    /// Sets the timer of `key` to `at`, in place of any time set before. A time more than a tick in the past fires at
-    /// the next [`pop`](Timers::pop). [`Ns::MAX`] cancels the timer.
+    /// Sets the timer of `key` to `at`, in place of any time set before. It fires at the first [`pop`](Timers::pop) at
+    /// or after `at`, rounded up to a whole tick; if that is past, at the next `pop`. [`Ns::MAX`] cancels the timer.
     ///
     /// # Panics
     /// If `key` is not below the number of keys.
@@ -139,8 +139,7 @@ impl Timers {
     }
 
     /// When to call [`pop`](Timers::pop) next: no timer fires before this time. It may be earlier than the first timer,
-    /// never later. [`Ns::MAX`] if none is set; but call `pop` until it returns `None` first, else a time in the past
-    /// may remain.
+    /// never later; [`Ns::MAX`] if none is set. It can be in the past unless `pop` has just returned `None`.
     pub fn next(&self) -> Ns {
         match self.earliest {
             u64::MAX => Ns::MAX,

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop, shared by threads. The thread that sets it also calls the wakers of threads that may sleep.
+/// A flag by which one thread asks others to stop; clones are the same flag. It does not show whether they have
+/// stopped. The thread that sets it also calls the wakers of threads that may sleep.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 

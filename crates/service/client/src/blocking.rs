@@ -8,9 +8,10 @@ use drover_kv::{Op, Outcome, SubmitError};
 /// Polling time before the client sleeps. A reply takes microseconds, a wake-up some 30.
 const SPIN: Ns = Ns::from_us(50);
 
-/// A client that waits for its results: it polls for 50 µs, then sleeps. A connected client's session stays alive
-/// while the caller does other things. For applications with threads to spare; [`get_many`](Client::get_many) and
-/// [`execute`](Client::execute) keep many operations in flight.
+/// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives. For applications with
+/// threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
+/// [`connect`](Client::connect) made it, a thread keeps its session with a HERD service alive between calls. A Pilaf or
+/// FaRM-KV server ends a session after about 3 s without a call, and the client reconnects in the next call.
 pub struct Client {
     session: Connected,
 }

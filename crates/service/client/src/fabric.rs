@@ -15,20 +15,21 @@ use drover_verbs_shm::{Shm, ShmDevice};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// User's choice of RDMA device, port and GID. A field that is `None` permits any. Among permitted GIDs, [`Fabric`]
-/// prefers one with the IP address that the server listens at or, for a client, that reaches the server.
+/// prefers one with the IP address that the server listens at or, for a client, with this machine's IP address on the
+/// route to the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
     /// Name of the RDMA device.
     pub device: Option<String>,
     /// Port number on the device, from 1.
     pub port: Option<u8>,
-    /// Index in the port's GID table. An address with an index above 255 is refused.
+    /// Index in the port's GID table. In an `rdma://` address, an index above 255 is refused.
     pub gid_index: Option<u32>,
 }
 
 impl DeviceChoice {
-    /// Converts to the form of the libibverbs provider. `address`: IP address that the GID must have: the listener's,
-    /// or the local address from which a client reaches its server. `None`: any GID.
+    /// Converts to the form that the libibverbs provider takes. `address`: IP address that the GID must have: the
+    /// listener's, or the local address from which a client reaches its server. `None`: any GID.
     pub fn wish(&self, address: Option<IpAddr>) -> Wish {
         Wish {
             address,
@@ -59,7 +60,7 @@ pub enum FabricError {
     Unavailable(String),
 }
 
-/// Work to do on a fabric, generic over its provider.
+/// Code to run on a fabric, generic over the fabric's provider; [`Fabric::run`] chooses the provider.
 pub trait Job {
     /// Result of the job.
     type Answer;
@@ -68,7 +69,7 @@ pub trait Job {
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer;
 }
 
-/// An opened fabric.
+/// An opened fabric: the transport of data between client and server.
 pub enum Fabric {
     /// Shared memory between processes on one machine.
     Shm(ShmDevice),
@@ -87,9 +88,9 @@ impl Fabric {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
-    /// Opens the fabric for a server at `addr`. For shared memory it is `shm`. For `rdma://`, the options of `addr`
-    /// choose the device; without a `gid` option, a GID with the IP address of `addr` is preferred, unless that is a
-    /// wildcard or loopback address.
+    /// Opens the fabric for a server at `addr`. For a shared-memory address, that is `shm`. For `rdma://`, the options
+    /// of `addr` choose the device; without a `gid` option, a GID with the IP address of `addr` is preferred, unless
+    /// that is a wildcard or loopback address.
     ///
     /// # Errors
     /// As [`towards`](Fabric::towards).

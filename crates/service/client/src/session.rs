@@ -58,7 +58,8 @@ impl Connected {
     }
 }
 
-/// A service whose server has reported its system, one of table `T`. No session exists yet.
+/// A service whose server has reported its system, one of table `T`; it owns the control channel used for that. No
+/// session exists yet.
 pub struct Service<T = Named> {
     addr: ControlAddr,
     first: ControlStream,

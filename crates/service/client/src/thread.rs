@@ -88,8 +88,9 @@ impl Queue {
     }
 }
 
-/// A client with its own thread. Dropping it stops the thread and waits for its end; operations without a result then
-/// fail with [`CallError::Gone`], although the server may have executed them. Dropping the handles does not stop it.
+/// A client with its own thread, which executes the operations of all [`ClientHandle`]s. Dropping this stops the thread
+/// and waits for its end; operations without a result then fail with [`CallError::Gone`], although the server may have
+/// executed them. Dropping the handles does not stop it.
 pub struct ClientThread {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
@@ -282,7 +283,8 @@ fn pop(queue: &Queue) -> Option<Job> {
 }
 
 /// Passes operations to a [`ClientThread`] from any thread and any async runtime. A future queues its operation when it
-/// is first polled; dropping it later does not stop the operation. Clones share the thread.
+/// is first polled, or as soon as the queue has space; dropping it after that does not stop the operation. Clones share
+/// the thread.
 #[derive(Clone)]
 pub struct ClientHandle {
     queue: Arc<Queue>,

@@ -60,11 +60,11 @@ counters! {
     decr_misses,
     /// decr, and ma that decrements: done.
     decr_hits,
-    /// cas, and ms with C: no such key.
+    /// cas, and ms with C: no such key. Not counted with `-C`, except for ms with I.
     cas_misses,
-    /// cas, and ms with C: stored.
+    /// cas, and ms with C: stored. Not counted with `-C`, except for ms with I.
     cas_hits,
-    /// cas, and ms with C: the item has another CAS.
+    /// cas, and ms with C: not stored, because the item has another CAS.
     cas_badval,
     /// touch, gat, gats, and mg with T: found.
     touch_hits,
@@ -91,7 +91,8 @@ impl Counters {
     }
 }
 
-/// Numbers of a partition that `stats` needs.
+/// Numbers of a partition, or sums over several, for `stats`. Counts begin when the partition is created, opened from a
+/// memory file, or made anew because its worker panicked.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Holdings {
     /// Items in the partition, expired ones included until they are found; in a cache an upper bound, because

@@ -19,7 +19,7 @@ pub(crate) enum Seen {
 const PREFIXES_MAX: usize = 10_000;
 
 /// Counts of gets, hits, sets and deletes by prefix of the key (its part before the first colon), summed over all
-/// cores; for `stats detail`. Only classic commands count, not the meta commands.
+/// cores; for `stats detail`. Keys without a colon, meta commands, and prefixes after the first 10000 do not count.
 #[derive(Debug, Default)]
 pub struct Detail {
     on: AtomicU32,

@@ -7,7 +7,7 @@ use drover_base::Cpu;
 use drover_base::sync::Ordering;
 use drover_store::Partition;
 
-/// Memcached state of one core that outlasts a step; its connections share it.
+/// Memcached state of one core that outlasts a step; all connections of the core share it.
 #[derive(Debug, Default)]
 pub struct Core {
     /// Counters of this core since the start or the last `stats reset`.
@@ -21,9 +21,9 @@ pub struct Core {
     resets: u32,
 }
 
-/// What a step uses of its core. Made for each step: it is a handful of references.
+/// References to what a step uses: the core's own partition and state, and what all cores share. Made for each step.
 pub struct Executor<'d, C: Cpu> {
-    /// Items whose keys this core owns.
+    /// The core's partition: it holds the items whose keys this core owns.
     pub partition: &'d mut Partition,
     /// Handle of the core that runs the step.
     pub cpu: &'d C,

@@ -53,7 +53,7 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
     bytes
 }
 
-/// Hash of the key in a message between cores. `None`: the message has less than 21 bytes or concerns no single key.
+/// Hash of the key in a message between cores. `None`: the message has less than 21 bytes, or is not about one key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
     let about_a_key = matches!(head[16], b'r' | b'v' | b'x');

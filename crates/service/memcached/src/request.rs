@@ -21,8 +21,8 @@ pub enum StoreMode {
     Cas,
 }
 
-/// An expiry as clients give it: 0 never, negative already expired, up to 30 days relative, above that seconds since
-/// 1970.
+/// An expiry as clients give it, in seconds: 0 never; negative already expired; up to 30 days counted from now; above
+/// that counted from 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Expiry(pub i32);
 
@@ -30,8 +30,9 @@ impl Expiry {
     /// Longest relative expiry, in seconds.
     const RELATIVE_MAX: i32 = 30 * 24 * 3600;
 
-    /// Converts to seconds since the server's start, 0 = never; times up to the start become 1. The current time is
-    /// `now_s` seconds after a start at `start_unix_s` (seconds since 1970).
+    /// Converts to the second in which the item expires, counted from `start_unix_s`; 0: never. Negative expiries and
+    /// times up to the start become 1. `start_unix_s`: start of the server, seconds since 1970. `now_s`: current time,
+    /// seconds since that start.
     #[inline]
     pub fn to_server_s(self, now_s: u32, start_unix_s: u64) -> u32 {
         match self.0 {
@@ -77,7 +78,7 @@ pub enum MetaKind {
     Debug,
 }
 
-/// Flags of a meta command, one bit for each letter.
+/// Set of the letters of a meta command's flags.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Letters(u64);
 
@@ -110,7 +111,7 @@ pub struct MetaTimes {
     pub expiry: Expiry,
     /// Flag `N`: expiry of an item created on a miss.
     pub vivify: Expiry,
-    /// Flag `R`: remaining time below which one client is told to recache the item.
+    /// Flag `R`: if the item has less time left than this, one client is told to recache it.
     pub recache: Expiry,
 }
 
@@ -145,7 +146,7 @@ pub struct Meta<'a> {
     pub times: MetaTimes,
     /// Flag `F`: the client's flags, stored with the item; 0 if absent.
     pub client_flags: u32,
-    /// Flag `C`: the CAS that the item must have; 0 if absent.
+    /// Flag `C`: the CAS that the item must have (for `ms` with flag `I`, this or a larger one); 0 if absent.
     pub cas: u64,
     /// Flag `E`: the CAS to give the item; 0 if absent.
     pub new_cas: u64,

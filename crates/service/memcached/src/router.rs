@@ -8,8 +8,9 @@ use drover_net::PendingReply;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteFull;
 
-/// Maps keys to cores and sends requests to them. Messages are encoded as in [`forward`](crate::forward); the receiving
-/// core calls [`Executor::serve`](crate::Executor::serve), whose reply, even an empty one, fills the pending reply.
+/// Maps keys to cores, and sends requests from this core to the others. Messages are encoded as in
+/// [`forward`](crate::forward); the receiving core calls [`Executor::serve`](crate::Executor::serve), whose reply, even
+/// an empty one, fills the pending reply.
 ///
 /// Requests to one core arrive in the order they were sent, as do their replies.
 pub trait CoreRouter {

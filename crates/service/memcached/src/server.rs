@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 /// State that all cores share.
 pub struct Server {
-    /// Hashes keys as native clients do.
+    /// Hashes keys; it must agree with the native clients of the same partitions.
     pub hasher: KeyHasher,
-    /// Wall-clock time at which `now_s` was 0, in seconds since 1970; absolute expiry times are relative to it.
+    /// Wall-clock time at which [`Executor::now_s`](crate::Executor::now_s) was 0, in seconds since 1970; before the
+    /// start of this process if that continues with the items of an earlier one.
     pub start_unix_s: u64,
-    /// Boards of the cores, one per core, by core index.
+    /// Published counters of the cores, one board per core, by core index.
     pub boards: Vec<Arc<Board>>,
     /// Limits and switches.
     pub settings: Settings,
@@ -30,7 +31,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of `core_count` cores that started at `start_unix_s`, seconds since 1970.
+    /// Creates the state for `core_count` cores; the other arguments become the fields of the same names.
     pub fn new(
         hasher: KeyHasher,
         start_unix_s: u64,
@@ -57,7 +58,8 @@ impl Server {
     }
 }
 
-/// Numbers of connections, from the sockets of all cores together.
+/// Counters of connections for `stats`, summed over all cores; the surrounding program, which has the sockets, fills
+/// them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Connections {
     /// Connections open now.

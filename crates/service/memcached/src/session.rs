@@ -16,7 +16,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Protocol state of one client connection. It holds what must outlast a step: an unfinished multiget, bytes of a
-/// refused value still to be skipped, whether the client has logged in.
+/// refused value still to be skipped, whether the client has logged in. `C` is the [`Cpu`] of the [`Executor`] that
+/// advances it.
 #[derive(Debug)]
 pub struct Session<C> {
     state: State,
@@ -67,7 +68,8 @@ enum Broadcast {
 }
 
 impl<C> Session<C> {
-    /// Creates the state of a new connection. `must_log_in`: every command is refused until the client has logged in.
+    /// Creates the state of a new connection. `must_log_in`: until the client has logged in, by a `set` of any key with
+    /// the value `user password`, every other command is refused.
     pub fn new(must_log_in: bool) -> Session<C> {
         Session {
             state: match must_log_in {

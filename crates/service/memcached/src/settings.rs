@@ -7,13 +7,13 @@ pub struct Settings {
     pub version: String,
     /// Sockets of the surrounding program; only shown.
     pub sockets: SocketInfo,
-    /// Commands that can be switched off.
+    /// Which of the commands that can be switched off are allowed.
     pub commands: AllowedCommands,
-    /// Items and their memory.
+    /// Limits of items and of their memory.
     pub items: ItemSettings,
     /// `-t`: number of threads; only shown.
     pub threads: usize,
-    /// `-R`: maximum number of requests of a connection in one turn; 0 counts as 1.
+    /// `-R`: maximum number of requests of a connection in one turn, where a multiget is one request; 0 counts as 1.
     pub requests_per_event: usize,
     /// `-v`: log level at the start; only shown.
     pub verbosity: u32,
@@ -103,7 +103,7 @@ pub struct TlsSettings {
     pub ca_cert: Option<String>,
     /// memcached's number: 0 no client certificates, 1 optional, 2 required.
     pub verify_mode: u32,
-    /// `tlsv1.2` or `tlsv1.3`.
+    /// Oldest TLS version accepted: `tlsv1.2` or `tlsv1.3`.
     pub min_version: &'static str,
     /// Maximum encrypted bytes buffered per connection.
     pub write_bytes: usize,
@@ -111,7 +111,7 @@ pub struct TlsSettings {
     pub session_cache: bool,
 }
 
-/// Commands that can be switched off, and whether they are allowed.
+/// Whether each command that can be switched off is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllowedCommands {
     /// Whether `flush_all` is allowed; false with `-F`.
@@ -136,7 +136,7 @@ impl Default for AllowedCommands {
     }
 }
 
-/// Items and their memory.
+/// Limits of items and of their memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemSettings {
     /// `-m`: memory for items, in bytes: shown, and the only size that `cache_memlimit` accepts. The partition has its
@@ -147,7 +147,8 @@ pub struct ItemSettings {
     pub item_bytes_max: usize,
     /// Whether items are evicted, false with `-M`; only shown.
     pub evictions: bool,
-    /// Whether items have CAS numbers. If false (`-C`), new items have CAS 0, and `cas` and `ms` accept any CAS.
+    /// Whether items have CAS numbers. If false (`-C`), new items have CAS 0, and `cas`, and `ms` without flag `I`,
+    /// accept any CAS.
     pub cas: bool,
     /// `-e`: path of the memory file; only shown.
     pub memory_file: Option<String>,

@@ -43,7 +43,8 @@ pub(crate) fn kind_of(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// All connections of a server that have sent `watch`, and the lines queued for each.
+/// Registry of the connections of a server that have sent `watch`, with the lines queued for each. It does not own the
+/// connections.
 #[derive(Debug)]
 pub struct Watchers {
     /// Bits of all kinds that any connection watches.

@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Facts about a connection, readable by all cores.
+/// Number, addresses and last activity of a connection, readable by all cores.
 #[derive(Debug)]
 pub struct Known {
     /// Number of the connection: 1 for the first that the server accepted. Refused connections count too.
@@ -55,12 +55,13 @@ pub struct Arrival {
     pub socket: OwnedFd,
     /// Tag and kind of the listener that accepted it.
     pub origin: Origin,
-    /// Facts about the connection, readable by all cores.
+    /// Number, addresses and last activity of the connection, readable by all cores.
     pub known: Arc<Known>,
 }
 
-/// Connections of a server over all its cores: how many are open and how many may be, those on their way to another
-/// core, and statistics that any thread may read.
+/// State that the cores of a server share: how many connections are open and how many may be, the connections on their
+/// way to another core, and statistics that any thread may read. A connection that a core serves belongs to that core's
+/// [`Sockets`](crate::Sockets).
 #[derive(Debug)]
 pub struct ConnTable {
     cores: Vec<CoreEntry>,
@@ -132,9 +133,9 @@ impl ConnTable {
         sum
     }
 
-    /// Distribution of how long requests took on core `core`. All requests of a connection are counted together, with
-    /// one duration, when no reply of the connection is missing or unsent: from the start of the round (step and flush)
-    /// that began the first of them to the start of the round after the last reply was written.
+    /// Distribution of how long requests took on core `core`, one entry per request. Requests of one connection that
+    /// overlap get the same duration: from the start of the round (step and flush) in which the first of them began, to
+    /// the start of the first round that begins with no reply of the connection missing or unsent.
     ///
     /// # Panics
     /// If there is no core `core`.

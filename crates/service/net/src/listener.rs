@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The listener that a connection came from.
+/// Tag and kind of the listener that accepted a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// Tag of the listener, set by [`Listener::tagged`]; 0 by default.

@@ -33,8 +33,8 @@ pub struct PendingReply {
     pub number: u64,
 }
 
-/// Replies in the order of their requests, some of them still missing. The bytes before the first pending reply can be
-/// written. It holds memory of its [`Pool`] only while it is not empty.
+/// The replies of one connection that wait to be written, in the order of their requests; some may still be missing.
+/// The bytes before the first missing reply can be written. It holds memory of its [`Pool`] only while it is not empty.
 #[derive(Debug)]
 pub struct Output {
     connection: u64,

@@ -12,22 +12,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Event {
     /// Token given to [`Poller::add`].
     pub token: u64,
-    /// There is input, the end of input or an error to read.
+    /// Whether there is input, the end of input or an error to read.
     pub readable: bool,
-    /// There is space for output, or the connection broke.
+    /// Whether there is space for output, or the connection broke.
     pub writable: bool,
-    /// The peer has stopped writing, or the connection broke: after the remaining input comes its end or an error.
+    /// Whether the peer has stopped writing, or the connection broke: after the remaining input comes its end or an
+    /// error.
     pub hung_up: bool,
 }
 
 /// Events to report for a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
-    /// New input, once per arrival: a reader that leaves some must remember it.
+    /// New input, once per arrival (edge-triggered): a reader that leaves some must remember it.
     Arrivals,
     /// New input, and space for output once whenever there is some again.
     ArrivalsAndSpace,
-    /// Connections to accept: every poll reports the listener while connections wait.
+    /// Connections to accept: every poll reports the listener while connections wait (level-triggered).
     Accepts,
     /// No events, except that the connection broke.
     Nothing,
@@ -62,7 +63,7 @@ pub trait Poller: Sized {
     fn fd(&self) -> BorrowedFd<'_>;
 }
 
-/// Readiness by epoll: a call per batch of ready sockets, none to start or stop reading.
+/// A [`Poller`] over epoll. Cost: a system call per batch of ready sockets, and none to start or stop reading from one.
 pub struct Epoll {
     fd: OwnedFd,
     raw: Vec<epoll::Event>,

@@ -134,7 +134,8 @@ pub enum TlsError {
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }
 
-/// Makes sessions with the latest certificates. Shared by all cores; locked once per connection.
+/// Makes the TLS sessions of a server's connections, with the certificates read last; it accepts no sockets. Shared by
+/// all cores; locked once per connection.
 #[derive(Debug)]
 pub struct TlsAcceptor {
     options: TlsOptions,

@@ -4,8 +4,8 @@ use crate::BUCKET_BYTES;
 use drover_base::{KeyHash, Line};
 use drover_mem::{LineAddrs, LineTable};
 
-/// Addresses of the cache lines of a table's buckets, to prefetch them. Two words by value: in a loop over requests
-/// they stay in registers, whatever the loop writes.
+/// Computes the address of any bucket's cache line, to prefetch it. It consists of the table's base address and a mask,
+/// which stay in registers in a loop over requests. It does not keep the table's memory alive.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketLines {
     addrs: LineAddrs,

@@ -10,22 +10,23 @@ use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
 use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
-/// A lossy table of [`Slot`]s: a power-of-two number of 8-slot buckets, a cache line each, that evict when full.
+/// A lossy table of [`Slot`]s: a power-of-two number of 8-slot buckets, a cache line each. A new entry in a full bucket
+/// replaces the oldest one.
 #[derive(Clone, Debug)]
 pub struct CacheTable<const BITS: u32 = 48> {
     lines: LineTable,
 }
 
-/// One bucket of a [`CacheTable`].
+/// A reference to one bucket of a [`CacheTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct CacheBucket<'t, const BITS: u32 = 48> {
     line: LineRef<'t>,
 }
 
-/// The slot chosen for a new entry, and the reason.
+/// Result of [`CacheBucket::choose`]: the slot for a new entry, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// Index of the slot, 0..8.
+    /// Index of the slot in its bucket, 0 to 7.
     pub slot_index: usize,
     /// Reason for the choice.
     pub reason: Reason,
@@ -34,20 +35,20 @@ pub struct Choice {
 /// Reason for choosing a slot; in descending order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The first of the ghosts passed to [`choose`](CacheBucket::choose): an entry with the new key's tag whose item is
-    /// overwritten, most likely an old version of the same key.
+    /// The first of the ghosts passed to [`choose`](CacheBucket::choose): an entry with the new key's tag whose item
+    /// the log has overwritten, most likely an old version of the same key.
     Ghost,
     /// An empty slot.
     Empty,
-    /// An entry of any tag whose item is already overwritten.
+    /// An entry of any tag whose item the log has overwritten.
     Dead,
-    /// The oldest item of the bucket; a live item is evicted.
+    /// The entry of the oldest item of a full bucket. The item is live, and is evicted.
     Oldest,
 }
 
 impl<const BITS: u32> CacheTable<BITS> {
-    /// Places a table of `bucket_count` buckets at offset `start` of `region`. That memory must be zero: the table is
-    /// then empty.
+    /// Places a table of `bucket_count` buckets at offset `start` of `region`, with the entries that are in this memory
+    /// already: zeros are an empty table.
     ///
     /// # Panics
     /// If `bucket_count` is not a power of two up to 2^32, or the buckets do not fit.
@@ -117,13 +118,13 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         SlotMask::new(self.line.match_high16(tag))
     }
 
-    /// Slot `slot_index` (0..8).
+    /// The slot with index `slot_index`, 0 to 7.
     #[inline(always)]
     pub fn slot(self, slot_index: usize) -> Slot<BITS> {
         Slot::from_word(self.line.load(slot_index))
     }
 
-    /// Stores `slot` at index `slot_index` (0..8).
+    /// Stores `slot` at index `slot_index`, 0 to 7.
     #[inline(always)]
     pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
         self.line.store(slot_index, slot.word());
@@ -136,8 +137,8 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
     }
 
     /// Chooses the slot for a new entry, without writing it: the first [`Reason`] that applies. `ghosts` are the slots
-    /// with the new entry's tag whose items the caller found overwritten; `head` is the write position of the log of
-    /// `log_bytes` bytes that holds the items.
+    /// with the new entry's tag whose items the caller found overwritten. The items are in a log of `log_bytes` bytes,
+    /// which has appended `head` bytes so far.
     #[inline(always)]
     pub fn choose(self, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
         if let Some(slot_index) = ghosts.first() {
@@ -161,8 +162,8 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         Choice { slot_index, reason }
     }
 
-    /// Empties the slots whose items are overwritten in a log of `log_bytes` bytes with write position `head`; returns
-    /// the number of slots emptied.
+    /// Empties the slots whose items have been overwritten in a log of `log_bytes` bytes that has appended `head` bytes
+    /// so far; returns the number of slots emptied.
     pub fn clean(self, head: u64, log_bytes: u64) -> u64 {
         let mut cleaned = 0;
         for i in 0..CACHE_SLOTS {

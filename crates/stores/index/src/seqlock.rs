@@ -10,7 +10,8 @@
 
 use drover_base::sync::{AtomicU64, Ordering, fence};
 
-/// A version counter that is odd while the data that it guards change. One writer, any number of readers.
+/// A version counter that is odd while the data that it guards change. It does not contain the data. One writer, any
+/// number of readers.
 #[derive(Debug)]
 pub struct Seqlock {
     sequence: AtomicU64,
@@ -58,7 +59,7 @@ impl Seqlock {
         sequence.is_multiple_of(2).then_some(Ticket(sequence))
     }
 
-    /// Whether the data have not changed since `ticket` was taken: then the reads in between are consistent.
+    /// Whether no write has begun since `ticket` was taken: then the reads in between are consistent.
     #[inline]
     pub fn is_current(&self, ticket: Ticket) -> bool {
         // Acquire: pairs with the Release fence of `begin_write`.
@@ -67,8 +68,9 @@ impl Seqlock {
     }
 }
 
-/// Write position of a circular log, announced before the old bytes there change. A one-sided seqlock: bytes within the
-/// log's size behind the head *after* a copy were not overwritten during the copy.
+/// Write position (the *head*) of a circular log, in bytes ever appended, which the writer announces before it
+/// overwrites old bytes. A reader copies an item and then reads the head: if the item is not further behind the head
+/// than the log is long, it was not overwritten during the copy.
 #[derive(Debug)]
 pub struct LogHead {
     head: AtomicU64,
@@ -92,7 +94,8 @@ impl LogHead {
         fence(Ordering::Release);
     }
 
-    /// The head, read before a copy. It may be outdated: [`after_read`](LogHead::after_read) decides.
+    /// The head, read before a copy. It may be outdated: only [`after_read`](LogHead::after_read) shows whether the
+    /// copy is valid.
     #[inline]
     pub fn before_read(&self) -> u64 {
         self.head.load(Ordering::Relaxed)

@@ -6,8 +6,8 @@
 //! ```
 //! The tag is never 0, so no entry is 0 *(stated in `[MICA §4.3.2]`)*.
 
-/// An entry: the key hash's tag and where its item starts. The offset is *virtual*: it counts all bytes ever
-/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which make it wrap.
+/// An entry of a bucket: the tag of the key's hash, and the offset at which the item starts. In a log the offset is
+/// *virtual*: it counts all bytes ever appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which make it wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot<const BITS: u32 = 48>(u64);
 
@@ -93,7 +93,7 @@ impl<const BITS: u32> Slot<BITS> {
     }
 }
 
-/// Set of slots of one bucket, as bits; iterates in ascending order.
+/// Set of slots of one bucket, as bits. It is an iterator over the slots' indexes, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotMask(u32);
 
@@ -122,13 +122,13 @@ impl SlotMask {
         self.0 != 0 && self.0 & (self.0 - 1) == 0
     }
 
-    /// The lowest slot; `None` if the set is empty.
+    /// Lowest index in the set; `None` if the set is empty.
     #[inline(always)]
     pub fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// The highest slot; `None` if the set is empty.
+    /// Highest index in the set; `None` if the set is empty.
     #[inline(always)]
     pub fn last(self) -> Option<usize> {
         self.0.checked_ilog2().map(|i| i as usize)

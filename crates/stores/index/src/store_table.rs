@@ -20,7 +20,8 @@ const NEXT: usize = STORE_SLOTS;
 /// The bits of a [`SlotMask`] that are slots, not the link.
 const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
 
-/// A table of [`Slot`]s that never evicts: a power-of-two number of 7-slot buckets, which spare ones extend to chains.
+/// A table of [`Slot`]s that never evicts: a power-of-two number of 7-slot *main* buckets. A full bucket is followed by
+/// a *spare* bucket, so that a key's bucket becomes a chain.
 #[derive(Clone, Debug)]
 pub struct StoreTable<const BITS: u32 = 48> {
     main: LineTable,
@@ -29,7 +30,7 @@ pub struct StoreTable<const BITS: u32 = 48> {
     free: u64,
 }
 
-/// One bucket of a [`StoreTable`], main or spare.
+/// A reference to one bucket of a [`StoreTable`], main or spare.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreBucket<'t, const BITS: u32 = 48> {
     line: LineRef<'t>,
@@ -42,7 +43,7 @@ pub struct StoreBucket<'t, const BITS: u32 = 48> {
 pub struct SlotPosition {
     /// Number of the spare bucket, from 1; 0 = the main bucket.
     pub spare_number: u64,
-    /// Index of the slot, 0..7.
+    /// Index of the slot in that bucket, 0 to 6.
     pub slot_index: usize,
 }
 
@@ -52,14 +53,14 @@ impl<const BITS: u32> StoreTable<BITS> {
         bucket_count.div_ceil(10)
     }
 
-    /// Bytes of a table of `bucket_count` main buckets, with its spare ones, whose number is rounded up to a power of
-    /// two for this.
+    /// Bytes of a table of `bucket_count` main buckets, and its spare ones; memory is reserved for a power of two of
+    /// these.
     pub const fn bytes(bucket_count: usize) -> usize {
         (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
     }
 
     /// Places a table of `bucket_count` main buckets, and spare ones, at offset `start` of `region`. That memory must
-    /// be zero: the table is then empty.
+    /// be zero. The table is then empty.
     ///
     /// # Panics
     /// If `bucket_count` is not a power of two up to 2^32, or the buckets do not fit.
@@ -88,8 +89,9 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// Number (from 1) of the first free spare bucket, 0 = none. Together with the memory this is the whole state of a
-    /// table: see [`resume`](StoreTable::resume).
+    /// Which spare bucket is the first free one, numbered from 1; 0 = none is free. (For their count see
+    /// [`free_spares`](StoreTable::free_spares).) Together with the memory this is the whole state of a table: see
+    /// [`resume`](StoreTable::resume).
     pub fn free(&self) -> u64 {
         self.free
     }
@@ -250,7 +252,7 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         self.line.line()
     }
 
-    /// Position of the bucket's slot `slot_index` (0..7).
+    /// Position of the bucket's slot with index `slot_index`, 0 to 6.
     #[inline(always)]
     pub fn place(self, slot_index: usize) -> SlotPosition {
         SlotPosition {
@@ -265,13 +267,13 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         SlotMask::new(self.line.match_high16(tag) & SLOTS_MASK)
     }
 
-    /// Slot `slot_index` (0..7).
+    /// The slot with index `slot_index`, 0 to 6.
     #[inline(always)]
     pub fn slot(self, slot_index: usize) -> Slot<BITS> {
         Slot::from_word(self.line.load(slot_index))
     }
 
-    /// Stores `slot` at index `slot_index` (0..7).
+    /// Stores `slot` at index `slot_index`, 0 to 6.
     #[inline(always)]
     pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
         self.line.store(slot_index, slot.word());

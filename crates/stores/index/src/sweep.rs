@@ -6,7 +6,8 @@
 //! there. Each bucket is visited once per 2^(BITS-1) appended bytes, so at least once between a slot's death and the
 //! reuse of its offset *(stated in `[MICA §4.3.2]`; the arithmetic is ours)*.
 
-/// Computes which buckets an append must clean.
+/// Computes which buckets to clean as the log advances, so that slots whose items are overwritten are emptied before
+/// they would look live again. It only computes; [`CacheBucket::clean`](crate::CacheBucket::clean) cleans.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     shift: u32,
@@ -18,7 +19,7 @@ impl Sweep {
     ///
     /// # Panics
     /// If `bucket_count` is not a power of two, or `log_bytes` is more than a quarter of the 2^`bits` offsets: then a
-    /// slot would be dead for too short a time.
+    /// slot would not be cleaned in time.
     pub fn new(bits: u32, bucket_count: u64, log_bytes: u64) -> Sweep {
         assert!(bucket_count.is_power_of_two());
         assert!(
@@ -29,7 +30,7 @@ impl Sweep {
         Sweep { shift, bucket_count }
     }
 
-    /// Buckets to clean (numbers, to be taken modulo the bucket count) when the log's head, bytes ever appended, has
+    /// Buckets to clean (numbers, to be taken modulo the bucket count) when the log's head, in bytes ever appended, has
     /// moved from `before` to `after`. Almost always an empty range.
     #[inline(always)]
     pub fn due(&self, before: u64, after: u64) -> std::ops::Range<u64> {

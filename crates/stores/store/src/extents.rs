@@ -29,14 +29,14 @@ pub struct ExtentsOptions {
     pub bytes: usize,
     /// Bytes of a chunk: a multiple of 64.
     pub chunk_bytes: usize,
-    /// Shortest time between retiring a slot and reusing it, unless it is [released
-    /// early](Extents::release_early). *(our choice: ten times the longest READ)*
+    /// Shortest time between retiring a slot and reusing it, unless it is [released early](Extents::release_early);
+    /// [`for_bytes`](ExtentsOptions::for_bytes) sets a millisecond.
     pub grace: Ns,
 }
 
 impl ExtentsOptions {
-    /// Options for `bytes` of memory: chunks of a thirty-second of it, but at least 64 bytes and at most 2 MiB, and
-    /// a grace period of a millisecond.
+    /// Options for `bytes` of memory: chunks of 1/32 of it, rounded down to a multiple of 64, but at least 64 bytes and
+    /// at most 2 MiB; a grace period of a millisecond *(our choice: ten times the longest READ)*.
     pub fn for_bytes(bytes: usize) -> ExtentsOptions {
         ExtentsOptions {
             bytes,
@@ -46,7 +46,7 @@ impl ExtentsOptions {
     }
 }
 
-/// A slot: `len` bytes allocated at `offset`.
+/// A slot: `len` bytes allocated at `offset`. It is only a location: dropping it does not free the slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Extent {
     /// Offset from the start of the memory; a multiple of 16.
@@ -69,8 +69,9 @@ enum Chunk {
     Inside,
 }
 
-/// Decides where records of any length lie in memory that peers READ, and delays the reuse of retired slots. Cost of an
-/// allocation: a pop, and for a new chunk a push for each of its slots.
+/// Allocator of slots for records of any length in memory that peers READ; it delays the reuse of retired slots. It
+/// decides offsets only: the memory is the caller's. Cost of an allocation: a pop, and for a new chunk a push for each
+/// of its slots.
 #[derive(Debug)]
 pub struct Extents {
     options: ExtentsOptions,
@@ -175,8 +176,8 @@ impl Extents {
 
     /// Gives up the chunks that hold the last `bytes` of the memory, so that the caller may use that many bytes
     /// elsewhere. Returns false, and gives up nothing, if a slot there is in use or in quarantine, or if fewer than
-    /// `keep` bytes would be left. Cost: a look at each of these chunks, and at all free slots if some chunk is cut but
-    /// empty.
+    /// `keep` bytes would be left. Cost: a look at each of these chunks, and at all free slots if some chunk is divided
+    /// into slots that are all free.
     pub fn give_up(&mut self, bytes: usize, keep: usize) -> bool {
         self.reclaim();
         let chunk = self.options.chunk_bytes;

@@ -13,7 +13,7 @@
 use crate::item::{Body, ItemRef};
 use drover_mem::MaskedRef;
 
-/// Bytes that extras add to an item.
+/// Bytes that *extras* add to an item: flags, CAS number, time of last access and marks, for memcached's commands.
 pub const EXTRAS_BYTES: usize = 16;
 
 /// Bits of the access word below its three marks: seconds since server start, up to 17 years.
@@ -103,7 +103,7 @@ impl Extras {
     }
 }
 
-/// A change to an existing item; the default changes nothing.
+/// A change to an existing item that keeps its value: expiry, access, marks, CAS number. The default changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
     /// Whether to record the time of access and that the item was fetched. Ignored for an item without extras, unless
@@ -111,9 +111,10 @@ pub struct Mark {
     pub access: bool,
     /// New expiry in seconds since server start; 0 = never, `None` = unchanged.
     pub expire_s: Option<u32>,
-    /// Whether to set (`true`) or clear the mark that the value is out of date; `None` = unchanged.
+    /// `Some(true)` sets the mark that the value is out of date, `Some(false)` clears it; `None` = unchanged.
     pub stale: Option<bool>,
-    /// Whether to set (`true`) or clear the mark that a client has been told to fetch a new value; `None` = unchanged.
+    /// `Some(true)` sets the mark that a client has been told to fetch a new value, `Some(false)` clears it; `None` =
+    /// unchanged.
     pub won: Option<bool>,
     /// Change of the CAS number.
     pub cas: NewCas,
@@ -129,12 +130,12 @@ impl Mark {
 /// Change of the CAS number by a [`Mark`]. A new number comes with a new version.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NewCas {
-    /// Keep the item's number and version.
+    /// Keep the item's CAS number and version.
     #[default]
     Keep,
-    /// Use the partition's next number.
+    /// Use the partition's next version as CAS number.
     Next,
-    /// Use this number.
+    /// Use this CAS number.
     Exactly(u64),
 }
 
@@ -154,7 +155,7 @@ pub struct ExtraPut<'a> {
     pub keep: bool,
     /// Condition of the PUT.
     pub condition: ExtraCondition,
-    /// New CAS number of the item; `None` = the partition's next one.
+    /// New CAS number of the item; `None` = the partition's next version.
     pub cas: Option<u64>,
 }
 
@@ -173,7 +174,7 @@ impl Default for ExtraPut<'_> {
     }
 }
 
-/// Combination of the value of a PUT with an old value.
+/// How the value of a PUT is combined with the key's old value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
     /// Replace the old value, if any.

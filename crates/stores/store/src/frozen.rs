@@ -47,7 +47,8 @@ pub enum Doubt {
     },
 }
 
-/// A partition at rest: with its memory unchanged, [`thaw`](crate::Partition::thaw) restores it.
+/// The state of a partition outside its memory, and digests of that memory, which it does not own. As long as the
+/// memory is unchanged, [`thaw`](crate::Partition::thaw) restores the partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frozen {
     pub(crate) state: State,

@@ -36,13 +36,13 @@ pub const VALUE_BYTES_MAX: usize = (1 << 23) - 1;
 /// Marks the rest of a lap that was too short for the next item.
 const SKIP: u64 = 1;
 
-/// The key of an operation.
+/// The key of an operation, borrowed, and its hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// The keyed hash of the key.
+    /// Hash of the key, computed by the caller under the server's secret seed.
     pub hash: KeyHash,
     /// The key, up to [`KEY_BYTES_MAX`] bytes; a PUT of a longer one is refused. Empty: the hash *is* the key, and
-    /// refers to another item than any key of that hash.
+    /// names an item of its own, not that of a key with this hash.
     pub bytes: &'a [u8],
 }
 
@@ -369,8 +369,8 @@ impl<'p> ItemRef<'p> {
         self.extras().flags
     }
 
-    /// The number that memcached's `cas` compares: for an item without extras its version, otherwise the partition's
-    /// next number at its last update, or the number that the update prescribed.
+    /// The number that memcached's `cas` compares: for an item without extras its version, otherwise the number that
+    /// its last [`put_extra`](crate::Partition::put_extra) or [`Mark`] gave it.
     pub fn cas(&self) -> u64 {
         self.extras().cas
     }
@@ -492,7 +492,7 @@ impl<'p> ItemRef<'p> {
     }
 }
 
-/// A reference to the value of an item, with a known length: for callers that reserve space first.
+/// A reference to the value of an item. It knows the value's length, for callers that reserve space first.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueRef<'p> {
     place: MaskedRef<'p>,

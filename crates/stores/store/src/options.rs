@@ -6,8 +6,8 @@ use drover_mem::PageWish;
 /// Behaviour of a partition that is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT always finds space: it overwrites the items at the end of the log, which were appended longest ago, and if
-    /// the bucket is full evicts the oldest item in it.
+    /// A PUT that is not too large always finds space: it overwrites the items of the log that were appended longest
+    /// ago and, if the bucket is full, evicts the oldest item in it.
     Cache {
         /// Share of the log, 0.0 to 1.0 (other numbers are clamped): a GET, expiry change or mark of an item further
         /// behind the head than this copies the item to the head, so that items in use stay. 1.0 = never (FIFO, as
@@ -26,7 +26,8 @@ pub struct PartitionOptions {
     /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a power of
     /// two. The index takes further memory.
     pub log_bytes: usize,
-    /// Number of buckets of 8 slots (cache) or of 7 slots with a chain (store): a power of two.
+    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store): a power of
+    /// two.
     pub bucket_count: usize,
     /// Longest value accepted in bytes. [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) applies if this is larger, and an
     /// item must fit into `log_bytes`.
@@ -50,9 +51,10 @@ impl Default for PartitionOptions {
 }
 
 impl PartitionOptions {
-    /// Options for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)): the index at
-    /// most three quarters full (six sevenths in store mode), the memory for items their product rounded up to a power
-    /// of two, at least 64 KiB, the rest as by default. In store mode add 16 to `item_bytes`, for the heap's tags.
+    /// Options for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)). The index is
+    /// then at most three quarters full (six sevenths in store mode). `log_bytes` is the product of the two numbers,
+    /// rounded up to a power of two, at least 64 KiB; the rest is as by default. In store mode add 16 to `item_bytes`,
+    /// for the heap's tags.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;
         PartitionOptions {

@@ -13,8 +13,9 @@ use drover_base::{Cpu, KeyHash};
 use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
 use drover_mem::{AllocError, MaskedRef, MaskedRegion, Region};
 
-/// The items of one share of the keys. `S` decides whether other threads may read ([`Exclusive`]: no); `BITS` is the
-/// width of log offsets, less than 48 only in tests.
+/// Stores the items of one share of the keys: owns the memory of items and index, and executes the operations of one
+/// thread. `S` decides whether other threads may read ([`Exclusive`]: no); `BITS` is the width of log offsets, less
+/// than 48 only in tests.
 #[derive(Debug)]
 pub struct Partition<S: Sharing = Exclusive, const BITS: u32 = 48> {
     inner: Inner<S, BITS>,
@@ -37,8 +38,8 @@ macro_rules! dispatch {
     };
 }
 
-/// Slots that [`Partition::prefetch_item`] found with the key's tag. It saves the following operation the search. That
-/// operation validates it: a hint that is stale, of another key or invented only loses its benefit.
+/// The slots with the key's tag that [`Partition::prefetch_item`] found. It saves the next operation on the key the
+/// search. That operation validates it: a hint that is stale, of another key or invented only loses its benefit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint(u8);
 
@@ -152,7 +153,7 @@ impl Partition {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If a size is not a power of two or the log is longer than 2^46 bytes.
+    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^46.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
         Partition::create(options)
     }
@@ -173,7 +174,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// As [`Partition::new`].
     ///
     /// # Panics
-    /// If a size is not a power of two or the log is longer than 2^46 bytes.
+    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^46.
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))
@@ -262,8 +263,9 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// Prefetches the bucket of `hash`; call it a batch ahead. `for_write` says that a PUT or DELETE follows; it has no
-    /// effect at present.
+    /// Prefetches the bucket of `hash`; call it for all requests of a batch before the first
+    /// [`prefetch_item`](Partition::prefetch_item). `for_write` says that a PUT or DELETE follows; it has no effect at
+    /// present.
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
@@ -277,7 +279,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     }
 
     /// Searches the tags in the bucket of `hash` and prefetches the first one or two lines of each candidate item. The
-    /// hint makes the following operation cheaper; that operation checks everything again.
+    /// hint makes the next operation on a key of this hash cheaper; that operation checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
@@ -337,7 +339,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// As [`put`](Partition::put), if `condition` holds; otherwise nothing changes. The sizes are checked first.
+    /// As [`put`](Partition::put), if `condition` holds; otherwise nothing changes. Key and value that are too large
+    /// are refused before the condition is checked.
     pub fn put_if<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -397,8 +400,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// Stores a value with extras, in place if there is space; see [`ExtraPut`]. Cost: that of a PUT; a value that is
-    /// joined to another is copied twice.
+    /// Stores a value with extras, in the place of the old item if it fits there; see [`ExtraPut`]. Cost: that of a
+    /// PUT; a value that is joined to another is copied twice.
     pub fn put_extra<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -437,8 +440,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
 
     /// Records evicted items from now on; in store mode there are none. Cost: a scan of the whole index; while active,
     /// an allocation for each evicted item and one or two for each item that the log overwrites. `hash_of` computes the
-    /// hashes of keys, which are not stored: an item stored under another hash than that of its key is not recorded. If
-    /// evictions are already watched, nothing changes.
+    /// hashes of keys, which are not stored: an item stored under another hash than that of its key is not recorded
+    /// when the log overwrites it. If evictions are already watched, nothing changes.
     pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + Sync + 'static) {
         if let Inner::Cache(cache) = &mut self.inner
             && !cache.is_watched()
@@ -463,7 +466,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// [`PartitionStats::expired`] alone, for callers that read it around each operation.
+    /// [`PartitionStats::expired`] alone: cheaper, for callers that read it before and after each operation.
     #[inline(always)]
     pub fn expired(&self) -> u64 {
         dispatch!(&self.inner, mode => mode.expired())

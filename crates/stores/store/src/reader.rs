@@ -16,7 +16,7 @@ const TRIES: usize = 1000;
 /// Most spare buckets of a chain that are followed: a half-changed link could form a cycle.
 const CHAIN_MAX: usize = 1 << 16;
 
-/// Reads a [`Partition`](crate::Partition)`<SharedReads>` from another thread; made by
+/// Read access to a [`Partition`](crate::Partition)`<SharedReads>` from another thread, in the same memory; made by
 /// [`Partition::reader`](crate::Partition::reader).
 #[derive(Clone, Debug)]
 pub struct Reader<const BITS: u32 = 48> {
@@ -44,7 +44,8 @@ pub enum ReadOutcome {
     },
     /// The key does not exist or is expired.
     Miss,
-    /// The owner changed the bucket, or one that shares its lock, during each of 1000 tries. The buffer holds no value.
+    /// The owner changed the bucket, or one that shares its lock, or overwrote the item, during each of 1000 tries. The
+    /// buffer holds no value.
     Busy,
 }
 

@@ -4,7 +4,7 @@ use drover_base::KeyHash;
 use drover_index::{LogHead, Seqlock};
 use std::sync::Arc;
 
-/// Announces the owner's writes to readers on other threads.
+/// How the owner of a partition announces its writes to readers on other threads.
 pub trait Sharing {
     /// Creates the state for a partition of `bucket_count` buckets, a power of two.
     fn for_buckets(bucket_count: usize) -> Self;

@@ -12,8 +12,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub struct PartitionStats {
-            /// Bytes of memory that hold items, headers and padding included. In cache mode the bytes ever appended to
-            /// the log, at most its size: removing items does not reduce the number.
+            /// Bytes of memory that hold items, with headers, padding and, in store mode, the heap's tags. In cache
+            /// mode the bytes ever appended to the log, at most its size: removing items does not reduce the number.
             pub bytes: u64,
             /// Bytes of memory for items, used or free.
             pub bytes_max: u64,

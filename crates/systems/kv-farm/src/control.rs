@@ -19,7 +19,7 @@ pub const SYSTEM: &str = "farm";
 /// Version of these messages and of the layouts; client and server must have the same.
 pub const PROTOCOL_VERSION: u16 = 4;
 
-/// A client's first message.
+/// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello<FarmParams>;
 
 /// FaRM-KV's own parameters in a client's [`Hello`].
@@ -30,7 +30,7 @@ pub struct FarmParams {
     pub sums: bool,
 }
 
-/// The server's answer to Hello.
+/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// Parameters that the servers of all one-sided systems send. The longest item in them counts 20 bytes of header in
@@ -38,30 +38,30 @@ pub struct Welcome {
     pub terms: ServerParams,
     /// Geometry, kind of slots, size and epoch of the table.
     pub table: TableOptions,
-    /// Bytes of the client's mailbox for the reply to one operation in flight, a multiple of 64.
+    /// Bytes of the client's mailbox per operation in flight, for the reply to it; a multiple of 64.
     pub reply_bytes: u32,
     /// Length of this client's ring, bytes.
     pub ring_bytes: u32,
     /// Whether records and replies carry checksums: if the client or the server's fabric requires them.
     pub sums: bool,
-    /// Memory of the table, for READs.
+    /// How to reach the table's memory, for READs.
     pub slots: Export,
-    /// Memory of the objects, for READs.
+    /// How to reach the objects' memory, for READs.
     pub objects: Export,
-    /// Memory of this client's ring, into which the client WRITEs records with its requests.
+    /// How to reach this client's ring, into which the client WRITEs records with its requests.
     pub ring: Export,
-    /// The server's RC queue pair for this client.
+    /// How to connect to the server's RC queue pair for this client.
     pub qp: Export,
 }
 
-/// The client's second message: its queue pair and memory.
+/// The client's second message: how the server connects to its queue pair and reaches its memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// The client's RC queue pair.
+    /// How to connect to the client's RC queue pair.
     pub qp: Export,
-    /// Memory of the mailbox, where the server WRITEs replies.
+    /// How to reach the client's mailbox, where the server WRITEs replies.
     pub mailbox: Export,
-    /// Memory for long values, which the server READs and WRITEs.
+    /// How to reach the client's memory for long values, which the server READs and WRITEs.
     pub values: Export,
 }
 

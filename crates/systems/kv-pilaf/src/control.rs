@@ -21,21 +21,21 @@ pub const SYSTEM: &str = "pilaf";
 /// Version of these messages and of the layouts; client and server must have the same.
 pub const PROTOCOL_VERSION: u16 = 5;
 
-/// A client's first message.
+/// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello;
 
-/// Epoch, size and memory of a table that clients READ.
+/// Describes a table that clients READ: epoch, size, and how to reach its memory.
 #[derive(Clone, Debug)]
 pub struct TableDescriptor {
     /// Epoch of the table, which the checksums of its entries cover; the table that replaces it has a higher one.
     pub epoch: u64,
     /// Number of entries, a power of two.
     pub entry_count: u64,
-    /// Memory of the table, for READs.
+    /// How to reach the table's memory, for READs.
     pub memory: Export,
 }
 
-/// The server's answer to Hello.
+/// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// Parameters that the servers of all one-sided systems send. The longest item in them is the longest record: 24
@@ -43,30 +43,30 @@ pub struct Welcome {
     pub terms: ServerParams,
     /// Epoch, size and memory of the current table.
     pub table: TableDescriptor,
-    /// Memory of the records, for READs.
+    /// How to reach the records' memory, for READs.
     pub extents: Export,
-    /// The server's RC queue pair for this client.
+    /// How to connect to the server's RC queue pair for this client.
     pub qp: Export,
 }
 
-/// The client's second message: its queue pair and memory.
+/// The client's second message: how the server connects to its queue pair and reaches its memory.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// The client's RC queue pair.
+    /// How to connect to the client's RC queue pair.
     pub qp: Export,
-    /// Memory for long values, which the server READs.
+    /// How to reach the client's memory for long values, which the server READs.
     pub values: Export,
 }
 
 /// Notification to a client: the table has been replaced by a larger one.
 #[derive(Clone, Debug)]
 pub struct Grown {
-    /// The new table. The previous one stays readable until all clients have sent [`Adopted`] or its lease has expired,
-    /// but the server invalidates its entries meanwhile.
+    /// The new table. The previous one stays registered until all clients have sent [`Adopted`] or the lease has
+    /// expired, but the server invalidates its entries meanwhile.
     pub table: TableDescriptor,
 }
 
-/// Report to the server: the client has no READ of older tables in flight and issues no more.
+/// Report to the server: the client has no READ in flight of tables older than that of `epoch`, and issues no more.
 #[derive(Clone, Debug)]
 pub struct Adopted {
     /// Epoch of the oldest table of which the client may have READs in flight.

@@ -87,7 +87,7 @@ impl RecordHeader {
     }
 }
 
-/// A record whose checksum was verified.
+/// A record whose checksum was verified; it borrows the bytes that were READ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
     /// Lengths, version, expiry.

@@ -39,13 +39,13 @@ pub enum Step {
     Entry(u64),
     /// READ this record.
     Record(RecordRef),
-    /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
+    /// The data was torn or replaced: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
     /// Ask the server by a message; its answer is authoritative.
     Ask,
-    /// The key does not exist: only with [`Miss::Trusted`].
+    /// Report that the key does not exist: only with [`Miss::Trusted`].
     Miss,
-    /// The last record READ is the key's: it has the value.
+    /// Report the value in the record of the last READ, which is the key's.
     Found,
 }
 
@@ -62,7 +62,7 @@ pub struct TableShape {
     pub record_bytes_max: u32,
 }
 
-/// State of one GET.
+/// State of one GET. It decides which READ is next, but posts none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
     hash: KeyHash,
@@ -91,7 +91,8 @@ impl Lookup {
         }
     }
 
-    /// Starts with the first candidate entry of the table of `shape`, which may have replaced the previous table.
+    /// Starts, or starts again, with the first candidate entry in the table of `shape`, which may have replaced the
+    /// table of the last call.
     pub fn begin(&mut self, shape: &TableShape) -> Step {
         if self.epoch != shape.epoch {
             self.epoch = shape.epoch;
@@ -101,12 +102,13 @@ impl Lookup {
         Step::Entry(self.candidates.as_slice()[0])
     }
 
-    /// The record of the last [`Step::Record`] or [`notified`](Lookup::notified).
+    /// Location of the record of the last [`Step::Record`] or [`notified`](Lookup::notified).
     pub fn record(&self) -> &RecordRef {
         &self.record
     }
 
-    /// Records that the server named `record` as the key's; [`read`](Lookup::read) is next, with its bytes.
+    /// Takes note that the server has named `record` as the key's. The caller READs it, and calls
+    /// [`read`](Lookup::read).
     pub fn notified(&mut self, record: RecordRef) {
         self.record = record;
     }
@@ -137,8 +139,8 @@ impl Lookup {
         }
     }
 
-    /// Handles the bytes of the record that was READ, for a GET of `key` at second `now_s` of the server's clock, and
-    /// returns the next step.
+    /// Handles the bytes of the record that was READ, and returns the next step. `key` is the key of the GET, `now_s`
+    /// the current second of the server's clock.
     pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32, shape: &TableShape) -> Step {
         match Record::open(bytes, &self.record) {
             Err(_) => self.torn(),

@@ -39,7 +39,7 @@ pub enum SubmitError {
 /// A client of one key-value service, for one thread. Never blocks; keeps a window of operations in flight.
 ///
 /// Operations of one client on one key take effect in the order of submission, as long as the connection lasts and the
-/// server answers in time: a read that has to be sent again may see a value that was written after it.
+/// server answers in time. Otherwise a read is sent again, and may see a value whose PUT was submitted after it.
 pub trait KvClient<P: Provider> {
     /// Accepts one operation. The next [`poll`](KvClient::poll) sends it at the latest, unless it must wait for a
     /// session or for an earlier operation on its key. Key and value are copied.
@@ -52,9 +52,10 @@ pub trait KvClient<P: Provider> {
     /// Calls `sink` with every completed operation and returns their number.
     fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize;
 
-    /// Number of operations submitted and not yet completed.
+    /// Number of operations submitted and not yet completed, including those that wait in the client.
     fn in_flight(&self) -> usize;
 
-    /// Time at which [`poll`](KvClient::poll) must be called again even if nothing arrives ([`Ns::MAX`]: never).
+    /// Time by which [`poll`](KvClient::poll) must be called again even if nothing arrives, on the clock of the core; a
+    /// time in the past means at once, [`Ns::MAX`] never.
     fn next_timer(&self) -> Ns;
 }

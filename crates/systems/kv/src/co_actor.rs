@@ -6,8 +6,9 @@ use drover_verbs::{Provider, Waker};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// An actor that shares the core and the items of a worker. It lives in the worker's thread, which interleaves their
-/// steps; a busy worker may step several times between two steps of the co-actor.
+/// An actor that shares the core and the items of a worker, for example one that serves memcached's sockets. It lives
+/// in the worker's thread, which interleaves their steps; a busy worker may step several times between two steps of the
+/// co-actor.
 pub trait CoActor<C> {
     /// Does the work that is available, at most one batch; never blocks. `now` is the start of the round, `now_s` the
     /// same in seconds of the clock by which items expire ([`Hosting::start_s`](crate::Hosting::start_s) plus the whole
@@ -33,7 +34,7 @@ pub trait CoActor<C> {
     }
 }
 
-/// The core that a co-actor lives on.
+/// What a new co-actor is told about its core and the server.
 #[derive(Debug)]
 pub struct CoreInfo {
     /// Index of the core's partition.
@@ -42,7 +43,8 @@ pub struct CoreInfo {
     pub count: usize,
     /// Wakes the core.
     pub waker: Waker,
-    /// Start of the server, when `now_s` was [`start_s`](crate::Hosting::start_s), on the clock of this core.
+    /// Time of the server's start, on the clock of this core; the `now_s` of steps was
+    /// [`start_s`](crate::Hosting::start_s) at that time.
     pub started: Ns,
 }
 

@@ -41,10 +41,10 @@ impl Default for ConnectOptions {
 /// A client of a service, with a session at each of its shards.
 pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Creates a client, which starts to connect at its first poll. `dials` has one dialer for the service, or one per
-    /// shard in the order of the shards, as the system's [`Channels`] require.
+    /// shard in the order of the shards, as the system's [`Channels`] require; it must not be empty.
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self;
 
-    /// Whether the client has a session with every shard.
+    /// Whether the client has a session with every shard, and is not about to replace one.
     fn is_ready(&mut self) -> bool;
 
     /// Takes an error of setting up or losing a session that was not taken yet; `None` if there is none. The client

@@ -1,10 +1,11 @@
 //! [`Counter`]: name, help and kind of a number that a service counts, shared by all exporters.
 
-/// One number that every shard of a service counts.
+/// Description of a number that every shard of a service counts. It does not hold the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// Name in `drover stats`. Its metric, in services that are not hosting ones, is called `drover_NAME`, with
-    /// `_total` appended if it is a count of events.
+    /// Name in `drover stats`, where [hosting](crate::HostingSystem) services show some counters under memcached's
+    /// names, and no amounts. In other services its metric is called `drover_NAME`, with `_total` appended if it counts
+    /// events.
     pub name: &'static str,
     /// One sentence for the metric's help.
     pub help: &'static str,
@@ -19,8 +20,8 @@ pub struct Counter {
     pub metric: Option<Metric>,
 }
 
-/// A sample of a metric that exports a [`Counter`] of a hosting service. Counters may share a family, with different
-/// labels.
+/// The metric and the labels under which a hosting service exports a [`Counter`]. Counters may share a family, with
+/// different labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
     /// Family of the metric.
@@ -39,7 +40,8 @@ pub struct MetricFamily {
 }
 
 impl MetricFamily {
-    /// Commands of native clients and of co-actors' clients, with the labels `command` and `status`.
+    /// Commands of native clients (of the system's own protocol) and of co-actors' clients (of memcached's protocol),
+    /// with the labels `command` and `status`.
     pub const COMMANDS: MetricFamily = MetricFamily {
         name: "drover_commands_total",
         help: "Commands of all clients, by result.",
@@ -106,7 +108,7 @@ impl Counter {
         }
     }
 
-    /// The same counter, exported by hosting services as a part of `family`.
+    /// The same counter, exported by hosting services as the sample of `family` with these labels.
     pub const fn feeding(
         self,
         family: MetricFamily,
@@ -127,9 +129,10 @@ impl Counter {
     }
 }
 
-/// Text of `drover stats`: the lines `system NAME` and `shards COUNT`, then a line `name value` per counter of the
-/// whole service, then one per counter of each shard. `shards` has the counters' values of each shard, in the order of
-/// `counters`. A counter of the whole service that is not 0 is followed by its remedy, if it has one.
+/// Text of `drover stats`: the lines `system NAME` and `shards COUNT`, then a line `NAME VALUE` per counter of the
+/// whole service, then a line `shardINDEX_NAME VALUE` per counter of each shard. `shards` has the counters' values of
+/// each shard, in the order of `counters`. A counter of the whole service that is not 0 is followed by a line
+/// `NAME_remedy TEXT`, if it has a remedy.
 pub fn stats_text(system: &str, counters: &[Counter], shards: &[Vec<u64>]) -> String {
     let mut text = format!("system {system}\nshards {}\n", shards.len());
     for (index, counter) in counters.iter().enumerate() {

@@ -23,7 +23,8 @@ pub mod refused {
 }
 
 /// Why a client has no session. A client that is polled keeps trying, whatever the error; only
-/// [`connect`](fn@crate::connect) gives up if the error [is final](SetupError::is_final).
+/// [`connect`](fn@crate::connect) and [`wait_for_sessions`](crate::wait_for_sessions) give up if the error [is
+/// final](SetupError::is_final).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {

@@ -29,8 +29,8 @@ pub trait HostingSystem: System {
     ) -> Result<Box<dyn HostingService>, StartError>;
 }
 
-/// Co-actors of a service, and the memory file, hash seed and clock that it shares with them and with earlier
-/// processes.
+/// What a hosting service is started with besides its plan: the function that makes its co-actors, and the memory file,
+/// hash seed and clock that it shares with them and with earlier processes.
 pub struct Hosting<P: Provider> {
     /// Function that makes the co-actor of each worker; `None`: workers have no co-actors.
     pub co_actors: Option<MakeCoActor<P>>,

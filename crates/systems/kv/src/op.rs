@@ -79,7 +79,7 @@ pub enum Outcome<'a> {
     /// GET or DELETE: the key does not exist, or has expired.
     NotFound,
     /// It is unknown whether this PUT or DELETE happened, because the server or the network failed. It may still take
-    /// effect until the client has reconnected, but not later.
+    /// effect afterwards, but no longer once the client has connected anew.
     Indeterminate,
     /// The operation certainly did not happen.
     Refused(Refusal),
@@ -103,11 +103,12 @@ pub enum Refusal {
          (no -M)"
     )]
     TableFull,
-    /// The server found the request malformed.
+    /// The server found the request malformed, or the client's request format, that of HERD's paper, cannot express the
+    /// operation.
     #[error("the server found the request malformed")]
     BadRequest,
-    /// No server answered before the deadline: a GET, or a PUT or DELETE that was never sent or never executed. (An
-    /// update that may have been executed is `Indeterminate`.)
+    /// No server answered before the deadline, or before the client was closed: a GET, or a PUT or DELETE that was
+    /// never sent or never executed. (An update that may have been executed is `Indeterminate`.)
     #[error("no server answered before the deadline")]
     Unavailable,
 }

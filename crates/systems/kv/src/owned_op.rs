@@ -24,7 +24,7 @@ impl OwnedOp {
         owned
     }
 
-    /// Becomes a copy of `op`, in the same memory if it is large enough.
+    /// Replaces this operation by a copy of `op`, in the same memory if that is large enough.
     pub fn replace(&mut self, op: &Op<'_>) {
         let (value, ttl_s) = match *op {
             Op::Put { value, ttl_s, .. } => (value, ttl_s),

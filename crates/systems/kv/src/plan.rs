@@ -35,31 +35,31 @@ const GRACE: Ns = Ns::from_ms(1);
 /// Interval between two polls of a service's control channels. A client that connects waits for up to two intervals.
 const LOOK_EVERY: Ns = Ns::from_us(500);
 
-/// Sizes of a system's table.
+/// Form of a system's tables, whatever their number of entries: size of an entry, overflow, growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableShape {
     /// Bytes of an entry (Pilaf) or slot (FaRM).
     pub place_bytes: usize,
-    /// Number of entries of the table for which it gets one overflow block, of two slots; 0: no overflow.
+    /// A table gets one overflow block, of two slots, for this many entries; 0: it has no overflow blocks.
     pub places_per_block: usize,
-    /// Whether the system replaces the table by a larger one when it becomes full.
+    /// Whether the system replaces the table by a larger one when it becomes too full.
     pub grows: bool,
 }
 
 impl TableShape {
-    /// A cuckoo table.
+    /// A cuckoo table (Pilaf).
     pub const SINGLE: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 0,
         grows: true,
     };
-    /// A hopscotch table with all values in records.
+    /// A hopscotch table (FaRM-KV) with all values in records.
     pub const NARROW: TableShape = TableShape {
         place_bytes: 32,
         places_per_block: 16,
         grows: false,
     };
-    /// A hopscotch table with short values in its slots.
+    /// A hopscotch table (FaRM-KV) with short values in its slots.
     pub const WIDE: TableShape = TableShape {
         place_bytes: 64,
         places_per_block: 16,
@@ -75,15 +75,15 @@ impl TableShape {
     }
 }
 
-/// The table of every shard of a service.
+/// Form and number of entries of the table that each shard of a service gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TablePlan {
-    /// Sizes of the table's parts.
+    /// Form of the table.
     pub shape: TableShape,
-    /// Number of entries at the start, a power of two, without overflow.
+    /// Number of entries at the start, a power of two; overflow blocks are not counted.
     pub entry_count: usize,
-    /// Number of entries, a power of two, up to which the table grows in memory that is planned for it. Ignored by
-    /// systems whose tables do not grow.
+    /// Number of entries, a power of two, up to which the table grows in memory that is planned for it. Shards whose
+    /// tables do not grow ignore it.
     pub entry_count_max: usize,
     /// Whether a table of `entry_count_max` entries may keep growing into memory of the records that no record has
     /// needed.
@@ -166,7 +166,7 @@ impl ShardPlan {
     /// [`of_items`](ShardPlan::of_items). The window of `sizes` is not used.
     ///
     /// # Errors
-    /// If the memory is less than 256 KiB per shard; the text is for people.
+    /// If the capacity is an amount of memory, and that is less than 256 KiB per shard; the text is for people.
     pub fn new(shape: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
         let (shards, value_bytes_max) = (sizes.shard_count, sizes.value_bytes_max);
         match sizes.capacity {
@@ -268,7 +268,7 @@ impl ShardPlan {
         }
     }
 
-    /// Number of entries of all shards' tables together at the start, without overflow.
+    /// Number of entries of all shards' tables together at the start; overflow blocks are not counted.
     pub fn entry_count(&self) -> usize {
         self.table.entry_count * self.shard_count
     }

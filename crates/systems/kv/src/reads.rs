@@ -18,7 +18,7 @@ pub struct Reads {
     /// GET messages sent to the server. A GET may send several.
     pub asked: u64,
     /// READs that returned torn or replaced data, or in FaRM-KV took too long, and after which the GET began again.
-    /// Without those after which it asked the server.
+    /// Those after which the GET was sent to the server instead are not counted.
     pub torn: u64,
 }
 
@@ -95,9 +95,9 @@ impl TableKind {
     /// `load` (0 to 1). For a cuckoo table `None` unless `load` is 0.75 (within 0.005).
     ///
     /// Keys in a cuckoo table stay in their later entries when an earlier one becomes free. Without a countermeasure
-    /// the mean would rise to 1.88 READs at a load of 0.75; the server's scrubber moves keys back and must keep it at
-    /// 1.65. In a hopscotch table a slot that becomes free takes a key back from overflow, so the table is like a
-    /// newly filled one.
+    /// the mean would rise to 1.88 READs at a load of 0.75; the server's scrubber moves keys back, which is expected to
+    /// keep the mean at 1.65. In a hopscotch table a slot that becomes free takes a key back from overflow, so the
+    /// table is like a newly filled one.
     pub fn probes_under_churn(self, load: f64) -> Option<f64> {
         match self {
             TableKind::Cuckoo => ((load - 0.75).abs() < 0.005).then_some(CUCKOO_SCRUBBED),

@@ -7,12 +7,13 @@ use drover_rt::RunStats;
 use drover_store::PartitionStats;
 use std::fmt::Write;
 
-/// Statistics of one worker of a [hosting](crate::HostingSystem) service since it started.
+/// Statistics of one worker of a [hosting](crate::HostingSystem) service since it started. *Native* clients speak the
+/// system's own protocol over the fabric, unlike those of co-actors (memcached's).
 #[derive(Clone, Debug, Default)]
 pub struct WorkerStats {
     /// Values of the system's [counters](crate::Facts::counters), in their order.
     pub counters: Vec<u64>,
-    /// Operations of native clients, without those of co-actors' clients.
+    /// Number of operations executed for native clients, without those of co-actors' clients.
     pub operations: u64,
     /// Statistics of the worker's partition, operations of co-actors included.
     pub partition: PartitionStats,
@@ -23,7 +24,7 @@ pub struct WorkerStats {
     /// Durations of native requests: from the start of the round in which a request was found to the end of the round,
     /// when the fabric had the reply. Empty for a worker that is stepped by hand.
     pub durations: Spread,
-    /// Rounds of the worker's core; all zero for a worker that is stepped by hand.
+    /// Statistics of the rounds of the worker's run loop; all zero for a worker that is stepped by hand.
     pub run: RunStats,
 }
 
@@ -54,7 +55,7 @@ const MEMCACHED: [(&str, &str); 6] = [
 
 impl ServiceStats {
     /// Text of `drover stats`: lines `name value`, with memcached's names where it has one. `counters` describes the
-    /// workers' counters.
+    /// workers' counters, of which those that are current amounts are left out.
     pub fn text(&self, counters: &[Counter]) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: u64| {

@@ -29,7 +29,7 @@ pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
         Self::with_options(device, &Self::options(plan, index, seed))
     }
 
-    /// The device that the shard has opened; its core must be the argument of the shard's steps.
+    /// The shard's device context; its core is the one to pass to the shard's [`step`](Actor::step).
     fn context(&self) -> Rc<P::Context>;
 
     /// Takes over the control channel of a client, and serves that client from the next step on.

@@ -117,7 +117,7 @@ pub struct Policy {
 pub struct SlotPolicy {
     /// Maximum number of clients with request slots. Others send their requests as datagrams.
     pub clients_max: usize,
-    /// Maximum length of a slot, bytes; longer requests take another path.
+    /// Maximum length of a slot, bytes; the value of a longer request is moved separately, through bulk memory.
     pub bytes_max: usize,
 }
 
@@ -144,14 +144,15 @@ pub trait System: Send + Sync + 'static {
     fn set_policy(plan: &mut Self::Plan, policy: &Policy);
 
     /// The longest item that a service of this plan may accept (half of a shard's memory for items), and a reference to
-    /// the plan's current limit on accepted items, which the caller may lower; both in bytes.
+    /// the plan's current limit on accepted items, which the caller may lower; both in bytes. HERD's limit applies to
+    /// the value alone, without key and header.
     fn item_bytes_max(plan: &mut Self::Plan) -> (usize, &mut usize);
 
     /// Bytes of the tables, and bytes of the memory for items, that requests may touch; all shards together. The
     /// benchmarks compute bounds from them; they are not limits.
     fn footprint(plan: &Self::Plan) -> [usize; 2];
 
-    /// Number of entries (slots) of all tables together at the start, without overflow.
+    /// Number of entries (slots) of all tables together at the start; overflow blocks are not counted.
     fn entry_count(plan: &Self::Plan) -> usize;
 
     /// Describes the plan in lines for the log.

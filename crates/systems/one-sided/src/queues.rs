@@ -12,7 +12,7 @@ pub const WHICH: u64 = (1 << 32) - 1;
 /// Maximum numbers of work requests in flight at a [`Queues`].
 #[derive(Clone, Copy, Debug)]
 pub struct Depths {
-    /// READs, WRITEs and SENDs in flight, without the pieces of long values except the last of each.
+    /// READs, WRITEs and SENDs in flight; one that is divided into pieces counts once.
     pub sends: usize,
     /// RECVs in flight.
     pub recvs: usize,

@@ -35,7 +35,8 @@ pub enum RequestKind {
 pub struct Request {
     /// Kind of the request.
     pub kind: RequestKind,
-    /// Index of the operation's place at the client; the reply carries it or is WRITTEN there.
+    /// Number of the operation at the client. A reply in Pilaf carries it; in FaRM-KV it selects the place in the
+    /// client's mailbox to which the reply is WRITTEN.
     pub slot: u16,
     /// Length of the key, bytes.
     pub key_bytes: usize,
@@ -46,7 +47,8 @@ pub struct Request {
     pub ttl_s: u32,
     /// Sequence number, returned in the reply.
     pub sequence: u64,
-    /// `PutLarge`: offset of the value in the client's memory for long values; `Get`: of the space for it.
+    /// Offset in the client's memory for long values, bytes. `PutLarge`: of the value; `Get`: of the space for it;
+    /// otherwise 0.
     pub value_offset: u64,
 }
 

@@ -10,7 +10,7 @@ pub enum Status {
     Stored = 1,
     /// DELETE: the key existed and is removed.
     Deleted = 2,
-    /// GET, DELETE: the key does not exist.
+    /// GET, DELETE: the key does not exist, or has expired.
     NotFound = 3,
     /// GET: the value is in the reply.
     Value = 4,
@@ -21,13 +21,13 @@ pub enum Status {
     /// GET, FaRM-KV only: the value is too long for the reply and for the client's space; the client asks again with
     /// more.
     Long = 7,
-    /// There is no memory for the item (store mode).
+    /// PUT: there is no memory for the item, and none can be made by eviction.
     Full = 8,
-    /// The item exceeds the server's item limit.
+    /// PUT: the item exceeds the server's item limit.
     TooLarge = 9,
     /// The request is malformed or inconsistent.
     BadRequest = 10,
-    /// The table has no place for another key.
+    /// PUT: the table has no place for another key, and none can be made by eviction.
     TableFull = 11,
 }
 

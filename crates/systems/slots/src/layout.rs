@@ -110,7 +110,7 @@ impl SlotOp {
     }
 }
 
-/// The commit word of a request.
+/// The commit word of a request: the last 8 bytes of its slot, which describe it and show that it is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Commit(pub u64);
 
@@ -299,7 +299,7 @@ impl Status {
     }
 }
 
-/// The immediate of a reply.
+/// The immediate data of a reply: status, slot index and the low 20 bits of seq.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyImm(pub u32);
 

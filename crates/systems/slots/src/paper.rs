@@ -15,7 +15,8 @@ use drover_mem::MaskedRegion;
 pub const GET_BYTES: usize = 16;
 /// Longest value, bytes `[HERD §4.3]`; in slots shorter than 1024 bytes the limit is lower.
 pub const VALUE_BYTES_MAX: usize = 1000;
-/// Bytes before the slot image in a client's blocks. They hold a copy of the key, which the request does not contain.
+/// Bytes before the slot image in a block, the client's own copy of a request. They hold the key, which the request
+/// does not contain.
 pub const LEAD_BYTES: usize = 256;
 /// Bytes of a PUT request after its value: length and key hash.
 pub const TRAILER_BYTES: usize = 2 + GET_BYTES;
@@ -76,7 +77,8 @@ pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
 }
 
 /// Decides what a server does with a request whose hash is `hash` and whose length field is `len`, in a slot of
-/// `slot_bytes`, on a worker that owns `share`.
+/// `slot_bytes`, on a worker that owns `share`: refuses too long a value, then the key of another partition (not
+/// checked if there are more than 128), else executes a GET if `len` is 0, or a PUT.
 pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
     let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > value_bytes_max(slot_bytes) {

@@ -5,7 +5,8 @@ use crate::exit::Failure;
 use drover_bench::rivals::Entrant;
 use drover_bench::session::Comparison;
 
-/// Arguments about rivals and bounds.
+/// Arguments that select what to measure for comparison: rivals (memcached, redis, drover through memcached's protocol)
+/// and the machine's own bounds.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ComparisonArgs {
     /// Rivals to compare with, if installed: memcached, redis; drover: this program through memcached's protocol.
@@ -21,7 +22,7 @@ pub struct ComparisonArgs {
 }
 
 impl ComparisonArgs {
-    /// Rivals and bounds to measure.
+    /// The rivals, their modes (`--vs-modes`) and whether to measure the machine's bounds.
     ///
     /// # Errors
     /// A rival is unknown.
@@ -45,7 +46,7 @@ impl ComparisonArgs {
         self.vs.iter().map(named).collect()
     }
 
-    /// The first of `--bound` and `--vs` that was given; `None` if neither was.
+    /// Name of the option that asks for a comparison: `--bound`, otherwise `--vs`; `None` if neither was given.
     pub fn flag(&self) -> Option<&'static str> {
         match () {
             () if self.bound => Some("--bound"),

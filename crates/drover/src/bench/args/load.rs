@@ -18,7 +18,7 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Number of clients in all processes.
+    /// Number of clients in all processes together.
     pub fn client_count(&self) -> usize {
         self.client_cores * self.processes
     }

@@ -29,7 +29,7 @@ pub struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// Length, number and choice of the samples.
+    /// Length and number of the samples, which samples count, and the warm-up before them.
     pub fn plan(&self) -> Sampling {
         Sampling {
             time: seconds(self.seconds),
@@ -48,7 +48,8 @@ impl SamplingArgs {
         })
     }
 
-    /// Whether `--placement` is given, so that only samples with that distance between the two cores count.
+    /// Whether `--placement` is given. Then only samples count in which the first client core and the first server core
+    /// have that distance.
     pub fn has_placement(&self) -> bool {
         self.placement.is_some()
     }

@@ -37,7 +37,8 @@ pub struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// The workload with `key_count` keys and values of `value_bytes` (minimum and maximum).
+    /// The workload of these options with `key_count` keys and values of `value_bytes` (minimum and maximum); `seed`
+    /// determines keys and operations.
     ///
     /// # Errors
     /// The mix is malformed or unsupported.
@@ -134,7 +135,8 @@ impl WorkloadArgs {
         self.churn
     }
 
-    /// The first argument that is out of range, with that range; `None` if all are in range. Clap has checked the rest.
+    /// Checks `--keys`, `--churn` and `--zipf`: returns the first that is out of range, with that range; `None` if all
+    /// are in range. Other methods check `--mix` and `--value-size`; `--key-size` is checked with the keys.
     pub fn complaint(&self) -> Option<&'static str> {
         match () {
             () if self.keys.is_some_and(|keys| keys == 0 || keys >= 1 << 30) => Some("--keys: 1 to 2^30 - 1"),

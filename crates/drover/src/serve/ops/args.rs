@@ -7,7 +7,7 @@ use drover_net::TlsOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Operational arguments of `serve` and `config`.
+/// Arguments of `serve` and `config` about operations: admin port, pid file, user, logins, TLS.
 #[derive(clap::Args, Clone, Default, Debug)]
 pub struct OpsArgs {
     /// Serve /metrics (Prometheus) and /healthz over HTTP here, such as 127.0.0.1:9150 [default: none]
@@ -27,7 +27,7 @@ pub struct OpsArgs {
     pub enable_ssl: Option<bool>,
 }
 
-/// Operational settings, complete.
+/// Settings of a server about operations (admin port, pid file, user, logins, TLS), with defaults filled in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpsSettings {
     /// Address of the admin port; `None`: no admin port.
@@ -38,7 +38,7 @@ pub struct OpsSettings {
     pub user: Setting<Option<String>>,
     /// Path of the file of users; `None`: clients need not log in.
     pub auth_file: Setting<Option<PathBuf>>,
-    /// Whether TLS is enabled.
+    /// Whether TLS is enabled for memcached clients over TCP.
     pub enable_ssl: Setting<bool>,
     /// TLS options; `None` without TLS.
     pub tls: Option<TlsOptions>,
@@ -63,7 +63,7 @@ impl OpsSettings {
         })
     }
 
-    /// Rows of `drover config` about these settings.
+    /// Rows of `drover config` about these settings; the TLS options are not among them.
     pub fn rows(&self) -> Vec<Row> {
         fn or_none<T>(value: &Option<T>, show: impl Fn(&T) -> String) -> String {
             value.as_ref().map_or("none".into(), show)

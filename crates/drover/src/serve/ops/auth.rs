@@ -9,7 +9,7 @@ const USERS_MAX: usize = 1024;
 
 type Users = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The users as last read from the file.
+/// Users and passwords of the file at a path, as last read from it.
 #[derive(Debug)]
 pub struct AuthFile {
     path: PathBuf,

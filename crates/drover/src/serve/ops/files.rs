@@ -7,7 +7,7 @@ use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_net::TlsAcceptor;
 
-/// The files of users and certificates, as last read. Shared by all threads.
+/// Contents of the files of users and certificates, as last read. All threads share one.
 #[derive(Debug, Default)]
 pub struct Files {
     /// `-Y`: users; `None`: clients need not log in.
@@ -53,7 +53,8 @@ impl Files {
         unix_time_s().saturating_sub(self.tls_read_s.load(Ordering::Relaxed))
     }
 
-    /// Reloads all files and logs the results. A file that cannot be read keeps its old content.
+    /// Reads all files again and logs the results. The old content of a file that cannot be read or is invalid stays in
+    /// use.
     pub fn reload(&self) {
         let auth = self.auth.as_ref().map(AuthFile::reload);
         let tls = self.reload_tls();

@@ -7,7 +7,8 @@ use crate::exit::{self, Failure};
 use std::io::PipeWriter;
 use std::thread::{Builder, Scope};
 
-/// The running helper threads. Dropping this stops them, and notifies the service manager that the service stops.
+/// Keeps the helper threads (admin port, watchdog) running. Dropping this tells them to end, without waiting, and
+/// notifies the service manager that the service stops.
 pub struct Helpers<'a> {
     notify: &'a Notify,
     _stop: (Option<Stopper>, Option<PipeWriter>),

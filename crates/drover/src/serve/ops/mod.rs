@@ -28,7 +28,8 @@ use pid_file::PidFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Operational resources, acquired before the server starts.
+/// Resources for operations that are acquired before the server starts: the bound admin port, the connection to the
+/// service manager, the contents of the files of users and certificates, and the pid file.
 pub struct Ops {
     admin: Option<(Admin, Stopper)>,
     notify: Notify,
@@ -38,11 +39,11 @@ pub struct Ops {
 
 impl Ops {
     /// Binds the admin port, reads the files of users and certificates, becomes the user of `-u` (who then owns the
-    /// files `own`), finds the service manager, and writes the pid file, in this order; each only if `settings` ask for
-    /// it. The process must have only one thread if there is a `-u`.
+    /// files `own`), finds the service manager, and writes the pid file, in this order. Leaves out what `settings` do
+    /// not ask for; the service manager is found by the environment. With `-u` the process must have only one thread.
     ///
     /// # Errors
-    /// Any of these fails.
+    /// Any of these fails, except finding the service manager.
     pub fn take(settings: &OpsSettings, own: &[PathBuf]) -> Result<Ops, Failure> {
         let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
         if let Some((admin, _)) = &admin {

@@ -40,8 +40,8 @@ impl Notify {
         }
     }
 
-    /// Maximum interval between two calls of [`alive`](Notify::alive) after which the service manager acts; `None`: it
-    /// does not watch, or there is none.
+    /// Time without a call of [`alive`](Notify::alive) after which the service manager counts the service as hanging;
+    /// `None`: it does not watch, or there is no manager.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog.filter(|_| self.to.is_some())
     }
@@ -56,7 +56,8 @@ impl Notify {
         self.send("STOPPING=1");
     }
 
-    /// Reports that the service is alive; called while all workers answer.
+    /// Reports that the service is alive. To be called again and again while all workers answer, at intervals below
+    /// [`watchdog`](Notify::watchdog).
     pub fn alive(&self) {
         self.send("WATCHDOG=1");
     }

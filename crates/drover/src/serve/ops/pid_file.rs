@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the process id to the file. The id of another live process is overwritten with a warning.
+    /// Writes this process's id to the file at `path`. Overwrites an old content; if that is the id of a live process,
+    /// logs a warning.
     ///
     /// # Errors
     /// The file cannot be written.

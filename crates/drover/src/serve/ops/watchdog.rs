@@ -7,8 +7,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::PipeReader;
 use std::time::Duration;
 
-/// Queries the workers (with a patience of a quarter of `period`), notifies the service manager if all answer, logs an
-/// error if not, and pauses for another quarter, again and again until the other end of `stop` is closed.
+/// Runs until the other end of `stop` is closed. Each round asks the workers of `source` for their numbers, with a
+/// patience of a quarter of `period`; notifies the service manager if all answer, otherwise logs an error; then pauses
+/// for a quarter of `period`.
 pub fn run(notify: &Notify, period: Duration, source: &dyn Source, stop: &PipeReader) {
     let quarter = period / 4;
     let pause = Timespec {

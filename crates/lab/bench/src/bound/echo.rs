@@ -30,7 +30,7 @@ const CLOCK_NS: u64 = 20_000;
 /// Time limit of a probe, nanoseconds: on a busy machine round trips may take time slices.
 const PROBE_NS_MAX: u64 = 100_000_000;
 
-/// Reason why a bound could not be measured.
+/// Reason why a measurement with the echo process ([`Echo`]) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EchoError {
@@ -40,13 +40,13 @@ pub enum EchoError {
     /// The child could not be started, ended, or did not answer a command within 10 s.
     #[error("the echo process cannot be reached: {0}")]
     Io(#[from] std::io::Error),
-    /// The child does not answer in the ring, for some seconds, or sent a wrong acknowledgement.
+    /// The child has not answered a request in the ring for some seconds, or sent a wrong acknowledgement.
     #[error("the echo process went silent")]
     Silent,
 }
 
-/// A running echo process, which sends 64 B back for each 64 B, and our end of its shared-memory ring and Unix socket.
-/// Dropping it kills the process.
+/// Our end of a running echo process: a child that answers each 64 B with 64 B, over a ring in shared memory or a Unix
+/// socket. Owns the child, the ring's memory and the socket; dropping it kills the child.
 pub struct Echo {
     child: Child,
     control: UnixStream,
@@ -54,7 +54,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts the echo process, pinned to `core`. It is also killed when the calling thread ends.
+    /// Starts the echo process, pinned to `core`. The kernel also kills it when the calling thread ends.
     ///
     /// # Errors
     /// No shared memory, or the child could not be started.
@@ -76,8 +76,8 @@ impl Echo {
         })
     }
 
-    /// Measures the bare ring for about `time` (above 0) with `window` requests in flight, clamped to 1 to
-    /// [`WINDOW_MAX`]. The calling thread is the client. Returns requests per second.
+    /// Measures the ring for about `time` (above 0) with `window` requests in flight, clamped to 1 to [`WINDOW_MAX`].
+    /// The calling thread is the client. Returns answered requests per second.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -104,8 +104,8 @@ impl Echo {
         })
     }
 
-    /// Measures one round trip of the bare ring at window 1, in nanoseconds: the least mean of several short bursts,
-    /// some 50 us in all, so that it depends on the distance between the cores and not on other load.
+    /// Measures the round trip of the ring with one request in flight, in nanoseconds: the lowest of the means of 15
+    /// short bursts, so that it depends on the distance between the cores and not on other load. Takes some 50 us.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -128,8 +128,8 @@ impl Echo {
         })
     }
 
-    /// Measures a round trip of 64 B + 64 B over the Unix socket with both sides polling, in microseconds: the median
-    /// of those within about `time`.
+    /// Measures round trips of 64 B there and 64 B back over the Unix socket, with both sides polling, for about
+    /// `time`. Returns their median in microseconds.
     ///
     /// # Errors
     /// The child failed or does not answer.
@@ -148,8 +148,8 @@ impl Echo {
         Ok(all[all.len() / 2] as f64 / 1e3)
     }
 
-    /// Measures a fixed piece of work, about 10 us, on the calling thread's core and on the echo process's core at the
-    /// same time. Returns the nanoseconds that each took, in this order: the fastest of three attempts.
+    /// Times a fixed piece of work, about 10 us, on the calling thread's core and on the echo process's core at the
+    /// same time. Returns the nanoseconds on each core, in this order: on each the fastest of three attempts.
     ///
     /// # Errors
     /// The child failed or does not answer.

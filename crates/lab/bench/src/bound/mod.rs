@@ -20,19 +20,20 @@ pub use ring::WINDOW_MAX;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits that the machine sets to any store: how fast it moves 64 B between two processes and reads memory, measured
-/// in the same seconds as a sample.
+/// Measured speed of the machine itself, without a store: of moving 64 B between two processes and of reading memory.
+/// A store with one client core and one server core can hardly be faster. Part of a [`Sample`](crate::report::Sample).
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bound {
-    /// Requests per second of a bare ring in shared memory, 64 B there and 64 B back between two processes, at the
-    /// run's window (at most [`WINDOW_MAX`]).
+    /// Requests per second of a bare ring in shared memory, 64 B there and 64 B back between two processes, with as
+    /// many requests in flight as one client of the run may have (at most [`WINDOW_MAX`]).
     pub ring_ops: f64,
-    /// Pairs of dependent random reads of memory per second, prefetched in batches of 16, on the first server core,
-    /// over as much memory as the server's index and log.
+    /// Pairs of dependent random memory reads (an index line, then the log line that it points to) per second,
+    /// prefetched in batches of 16, on the first server core, over as much memory as the server's index and log.
     pub dram_pair_ops: f64,
-    /// Mean round trip of the bare ring at window 1, nanoseconds.
+    /// Mean round trip of the bare ring with one request in flight, nanoseconds.
     pub ring_rtt_ns: f64,
-    /// Mean time of such a pair without prefetching, each pair after the previous one, nanoseconds.
+    /// Mean time of a pair as in [`dram_pair_ops`](Bound::dram_pair_ops), but without prefetching and each pair after
+    /// the previous one, nanoseconds.
     pub dram_pair_ns: f64,
     /// Median round trip of 64 B there and 64 B back over a Unix socket with both sides polling, microseconds: the
     /// kernel's share of a rival's time.

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 /// Pairs per stage of a batch.
 const BATCH: usize = 16;
 
-/// The memory could not be allocated.
+/// Error of [`Pairs::new`]: the memory could not be allocated.
 pub type PairsError = AllocError;
 
-/// Memory for pairs of dependent random reads: an index whose lines each point to a line of a log.
+/// Measures pairs of dependent random reads in two memory regions that it owns: a line of the index, then the line of
+/// the log that it points to.
 pub struct Pairs {
     index: Region,
     log: Region,
@@ -20,8 +21,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Allocates and fills `index_bytes` and `log_bytes` of memory (at least a cache line each), on reserved huge pages
-    /// if enough are free, as a store does: about 0.3 s per GiB.
+    /// Allocates and fills an index of `index_bytes` and a log of `log_bytes` (at least a cache line each), on reserved
+    /// huge pages if enough are free, as a store does. Takes about 0.3 s per GiB.
     ///
     /// # Errors
     /// The memory could not be allocated.
@@ -47,7 +48,8 @@ impl Pairs {
         })
     }
 
-    /// Kind of pages that index and log got; if they differ, the less favourable: small, transparent, huge.
+    /// Kind of pages that index and log got. If they differ, the worse of the two: small pages are worse than
+    /// transparent huge pages, and these than reserved huge pages.
     pub fn page_kind(&self) -> PageKind {
         match (self.index.page_kind(), self.log.page_kind()) {
             (PageKind::Small, _) | (_, PageKind::Small) => PageKind::Small,
@@ -56,7 +58,7 @@ impl Pairs {
         }
     }
 
-    /// Measures pairs, prefetched in batches of 16, for about `time` on the calling thread. Returns pairs per second.
+    /// Reads pairs, prefetched in batches of 16, for about `time` on the calling thread. Returns pairs per second.
     pub fn batched_ops(&mut self, time: Ns) -> f64 {
         rate(time, BATCH as u64 * 64, || {
             for _ in 0..64 {
@@ -65,8 +67,8 @@ impl Pairs {
         })
     }
 
-    /// Measures pairs without prefetching, each after the previous one, for about `time` on the calling thread. Returns
-    /// nanoseconds per pair.
+    /// Reads pairs without prefetching, each after the previous one, for about `time` on the calling thread. Returns
+    /// the mean nanoseconds per pair.
     pub fn dependent_ns(&mut self, time: Ns) -> f64 {
         1e9 / rate(time, 256, || {
             for _ in 0..256 {

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Distance between two cores, judged by the round trip of a cache line. Virtual cores move: a probe before and after
-/// each sample shows which samples are comparable.
+/// Class of the distance between two cores, judged by the round trip of a cache line between them. Virtual cores move:
+/// probes before and after the runs of a sample show which samples are comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// Two SMT siblings of one physical core: round trips below 70 ns.
+    /// Round trips below 70 ns: two SMT siblings of one physical core.
     Smt,
-    /// Two cores that share a cache: round trips of 70 to 250 ns.
+    /// Round trips of 70 to 250 ns: two cores that share a cache.
     Near,
-    /// Two cores without a shared cache: round trips above 250 ns.
+    /// Round trips above 250 ns: two cores without a shared cache.
     Far,
-    /// Probes of one sample disagree: the cores moved during it.
+    /// The probes of one sample fall into different classes: the cores moved during it.
     Moved,
 }
 
@@ -24,8 +24,9 @@ const SMT_BELOW_NS: f64 = 70.0;
 const FAR_ABOVE_NS: f64 = 250.0;
 
 impl Placement {
-    /// Placement that a round trip of the bare ring at window 1 indicates, in nanoseconds: below 70
-    /// [`Smt`](Placement::Smt), up to 250 [`Near`](Placement::Near), above [`Far`](Placement::Far).
+    /// Placement of two cores between which a round trip of the ring ([`Echo::probe_ns`](super::Echo::probe_ns)) takes
+    /// `ring_rtt_ns`: below 70 [`Smt`](Placement::Smt), up to 250 [`Near`](Placement::Near), above
+    /// [`Far`](Placement::Far).
     pub fn of(ring_rtt_ns: f64) -> Placement {
         if ring_rtt_ns < SMT_BELOW_NS {
             Placement::Smt
@@ -36,8 +37,8 @@ impl Placement {
         }
     }
 
-    /// Placement of a sample with these probes before, within and after it; [`Moved`](Placement::Moved) if they differ
-    /// or there are none.
+    /// Placement during a sample, from the round trips probed during it, in nanoseconds: the placement of all if it is
+    /// the same, else [`Moved`](Placement::Moved). `Moved` if there are no probes.
     pub fn among(probes_ns: &[f64]) -> Placement {
         let mut all = probes_ns.iter().map(|&ns| Placement::of(ns));
         let first = all.next().unwrap_or(Placement::Moved);
@@ -54,8 +55,8 @@ impl Placement {
         settled.into_iter().find(|p| p.to_string() == name)
     }
 
-    /// The most common of `all` except [`Moved`](Placement::Moved); of equally common ones `Near` before `Smt` before
-    /// `Far`. `Moved` if there are no others, `None` if `all` is empty.
+    /// The most common of `all`, not counting [`Moved`](Placement::Moved); of equally common ones `Near` before `Smt`
+    /// before `Far`. `Moved` if `all` has nothing else, `None` if `all` is empty.
     pub fn most_common(all: &[Placement]) -> Option<Placement> {
         let settled = [Placement::Near, Placement::Smt, Placement::Far];
         let count = |p: &Placement| all.iter().filter(|q| *q == p).count();

@@ -12,7 +12,7 @@ use drover_base::{Cpu as _, Line};
 use drover_mem::{NativeCpu, Region, pause};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of requests in flight in the bare ring.
+/// Maximum number of requests in flight in the bare ring of an [`Echo`](super::Echo).
 pub const WINDOW_MAX: usize = 1024;
 
 const LINE: usize = drover_mem::LINE_BYTES;

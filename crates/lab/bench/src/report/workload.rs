@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The operations and clients of a run.
+/// Description of the operations, clients and samples of a run, mostly as requested.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Workload {
     /// Keys, values and operations.
@@ -14,23 +14,23 @@ pub struct Workload {
     /// Length and number of the samples.
     #[serde(flatten)]
     pub sampling: SamplingInfo,
-    /// Cost of the load generator itself on the first client core, nanoseconds per operation, measured with a target
-    /// that does nothing.
+    /// Time that the load generator itself takes per operation on the first client core, nanoseconds: measured with a
+    /// target that does nothing, and included in the system's results.
     pub driver_ns: f64,
-    /// Bytes of memory that the bound's dependent reads cover: index and log.
+    /// Bytes of the server's `[index, log]`; the memory reads of the [`Bound`](crate::bound::Bound) cover as much.
     pub footprint_bytes: [u64; 2],
-    /// Kind of the pages of that memory; empty if the bounds were not measured.
+    /// Kind of the pages of the memory that the bound's memory reads covered; empty if the bounds were not measured.
     pub pages: String,
 }
 
-/// Keys, values and operations of a run.
+/// Description of the keys, values and operations of a run.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OperationsInfo {
     /// Name of the mix: a YCSB letter, or `put=SHARE`.
     pub mix: String,
-    /// Popularity of the keys: `uniform`, `zipf` or `latest`.
+    /// Name of the popularity (distribution) of the keys: `uniform`, `zipf` or `latest`.
     pub dist: String,
-    /// Popularity of the keys in each sample's second throughput run, if there is one.
+    /// Name of the popularity of the keys in each sample's second throughput run; `None` if there is no second run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside: Option<String>,
     /// Number of keys loaded before the run.
@@ -41,7 +41,7 @@ pub struct OperationsInfo {
     pub value_size: [usize; 2],
 }
 
-/// The clients of a run.
+/// Description of the clients of a run: their number, window, pace and cores.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClientsInfo {
     /// Maximum number of operations in flight per client.
@@ -51,12 +51,12 @@ pub struct ClientsInfo {
     pub rate: Option<f64>,
     /// Number of clients, one thread each.
     pub clients: usize,
-    /// Requested number of processes that share these threads; 0 or 1: all in the measuring process.
+    /// Requested number of processes for the client threads; 0 or 1: all are threads of the measuring process.
     #[serde(default)]
     pub processes: usize,
     /// Cores of the clients, one each.
     pub client_cores: Vec<usize>,
-    /// Cores of the server and the rivals.
+    /// Cores that the server and the rivals (other servers to compare with) share.
     pub server_cores: Vec<usize>,
 }
 
@@ -65,10 +65,11 @@ pub struct ClientsInfo {
 pub struct SamplingInfo {
     /// Length of a sample's throughput run, seconds.
     pub seconds: f64,
-    /// Requested number of samples that count; there may be fewer or more samples.
+    /// Requested number of samples with the requested placement and speed, if any was requested. The report may have
+    /// fewer such samples, and others besides.
     pub repeats: usize,
     /// Warm-up before the first sample, seconds.
     pub warm_up_seconds: f64,
-    /// One operation in this many has its latency measured in throughput samples.
+    /// In throughput runs of the system, one operation in this many has its latency measured.
     pub latency_sampled_every: u64,
 }

@@ -14,14 +14,14 @@ pub use stream::Stream;
 pub use target::RivalTarget;
 pub use wire::{Reply, Unexpected};
 
-/// Kind of a rival.
+/// Kind of a rival: a server that a system is compared with, driven over sockets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// memcached 1.6 or later, driven with meta commands and multi-gets of the text protocol.
     Memcached,
     /// redis, driven with RESP.
     Redis,
-    /// drover itself, driven through memcached's protocol.
+    /// drover itself, driven through memcached's protocol over sockets, with the same requests as memcached.
     Drover,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A requested rival: its kind, and its program unless the installed one is meant.
+/// Specification of a rival to measure: its kind, and the path of its program unless the installed one is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entrant {
     /// Kind of the rival, which determines protocol and command line.
@@ -89,8 +89,8 @@ impl Entrant {
         }
     }
 
-    /// Name for reports: that of the kind; if a program was given, also the version that it prints with `-V` (or the
-    /// word `given`).
+    /// Name for reports: that of the kind. If a program was given, this runs it with `-V` and adds the version that it
+    /// prints, or the word `given` if it prints none.
     pub fn name(&self) -> String {
         let Some(program) = &self.program else {
             return self.kind.to_string();
@@ -116,18 +116,19 @@ pub enum Transport {
     Tcp,
 }
 
-/// How a client drives a rival: transport, number of connections, and batch sizes.
+/// How a client sends operations to a rival: transport, number of connections, and batch sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
-    /// Name for reports, such as `unix 50x32`.
+    /// Name for reports, such as `unix 50x32`: 50 connections with batches of 32 operations.
     pub name: &'static str,
     /// Transport of all connections.
     pub transport: Transport,
     /// Number of connections of a client.
     pub connections: usize,
-    /// Maximum number of operations in a batch, sent together; a connection has one batch in flight.
+    /// Maximum number of operations that a connection has in flight: it sends them together, as one batch, and the next
+    /// batch when all are answered.
     pub depth: usize,
-    /// Maximum number of GETs in a request; above 1, the requests are multi-gets.
+    /// Maximum number of keys per GET request; above 1, the requests are multi-gets.
     pub group: usize,
 }
 
@@ -137,7 +138,7 @@ impl Mode {
     /// One operation in flight, over TCP.
     pub const TCP_DEPTH_1: Mode = Mode::new("tcp depth 1", Transport::Tcp, 1, 1, 1);
 
-    /// All modes: for each transport three for throughput, with 50 connections, then one operation at a time.
+    /// All modes: for each transport three with 50 connections, for throughput, and one with one operation in flight.
     pub const ALL: [Mode; 8] = [
         Mode::new("unix 50x1", Transport::Unix, 50, 1, 1),
         Mode::new("unix 50x32", Transport::Unix, 50, 32, 1),
@@ -165,7 +166,7 @@ impl Mode {
         }
     }
 
-    /// Maximum number of operations in flight of a client.
+    /// Maximum number of operations that a client has in flight over all its connections.
     pub fn window(&self) -> usize {
         self.connections * self.depth
     }

@@ -12,15 +12,17 @@ use std::time::Duration;
 /// Options for starting a rival.
 #[derive(Clone, Debug)]
 pub struct RivalOptions {
-    /// Cores that the rival is pinned to; memcached and drover get one thread per core, redis its own default.
+    /// Cores that the rival is pinned to. memcached and drover are started with one thread per core, redis with its
+    /// default number.
     pub cores: Vec<usize>,
-    /// Number of items that the rival must have space for; redis has no limit.
+    /// Number of items that the rival gets enough memory for; unused for redis, which is started without a limit.
     pub item_count: u64,
     /// Maximum size of an item's key and value together, bytes.
     pub item_bytes: u64,
 }
 
-/// A running rival, reachable over one transport. Dropping it kills the process and removes its temporary directory.
+/// A running rival (a server to compare with), which listens on one transport. Owns the server process; dropping it
+/// kills the process and removes its temporary directory.
 pub struct Rival {
     kind: Kind,
     child: Child,
@@ -40,8 +42,8 @@ const STARTS: usize = 5;
 const CONNECT_TRIES: usize = 2500;
 
 impl Rival {
-    /// Path of the installed program: the running program if its file has the rival's name (`drover`), else the first
-    /// found in `PATH`. `None` if there is none.
+    /// Path of the installed program of `kind`: the running program if its file has that name (as `drover` has), else
+    /// the first one found in `PATH`. `None` if there is none.
     pub fn find(kind: Kind) -> Option<PathBuf> {
         let this = std::env::current_exe().ok();
         if let Some(this) = this.filter(|this| this.file_name() == Some(kind.program().as_ref())) {
@@ -68,8 +70,8 @@ impl Rival {
         Rival::start_program(kind, &program, transport, helper, options)
     }
 
-    /// Starts `program`, of the kind `kind`, listening on `transport` only, and waits until it accepts connections, in
-    /// at most five attempts of 5 s each. It is killed when the calling thread ends.
+    /// Starts `program`, of the kind `kind`, to listen on `transport` only, and waits until it accepts connections.
+    /// Makes at most five attempts of 5 s each. The kernel kills the program when the calling thread ends.
     ///
     /// # Errors
     /// The error of the last attempt: the program ended or does not listen.

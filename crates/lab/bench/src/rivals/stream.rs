@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A stream socket connected to a rival; sends and receives without waiting.
+/// A stream socket connected to a rival (a server to compare with); sends and receives without waiting.
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,

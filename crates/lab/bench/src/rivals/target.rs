@@ -16,7 +16,8 @@ use std::os::fd::OwnedFd;
 /// Maximum number of answered connections handled together.
 const EVENTS: usize = 64;
 
-/// A client of a rival, for workloads without DELETEs: it sends a DELETE as a GET. PUTs never expire.
+/// A client of a rival (a server to compare with): owns its connections. Only for workloads without DELETEs, as it
+/// sends a GET instead of a DELETE. It ignores a PUT's time to live: items never expire.
 pub struct RivalTarget {
     kind: Kind,
     connections: Vec<Connection>,

@@ -13,24 +13,24 @@ use std::io::Write;
 /// A reply of a rival, or a piece of a reply to a multi-get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// A value that a GET found.
+    /// The value of a key that a GET asked for.
     Value {
         /// The key; only in memcached's replies to a multi-get.
         key: Option<&'a [u8]>,
         /// Bytes of the value.
         value: &'a [u8],
     },
-    /// The key does not exist.
+    /// The key that a GET asked for does not exist.
     Nil,
-    /// RESP: header of a multi-get's reply, followed by this many values or [`Nil`](Reply::Nil)s.
+    /// redis: header of a multi-get's reply. That many values or [`Nil`](Reply::Nil)s follow.
     Array(usize),
-    /// memcached: end of a multi-get's reply; its keys without a value do not exist.
+    /// memcached: end of a multi-get's reply. Requested keys for which no value came before it do not exist.
     End,
     /// A PUT was done.
     Stored,
 }
 
-/// The received bytes are not an expected reply.
+/// Error: the received bytes are not a reply that the rival should send.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unexpected reply from the rival: '{said}'")]
 pub struct Unexpected {
@@ -90,7 +90,8 @@ impl Kind {
         }
     }
 
-    /// Parses the reply at the start of `bytes`; returns it with its length, or `None` if it is incomplete.
+    /// Parses the reply at the start of `bytes`, in the protocol of this kind. Returns the reply and its length in
+    /// bytes, or `None` if it is incomplete.
     ///
     /// # Errors
     /// The bytes are not an expected reply.

@@ -10,31 +10,31 @@ use crate::workload::{Mix, Popularity, TapeOptions};
 use crate::{Helper, Table};
 use drover_base::Ns;
 
-/// Options of a bench.
+/// Options of one bench of one system, for [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Name of the system, for the report.
+    /// Name of the key-value system, only for the report.
     pub system: String,
-    /// Name of the fabric, for the report.
+    /// Name of the fabric, only for the report.
     pub fabric: String,
     /// Keys, values and operations.
     pub workload: WorkloadPlan,
     /// Window, pace and processes of the clients.
     pub clients: Clients,
-    /// Length, number and choice of the samples.
+    /// Length and number of the samples, and which of them count.
     pub sampling: Sampling,
-    /// Cores of servers and clients.
+    /// Numbers of the cores to pin clients and rivals to; the server under test must run on the server cores already.
     pub cores: Cores,
     /// Bounds and rivals to compare with.
     pub comparison: Comparison,
-    /// Whether the clients PUT all keys before the warm-up; false if the server has them already.
+    /// Whether the clients PUT all keys before the warm-up; false if the server stores them already.
     pub load: bool,
-    /// Command line to start this program again: for the bounds, the rivals and client processes.
+    /// Starts this program again as a child: for the bounds, to start rivals, and for client processes.
     pub helper: Helper,
-    /// What is known of the server under test.
+    /// Process id, table and memory size of the server under test, as far as known.
     pub server: ServerFacts,
-    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. Must be 0 if the
-    /// mix has inserts.
+    /// Number of times that all keys are replaced after the last sample; then READs per GET are measured once more, see
+    /// [`ReadsSummary::churned`](crate::report::ReadsSummary::churned). 0: neither. Must be 0 if the mix has inserts.
     pub turnovers: u32,
 }
 
@@ -43,9 +43,9 @@ pub struct Plan {
 pub struct WorkloadPlan {
     /// Mix of operations.
     pub mix: Mix,
-    /// Popularity of the keys.
+    /// Popularity (distribution) of the keys that operations choose.
     pub popularity: Popularity,
-    /// Popularity of the keys in a second run of each sample, for comparison.
+    /// Popularity of the keys in a second throughput run of each sample, for comparison; `None`: no second run.
     pub beside: Option<Popularity>,
     /// Number of keys loaded before the run; at least 1.
     pub key_count: u32,
@@ -57,64 +57,71 @@ pub struct WorkloadPlan {
     pub seed: u64,
 }
 
-/// Window, pace and processes of the clients of a bench. [`Plan::cores`] says how many clients there are.
+/// Window, pace and processes of the clients of a bench. The number of clients is that of the client cores in
+/// [`Plan::cores`].
 #[derive(Clone, Copy, Debug)]
 pub struct Clients {
-    /// Maximum number of operations in flight per client.
+    /// Maximum number of operations in flight per client, in throughput runs and the warm-up. While keys are loaded or
+    /// replaced it is at least 16.
     pub window: usize,
-    /// Closed or open loop.
+    /// Closed or open loop, in throughput runs, the warm-up, and the run after [`Plan::turnovers`]. Runs at window 1
+    /// and of rivals are always closed loops.
     pub pace: Pace,
     /// Maximum number of processes that share the clients; 0 or 1: all are threads of this process.
     pub processes: usize,
 }
 
-/// Length, number and choice of samples.
+/// Length and number of the samples of a bench, and which of them count.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Length of a sample's throughput run, and of that with the second popularity; the other measurements of a sample
-    /// take at most 0.4 s each.
+    /// Length of a sample's throughput run; a second one, with the second popularity, is as long. The other
+    /// measurements of a sample take at most 0.4 s each.
     pub time: Ns,
-    /// Number of samples; with `wanted`, of those that fulfil it, unless its `patience` ends earlier.
+    /// Number of samples. With `wanted`: number of samples with that placement and speed, however many others there
+    /// are; fewer if its `patience` ends earlier.
     pub repeats: usize,
-    /// The placement to wait for. Samples in it count; if there are none, or this is `None`, those in the most common
-    /// placement do.
+    /// Placement and speed of the cores to wait for before each sample; `None`: no waiting. Samples in that placement
+    /// count; if there are none, or this is `None`, those in the most common placement do. See
+    /// [`Report::counts`](crate::report::Report::counts).
     pub wanted: Option<Wanted>,
     /// Duration of the warm-up before the first sample; 0 for none.
     pub warm_up: Ns,
 }
 
-/// A placement to wait for: virtual cores move, and some results are meaningful in one placement only.
+/// Placement and speed of two cores, the first client core and the first server core, to wait for: virtual cores move,
+/// and some results are meaningful in one placement only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// Required placement of the first client core and the first server core.
+    /// Required class of the distance between the first client core and the first server core.
     pub placement: Placement,
-    /// Whether both cores must be at full speed, too.
+    /// Whether the first client core and the first server core must also be at full speed: 0.9 or more of the highest
+    /// speed measured in the run.
     pub full_speed: bool,
-    /// Time since the start of the samples after which the run no longer waits for this placement: it ends when it next
-    /// finds the cores elsewhere.
+    /// Time limit for waiting, counted from the end of the warm-up. After it the run takes samples only while the cores
+    /// are as wanted, and ends when they are not.
     pub patience: Ns,
 }
 
 /// Bounds and rivals to compare a system with.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Whether to measure the machine's bounds, too.
+    /// Whether to measure in each sample also the speed of the machine itself, a [`Bound`](crate::bound::Bound).
     pub bound: bool,
-    /// Rivals to compare with; those that are not installed are noted in the report.
+    /// Rivals (other servers) to measure, too. Those that are not installed are only noted in the report.
     pub rivals: Vec<Entrant>,
-    /// Words, one of which a rival mode's name must contain; empty: all modes.
+    /// Rivals are measured in the modes whose names contain one of these texts; if empty, in all modes.
     pub rival_modes: Vec<String>,
 }
 
-/// What is known of the server under test.
+/// Process id, table and memory size of the server under test, as far as known. The server itself is started elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerFacts {
-    /// Its process id, to report its processor time; `None`: that is not reported.
+    /// Process id of the server, to report its processor time; `None`: processor time is not reported.
     pub pid: Option<u32>,
-    /// The table that one-sided clients read, with its load once the keys are loaded; `None` if there is none or it is
-    /// unknown.
+    /// Kind of the table that one-sided clients READ, and its load once the keys are loaded; `None` if the clients READ
+    /// no table or these are unknown.
     pub table: Option<Table>,
-    /// Bytes of the server's index and log; the bound's dependent reads cover as much memory.
+    /// Bytes of the server's `[index, log]`; the memory reads of the [`Bound`](crate::bound::Bound) cover as much.
     pub footprint: [u64; 2],
 }
 

@@ -12,13 +12,13 @@ const DIGITS: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The key size is out of range.
+    /// The key size is 0 or above [`KEY_BYTES_MAX`].
     #[error("a key has 1 to {KEY_BYTES_MAX} bytes, not {bytes}")]
     Size {
         /// Requested bytes per key.
         bytes: usize,
     },
-    /// There are fewer texts of this size than keys.
+    /// There are fewer different keys of this size than requested.
     #[error("there are no {count} different keys of {bytes} bytes (hexadecimal digits)")]
     TooMany {
         /// Number of requested keys.
@@ -28,7 +28,7 @@ pub enum KeyError {
     },
 }
 
-/// Makes keys of one size. Cheap to clone; one per client thread.
+/// Makes the text of a key from its index; all keys have one size. Cheap to clone; one per client thread.
 #[derive(Clone, Debug)]
 pub struct KeyText {
     /// Buffer of the size of a key.
@@ -37,10 +37,11 @@ pub struct KeyText {
 }
 
 impl KeyText {
-    /// Prepares keys of `bytes` bytes each that differ for indices below `count`; `seed` selects which keys.
+    /// Prepares keys of `bytes` bytes each. Different indices below `count` have different keys. With another `seed`
+    /// the same index has another key.
     ///
     /// # Errors
-    /// The size is 0 or above the limit, or too small for `count` different keys.
+    /// The size is 0 or above [`KEY_BYTES_MAX`], or too small for `count` different keys.
     pub fn new(bytes: usize, count: u64, seed: u64) -> Result<KeyText, KeyError> {
         if !(1..=KEY_BYTES_MAX).contains(&bytes) {
             return Err(KeyError::Size { bytes });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of the kinds of operation, each from 0 to 1; the rest are GETs.
+/// Shares of PUTs, read-modify-writes and inserts in all operations, each from 0 to 1; the rest are GETs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mix {
     /// Name as requested, in lower case: a YCSB letter, or for example `put=0.2`.
@@ -36,8 +36,7 @@ pub enum MixError {
 }
 
 impl Mix {
-    /// A mix in which the share `put_share` of the operations (0 to 1, unchecked) are PUTs of existing keys, the rest
-    /// GETs.
+    /// A mix of PUTs of existing keys and GETs: `put_share` of the operations are PUTs, from 0 to 1 (not checked).
     pub fn puts(put_share: f64) -> Mix {
         Mix {
             name: format!("put={put_share}"),

@@ -4,13 +4,13 @@ use super::{Mix, Zipf};
 use drover_base::{Rng, mix};
 use serde::{Deserialize, Serialize};
 
-/// Distribution of the keys that operations on existing keys choose.
+/// Distribution from which operations on existing keys draw their keys.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Popularity {
-    /// All keys are equally likely.
+    /// All loaded keys are equally likely; inserted keys are never drawn.
     Uniform,
-    /// Zipf with this exponent (above 0; YCSB: 0.99); ranks are scattered over the loaded keys, the same way in all
-    /// tapes of a seed.
+    /// Zipf with this exponent (above 0; YCSB: 0.99). The popular keys are scattered over the loaded keys; they are the
+    /// same in all tapes of a seed. Inserted keys are never drawn.
     Zipf(f64),
     /// Zipf with this exponent (above 0): rank 1 is the key that this tape inserted last, the next ranks its earlier
     /// inserts, then the loaded keys from the last one back.
@@ -57,7 +57,7 @@ pub struct TapeOptions {
     pub popularity: Popularity,
     /// Number of keys loaded before the run: 1 to [`Tape::KEYS_MAX`].
     pub key_count: u32,
-    /// Number of operations in a lap, at least 1, rounded up to a power of two. Each takes 4 bytes.
+    /// Number of operations until the tape repeats, rounded up to a power of two (0 counts as 1). Each takes 4 bytes.
     pub entry_count: usize,
     /// Seed of the run, the same for all clients.
     pub seed: u64,
@@ -67,7 +67,8 @@ pub struct TapeOptions {
     pub client_count: u32,
 }
 
-/// A seeded sequence of operations that wraps round. An entry is 2 bits of verb and 30 bits of key index.
+/// A seeded random sequence of operations that starts again at its end: each pass is a lap. An entry is 2 bits of verb
+/// and 30 bits of key index.
 ///
 /// With uniform popularity and no inserts every lap shifts the indices by another distance, so that later laps use
 /// other keys. Otherwise all laps are the same: inserts of later laps overwrite the keys of the first.
@@ -114,8 +115,8 @@ impl Tape {
         }
     }
 
-    /// Bound that the key indices of all clients' tapes stay below: the number of loaded keys and, with inserts, an
-    /// estimate for all clients from this tape's number of inserts with a margin of a quarter.
+    /// Number that the key indices of all clients' tapes stay below. Without inserts: the number of loaded keys. With
+    /// inserts: an estimate, the loaded keys plus for each client 1.25 times this tape's inserts and 64.
     pub fn index_count(&self) -> u32 {
         self.index_count
     }

@@ -11,7 +11,8 @@ use drover_base::mix;
 
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Makes and checks values. One per client thread.
+/// Makes the bytes of a value from its key's index and a version, and checks bytes that were read. One per client
+/// thread.
 #[derive(Clone, Debug)]
 pub struct Values {
     bytes_min: usize,
@@ -67,8 +68,8 @@ impl Values {
         out
     }
 
-    /// Whether `bytes` is the complete value of key `index` at some version. Any 8 bytes are, if that is its
-    /// size: they hold the version only.
+    /// Whether `bytes` is the complete value of key `index` at any version. A value of 8 bytes holds only the version,
+    /// so if the key's value has that size, any 8 bytes pass.
     pub fn verify(&self, index: u64, bytes: &[u8]) -> bool {
         if bytes.len() != self.len_of(index) {
             return false;

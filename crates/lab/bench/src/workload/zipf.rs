@@ -41,8 +41,8 @@ impl Zipf {
         zipf
     }
 
-    /// Draws a rank from 1 (the most popular) to the rank count. Takes about 1.1 tries, each of two transcendental
-    /// functions.
+    /// Draws a rank, from 1 (the most popular) to the rank count. Takes about 1.1 tries on average, each with two
+    /// transcendental functions.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.area_high + rng.unit() * (self.area_low - self.area_high);

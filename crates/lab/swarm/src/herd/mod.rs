@@ -24,10 +24,10 @@ use drover_verbs_sim::Sim;
 use drover_verbs_suite::faulty::FaultyDevice;
 use planted::SimVariant;
 
-/// Runs `job` with HERD if that is the system called `name`.
+/// Runs `job` with HERD if `name` is its name.
 ///
 /// # Errors
-/// `job` itself, if it is not.
+/// `job` itself, if `name` is another.
 pub fn with<J: SubjectJob>(name: &str, job: J) -> Result<J::Answer, J> {
     match name == <Herd as Subject>::NAME {
         true => Ok(job.run::<Herd>()),

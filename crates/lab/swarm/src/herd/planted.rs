@@ -5,13 +5,13 @@ use crate::subject::Planted;
 use crate::workers::Wrong;
 use drover_kv_herd::server::{Mistake, Variant};
 
-/// Variant of the simulated server: whether it makes a mistake, and whether it serves the paper's format. Only
+/// Variant of the simulated server: whether it makes a mistake, and whether it serves the format of HERD's paper. Only
 /// simulated servers are built with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimVariant {
     /// Mistake that the server makes, if any.
     pub mistake: Option<Mistake>,
-    /// Whether clients may use the paper's format.
+    /// Whether clients may use the format of HERD's paper.
     pub paper_format: bool,
 }
 
@@ -25,7 +25,7 @@ impl Variant for SimVariant {
     }
 }
 
-/// All mistakes that can be planted in HERD.
+/// All mistakes that campaigns of HERD must find, of the server or of the fabric.
 pub const ALL: &[Planted<Wrong<Mistake>>] = &[
     Planted {
         name: "no-seq-check",

@@ -35,7 +35,8 @@ impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
 /// A shard that both its core's actor and the cluster refer to.
 type SharedShard<S> = Rc<RefCell<<S as ShardedSystem>::Shard<Fabric>>>;
 
-/// All shards and clients. Handles to actors are declared before the world, so that they are dropped first.
+/// A simulated cluster: the shards of a service and their clients. Handles to actors are declared before the world, so
+/// that they are dropped first.
 pub struct Cluster<S: ShardedSystem> {
     /// The running shards.
     shards: Vec<Option<SharedShard<S>>>,
@@ -51,7 +52,7 @@ pub struct Cluster<S: ShardedSystem> {
 }
 
 impl<S: ShardedSystem> Cluster<S> {
-    /// Starts all shards and clients, which begin to connect when the simulation runs.
+    /// Starts all shards and clients; the clients begin to connect when the simulation runs.
     pub fn new(options: &Options, seed: u64, mistake: Option<S::Mistake>) -> Cluster<S> {
         let first_client = options.shard_machines();
         let shard_count = options.plan.shard_count;

@@ -63,7 +63,7 @@ troubles! {
         Oversize = "oversize",
         /// One to four keys, and at least half of the operations are updates.
         Conflicts = "conflicts",
-        /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause before every operation.
+        /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause after every operation.
         Crowd = "crowd",
     }
 }

@@ -41,11 +41,12 @@ pub struct Options {
     pub machines: Machines,
 }
 
-/// Numbers of faults of machines and cores, their durations, and the time at which they end.
+/// Numbers of faults of machines and cores, their durations, and the time at which they end. A crash of a machine that
+/// is down at that time is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// Virtual time until which faults begin; the trouble ends earlier if all operations do, and later if a core still
-    /// stands.
+    /// Virtual time until which faults begin; the trouble ends earlier if all operations do, and later if a core is
+    /// still stopped.
     pub horizon: Ns,
     /// Number of crashes of all shards at once, each followed by a restart.
     pub service_crashes: u32,

@@ -43,7 +43,8 @@ struct Served<T: WorkerSystem> {
     workers: Vec<Rc<RefCell<T::Worker>>>,
 }
 
-/// The server and all clients. Handles to actors are declared before the world, so that they are dropped first.
+/// A simulated cluster: a server and its clients. Handles to actors are declared before the world, so that they are
+/// dropped first.
 pub struct Cluster<T: WorkerSystem> {
     /// The running server; `None` while its machine is down.
     served: Option<Served<T>>,
@@ -59,7 +60,7 @@ pub struct Cluster<T: WorkerSystem> {
 }
 
 impl<T: WorkerSystem> Cluster<T> {
-    /// Starts the server and all clients, which begin to connect when the simulation runs.
+    /// Starts the server and all clients; the clients begin to connect when the simulation runs.
     pub fn new(options: &Options, seed: u64, mistake: Option<T::Mistake>) -> Cluster<T> {
         let mut cluster = Cluster {
             served: None,

@@ -12,7 +12,8 @@ use std::fmt;
 /// Index of the server's machine; clients are on the others.
 pub const SERVER: usize = 0;
 
-/// A fault of a machine, core, worker or client. Indices are taken modulo the number of what they count.
+/// A fault of a machine, core, worker or client, or the arrival of a peer. Indices of cores, workers and clients are
+/// taken modulo their number; those of machines are not.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// A machine crashes or restarts, or a core of it stops.
@@ -23,7 +24,8 @@ pub enum Fault {
     Goodbye { index: usize },
     /// The server begins to shut down properly.
     Shutdown,
-    /// Another server takes the place of one that has shut down.
+    /// Another server takes the place of one that is shutting down, whose machine restarts. Nothing happens if no
+    /// server is shutting down.
     Successor,
     /// A peer connects that is no client.
     NonClient(Behaviour),

@@ -32,80 +32,82 @@ use drover_sim::Stream;
 use drover_store::Mode;
 
 troubles! {
-    /// A kind of trouble, or of tight limits.
+    /// A kind of trouble, of tight limits, or of load. A seed draws how much of it a run gets.
     pub enum Kind {
-        /// Messages are lost.
+        /// Messages over UC and UD are lost.
         Loss = "loss",
-        /// The network loses packets, including those of reliable connections.
+        /// The network loses packets, including those of reliable connections, which retransmit them.
         Packets = "packets",
-        /// Messages arrive twice.
+        /// Messages over UC and UD arrive twice.
         Duplicates = "duplicates",
-        /// Messages arrive late, or after later ones.
+        /// Messages over UC and UD arrive late, or after later ones.
         Delays = "delays",
-        /// WRITEs land line by line.
+        /// WRITEs land line by line, in ascending or any order.
         Tearing = "tearing",
         /// Reliable connections break.
         Breaks = "breaks",
-        /// The server's machine crashes.
+        /// The server's machine crashes and restarts.
         Servers = "servers",
-        /// Workers restart.
+        /// Workers restart with an empty partition, as after a panic.
         Workers = "workers",
-        /// Clients' machines crash.
+        /// Clients' machines crash and restart.
         Clients = "clients",
-        /// Cores stop for microseconds to milliseconds.
+        /// Cores stop, each time for at most 40 ms.
         Stalls = "stalls",
-        /// Cores stop for seconds.
+        /// Cores stop, each time for at most 2 to 8 s, often so long that the other end considers them dead.
         Silence = "silence",
-        /// Clocks of cores differ.
+        /// Clocks of cores differ by at most 5 ms.
         Skew = "skew",
-        /// The memory has space for only a few items.
+        /// A partition has only 4 to 32 KiB of memory for items, and 1 to 8 buckets.
         Pressure = "pressure",
-        /// Items expire.
+        /// Some or all items expire, after 1 or 2 s.
         Expiry = "expiry",
         /// Windows of one or two requests, slots of one or two lines.
         Narrow = "narrow",
         /// Some or all clients send datagrams.
         Datagrams = "datagrams",
-        /// Values longer than slots.
+        /// Some values are longer than slots: up to 100,000 bytes.
         Large = "large",
-        /// One to four keys, and most operations are updates.
+        /// One to four keys, and at least half of the operations are updates.
         Conflicts = "conflicts",
-        /// The paper's pipeline instead of batches.
+        /// Workers use the pipeline of the system's paper instead of batches.
         Pipeline = "pipeline",
         /// Send queues hardly longer than a batch.
         ShortQueues = "short-queues",
         /// Clients close properly while operations are in flight, and others take their place.
         Goodbyes = "goodbyes",
-        /// Clients use the paper's format, which has neither retransmission nor DELETE; messages may only be lost.
+        /// Clients use the format of the system's paper, which has neither retransmission nor DELETE. Messages may be
+        /// lost, but do not arrive late or twice, and their lines land in ascending order.
         Paper = "paper",
         /// Cores stop for about as long as a timer runs.
         Pauses = "pauses",
-        /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
+        /// Workers stop for at most 4 ms and then restart, again and again, while many messages are lost, or arrive
+        /// once more later.
         Restarts = "restarts",
-        /// Most messages are lost: clients give up requests although these were executed.
+        /// 30 to 90 % of the messages are lost: clients give up requests although these were executed.
         Storm = "storm",
         /// The fabric promises that no WRITE is lost or overtaken, unless another kind breaks the promise.
         Ordered = "ordered",
-        /// Ten to fourteen clients, most of them idle most of the time.
+        /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause after every operation.
         Crowd = "crowd",
         /// The server's limit of clients is the number of clients in the run: a new client waits until an old one has
         /// left.
         FullHouse = "full-house",
         /// The server shuts down properly, and another one takes its place.
         Shutdowns = "shutdowns",
-        /// Peers that are no clients connect; clients request statistics.
+        /// Peers that are no clients connect. In some runs clients request statistics, or must send a secret.
         NonClients = "non-clients",
-        /// Values longer than the server accepts.
+        /// Some values are longer than the server accepts.
         Oversize = "oversize",
-        /// Only a few operations may wait in a client.
+        /// At most one, two or eight operations may wait in a client.
         ShortWaits = "short-waits",
-        /// Workers stop while many datagrams arrive, for longer than clients wait before they give up requests.
+        /// Workers stop for 50 to 400 ms while many datagrams arrive, often so long that clients give up requests.
         Backlog = "backlog",
     }
 }
 
 impl Kind {
-    /// Whether operations may fail because of this kind.
+    /// Whether operations may end indeterminate or be refused as unavailable because of this kind.
     pub fn is_trouble(self) -> bool {
         use Kind::*;
         !matches!(
@@ -300,7 +302,7 @@ fn backlog(options: &mut Options, dice: &Stream) {
     options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
 }
 
-/// Adjusts options of `kinds` that cannot be combined; call it after applying all kinds.
+/// Adjusts what `kinds` have set in `options` where it cannot be combined; call it after applying all kinds.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // The number of large values that fit is not specified, so only caches get them.

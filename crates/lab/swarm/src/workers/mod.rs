@@ -47,20 +47,21 @@ pub trait WorkerSystem: Copy + Debug + Send + Sync + 'static {
     type Worker: SimWorker;
     /// Client of the service.
     type Client: SimClient;
-    /// Counters of clients whose sums are results of a run.
+    /// Counters of a client. Their sums over all clients are in the result of a run.
     const COUNTERS: &'static [ClientCounter<Self::Client>];
 
     /// Timers of the protocol; pauses are about as long as one of them.
     const TIMERS: &'static [Ns];
-    /// Maximum time to reconnect, when no attempt to connect blocks.
+    /// Maximum time until clients have sessions again after the trouble, when no attempt to connect blocks.
     const READY_MAX: Ns;
     /// Name of the cost that workers charge for polling a slot.
     const POLL_COST: &'static str;
     /// Peers that connect and are no clients, in addition to those that every system meets.
     const NON_CLIENTS: &'static [Behaviour];
 
-    /// Opens a server on a machine, and returns its acceptor and its workers, by partition. `start` is the number of
-    /// the start: each has another epoch, which is this number, and another hash seed.
+    /// Opens a server on a machine, and returns its acceptor and its workers, by partition. `start` counts the starts
+    /// of servers in a run, from 1: it is the server's epoch, and gives every start another hash seed. The server makes
+    /// `mistake`, if there is one.
     ///
     /// # Panics
     /// If the fabric cannot host a server with these options.
@@ -86,7 +87,8 @@ pub trait SimAcceptor: Actor<VirtualCpu> + 'static {
     /// Takes over the server's end of a new control channel.
     fn adopt(&mut self, stream: ControlStream);
 
-    /// Number of sessions with clients.
+    /// Number of sessions with clients, including channels on which no session has begun yet, and sessions that have
+    /// ended and are not cleared away yet.
     fn session_count(&self) -> usize;
 
     /// Begins to shut the server down: notifies the clients and refuses new ones.
@@ -98,7 +100,7 @@ pub trait SimWorker: Actor<VirtualCpu> + 'static {
     /// Context of the worker's core.
     fn context(&self) -> Core;
 
-    /// Number of clients that the worker serves.
+    /// Number of clients that the worker knows, whether or not they send requests.
     fn client_count(&self) -> usize;
 
     /// Restarts the worker with an empty partition, as after a panic.
@@ -107,16 +109,16 @@ pub trait SimWorker: Actor<VirtualCpu> + 'static {
 
 /// A client of a simulated server.
 pub trait SimClient: KvClient<Fabric> + 'static {
-    /// Whether the client has a session.
+    /// Whether the client has a session, and is not about to replace it.
     fn is_ready(&self) -> bool;
 
-    /// Takes the last error of a client that has no session.
+    /// Takes the last error of setting up or losing a session; `None` if there was none since the last call.
     fn take_error(&mut self) -> Option<SetupError>;
 
-    /// Epoch of the server with which the client has a session.
+    /// Epoch of the server with which the client has a session; `None` without a session.
     fn epoch(&self) -> Option<u64>;
 
-    /// Number of the server's partitions; `None` before the first session.
+    /// Number of the server's partitions; `None` without a session.
     fn partition_count(&self) -> Option<usize>;
 
     /// Closes the client properly, which ends its operations in flight.
@@ -125,17 +127,18 @@ pub trait SimClient: KvClient<Fabric> + 'static {
     /// Sends a request for the server's statistics.
     fn ask_server_stats(&mut self);
 
-    /// Takes the reply with the server's statistics, if it has arrived.
+    /// Takes the reply with the server's statistics; `None` if none has arrived since the last call.
     fn take_server_stats(&mut self) -> Option<String>;
 }
 
-/// Where a mistake is planted.
+/// A mistake that a campaign plants, by the place where it is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Wrong<M> {
-    /// In the server, which makes this mistake.
+    /// The server makes this mistake.
     Server(M),
-    /// In the fabric: [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late), with enough
-    /// faults to show it.
+    /// The fabric makes the mistake
+    /// [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late), with enough faults to show
+    /// it.
     Fabric,
 }
 

@@ -6,7 +6,7 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::ControlStream;
 use drover_control::service::ServiceQuery;
 
-/// Text for the timeline, and the function that sends the peer's messages.
+/// Behaviour of a peer that is no client: text for the timeline, and the function that sends the peer's messages.
 pub type Behaviour = (&'static str, fn(&mut ControlStream));
 
 /// Behaviours that every system meets.

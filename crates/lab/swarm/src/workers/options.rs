@@ -20,13 +20,13 @@ pub struct Options {
     pub client: ClientSizes,
     /// Secret that clients must send; empty: clients need none.
     pub secret: &'static [u8],
-    /// Number of clients.
+    /// Number of clients at the start, distributed over the machines with clients.
     pub clients: usize,
     /// Number of machines with clients; the server has its own machine.
     pub client_machines: usize,
     /// Load of each client.
     pub load: Load,
-    /// What the network does to messages.
+    /// Faults and promises of the network.
     pub network: Network,
     /// Faults of machines and cores.
     pub machines: Machines,
@@ -39,17 +39,18 @@ pub struct Options {
 pub struct ServerSizes {
     /// Number of partitions, each with its own worker.
     pub partition_count: usize,
-    /// Memory of each partition.
+    /// Options of each partition's store, such as its memory.
     pub partition: PartitionOptions,
     /// Longest value that clients may store, bytes.
     pub item_bytes_max: usize,
-    /// Whether the server accepts no more clients than there are at the start.
+    /// Whether the server's limit of clients is the number of clients at the start; otherwise it is 32.
     pub full_house: bool,
-    /// Most clients with request slots; further ones send datagrams.
+    /// Maximum number of clients with request slots; further ones send datagrams, or are refused without
+    /// `datagram_recvs`.
     pub slot_clients_max: usize,
-    /// RECVs for request datagrams, per worker; 0: no datagrams.
+    /// Number of RECVs for request datagrams, per worker; 0: clients cannot send datagrams.
     pub datagram_recvs: usize,
-    /// How workers overlap requests.
+    /// How workers overlap requests: in batches or in a pipeline.
     pub overlap: Overlap,
     /// One reply in this many is signaled.
     pub signal_period: usize,
@@ -58,7 +59,7 @@ pub struct ServerSizes {
 /// How a worker overlaps the memory accesses of requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Overlap {
-    /// In batches of up to so many requests.
+    /// In batches of up to this many requests.
     Batch(usize),
     /// In a pipeline.
     Pipeline {
@@ -70,7 +71,7 @@ pub enum Overlap {
 /// Sizes and limits of every client.
 #[derive(Clone, Debug)]
 pub struct ClientSizes {
-    /// Requests in flight per partition.
+    /// Maximum number of requests in flight per partition.
     pub window: usize,
     /// Bytes of a request slot.
     pub slot_bytes: usize,
@@ -80,43 +81,47 @@ pub struct ClientSizes {
     pub paper_format: bool,
     /// Whether requests have a checksum even if the fabric keeps the order of a WRITE's bytes.
     pub checksum: bool,
-    /// Timeout of an operation.
+    /// Timeout of an operation, from its submission.
     pub deadline: Ns,
-    /// Number of staged requests at which they are posted; 0: as the client prefers.
+    /// Number of staged requests at which the client posts them without waiting for its next poll; 0: the client's
+    /// default.
     pub post_batch: usize,
     /// Maximum number of long values moved at a time.
     pub bulk_chunks: u8,
-    /// Maximum number of operations that wait in the client.
+    /// Maximum number of operations that wait in the client for a session or for an earlier operation on their key.
     pub waiting_max: usize,
 }
 
-/// What the network does to messages.
+/// Faults and promises of the network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Faults of single messages.
+    /// Faults of single messages. Its `seed` is that of the run, from which loads and hash seeds are drawn, too.
     pub messages: FaultOptions,
-    /// Probability that the network loses a packet (RC retransmits it).
+    /// Probability, 0 to 1, that the network loses a packet (RC retransmits it).
     pub loss: f64,
-    /// Lines of a message become visible one by one, in ascending order.
+    /// Whether the lines of a message become visible one by one, in ascending order.
     pub torn: bool,
-    /// The fabric promises that WRITEs are neither lost nor overtaken, unless message faults are injected.
+    /// Whether the fabric promises that WRITEs are neither lost nor overtaken. It does not in any case if faults that
+    /// break the promise may be injected.
     pub lossless: bool,
 }
 
-/// Faults of machines and cores, and their end.
+/// Numbers of faults of machines and cores, their durations, and the time at which they end. A crash of a machine that
+/// is down at that time is left out.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// End of the trouble.
+    /// Virtual time until which faults begin; the trouble ends earlier if all operations do, and later if a core is
+    /// still stopped.
     pub horizon: Ns,
-    /// Crashes of the server's machine, each followed by a restart.
+    /// Number of crashes of the server's machine, each followed by a restart.
     pub server_crashes: u32,
-    /// Crashes of clients' machines.
+    /// Number of crashes of clients' machines, each followed by a restart.
     pub client_crashes: u32,
-    /// Clients that close properly, each replaced by another one.
+    /// Number of times that a client closes properly, and another one takes its place.
     pub goodbyes: u32,
-    /// Proper shutdowns of the server, each followed by another server.
+    /// Number of proper shutdowns of the server, each followed by the start of another server.
     pub shutdowns: u32,
-    /// Peers that connect and are no clients.
+    /// Number of peers that connect and are no clients.
     pub non_clients: u32,
     /// Maximum downtime of a crashed machine.
     pub down_max: Ns,
@@ -124,22 +129,24 @@ pub struct Machines {
     pub workers: WorkerFaults,
     /// Number of times that a core stops.
     pub stalls: u32,
-    /// Maximum duration of such a stop.
+    /// Maximum duration of one of these `stalls`.
     pub stall_max: Ns,
-    /// Number of times that a core stops for about as long as one of the [timers](super::WorkerSystem::TIMERS).
+    /// Number of further times that a core stops, for about as long as one of the
+    /// [timers](super::WorkerSystem::TIMERS).
     pub pauses: u32,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
 }
 
-/// Faults of workers: how many of each kind.
+/// Numbers of faults of workers, by kind.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct WorkerFaults {
-    /// Restarts of workers with an empty partition, as after a panic.
+    /// Number of restarts of a worker with an empty partition, as after a panic.
     pub restarts: u32,
-    /// Number of times that a worker stops for longer than clients wait before they give up a request.
+    /// Number of times that a worker's core stops for 50 to 400 ms.
     pub hangs: u32,
-    /// Number of times that a worker stops for a while and then restarts with an empty partition.
+    /// Number of times that a worker's core stops for 0.5 to 4 ms, after which the worker restarts with an empty
+    /// partition.
     pub relapses: u32,
 }
 
@@ -149,7 +156,7 @@ const LARGE_LOG_BYTES: usize = 2 << 20;
 const LARGE_BUCKETS: usize = 1 << 12;
 
 impl Options {
-    /// Draws the parameters of a run with `seed` and these kinds of trouble.
+    /// Draws the parameters of a run from `seed`: first the sizes, then the changes of `kinds`, in this order.
     pub fn draw(seed: u64, kinds: &[Kind]) -> Options {
         let mut options = Options::calm(seed);
         for kind in kinds {
@@ -206,7 +213,7 @@ impl Options {
         }
     }
 
-    /// Whether items may disappear without a DELETE.
+    /// Whether items may disappear without a DELETE: because they expire, are evicted, or a server or worker restarts.
     pub fn forgets(&self) -> bool {
         let machines = &self.machines;
         let small = self.server.partition.log_bytes < LARGE_LOG_BYTES

@@ -15,8 +15,8 @@ const KEYS: u64 = 1 << 20;
 /// Maximum value size, bytes: the limit, 1 MiB, less the overhead of item and key.
 const VALUE_MAX: u64 = (1 << 20) - 512;
 
-/// Stores ten times the memory (three times in a short run) in values of all sizes; only an append may be refused, for
-/// its size or a missing item.
+/// Stores values of 1 B to nearly 1 MiB, in all ten times the server's memory for items (three times in a short run).
+/// The server may refuse only an append, for its size or a missing item.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let goal = watched.memory_bytes() * options.amount(10, 3);
     let (stored, done) = (AtomicU64::new(0), AtomicU64::new(0));

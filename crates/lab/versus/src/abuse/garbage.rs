@@ -55,7 +55,8 @@ const WORDS: &[&str] = &[
     "\0",
 ];
 
-/// Sends 1 GiB of garbage (64 MiB in a short run) over eight connections; checks memory and other clients meanwhile.
+/// Sends 1 GiB of garbage (64 MiB in a short run) over eight connections. Meanwhile checks the server's memory, and
+/// that `witness` is served.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let total = options.amount(1 << 30, 64 << 20);
     let mut rng = Rng::new(options.seed, 0, 0);

@@ -7,7 +7,8 @@ use std::net::TcpStream;
 /// Connections made between two checks of the others.
 const CHUNK: u64 = 500;
 
-/// Opens 10,000 connections (2,000 in a short run), which stay silent but must still be served at the end.
+/// Opens 10,000 connections (2,000 in a short run), which send nothing until all are open. Then the server must
+/// answer a request on each, and another one after a second silence.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let count = options.amount(10_000, 2_000);
     let mut idle = Vec::new();

@@ -11,7 +11,7 @@ const CONNECTIONS: usize = 32;
 /// A client reports each time it has sent this many pieces.
 const TOLD_EVERY: u64 = 64;
 
-/// Starts client processes and kills each at a random point of its work.
+/// Starts 100 client processes (12 in a short run), one after the other, and kills each at a random point of its work.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let mut rng = Rng::new(options.seed, 0, 2);
     let count = options.amount(100, 12);
@@ -38,8 +38,9 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     Ok(format!("{count} clients of {CONNECTIONS} connections killed"))
 }
 
-/// Main function of a client process that its parent kills: sends random requests over 32 connections until then, or
-/// until standard output is closed. Writes a line to standard output after every 64 requests.
+/// Main function of a client process that its parent kills: sends pieces of random requests, cut at random points, over
+/// 32 connections. Writes a line to standard output after every 64 pieces. Returns only on an error, or when standard
+/// output is closed.
 ///
 /// # Errors
 /// If the server cannot be reached, at the start or to replace a connection that it closed.

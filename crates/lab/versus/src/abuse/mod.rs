@@ -26,8 +26,8 @@ use std::time::Duration;
 /// Time without an answer after which a client counts as not served.
 static PATIENCE: OnceLock<Duration> = OnceLock::new();
 
-/// Sets the time without an answer after which a client counts as not served (60 s by default). Has an effect only
-/// before anything else of this module is called.
+/// Sets the time limit of all checks in this module: a client without an answer for this long counts as not served. The
+/// default is 60 s. Only the first call has an effect, and only if nothing else of this module was called before.
 pub fn set_patience(patience: Duration) {
     let _ = PATIENCE.set(patience);
 }
@@ -36,14 +36,14 @@ fn patience() -> Duration {
     *PATIENCE.get_or_init(|| Duration::from_secs(60))
 }
 
-/// Options of a scenario.
+/// Options for running a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Seed of sizes, orders and bytes.
     pub seed: u64,
     /// Whether to run the scenario with smaller numbers, for CI.
     pub short: bool,
-    /// Mistake to plant, which must make the scenario fail; `None`: none.
+    /// Mistake to plant on purpose, which must make the scenario fail; `None` to plant none.
     pub canary: Option<Canary>,
 }
 
@@ -54,28 +54,28 @@ impl Options {
     }
 }
 
-/// Planted mistakes. `cargo xtask abuse` also proves the checks of limits, with servers that have other limits.
+/// Mistake planted on purpose in a scenario, to prove that its checks would notice such a mistake of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Canary {
-    /// A connection is left open during the final check, which must notice its descriptor.
+    /// We leave a connection open during the final check, which must notice the server's descriptor for it.
     Leak,
-    /// The server process is stopped (SIGSTOP) before the abuse begins and never continued.
+    /// We stop the server process (SIGSTOP) before the abuse begins and never continue it.
     Stop,
 }
 
 /// Result of a scenario: a summary for people, or a description of the check or system call that failed.
 pub type Said = Result<String, String>;
 
-/// A kind of abuse.
+/// A way in which clients misuse a server, and the checks that go with it.
 pub struct Scenario {
     /// Name on the command line.
     pub name: &'static str,
-    /// Description of the abuse.
+    /// Description of the misuse, for people.
     pub what: &'static str,
     run: fn(&Watched, &mut Witness, &Options) -> Said,
 }
 
-/// All kinds of abuse.
+/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "idle",
@@ -109,8 +109,9 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Runs the scenario `name` against `watched`, which must have no clients, and checks that the server stays within its
-/// bounds, serves others meanwhile and has closed all connections in the end. Returns a summary.
+/// Runs the scenario `name` against the server `watched`, which must have no other clients. Checks that the server's
+/// memory stays within its bounds, that it serves a well-behaved client meanwhile, and that it has closed all
+/// connections in the end. Returns a summary.
 ///
 /// # Errors
 /// Text about the check that failed, or if there is no such scenario.

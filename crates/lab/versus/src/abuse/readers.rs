@@ -8,7 +8,7 @@ use std::net::TcpStream;
 const VALUES: usize = 64;
 const VALUE_BYTES: usize = 50_000;
 
-/// Requests 300 MiB over each of 3,000 connections (400 in a short run) and reads none of it.
+/// Requests some 300 MiB of values, or more, over each of 3,000 connections (400 in a short run) and reads nothing.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let mut first = watched.connect()?;
     prepare(&mut first)?;

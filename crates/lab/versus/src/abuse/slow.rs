@@ -32,8 +32,8 @@ impl Slow {
     }
 }
 
-/// Sends 2,000 requests (400 in a short run) a piece at a time: GETs byte by byte, and values of which only a part ever
-/// arrives.
+/// Sends 2,000 requests (400 in a short run) a piece at a time and completes none: GETs byte by byte, and values of
+/// which only a part ever arrives.
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
     let count = options.amount(2_000, 400);
     let rounds = options.amount(300, 60);

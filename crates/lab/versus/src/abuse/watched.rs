@@ -8,11 +8,11 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Options of the server from which the bound of its memory follows:
+/// Settings of a server and a scenario that limit the server's resident memory, which may be at most the sum of:
 ///
 /// | part | bytes |
 /// |---|---|
-/// | items and index | `-m` and a quarter |
+/// | items and index | 1.25 times `-m` |
 /// | program, stacks, allocator overhead | 16 MiB |
 /// | each worker | its budgets for slow requests and slow replies, and 4 MiB |
 /// | each connection | 3 KiB |
@@ -29,14 +29,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Maximum memory of the server in bytes: the sum of all parts.
+    /// Maximum resident memory that the server may have, bytes: the sum of all parts in the table above.
     pub fn bytes(&self) -> u64 {
         let mib = self.memory_mib + self.memory_mib / 4 + 16 + self.workers * (self.budgets_mib + 4);
         (mib << 20) + self.connections * (3 << 10)
     }
 }
 
-/// A running server process, observed from outside: its resident memory, its descriptors, and connections to it.
+/// Observer of a running server process that it did not start and does not end: checks its resident memory and its
+/// number of open file descriptors, and opens connections to it.
 pub struct Watched {
     address: SocketAddr,
     pid: u32,
@@ -53,9 +54,9 @@ pub struct Watched {
 const PER_SOURCE: u32 = 5000;
 
 impl Watched {
-    /// Observes the process `pid`, which must listen at `address`, a port of 127.0.0.1, and have no clients. Waits
-    /// until its number of descriptors has stayed the same for about 0.1 s: [`settle`](Watched::settle) later expects
-    /// this number.
+    /// Observes the process `pid`, which must listen at `address`, a port of 127.0.0.1, and have no clients yet. Waits
+    /// until its number of open descriptors has stayed the same for about 0.1 s, and keeps that number for
+    /// [`settle`](Watched::settle).
     ///
     /// # Errors
     /// If there is no such process, or its descriptors do not become steady.
@@ -88,7 +89,8 @@ impl Watched {
         Ok(last)
     }
 
-    /// Opens a connection whose reads and writes fail after the [time limit](super::set_patience) without progress.
+    /// Opens a blocking connection whose reads and writes fail after the [time limit](super::set_patience) without
+    /// progress.
     ///
     /// # Errors
     /// If the server cannot be reached.
@@ -153,8 +155,9 @@ impl Watched {
         Ok(())
     }
 
-    /// Checks that the memory is within the bound, and waits until the server has as many descriptors as when
-    /// [`new`](Watched::new) returned. Call it when all connections are closed; `when` begins the error text.
+    /// Checks that the memory is within the bound, and waits until the server has as many open descriptors as when
+    /// [`new`](Watched::new) returned. To be called when all clients have closed their connections. The error text
+    /// begins with `when`.
     ///
     /// # Errors
     /// If the memory exceeds the bound, the number of descriptors still differs after the
@@ -169,7 +172,8 @@ impl Watched {
         .map_err(|_| format!("{when}, it has {now} descriptors, not {}", self.descriptors))
     }
 
-    /// Stops the server process (SIGSTOP) without ever continuing it, as a canary: no client is served any more.
+    /// Stops the server process (SIGSTOP) and never continues it, so that it serves no client any more: a mistake
+    /// planted to test the checks.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -178,7 +182,8 @@ impl Watched {
         kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))
     }
 
-    /// Text with the maximum memory that [`check_memory`](Watched::check_memory) has seen so far and its bound, in MiB.
+    /// Text with the highest resident memory that [`check_memory`](Watched::check_memory) has found so far, and its
+    /// bound, in MiB.
     pub fn seen(&self) -> String {
         format!(
             "memory at most {} MiB of {}",

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// A client that stores and gets items in rounds, on a thread and four connections of its own, and checks the answers:
-/// an item may be missing (evicted) but not have another value. Dropping it stops it without waiting.
+/// A well-behaved client, to notice when the server serves others no longer. On a thread and four connections of its
+/// own it stores and gets items in rounds, and checks the answers: an item may be missing (evicted) but not have
+/// another value. Dropping it tells the thread to stop, without waiting for that.
 pub struct Witness {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), String>>>,
@@ -71,7 +72,7 @@ impl Witness {
         })
     }
 
-    /// Stops the client after the current round and returns the number of complete rounds.
+    /// Stops the client after its current round, waits for that, and returns the number of complete rounds.
     ///
     /// # Errors
     /// If an answer was wrong or missing.

@@ -1,6 +1,6 @@
 //! Planted mistakes: one side's answers are changed before the comparison, which must notice.
 
-/// A planted mistake: a change of one server's answers that the comparison must notice.
+/// A mistake planted on purpose to test the comparison: a change of one server's answers that it must notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Canary {
     /// Name of the mistake.
@@ -9,7 +9,7 @@ pub struct Canary {
     put: &'static [u8],
 }
 
-/// All planted mistakes; each changes the first place where it fits in the answers to every batch.
+/// All mistakes that can be planted. Each replaces certain bytes where they first occur in the answers to a batch.
 pub const CANARIES: &[Canary] = &[
     canary(
         "a store that is refused",
@@ -34,7 +34,7 @@ const fn canary(name: &'static str, find: &'static [u8], put: &'static [u8]) -> 
 }
 
 impl Canary {
-    /// Changes the first place in the answers to a batch where the mistake fits, if there is one.
+    /// Plants the mistake in `answers`, the answers to one batch: replaces the first place where it fits, if any.
     pub fn sing(&self, answers: &mut Vec<u8>) {
         let place = answers
             .windows(self.find.len())

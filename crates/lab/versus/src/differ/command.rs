@@ -4,7 +4,8 @@ use super::reply::WireKey;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One word of a command line.
+/// One word of a command's line in memcached's protocol. Keys are given by number, and versions by the number of their
+/// key: [`Names`] inserts those of each server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
     /// These bytes, the same for both servers.
@@ -21,7 +22,7 @@ pub enum Piece {
     Cas64(&'static str, u8),
 }
 
-/// A command: a line, optionally with a body.
+/// A command of memcached's protocol: a line, and a value after it if the command has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
     /// Words of the line.
@@ -30,7 +31,7 @@ pub struct Command {
     pub gap: &'static str,
     /// Line end, normally `\r\n`.
     pub ending: &'static str,
-    /// Bytes of the value after the line; `\r\n` is added to them.
+    /// Bytes of the value after the line, without the `\r\n` that follows them; `None`: no value follows.
     pub body: Option<Vec<u8>>,
 }
 
@@ -39,18 +40,18 @@ pub struct Command {
 pub enum Element {
     /// A command, sent together with the others of its batch.
     Command(Command),
-    /// End of a batch: it is sent as described here, and all its answers are awaited and compared.
+    /// End of a batch: the commands before it are sent as the [`End`] says, and all answers are awaited and compared.
     End(End),
 }
 
-/// How to send a batch.
+/// How to send a batch: in which pieces, over which connection, and whether that is closed afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct End {
     /// Seed that decides where the batch is cut into pieces.
     pub cut: u32,
-    /// Index of the connection over which the batch is sent: modulo 3, the number of connections.
+    /// Connection over which the batch is sent: this number modulo 3 is its index.
     pub connection: u8,
-    /// Whether `quit` ends the batch: the server must close the connection, and a new one is opened.
+    /// Whether the batch ends with `quit`. Then the server must close the connection, and a new one is opened.
     pub quits: bool,
 }
 
@@ -64,7 +65,8 @@ impl Element {
     }
 }
 
-/// Renders commands for one server: inserts keys with a prefix, and the versions (CAS) that the server has reported.
+/// Keys and versions to insert into commands for one server: the prefix of all keys, and the versions (CAS) that this
+/// server has reported.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
     /// Prefix of every key, so that streams do not share keys.

@@ -89,7 +89,8 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Versions (CAS) of the two servers that have been seen to correspond, and how far their clocks may differ.
+/// State of a comparison: which versions (CAS) of the two servers have been found to correspond, and how far their
+/// clocks may differ.
 #[derive(Clone, Default, Debug)]
 pub struct Relation {
     /// Extra seconds that the left server may show for times until a fixed moment.
@@ -101,8 +102,8 @@ pub struct Relation {
 }
 
 impl Relation {
-    /// Creates a relation without versions; the left server, memcached, may show up to `late_s` seconds more until a
-    /// fixed moment.
+    /// Creates a relation without versions. Where answers show the seconds left until a fixed moment, those of the left
+    /// server, memcached, may be up to `late_s` more.
     pub fn new(late_s: i64) -> Relation {
         Relation {
             late_s,
@@ -129,7 +130,8 @@ pub struct Mismatch {
     pub left: String,
     /// Answer of the right server.
     pub right: String,
-    /// Whether only numbers of seconds differ, which also happens if a server gets no processor time for some seconds.
+    /// Whether the two answers differ only in numbers of seconds. This also happens without a bug, if a server gets no
+    /// processor time for some seconds.
     pub only_seconds: bool,
 }
 
@@ -162,8 +164,8 @@ impl Mismatch {
     }
 }
 
-/// Compares the answers of two servers, of which `left` is memcached, and returns the first mismatch that
-/// [`DIFFERENCES`] do not allow. Adds to `relation` which versions correspond; later answers must agree with that.
+/// Compares the answers of two servers, of which `left` is memcached. Returns the first mismatch that [`DIFFERENCES`]
+/// do not allow, or `None`. Adds to `relation` which versions correspond; later answers must agree with that.
 pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Option<Mismatch> {
     loop {
         match (reply::next(&mut left), reply::next(&mut right)) {

@@ -14,7 +14,7 @@ const PIECES: u64 = 400;
 
 impl Cuts {
     /// Draws from `seed` the maximum length of the pieces of a batch of `len` bytes: 3, 60, 1,400 or, for half of the
-    /// seeds, 12,000 bytes. Longer for long batches, which have about 400 pieces at most.
+    /// seeds, 12,000 bytes. It is raised for long batches, so that no batch has more than about 400 pieces.
     pub fn new(seed: u32, len: usize) -> Cuts {
         let mut rng = Rng::new(u64::from(seed), 0, 0x5917);
         let longest = match rng.below(6) {

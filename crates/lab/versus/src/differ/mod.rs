@@ -23,14 +23,14 @@ pub use draw::stream;
 pub use session::{Pair, Sides};
 pub use shrink::shrink;
 
-/// Which streams a run sends.
+/// Choice of the streams (sequences of random commands) that a run sends.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of all streams.
     pub seed: u64,
     /// Number of the first stream.
     pub first: u64,
-    /// Maximum number of streams; a run ends at the first difference.
+    /// Maximum number of streams; a run ends earlier at the first difference that counts.
     pub streams: u64,
     /// Approximate number of commands per stream.
     pub commands: usize,
@@ -39,15 +39,15 @@ pub struct Options {
 /// Result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Number of commands in the streams sent to each server. The stream that differs counts in full, though the rest
-    /// after the difference was not sent.
+    /// Number of commands in the streams sent to each server, without repetitions. A stream with a difference counts in
+    /// full, though its rest after the difference was not sent.
     pub commands: u64,
-    /// Bytes of the left server's answers that were compared, plus one per batch.
+    /// Bytes of the left server's answers in all batches without a difference, plus one per batch.
     pub bytes: u64,
     /// Whether the servers read each piece of a batch before the next one was sent, so that a replay is exact to the
     /// byte. False if no stream was sent.
     pub exact: bool,
-    /// The first stream with different answers, which ended the run; `None` if no stream differs.
+    /// The first stream with a difference that counts, which ended the run; `None` if no stream has one.
     pub found: Option<Found>,
 }
 
@@ -63,11 +63,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// Shrinks the stream to a few commands that still show a difference; returns them with that difference.
+    /// Shrinks the stream to a few commands that still cause a difference, by sending ever smaller parts of it to both
+    /// servers. Returns these commands and the difference that they cause.
     ///
     /// # Cost
     ///
-    /// Sends up to about a thousand ever shorter streams, which takes minutes: report the difference before.
+    /// Up to about a thousand streams are sent, which takes minutes: report the difference before.
     ///
     /// # Errors
     ///
@@ -96,9 +97,10 @@ fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::
     Ok(true)
 }
 
-/// Sends the streams of `options` to both servers until the answers differ. Both must have been started freshly; each
-/// first stores 8,000 items. A difference of seconds alone counts only if it recurs when the stream is sent three more
-/// times. [`Sides::late_s`] is measured; the one given is ignored.
+/// Sends the streams of `options` to both servers, until a difference counts. Every difference counts, except one in
+/// numbers of seconds only: that counts if some difference recurs each of three more times that the stream is sent.
+/// Both servers must have been started freshly: first 8,000 items are stored in each. [`Sides::late_s`] is measured;
+/// the one given is ignored.
 ///
 /// # Errors
 /// If a server cannot be reached, a connection fails, or a server does not answer a simple request as memcached does.

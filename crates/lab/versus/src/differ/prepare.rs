@@ -3,17 +3,17 @@
 use std::io::{self, BufRead, BufReader, Error, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Maximum of the small numbers in drawn commands (lengths, counts, `C1`), any of which a spoilt command may compare
-/// with a version.
+/// Maximum of the small numbers in drawn commands (lengths, counts, `C1`). A command damaged on purpose may compare any
+/// of them with an item's version (CAS).
 pub const NUMBER_MAX: usize = 1000;
 /// Number of items after which every core of a server with a few cores has versions beyond [`NUMBER_MAX`].
 const ITEMS: usize = 8 * NUMBER_MAX;
 /// In May 2033: an absolute time, not a number of seconds.
 const MOMENT_UNIX_S: u64 = 2_000_000_000;
 
-/// Stores 8,000 items on a fresh server, so that no later item gets a version up to [`NUMBER_MAX`]: a drawn number
-/// could otherwise be an item's version by chance, and of different items on the two servers. Returns the seconds until
-/// a fixed moment by the server's clock.
+/// Stores 8,000 items on a fresh server, so that no later item gets a version (CAS) up to [`NUMBER_MAX`]. Otherwise a
+/// drawn number could by chance be an item's version, and of different items on the two servers. Returns the seconds
+/// left until a fixed moment (in 2033) by the server's clock.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Splits answers into tokens, as far as the comparison needs their meaning.
 
-/// A token of an answer.
+/// A word, or the value, of an answer. The variants differ in how the tokens of two servers are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token<'a> {
     /// Bytes that must be the same on both servers.
@@ -11,10 +11,10 @@ pub enum Token<'a> {
     Seconds(i64),
     /// Seconds since the last access to an item.
     Idle(i64),
-    /// A remaining time to live in seconds as `me` shows it: -1 is for ever (or one second); others are negative in
-    /// memcached 1.6.18 and positive in newer versions.
+    /// A remaining time to live in seconds as the command `me` shows it: -1 is for ever; others are negative in
+    /// memcached 1.6.18, where -1 may therefore also be one second, and positive in newer versions.
     Left(i64),
-    /// A value that may differ between servers.
+    /// A word that may be anything on either server: it is not compared.
     Specific,
 }
 
@@ -32,7 +32,7 @@ pub struct WireKey {
 pub struct Reply<'a> {
     /// All bytes of the answer.
     pub bytes: &'a [u8],
-    /// Tokens of the line, one per word, then one for the body if there is one.
+    /// Tokens of the line, one per word, then one for the value if there is one.
     pub tokens: Vec<Token<'a>>,
     /// The key in the answer, if there is one.
     pub key: Option<WireKey>,
@@ -48,7 +48,8 @@ impl Reply<'_> {
     }
 }
 
-/// Takes the next answer off `bytes`; `None` at the end. An incomplete line counts as an answer.
+/// Returns the first answer in `bytes` and removes it from `bytes`; `None` if `bytes` is empty. An incomplete line
+/// counts as an answer.
 pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     if bytes.is_empty() {
         return None;

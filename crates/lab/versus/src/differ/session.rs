@@ -11,22 +11,25 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Addresses of the servers to compare, and what is allowed or planted in their answers.
+/// Addresses of the two servers to compare, the mistake to plant in the answers of one, and the allowed difference of
+/// their clocks.
 #[derive(Clone, Debug)]
 pub struct Sides {
     /// Address of the left server, memcached.
     pub left: SocketAddr,
     /// Address of the right server.
     pub right: SocketAddr,
-    /// Mistake to plant in the right server's answers, which the comparison must notice; `None` to plant none.
+    /// Mistake to plant on purpose in the right server's answers, which the comparison must notice; `None` to plant
+    /// none.
     pub canary: Option<Canary>,
-    /// Seconds by which the left server may report more time left until a fixed moment, because memcached's clock
-    /// starts late: see [`DIFFERENCES`](super::DIFFERENCES). [`run`](super::run) measures it.
+    /// Seconds that the left server's answers may show more than the right server's for the time left until a fixed
+    /// moment, because memcached's clock starts late: see [`DIFFERENCES`](super::DIFFERENCES). [`run`](super::run)
+    /// measures it.
     pub late_s: i64,
 }
 
-/// Three connections to each of the two servers, and the versions that have been seen to correspond. Meant for one
-/// stream.
+/// Three connections to each of two servers, to send one stream of commands and compare the answers; also holds the
+/// versions (CAS) that have been found to correspond.
 pub struct Pair {
     sides: Sides,
     left: Side,
@@ -66,8 +69,8 @@ const LOOKS_MAX: usize = 2_000_000;
 static PLAYS: AtomicU64 = AtomicU64::new(0);
 
 impl Pair {
-    /// As [`connect`](Pair::connect), but waits for silent servers for 5 s only instead of 60: for shrinking a stream
-    /// that is known to differ.
+    /// As [`connect`](Pair::connect), but the pair waits only 5 s instead of 60 s for a silent server: for shrinking a
+    /// stream that is known to cause a difference.
     ///
     /// # Errors
     ///
@@ -105,20 +108,20 @@ impl Pair {
         })
     }
 
-    /// Bytes of the left server's answers that were compared without a difference so far, plus one per batch.
+    /// Bytes of the left server's answers so far in all batches without a difference, plus one per batch.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether each piece of a batch is sent only after the servers have read the one before; needs support by the
-    /// kernel.
+    /// Whether each piece of a batch is sent only after both servers have read the piece before it. False if the kernel
+    /// does not report unread bytes.
     pub fn is_exact(&self) -> bool {
         self.unread.is_some()
     }
 
-    /// Sends `elements` to both servers, batch by batch, and compares the answers. Returns the first difference, after
-    /// whose batch nothing more is sent. A server that is silent for 60 s (5 s after
-    /// [`connect_to_shrink`](Pair::connect_to_shrink)) counts as having answered nothing more.
+    /// Sends `elements` to both servers, batch by batch, and compares the answers to each batch. Returns the first
+    /// difference, and sends nothing after its batch; `None` if there is no difference. A server that is silent for 60
+    /// s (5 s after [`connect_to_shrink`](Pair::connect_to_shrink)) is taken to have no more answers.
     ///
     /// # Errors
     ///

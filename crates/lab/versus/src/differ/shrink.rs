@@ -7,9 +7,10 @@ use std::io;
 /// Maximum number of plays: an intermittent difference shrinks badly.
 const PLAYS_MAX: usize = 1000;
 
-/// Removes commands, in ever smaller pieces, as long as `play` still finds a difference in the rest; returns the rest
-/// and its difference. Ends of batches stay, because some commands must not share a batch; empty batches are removed at
-/// the end. Calls `play` up to about a thousand times.
+/// Removes commands from `elements`, first many at a time, then ever fewer, as long as `play` still finds a difference
+/// with the rest; `mismatch` is the difference with all. Returns the rest and its difference. Ends of batches stay,
+/// because some commands must not share a batch; empty batches are removed at the end. Calls `play` up to about a
+/// thousand times.
 ///
 /// # Errors
 /// The first error of `play`.

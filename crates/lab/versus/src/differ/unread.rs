@@ -19,7 +19,7 @@ const TCP: u8 = 6;
 /// precede them.
 const EXPIRES_AT: usize = HEADER_BYTES + 4 + 48;
 
-/// Asks the kernel how much data sockets of this machine hold unread.
+/// Query socket to ask the kernel how many bytes a local TCP connection's receiver has not read yet.
 #[derive(Debug)]
 pub struct Unread {
     netlink: OwnedFd,

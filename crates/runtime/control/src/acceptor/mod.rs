@@ -24,32 +24,36 @@ const ACCEPT_REST: Ns = Ns::from_ms(100);
 /// Longest wait of a turn while there are connections without a descriptor, which cannot end it.
 const BLIND_WAIT: Ns = Ns::from_ms(1);
 
-/// A server's handling of its control channels. Called on the control thread; must not block.
+/// Callbacks of a [`ControlServer`]: the server's actions on a new connection, a frame, the end of a connection, and in
+/// every turn. They run on the control thread and must not block.
 pub trait ControlHandler {
-    /// Handles a new connection. It may be refused with [`Peers::refuse`]; by default it is accepted.
+    /// Handles a new connection, which stays open unless this method [refuses](Peers::refuse) it. Does nothing by
+    /// default.
     fn on_connect(&mut self, peers: &mut Peers, conn: ConnId) {
         let _ = (peers, conn);
     }
 
-    /// Handles a frame. Its contents are untrusted: decode with checks, refuse malformed frames.
+    /// Handles a frame of `conn`; heartbeats are not passed on. Its contents are untrusted: decode with checks, refuse
+    /// malformed frames.
     fn on_frame(&mut self, peers: &mut Peers, conn: ConnId, frame: Frame);
 
-    /// Handles the end of a connection, whatever the reason; called once for every
+    /// Handles the end of a connection, whatever the reason; `peers` no longer contains it. Called once for every
     /// [`on_connect`](ControlHandler::on_connect), unless [`Peers::take`] removed the connection.
     fn on_close(&mut self, peers: &mut Peers, conn: ConnId, why: &ControlError) {
         let _ = (peers, conn, why);
     }
 
-    /// Handles timers and mail; called in every turn. Returns [`Progress::Busy`] if there was any, else the time when
-    /// the next timer is due: the next turn may be as late as that, unless something arrives or the server is
-    /// [woken](ControlServer::wake_by).
+    /// Handles the server's timers and its messages from other threads; called in every turn. Returns
+    /// [`Progress::Busy`] if there was any work, else the time of the next timer: the next turn may come as late as
+    /// that, unless something arrives or the server is [woken](ControlServer::wake_by).
     fn on_tick(&mut self, peers: &mut Peers, now: Ns) -> Progress {
         let _ = (peers, now);
         Progress::Idle { wake_at: Ns::MAX }
     }
 }
 
-/// The event loop of a control thread.
+/// The control side of a server: owns its listeners, connections and [handler](ControlHandler), and runs their event
+/// loop in [turns](ControlServer::turn) on a control thread, or in [steps](Actor::step).
 #[derive(Debug)]
 pub struct ControlServer<H> {
     handler: H,
@@ -68,8 +72,8 @@ struct Listening {
 }
 
 impl<H: ControlHandler> ControlServer<H> {
-    /// A server without listeners. Connections beyond `connections_max` are refused with
-    /// [`TOO_MANY_CONNECTIONS`](refusal::TOO_MANY_CONNECTIONS), and the handler does not hear of them.
+    /// Creates a server without listeners or connections. Connections beyond `connections_max` are refused with
+    /// [`TOO_MANY_CONNECTIONS`](refusal::TOO_MANY_CONNECTIONS) without a call of the handler.
     pub fn new(handler: H, connections_max: usize) -> ControlServer<H> {
         ControlServer {
             handler,
@@ -81,7 +85,7 @@ impl<H: ControlHandler> ControlServer<H> {
         }
     }
 
-    /// Also accepts connections of `listener`.
+    /// Adds `listener`, whose connections are accepted from the next turn on.
     pub fn listen(&mut self, listener: ControlListener) {
         self.listeners.push(Listening {
             listener,
@@ -94,13 +98,14 @@ impl<H: ControlHandler> ControlServer<H> {
         self.listeners.clear();
     }
 
-    /// Lets `wake` end the wait of a [`turn`](ControlServer::turn), from other threads. It replaces an earlier one.
+    /// Makes `wake` end the wait of a [`turn`](ControlServer::turn): another thread calls [`WakeFd::wake`] on a clone
+    /// of it. It replaces the one set before.
     pub fn wake_by(&mut self, wake: WakeFd) {
         self.wake = Some(wake);
     }
 
-    /// Adds a connection from another source, for example one end of [`ControlStream::pair`]. `None` if it was refused
-    /// because there are too many.
+    /// Adds a connection from another source, for example one end of [`ControlStream::pair`], and calls
+    /// [`ControlHandler::on_connect`]. `None` if there are too many connections: then it was refused.
     pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
         if self.peers.len() >= self.connections_max {
             let limit = self.connections_max;
@@ -120,13 +125,12 @@ impl<H: ControlHandler> ControlServer<H> {
         &self.handler
     }
 
-    /// The connections.
+    /// All connections.
     pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
-    /// The handler and the connections, to be changed because of events that did not arrive on a connection. The next
-    /// turn does not wait.
+    /// The handler and the connections, for changes between turns. The next turn then does not wait.
     pub fn parts(&mut self) -> (&mut H, &mut Peers) {
         self.next_turn = Ns::ZERO;
         (&mut self.handler, &mut self.peers)
@@ -141,8 +145,10 @@ impl<H: ControlHandler> ControlServer<H> {
         self.shut_down();
     }
 
-    /// One turn: waits at most `wait` (not at all when there is work, at most 1 ms if there are connections without a
-    /// descriptor), accepts connections, handles frames, calls [`on_tick`](ControlHandler::on_tick) and reports ends.
+    /// Runs one turn: waits until a socket is ready, a timer is due or the server is woken, then accepts connections,
+    /// handles frames, calls [`on_tick`](ControlHandler::on_tick) and reports ends. The wait is at most `wait`, zero
+    /// when there is work, and at most 1 ms while any connection has no descriptor, such as an end of
+    /// [`ControlStream::pair`].
     pub fn turn<C: Cpu>(&mut self, cpu: &C, wait: Ns) {
         let ready = self.wait(cpu.refresh(), wait);
         self.advance(&ready, cpu.refresh());

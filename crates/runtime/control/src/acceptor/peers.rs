@@ -14,8 +14,8 @@ pub struct ConnId {
     generation: u32,
 }
 
-/// All connections. Sending to one that has ended does nothing: its end is reported by
-/// [`on_close`](super::ControlHandler::on_close).
+/// All connections of a [`ControlServer`](super::ControlServer), which it owns. Sending to one that has ended does
+/// nothing: its end is reported by [`on_close`](super::ControlHandler::on_close).
 #[derive(Debug, Default)]
 pub struct Peers {
     slots: Vec<PeerSlot>,
@@ -32,7 +32,7 @@ struct PeerSlot {
 }
 
 impl Peers {
-    /// Sends a frame. A peer that does not read, so that its queue is full, is disconnected; that is no error here.
+    /// Sends a frame. If the peer does not read and its queue is full, the connection is closed; that is no error here.
     ///
     /// # Errors
     /// [`ControlError`] for misuse (too long, too many descriptors, descriptors over TCP); then nothing was sent.
@@ -71,8 +71,8 @@ impl Peers {
         }
     }
 
-    /// Sends the peer `code` (see [`refusal`](crate::refusal)) and up to 256 bytes of `reason`, and closes the
-    /// connection.
+    /// Sends the peer `code` (see [`refusal`](crate::refusal)) and up to 256 bytes of `reason`, as far as the socket
+    /// takes them at once, and closes the connection.
     pub fn refuse(&mut self, conn: ConnId, code: u16, reason: &str) {
         if let Some(stream) = self.stream(conn) {
             stream.last_words(code, reason);
@@ -85,7 +85,8 @@ impl Peers {
         self.end(conn, ControlError::ByUs);
     }
 
-    /// Removes a connection, to be served elsewhere; its end is not reported here. `None` if it has ended.
+    /// Removes a connection and returns its stream, to be served elsewhere; its end is not reported here. `None` if it
+    /// has ended.
     pub fn take(&mut self, conn: ConnId) -> Option<ControlStream> {
         self.slot(conn)?;
         self.free.push(conn.index);

@@ -18,18 +18,19 @@ const WORD_BYTES: usize = 8;
 /// Sizes of a [`TaskPool`](super::TaskPool).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskOptions {
-    /// Most tasks at a time; [`spawn`](super::TaskPool::spawn) refuses more.
+    /// Maximum number of tasks that have not ended; [`spawn`](super::TaskPool::spawn) refuses more.
     pub task_count_max: usize,
-    /// Most destinations; [`add_peer`](super::TaskPool::add_peer) panics beyond them.
+    /// Maximum number of destinations; [`add_peer`](super::TaskPool::add_peer) panics beyond it.
     pub peer_count_max: usize,
-    /// Most outstanding requests per destination. A number above what the device supports counts as that, 0 and 1 count
-    /// as 2. Further requests wait in the pool.
+    /// Maximum number of outstanding requests per destination; further ones wait in the pool. A number above what the
+    /// device supports counts as that, 0 and 1 count as 2.
     pub send_depth: usize,
     /// Bytes per buffer, rounded up to whole cache lines: the longest READ or WRITE from a buffer.
     pub buffer_bytes: usize,
     /// Number of buffers, shared by all tasks.
     pub buffer_count: usize,
-    /// Most CAS and FAA requests of all tasks, from staging until their results are dropped. One more panics.
+    /// Maximum number of CAS and FAA requests of all tasks, counted from staging until their results are dropped. One
+    /// more panics.
     pub atomic_count_max: usize,
     /// Resolution of sleeps, rounded down to a power of two nanoseconds: a sleep may end late by up to one tick.
     pub timer_tick: Ns,

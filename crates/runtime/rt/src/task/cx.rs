@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One task's handle to its pool.
+/// One task's handle to its pool: for buffers, requests and sleep.
 pub struct TaskCx<P: Provider> {
     core: Rc<RefCell<Core<P>>>,
     task: u32,
@@ -102,8 +102,8 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Submits this task's staged requests, when first awaited, and waits until all of them have ended: not at all if
-    /// none is staged.
+    /// Returns a future that submits this task's staged requests when it is first awaited, and is ready when all of
+    /// them have ended; at once if none is staged.
     ///
     /// # Errors
     /// The first failure, in staging order. The buffers of all requests of this sync then return to the pool.
@@ -117,7 +117,8 @@ impl<P: Provider> TaskCx<P> {
         }
     }
 
-    /// Waits until `time` after the [`now`](TaskCx::now) of this call, whenever it is awaited.
+    /// Returns a future that is ready `time` after the [`now`](TaskCx::now) of this call. The time counts from this
+    /// call, even if the future is awaited later.
     pub fn sleep(&self, time: Ns) -> Sleep<'_, P> {
         let until = self.now() + time;
         Sleep { cx: self, until }

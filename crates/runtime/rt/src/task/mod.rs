@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::task;
 use wakes::Wakes;
 
-/// A destination of requests: a connected queue pair of the pool. The default is the first one added.
+/// Id of a destination of requests, which is a connected queue pair of the pool. The default is the first one added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PeerId(pub(crate) u32);
 
@@ -116,7 +116,7 @@ impl<P: Provider> TaskPool<P> {
         ctx.create_qp(&options)
     }
 
-    /// Adds a connected queue pair of [`create_qp`](TaskPool::create_qp) as a destination, and returns its id.
+    /// Takes over a connected queue pair of [`create_qp`](TaskPool::create_qp) as a destination, and returns its id.
     ///
     /// # Panics
     /// Beyond [`TaskOptions::peer_count_max`] destinations.

@@ -48,9 +48,10 @@ pub enum Parsed<'a> {
 pub struct Refused {
     /// The reply without its line end; empty: no reply.
     pub reply: &'static str,
-    /// Bytes of the invalid input.
+    /// Bytes of the input that are refused: the line, with the value after it if only that lacks its line end; all
+    /// input if the line is too long.
     pub used: usize,
-    /// Bytes to skip after the `used` ones: the value of an invalid command.
+    /// Bytes to skip after the `used` ones: the value that follows an invalid line, with its line end; otherwise 0.
     pub swallow: usize,
     /// Whether to close the connection after the reply.
     pub close: bool,

@@ -70,7 +70,8 @@ type Greet<T> = Box<dyn FnMut(Token, Origin, &Known) -> T>;
 /// Makes the layer between a connection and its socket.
 type Wrap = Box<dyn FnMut(Origin) -> Option<Box<dyn Layer>>>;
 
-/// All sockets of a core. Steps never block.
+/// All sockets of one core: owns its listeners, its connections and their memory. The owner calls
+/// [`step`](Sockets::step), then [`flush`](Sockets::flush), in every round; neither blocks.
 pub struct Sockets<T: Protocol, P: Poller = Epoll> {
     poller: P,
     options: SocketOptions,

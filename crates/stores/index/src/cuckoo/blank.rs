@@ -4,8 +4,8 @@ use super::{CuckooTable, TABLE_MAGIC};
 use crate::TableMemory;
 use crate::table_header::TableHeader;
 
-/// A [`CuckooTable`] while it is initialised: one entry after the other is sealed as free. A reader of an entry not
-/// sealed yet finds a wrong checksum.
+/// A [`CuckooTable`] that is being initialised, a slice at a time: every entry is *sealed*, that is written with its
+/// checksum, as a free one. A reader of an entry that is not sealed yet finds a wrong checksum.
 #[derive(Debug)]
 pub struct BlankTable<M> {
     table: CuckooTable<M>,

@@ -2,7 +2,7 @@
 
 use drover_base::{KeyHash, mix};
 
-/// Most entries that a key may be in: the 3 of 3-1 cuckoo hashing.
+/// Maximum number of candidate entries of a key, which is stored in one of them: the 3 of 3-1 cuckoo hashing.
 pub const CHOICES: usize = 3;
 
 /// Odd constants, one per value derived from a hash: three entries and the fingerprint. *(our choice)*
@@ -59,7 +59,7 @@ impl Candidates {
 }
 
 /// 32 bits derived from `hash` and independent of the [`Candidates`]: an entry with another fingerprint is not the
-/// key's.
+/// key's; one with the same fingerprint may still be another key's.
 #[inline]
 pub fn fingerprint(hash: KeyHash) -> u32 {
     draw(hash, CHOICES) as u32

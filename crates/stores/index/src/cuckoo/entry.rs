@@ -21,7 +21,7 @@ pub const ENTRY_BYTES: usize = 32;
 /// Longest record that an entry can refer to, bytes: 8 short of 16 MiB.
 pub const RECORD_BYTES_MAX: usize = (1 << 24) - 8;
 
-/// First record offset beyond the range of an entry, bytes.
+/// First record offset beyond the range of an entry, bytes: 32 GiB.
 pub const RECORD_OFFSET_END: u64 = 8 << 32;
 
 const _: () = assert!(crate::BUCKET_BYTES.is_multiple_of(ENTRY_BYTES));
@@ -42,15 +42,15 @@ pub struct RecordRef {
     pub sum: u64,
 }
 
-/// An entry in use.
+/// Decoded content of an entry that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Location and checksum of the key's record.
     pub record: RecordRef,
     /// [`fingerprint`](super::fingerprint) of the key.
     pub fingerprint: u32,
-    /// Number of times that the key was written, its insertion included, modulo 2^32. It starts again from 1 in a new
-    /// table to which the table grows if the key is written before it is copied there.
+    /// Number of writes of the key since its last insertion, that one included, modulo 2^32. If the key is written
+    /// while the table grows and before it is copied, the count restarts at 1 in the new table.
     pub version: u32,
     /// Position of this entry among the key's [candidates](super::Candidates): 0, 1 or 2.
     pub choice: u8,
@@ -61,7 +61,8 @@ pub struct Entry {
 #[error("not a whole entry of this table at this index")]
 pub struct BadEntry;
 
-/// Table and index of an entry. The entry's checksum covers both, so that its bytes are valid nowhere else.
+/// Location of an entry, with which it is encoded and decoded: table and index. The entry's checksum covers both, so
+/// its bytes are valid nowhere else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seal {
     /// Epoch of the table.

@@ -26,8 +26,8 @@ pub enum Growth {
     Copied,
 }
 
-/// A cuckoo table that can grow while peers READ it: the current table, its successor while it grows, and the previous
-/// one until it is poisoned.
+/// A cuckoo table that can grow while peers READ it: owns the current table, its successor while it grows, and the
+/// previous one until it is *poisoned*: all its entries overwritten, so that readers find wrong checksums.
 #[derive(Debug)]
 pub struct GrowingTable<M> {
     table: CuckooTable<M>,
@@ -74,10 +74,14 @@ impl<M: TableMemory> GrowingTable<M> {
         in_table(&self.table).or_else(|| self.next.as_ref().and_then(in_table))
     }
 
-    /// As [`CuckooTable::put`], in both tables while the table is growing.
+    /// As [`CuckooTable::put`]. While the table is growing, it writes to both tables; a new key for which the old table
+    /// has no free entry is only in the new one. An entry of the key in the previous table is poisoned.
     ///
     /// # Errors
-    /// [`TableFull`] if the newest table has no space.
+    /// [`TableFull`] if there is no space for a new key in the newest table.
+    ///
+    /// # Panics
+    /// As [`CuckooTable::put`].
     pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         let Some(next) = &mut self.next else {
             let before = self.table.put(hash, record)?;
@@ -94,7 +98,7 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(old.unwrap_or(None).or(before))
     }
 
-    /// As [`CuckooTable::remove`], in both tables while the table is growing.
+    /// As [`CuckooTable::remove`], in all tables: current, next and previous.
     pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
         self.poison_key(hash);
         let next = self.next.as_mut().and_then(|next| next.remove(hash));
@@ -151,8 +155,9 @@ impl<M: TableMemory> GrowingTable<M> {
         self.copied = 0;
     }
 
-    /// Copies the next `count` entries, used or free, to the new table; returns whether any are left, or
-    /// [`Growth::None`] if the table is not growing.
+    /// Visits the next `count` entries of the old table, and copies those in use to the new one. Returns
+    /// [`Growth::Copying`] if entries are left to visit, [`Growth::Copied`] if not, [`Growth::None`] if the table is
+    /// not growing.
     ///
     /// # Errors
     /// [`TableFull`] if the new table has no space for an entry: [`restart`](GrowingTable::restart) with a larger one.
@@ -199,7 +204,8 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(())
     }
 
-    /// Makes the new table the current one: announce it to readers, then [`poison`](GrowingTable::poison) the old one.
+    /// Makes the new table the current one. The caller then announces it to readers, and
+    /// [`poison`](GrowingTable::poison)s the old one.
     ///
     /// # Panics
     /// If the table is not growing, or entries are left to copy.

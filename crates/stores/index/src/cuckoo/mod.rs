@@ -56,7 +56,8 @@ pub const fn entry_offset(index: u64) -> usize {
     HEADER_BYTES + index as usize * ENTRY_BYTES
 }
 
-/// A cuckoo hash table that peers READ, and its owner's private state.
+/// A cuckoo hash table that peers READ, as its only writer sees it: it owns the table's memory and, privately, the hash
+/// of the key in each entry. Entries refer to records, which are elsewhere.
 #[derive(Debug)]
 pub struct CuckooTable<M> {
     memory: M,
@@ -109,8 +110,8 @@ impl<M: TableMemory> CuckooTable<M> {
         self.len == 0
     }
 
-    /// Whether at least three quarters of the entries are used: beyond that readers probe more and paths grow. *(The
-    /// released code declares this limit but never checks it.)*
+    /// Whether at least three quarters of the entries are used: beyond that, readers probe more entries and insertions
+    /// move more keys. *(Pilaf's released code declares this limit but never checks it.)*
     pub fn wants_growth(&self) -> bool {
         self.len * 4 >= self.keys.len() * 3
     }
@@ -139,10 +140,13 @@ impl<M: TableMemory> CuckooTable<M> {
 
     /// Sets the record of the key with `hash`, new or not; returns its previous record, `None` for a new key. Costs one
     /// load and one store of 32 bytes if the key exists. The caller writes the record first, and keeps the old one
-    /// readable for a while.
+    /// intact until READs in progress have ended.
     ///
     /// # Errors
     /// [`TableFull`] if there is no space for a new key.
+    ///
+    /// # Panics
+    /// If the record's offset or length is beyond the range of an entry.
     pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         if let Some(old) = self.replace(hash, record) {
             return Ok(Some(old));

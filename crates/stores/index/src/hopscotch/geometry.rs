@@ -1,7 +1,8 @@
 //! [`Geometry`]: the assignment of slots to homes.
 
-/// The slots of a key are `span` consecutive ones from its home on, and homes are `stride` slots apart. A few more
-/// slots follow the last home, so that no neighbourhood wraps and one READ fetches it.
+/// Assigns slots to keys: a key may be in the `span` consecutive slots from its home on (its *neighbourhood*), and
+/// homes are `stride` slots apart. A few more slots follow the last home, so that no neighbourhood wraps and one READ
+/// fetches it.
 ///
 /// ```text
 /// classic, span 6:   home of h = slot h        |h . . . . .|

@@ -46,7 +46,7 @@ const LOOK_MAX: usize = 2000;
 #[error("no slot near the key's home, and no overflow block is left")]
 pub struct TableFull;
 
-/// Sizes and epoch of a [`HopscotchTable`].
+/// Geometry, kind of slots, sizes and epoch of a [`HopscotchTable`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableOptions {
     /// Which slots a key may be in, depending on its home.
@@ -93,7 +93,8 @@ impl TableOptions {
     }
 }
 
-/// A hopscotch hash table that peers READ, and its owner's private state.
+/// A hopscotch hash table that peers READ, as its only writer sees it: it owns the table's memory and, privately, the
+/// hash of the key in each slot. Objects that slots refer to are elsewhere.
 #[derive(Debug)]
 pub struct HopscotchTable<M> {
     memory: M,
@@ -200,7 +201,8 @@ impl<M: TableMemory> HopscotchTable<M> {
     }
 
     /// Selects a key whose eviction makes space for the key with `hash`: the first one from slot `turn` on (modulo the
-    /// span) in the neighbourhood of its home, not in overflow. `None` if the neighbourhood is empty.
+    /// span) in the neighbourhood of its home, not in overflow. Does not remove it. `None` if the neighbourhood is
+    /// empty.
     pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
         let span = self.options.geometry.span;
         let first = self.options.geometry.first(self.options.home(hash));
@@ -220,7 +222,7 @@ impl<M: TableMemory> HopscotchTable<M> {
     }
 
     /// Sets the content of the key with `hash`, new or not; returns the previous slot if the key existed. The caller
-    /// writes objects first, and keeps the old one readable for a while.
+    /// writes an object first, and keeps the old one intact until READs in progress have ended.
     ///
     /// # Errors
     /// [`TableFull`] if there is no space for a new key.
@@ -242,7 +244,8 @@ impl<M: TableMemory> HopscotchTable<M> {
         Ok(None)
     }
 
-    /// Removes the key with `hash`; returns its slot as it was, or `None` if there was no such key.
+    /// Removes the key with `hash`; returns its slot as it was, or `None` if there was no such key. Another key may
+    /// move from overflow to the slot that becomes free.
     pub fn remove(&mut self, hash: KeyHash) -> Option<Slot> {
         let at = self.find(hash)?;
         let old = self.slot(at);

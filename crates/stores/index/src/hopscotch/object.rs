@@ -26,10 +26,11 @@
 use crate::TableMemory;
 use drover_base::Ns;
 
-/// Line version of every line of an object while it is written.
+/// Line version that every line of an object has while the object is being written.
 pub const MARK: u16 = 0xffff;
 
-/// Longest READ of an object whose versions prove anything; a READ that took longer must be repeated.
+/// Maximum duration of a READ after which equal versions still prove that the data is whole; a READ that took longer
+/// proves nothing.
 pub const READ_NS_MAX: Ns = Ns::from_ms(1);
 
 const LINE: usize = 64;
@@ -42,7 +43,7 @@ pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     START_BYTES + key_bytes + value_bytes
 }
 
-/// Bytes that an object takes in memory: whole lines of 64 bytes, of which 2 are the version of the line.
+/// Bytes that an object takes in memory: whole lines of 64 bytes; the last 2 of each line are its version.
 pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     item_bytes(key_bytes, value_bytes).div_ceil(PAYLOAD) * LINE
 }
@@ -58,7 +59,7 @@ pub fn next_version(version: u64) -> u64 {
     if next as u16 == MARK { next + 1 } else { next }
 }
 
-/// Header of an object, without key and value.
+/// Header of an object, without the lengths of key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectHead {
     /// Version that its owner gave the object; 48 bits, of which the lower 16 are never [`MARK`]: see [`next_version`].

@@ -4,8 +4,8 @@ use super::{Content, HopscotchTable, TableFull};
 use crate::TableMemory;
 use drover_base::KeyHash;
 
-/// Slots of an overflow block, fetched by one READ. *(our choice: chains longer than a block are rare below a load of
-/// 0.9)*
+/// Number of slots of an overflow block, which one READ fetches. *(our choice: chains longer than a block are rare
+/// below a load of 0.9)*
 pub const BLOCK_SLOTS: usize = 2;
 
 /// Blocks outside all chains, numbered from 1.

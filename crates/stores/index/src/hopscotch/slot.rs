@@ -19,7 +19,7 @@
 use crate::TableMemory;
 use drover_base::KeyHash;
 
-/// Longest value inside a wide slot, bytes.
+/// Longest value that fits inside a wide slot, bytes.
 pub const INLINE_BYTES_MAX: usize = 32;
 
 /// Highest number of an overflow block.
@@ -28,7 +28,7 @@ pub(super) const LINK_MAX: u32 = (1 << 24) - 1;
 const FREE: u8 = 0xff;
 const OBJECT: u8 = 0xfe;
 
-/// Size of slots.
+/// Size of a table's slots, and with it whether slots can hold values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotKind {
     /// 64 bytes: small values inside, others outside the table.
@@ -97,7 +97,8 @@ pub struct Slot {
     kind: SlotKind,
     /// Number of times that the slot was written, for any reason, the initial write as a free slot included; 48 bits.
     pub version: u64,
-    /// Number, from 1, of the next overflow block of the home or block that begins at this slot; 0 = none.
+    /// Number, counted from 1, of the next overflow block in a chain; 0 = none. Only the first slot of a home's
+    /// neighbourhood, or of an overflow block, has a link.
     pub link: u32,
     what: u8,
     incarnation: u16,

@@ -11,7 +11,8 @@ use std::fmt;
 /// Most unreported items; further evictions are not reported until the list is taken.
 const TOLD_LATER_MAX: usize = 256;
 
-/// An item that was evicted to make space for another. It may have expired before.
+/// Key, length and times of an item that was evicted to make space for another; its value is gone. It may have expired
+/// before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
     /// The item's key; empty if the hash is the key.

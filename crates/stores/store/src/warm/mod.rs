@@ -27,7 +27,8 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Alignment of partitions, bytes.
 const PART_ALIGN: usize = 2 << 20;
 
-/// A file that holds the memory of a server's partitions, open and locked; shared by the threads that own them.
+/// A file that holds the memory of a server's partitions, open and locked. It owns the file only: each partition
+/// belongs to a thread, and the threads share this object.
 #[derive(Debug)]
 pub struct WarmFile {
     file: File,

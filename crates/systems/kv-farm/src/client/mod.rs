@@ -21,7 +21,7 @@ use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{MOVES, OBJECT, SENT, SLOTS, Session};
 
-/// A client of all shards of a service, for one thread.
+/// A client of all shards of a FaRM-KV service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 
 /// Options of a [`FarmClient`].
@@ -48,16 +48,18 @@ pub struct ClientStats {
     pub object_reads: u64,
     /// READs of the table's count of moves.
     pub moves_reads: u64,
-    /// READs that were repeated: of torn slots or objects, by stale pointers, or because they took too long. Without
-    /// those after which the GET asked the server.
+    /// Number of times that a GET began its READs again after a pause: because of a torn slot or object, a stale
+    /// pointer, a READ that took too long, or a count of moves that was odd or changed. Without the times that a GET
+    /// then asked the server instead.
     pub retries: u64,
     /// GETs that ended as "not found" after their READs found no key, or an item that seemed expired: confirmed by the
     /// server or by the count of moves, or trusted. Without those whose READs were torn too often.
     pub confirmed_misses: u64,
     /// GETs whose READs found no key, or an item that seemed expired, although the server had a value: the key moved
-    /// during the READs, or was inserted just then.
+    /// during the READs, was inserted just then, or had not expired yet by the server's clock.
     pub false_misses: u64,
-    /// GET messages sent: to confirm misses and expiries, and after too many torn READs. A GET may send several.
+    /// GET messages sent: to confirm misses and expiries, and after too many torn or late READs. A GET may send
+    /// several.
     pub asked: u64,
     /// Request records WRITTEN into rings, without fillers.
     pub messages: u64,
@@ -81,7 +83,7 @@ pub enum Wait {
     Object,
 }
 
-/// State of one operation: lookup, READ and place of its request in the ring.
+/// State of one operation: for a GET its lookup and the start of its READ; the end of its request in the ring.
 #[derive(Default)]
 pub struct GetState {
     lookup: Option<Lookup>,

@@ -34,7 +34,7 @@ pub struct Reply {
     pub value_bytes: usize,
     /// Sequence number of the request.
     pub sequence: u64,
-    /// Checksum of trailer and value; 0 where the fabric orders WRITEs.
+    /// Checksum of the trailer's other fields and the value: see [`reply_sum`]. 0 if the session uses no checksums.
     pub sum: u64,
 }
 
@@ -63,8 +63,8 @@ impl Reply {
     }
 }
 
-/// Computes the checksum of `reply` (without its field `sum`) and `value`, which is empty unless the request returns
-/// one.
+/// Computes the checksum of `reply` (without its field `sum`) and `value`, which is empty unless the reply or a WRITE
+/// before it transfers one.
 pub fn reply_sum(reply: &Reply, value: &[u8]) -> u64 {
     let head = Crc64::default().word(reply.word()).word(reply.sequence);
     head.bytes(value).sum()

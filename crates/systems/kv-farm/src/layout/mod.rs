@@ -2,10 +2,9 @@
 //! throughout. For table and objects see [`drover_index::hopscotch`].
 //!
 //! ```text
-//! at the server, per client    ring:     | record | record | ... | filler            |          a client WRITEs, the
-//! server polls at the client, per shard     mailbox:  | notice, 1 line | reply of slot 0 | of slot 1 | ...   the
-//! server WRITEs, the client polls
-//!                              values:   | large buffer 0 | large buffer 1 |                    the server READs and WRITEs
+//! at the server, per client   ring:     | record | record | ... | filler |              client WRITEs, server polls
+//! at the client, per shard    mailbox:  | notice, 1 line | reply of slot 0 | of slot 1  server WRITEs, client polls
+//!                             values:   | large buffer 0 | large buffer 1 |             server READs and WRITEs
 //! ```
 
 mod message;

@@ -22,9 +22,9 @@ use drover_index::hopscotch::{
 };
 use std::ops::Deref;
 
-/// Number of torn READs of slots and objects, in total, after which a GET still begins again; after the next one it
-/// asks the server. A READ that took longer than a millisecond counts as 5, or as 9 if it was of more than 64 KiB.
-/// *(our choice)*
+/// Number of torn READs, in total, after which a GET still begins again; after the next one it asks the server. A count
+/// of moves that was odd or changed counts as a torn READ; a READ of slots or an object that took longer than a
+/// millisecond counts as 5, of an object of more than 64 KiB as 9. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
 /// A READ that took too long counts as this many torn ones. On a slow fabric, or with a long value, the next READ is
@@ -62,21 +62,22 @@ pub enum Step {
         /// Number of slots.
         count: usize,
     },
-    /// Search the last slots READ once more: [`slots`](Lookup::slots).
+    /// The object is another key's: call [`slots`](Lookup::slots) again with the slots of the last READ, to search the
+    /// rest of them. No READ is needed.
     Again,
     /// READ this object.
     Object(ObjectRef),
     /// READ the count of moves.
     Moves,
-    /// The data was torn: wait a little, then [`begin`](Lookup::begin) again.
+    /// The data was torn or proves nothing: wait a little, then [`begin`](Lookup::begin) again.
     Retry,
     /// Ask the server by a message; its answer is authoritative.
     Ask,
-    /// The key does not exist: only with [`Miss::Counted`] and [`Miss::Trusted`].
+    /// Report that the key does not exist: only with [`Miss::Counted`] and [`Miss::Trusted`].
     Miss,
-    /// The value was in a slot: [`inline`](Lookup::inline) returns it.
+    /// Report the value, which was in a slot: [`inline`](Lookup::inline) returns it.
     Inline,
-    /// The last object READ is the key's: it has the value.
+    /// Report the value in the object of the last READ, which is the key's.
     Found,
 }
 
@@ -100,9 +101,9 @@ impl TableShape {
     }
 }
 
-/// Consecutive slots that were READ.
+/// Bytes of the consecutive slots that a READ fetched.
 pub trait Slots {
-    /// Fills `out` with the bytes from `offset` on.
+    /// Fills `out` with the bytes from `offset` on, counted from the start of the first of the slots.
     fn copy_out(&self, offset: usize, out: &mut [u8]);
 }
 
@@ -112,7 +113,7 @@ impl Slots for Vec<u8> {
     }
 }
 
-/// State of one GET.
+/// State of one GET. It decides which READ is next, but posts none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
     hash: KeyHash,
@@ -175,7 +176,7 @@ impl Lookup {
         self.read_slots(geometry.first(shape.table.home(self.hash)), geometry.span)
     }
 
-    /// The object of the last [`Step::Object`].
+    /// Location of the object of the last [`Step::Object`].
     pub fn object(&self) -> &ObjectRef {
         &self.object
     }
@@ -281,8 +282,8 @@ impl Lookup {
         }
     }
 
-    /// Decodes the bytes of the object that was READ into `object`, for a GET of `key` at second `now_s` of the
-    /// server's clock, and returns the next step.
+    /// Handles the bytes of the object that was READ: decodes them into `object`, and returns the next step. `key` is
+    /// the key of the GET, `now_s` the current second of the server's clock.
     pub fn read(&mut self, bytes: &[u8], object: &mut Object, key: &[u8], now_s: u32) -> Step {
         match object.open(bytes, self.object.incarnation) {
             Err(_) => self.torn(),

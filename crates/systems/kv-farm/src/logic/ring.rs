@@ -27,13 +27,13 @@ fn next_sequence(sequence: u32) -> u32 {
 /// Position of a record in the ring, reserved by [`Sender::place`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// Offset and sequence number of a filler to write first, if one is needed.
+    /// Offset (in bytes from the ring's start) and sequence number of the filler to write first, if one is needed.
     pub filler: Option<(usize, u32)>,
     /// Offset of the record from the ring's start, bytes.
     pub offset: usize,
     /// Sequence number of the record.
     pub sequence: u32,
-    /// The tail after the record, for [`Sender::landed`].
+    /// End of the record, in bytes since the session began, for [`Sender::landed`].
     pub tail: u64,
 }
 
@@ -42,7 +42,8 @@ pub struct Placed {
 #[error("impossible position in the ring")]
 pub struct BadHead;
 
-/// The client's end of the ring: where the next record goes.
+/// The client's end of the ring, as positions only: where the next record goes, and how much space is free. The caller
+/// writes the records.
 #[derive(Clone, Debug)]
 pub struct Sender {
     bytes: u64,
@@ -93,7 +94,8 @@ impl Sender {
         self.bytes as usize
     }
 
-    /// Records the head that the receiver reported, which frees the space before it; returns whether it has advanced.
+    /// Takes note of the head, in bytes since the session began, that the receiver reported: the space before it is
+    /// free. Returns whether it has advanced.
     ///
     /// # Errors
     /// [`BadHead`] if no correct receiver reports this head.
@@ -106,8 +108,8 @@ impl Sender {
         Ok(is_news)
     }
 
-    /// Records that the WRITE of the record that ends at [`Placed::tail`] has completed: the client's copy of it may be
-    /// overwritten.
+    /// Takes note that the WRITE of the record that ends at `tail` ([`Placed::tail`]) has completed: the client's copy
+    /// of it may be overwritten.
     pub fn landed(&mut self, tail: u64) {
         self.landed = self.landed.max(tail);
     }
@@ -138,7 +140,8 @@ pub enum Next {
     Record(usize),
 }
 
-/// The server's end of the ring: where the next record arrives.
+/// The server's end of the ring, as positions only: where the next record arrives. The caller reads and zeroes the
+/// records.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     bytes: u64,
@@ -200,8 +203,8 @@ impl Receiver {
         self.sequence = next_sequence(self.sequence);
     }
 
-    /// Returns the head if it must be reported now, because half the ring has been consumed since the last report; it
-    /// then counts as reported.
+    /// Returns the head, in bytes since the session began, if it must be reported now, because half the ring has been
+    /// consumed since the last report; it then counts as reported.
     pub fn head_to_report(&mut self) -> Option<u64> {
         if self.head - self.told < self.bytes / 2 {
             return None;

@@ -58,7 +58,7 @@ struct Theirs {
     values: RemoteRegion,
 }
 
-/// A server's queues and buffers for one client.
+/// A server's queues, ring and buffers for one client.
 pub struct Connection<P: Provider> {
     queues: Queues<P>,
     ring: P::Mr,

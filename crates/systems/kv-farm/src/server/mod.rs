@@ -24,7 +24,7 @@ use drover_verbs::{Context, MemoryRegion, Provider};
 pub use inbox::fuzz_ring;
 use std::rc::Rc;
 
-/// A server of one FaRM-KV shard and its clients: an actor.
+/// A server of one FaRM-KV shard: an actor that owns table, objects, and its ends of the connections to clients.
 pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
 impl<P: Provider> ShardLogic<P> for ShardState<P> {

@@ -6,14 +6,14 @@ use drover_index::hopscotch::{Geometry, SlotKind};
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
 
-/// Options of a server.
+/// Options of a server, which is one shard: all sizes are per shard.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Index of this shard, number of shards of the service, hash seed, and interval of polling control channels.
     pub membership: Membership,
     /// Which slots a key may be in, depending on its home.
     pub geometry: Geometry,
-    /// Wide: slots hold values of up to 32 bytes. Narrow: all values are in objects.
+    /// Wide: slots hold values of up to 32 bytes that do not expire. Narrow: all values are in objects.
     pub kind: SlotKind,
     /// Number of homes of the table, a power of two; in the classic geometry each is one slot: plan four for three
     /// keys.
@@ -22,10 +22,11 @@ pub struct ServerOptions {
     pub block_count: usize,
     /// Bytes of memory for objects, all allocated and registered at the start. The table takes further memory.
     pub memory_bytes: usize,
-    /// Longest item (20 bytes, key, value), bytes; reduced to 8 MiB if it is larger. Longer items are refused.
+    /// Longest item, bytes: header of 20 bytes, key and value. Longer items are refused. A limit above 8 MiB is reduced
+    /// to that.
     pub item_bytes_max: usize,
-    /// Longest request, and length of a reply's place (rounded up to 64), bytes; at least 282. Longer values are
-    /// transferred by READ and WRITE.
+    /// Longest request, and space for a reply (there rounded up to a multiple of 64), with their headers, bytes; at
+    /// least 282. Values that do not fit are transferred by READ and WRITE.
     pub message_bytes: usize,
     /// Length of each client's ring, bytes: a multiple of 64, at least four records with the longest request.
     pub ring_bytes: usize,

@@ -56,7 +56,7 @@ impl<P: Provider> Staging<P> {
     }
 }
 
-/// FaRM-KV's part of a server: table, objects, and what is needed to execute requests on them.
+/// FaRM-KV's part of a server: owns table and objects, and executes requests on them.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) stats: ServerStats,

@@ -19,8 +19,9 @@ const BACKOFF_MAX: Ns = Ns::from_ms(200);
 /// Longest handshake; one that takes longer has failed.
 const HANDSHAKE_MAX: Ns = Ns::from_s(5);
 /// Longest time, 6.2 s, until a client has a session again once its server can be reached: a handshake that hangs is
-/// given up (5 s), then comes the longest wait (200 ms), then one attempt to connect (1 s, if the host has one
-/// address). `docs/operations.md` promises it to users.
+/// given up (5 s), then comes the longest wait (200 ms), then one attempt to connect (1 s). It holds if the client is
+/// polled all the time, the server's host has one address, and neither name resolution nor the server's answers take
+/// noticeable time. `docs/operations.md` promises it to users.
 pub const RECONNECT_MAX: Ns = Ns(HANDSHAKE_MAX.0 + BACKOFF_MAX.0 + ATTEMPT_MAX.0);
 /// Time between checks of the control channel, each a system call, while no answer is due.
 const LOOK_EVERY: Ns = Ns::from_ms(1);

@@ -29,8 +29,8 @@ pub struct ClientOptions {
     /// Lowered to the number of requests that the send queue takes between two completions, at most 64.
     pub post_batch: usize,
     /// Maximum number of operations that wait for a session or for an earlier operation on their key; `submit` refuses
-    /// further ones with `WindowFull`, and PUTs of long values while this many long values are in progress. Numbers
-    /// above 16384 count as 16384.
+    /// further ones with `WindowFull`. It also refuses a PUT of a long value while this many long values are in
+    /// progress. Numbers above 16384 count as 16384.
     pub waiting_max: usize,
     /// Maximum number of long values moved at a time, clamped to 1 to 64. For each, client and server allocate memory
     /// of the size of the server's item limit, with the first long value of every session.

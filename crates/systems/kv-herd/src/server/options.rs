@@ -54,11 +54,12 @@ pub struct ServerOptions {
     pub replies: ReplyOptions,
     /// Number of sweeps without a new request after which a step of a worker checks every slot and, if there is still
     /// none, reports that it is idle; 0 counts as 1. The default, 64, is for real cores: a sweep costs 3 ns per client
-    /// and a pause, a check of every slot 3 ns per slot. Simulations use 1, because time passes only between their
-    /// steps. A worker with a co-actor makes at most 16 sweeps per step, and one while the co-actor is busy.
+    /// plus a pause instruction, and a check of every slot costs 3 ns per slot. Simulations use 1, because time passes
+    /// only between their steps. A worker with a co-actor makes at most 16 sweeps per step, and one while the co-actor
+    /// is busy.
     pub idle_sweeps: usize,
-    /// When an idle worker's thread sleeps. On a fabric that cannot wake it, it [dozes](Idle::Doze) instead of
-    /// sleeping. Not used by workers that are stepped by hand.
+    /// Whether and when an idle worker's thread sleeps. On a fabric that cannot wake it, it [dozes](Idle::Doze) instead
+    /// of sleeping. Not used by workers that are stepped by hand.
     pub idle: Idle,
 }
 
@@ -116,8 +117,8 @@ impl Default for ClientLimits {
 /// Requirements on requests and clients.
 #[derive(Clone, Default, Debug)]
 pub struct RequestRules {
-    /// Whether requests of format D may come without a key, so that the hash is the key, as in HERD's paper. Such an
-    /// item is another one than the item of the key that was hashed.
+    /// Whether requests of format D may come without a key, so that the hash is the key, as in HERD's paper. An item
+    /// stored by hash and the item of the key with that hash are two items.
     pub hash_only: bool,
     /// Whether requests must have a checksum even if the fabric keeps the order of a WRITE's bytes. Clients with format
     /// P, which has no checksums, are then refused.

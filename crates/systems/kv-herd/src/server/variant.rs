@@ -16,12 +16,11 @@ pub enum Mistake {
     IgnoresCrc,
     /// Workers check only the slot whose turn it is, so they miss retransmissions, and requests behind a lost one.
     NeverLooksAround,
-    /// A client is served until its slots are empty or the batch is full, however long the others wait.
+    /// A client is served until its slots have no new request or the batch is full, however long the others wait.
     NoQuota,
     /// A request that a client's `Resync` has ruled out executes when it arrives late.
     ForgetsResync,
-    /// The pipeline executes a PUT when it should only reach stage 1, before the older request that is to execute, as
-    /// `[H14]` does.
+    /// The pipeline executes a PUT at stage 1, before the older request at stage 2, as `[H14]` does.
     NewerFirst,
     /// The pipeline moves on only when a new request enters or a command of the control thread arrives: no no-ops, no
     /// draining.

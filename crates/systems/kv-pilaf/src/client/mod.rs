@@ -18,7 +18,7 @@ use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{ENTRY, PIECE, RECORD, SENT, Session};
 
-/// A client of all shards of a service, for one thread.
+/// A client of all shards of a Pilaf service, for one thread.
 pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
 
 /// Options of a [`PilafClient`].

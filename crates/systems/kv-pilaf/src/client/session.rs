@@ -45,7 +45,7 @@ pub(super) fn operations_for(depth: usize) -> usize {
     (depth.saturating_sub(VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
-/// A client's queues and buffers at one shard.
+/// A client's queues and buffers for one shard, and the addresses of the shard's memory.
 pub struct Session<P: Provider> {
     pub(super) basis: ConnResources<P>,
     buffers: P::Mr,

@@ -22,7 +22,7 @@ use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
 use growth::Slice;
 use std::rc::Rc;
 
-/// A server of one Pilaf shard and its clients: an actor.
+/// A server of one Pilaf shard: an actor that owns table, records, and its ends of the connections to clients.
 pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
 impl<P: Provider> ShardLogic<P> for ShardState<P> {

@@ -4,30 +4,32 @@ use drover_base::Ns;
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
 
-/// Options of a server.
+/// Options of a server, which is one shard: all sizes are per shard.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Index of this shard, number of shards of the service, hash seed, and interval of polling control channels.
     pub membership: Membership,
     /// Number of entries of the table at the start, a power of two. Plan four entries for three keys.
     pub entry_count: usize,
-    /// Number of entries up to which the table grows in memory of its own: it doubles at a load of 0.75, as long as
-    /// memory can be allocated. An entry costs 32 bytes that clients READ and 24 private bytes.
+    /// Number of entries up to which the table grows in memory of its own: it doubles at a load of 0.75, or earlier if
+    /// a key finds no entry, as long as memory can be allocated. An entry costs 32 bytes that clients READ and 24
+    /// private bytes.
     pub entry_count_max: usize,
-    /// Whether a table of `entry_count_max` entries may keep growing into unused memory at the end of the records,
-    /// which the records lose.
+    /// Whether a table of `entry_count_max` entries may keep growing at the expense of the memory for records. It grows
+    /// only if as many bytes as it grows by are unused at the end of that memory; records cannot use them any more.
     pub grows_into_records: bool,
-    /// How long a client that does not confirm the switch may READ a replaced table. A client that outlives its lease
-    /// gets a remote-access error and reconnects.
+    /// How long a client that does not confirm the switch to a larger table may READ the replaced one. A client that
+    /// outlives its lease gets a remote-access error and reconnects.
     pub lease: Ns,
     /// Bytes of memory for records, all allocated and registered at the start.
     pub memory_bytes: usize,
-    /// Longest record (24 bytes, key, value), bytes; longer items are refused.
+    /// Longest record, bytes: header of 24 bytes, key and value. Longer items are refused. A limit of 16 MiB or more is
+    /// reduced to 8 bytes less than 16 MiB.
     pub item_bytes_max: usize,
-    /// Longest request and reply, bytes, at least 33; reduced to the longest SEND of the fabric. Longer values are
-    /// transferred by READ.
+    /// Longest request and reply, with their headers, bytes; at least 33, reduced to the longest SEND of the fabric.
+    /// Values that do not fit are transferred by READ.
     pub message_bytes: usize,
-    /// Whether a full shard evicts the record that was written longest ago, instead of refusing a new one.
+    /// Whether a full shard evicts the key whose record was written longest ago, instead of refusing a new record.
     pub evicts: bool,
     /// How long the memory of a replaced or removed record is not reused, so that READs under way still find it;
     /// shorter if memory is short.

@@ -14,7 +14,7 @@ use drover_store::ExtentsOptions;
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;
 
-/// Pilaf's part of a server: table, records, and what is needed to execute requests on them.
+/// Pilaf's part of a server: owns table and records, and executes requests on them.
 pub struct ShardState<P: Provider> {
     pub(super) shard: Shard,
     pub(super) growth: Growth<P>,

@@ -33,17 +33,19 @@ use std::rc::Rc;
 /// Maximum number of completions per poll.
 const BATCH: usize = 32;
 
-/// Callback that receives every completed operation.
+/// Callback that receives the outcome of every operation, once.
 pub type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
 
 /// Options of a client. `M` is the system's policy for keys that READs do not find.
 #[derive(Clone, Debug)]
 pub struct ClientOptions<M> {
-    /// Operations in flight per shard, at least 1: the client has at most this many times the number of shards in
-    /// flight, at most 1024, and at most as many as one send queue of the device suffices for.
+    /// Number of operations in flight, divided by the number of shards; at least 1. The client admits `window` times
+    /// the number of shards at a time, whichever shards they go to, but at most 1024, and at most as many as one send
+    /// queue of the device suffices for.
     pub window: usize,
-    /// An operation that has no result after this time completes: a PUT or DELETE that was sent as `Indeterminate`, any
-    /// other as `Refused(Unavailable)`.
+    /// Time from `submit` until an operation without a result is given up. A PUT or DELETE that was sent then completes
+    /// as `Indeterminate`, any other operation as `Refused(Unavailable)`. If a READ or request of it is in flight, the
+    /// client also ends the session with that shard, and connects again.
     pub deadline: Ns,
     /// What the client does about keys that READs do not find: the system's policy, such as asking the server.
     pub miss: M,
@@ -62,7 +64,9 @@ impl<M: Default> Default for ClientOptions<M> {
     }
 }
 
-/// The system's part of a client: which READs to issue, and how to handle their results.
+/// The system's part of a client: which READs to issue, and how to handle their results. Operations in flight are
+/// numbered: `at` is such a number, the operation's *place*; its session is the one with the shard of its key. A
+/// session *works* if it is established and not broken.
 pub trait Reader<P: Provider>: Sized {
     /// The client's state at one shard.
     type Session: Session<P>;
@@ -81,7 +85,8 @@ pub trait Reader<P: Provider>: Sized {
     /// Length of an item in bytes, counted like the server's item limit.
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// Creates a reader for at most `places` operations at a time, with policy `miss`.
+    /// Creates a reader for at most `places` operations at a time, which treats keys that READs do not find by policy
+    /// `miss`.
     fn new(places: usize, miss: Self::Miss) -> Self;
 
     /// The reader's counters.
@@ -90,19 +95,21 @@ pub trait Reader<P: Provider>: Sized {
     /// Converts the system's counters to those that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
 
-    /// Begins the GET in place `at`, whose session works: stages its first READ.
+    /// Begins GET number `at`, whose session works: stages its first READ.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
-    /// Begins the READs of the GET in place `at` again, after a backoff.
+    /// Begins the READs of GET number `at` again, after a backoff.
     fn again(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
-    /// Called when a buffer may be free for the long record or object that place `at` waits to READ.
+    /// Called when a buffer may be free for the long record or object that GET number `at` waits to READ; `wait` names
+    /// that READ.
     fn read_long(&mut self, ops: &mut Operations<P, Self>, at: usize, wait: Self::Wait);
 
-    /// Called after the request of place `at` was staged; `sent` is the result of [`Session::send`].
+    /// Called after the request of operation `at` was staged; `sent` is the result of [`Session::send`].
     fn sent(&mut self, ops: &mut Operations<P, Self>, at: usize, sent: u64);
 
-    /// Sends a GET request to the server, with space for the value if it `is_long`.
+    /// Sends a request for GET number `at` to the server, at once or as soon as there is space. If the value `is_long`,
+    /// the request lends the server a buffer for it.
     fn ask(&mut self, ops: &mut Operations<P, Self>, at: usize, is_long: bool) {
         if let Some(sent) = ops.ask(at, is_long) {
             self.sent(ops, at, sent);
@@ -133,7 +140,8 @@ pub trait Reader<P: Provider>: Sized {
     }
 }
 
-/// A client of all shards of a service, for one thread.
+/// A client of all shards of a service, of the system to which the [`Reader`] belongs. It belongs to one thread, and
+/// makes progress while that thread polls it.
 pub struct Client<P: Provider, R: Reader<P>> {
     ops: Operations<P, R>,
     reader: R,
@@ -142,8 +150,7 @@ pub struct Client<P: Provider, R: Reader<P>> {
 }
 
 impl<P: Provider, R: Reader<P>> Client<P, R> {
-    /// Creates a client of the shards behind `dials`, which are in the order of the service's shards. It connects while
-    /// it is polled.
+    /// Creates a client of a service; `dials[i]` says how to reach shard i. The client connects while it is polled.
     ///
     /// # Panics
     /// If there are no shards, or the window is 0.
@@ -159,8 +166,8 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.ops.links().iter_mut().all(|link| link.session().is_some())
     }
 
-    /// Takes an error of connecting to a shard, or of a session that ended, that was not taken yet; `None` if there is
-    /// none. Only the last error of each shard is kept; the first shard that has one is served.
+    /// Takes an error that was not taken yet: of connecting to a shard, or of a session that ended. `None` if there is
+    /// none. Only the last error of each shard is kept; that of the shard with the lowest index is returned.
     pub fn take_error(&mut self) -> Option<SetupError> {
         self.ops.links().iter_mut().find_map(|link| link.take_error())
     }

@@ -5,9 +5,9 @@ use super::execution::{Execution, State};
 use drover_base::KeyHash;
 use drover_verbs::Provider;
 
-/// A system's access to one operation whose session works.
+/// A system's access to one operation in flight, whose session works; it borrows operation and session.
 pub struct OperationView<'a, P: Provider, R: Reader<P>> {
-    /// Index of the operation's place.
+    /// Number of the operation: the index of its place.
     pub at: usize,
     /// Session with the shard that owns the key.
     pub session: &'a mut R::Session,
@@ -27,18 +27,19 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
         self.execution.large()
     }
 
-    /// Records that a READ for the operation is staged, into buffer `large` if the record is long.
+    /// Notes that the caller has staged a READ for the operation: into buffer `large` if the record or object is long,
+    /// otherwise into the operation's own buffer.
     ///
     /// # Panics
-    /// If the operation holds another buffer, or its state allows no READ, for example because it must ask the
-    /// server.
+    /// If the operation already holds a buffer for a long value, or its state allows no READ, for example because it
+    /// must ask the server.
     #[inline]
     pub fn reading(self, wait: R::Wait, large: Option<u8>) {
         self.execution.read(self.at, wait, large);
     }
 
-    /// Returns which READ the operation waits for, when that READ has completed. Changes nothing: the caller then sets
-    /// the operation's next state.
+    /// Returns which READ the operation waits for; call it when that READ has completed. Changes nothing: the caller
+    /// then sets the operation's next state.
     ///
     /// # Panics
     /// If the operation has no READ in flight. READs of an ended session do not complete, because their queue pair is

@@ -24,7 +24,8 @@ const OPERATIONS_MAX: usize = 1024;
 const REST_MIN: Ns = Ns::from_us(1);
 const REST_MAX: Ns = Ns::from_us(8);
 
-/// The operations of a client, and its links to the shards: everything but the READs.
+/// The operations of a client, and its links to the shards: all of a client except the system's [`Reader`]. `at` is the
+/// number of an operation in flight: the index of its place.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One link per shard.
     pub(super) links: Vec<ShardLink<P, R::Session>>,
@@ -100,14 +101,13 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.links[shard].session()
     }
 
-    /// The session with the shard of the operation in place `at`, if it works.
+    /// The session with the shard of operation `at`, if it works.
     #[inline]
     pub fn session(&mut self, at: usize) -> Option<&mut R::Session> {
         self.links[self.list[at].submitted.shard].session()
     }
 
-    /// The operation in place `at`; `None` if its session does not work: the operation begins again with the next
-    /// session.
+    /// Operation `at`; `None` if its session does not work: the operation begins again with the next session.
     #[inline]
     pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
         let Operation {
@@ -126,26 +126,26 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         })
     }
 
-    /// State that the system's [`Reader`] keeps for the operation in place `at`.
+    /// State that the system's [`Reader`] keeps for operation `at`.
     #[inline]
     pub fn own(&mut self, at: usize) -> &mut R::GetState {
         &mut self.list[at].own
     }
 
-    /// Kind of the operation in place `at`.
+    /// Kind of operation `at`.
     #[inline]
     pub fn kind(&self, at: usize) -> OpKind {
         self.list[at].submitted.kind
     }
 
-    /// Sequence number of the request whose reply the operation in place `at` waits for, and the number of the buffer
-    /// for a long value that it has borrowed, if any. `None` if it waits for no reply.
+    /// Sequence number of the request whose reply operation `at` waits for, and number of the buffer that it has
+    /// borrowed for a long value, if any. `None` if it waits for no reply.
     #[inline]
     pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
         self.list[at].execution.awaited_reply()
     }
 
-    /// Whether the operation in place `at` waits for a reply of `shard` to its request `sequence`. `at` may be out of
+    /// Whether operation `at` waits for a reply of `shard` to its request with this sequence number. `at` may be out of
     /// range.
     pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
         self.list.get(at).is_some_and(|place| {
@@ -160,8 +160,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.stirred = true;
     }
 
-    /// Lends the operation in place `at` a buffer for the long record or object that it will READ. `None`: the
-    /// operation waits, and [`Reader::read_long`] is called when a buffer may be free.
+    /// Lends operation `at` a buffer for the long record or object that it will READ. `None`: the operation waits, and
+    /// [`Reader::read_long`] is called when a buffer may be free.
     ///
     /// # Panics
     /// If the operation's session does not work.
@@ -212,7 +212,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         Ok(())
     }
 
-    /// Reports the outcome of an operation, and frees its place once none of its requests is in flight.
+    /// Passes the outcome of operation `at` to `sink`, and frees its place once none of its requests is in flight.
     ///
     /// # Panics
     /// If the operation already has an outcome.
@@ -246,7 +246,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.free.push(at as u32);
     }
 
-    /// Returns the place's buffer for a long value, if it holds one.
+    /// Takes back the buffer that operation `at` has borrowed for a long value, if it has one.
     #[inline]
     pub fn release_large(&mut self, at: usize) {
         let Some(large) = self.list[at].execution.take_large() else {
@@ -258,7 +258,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Lets the operation, whose READ was torn, pause for a random 1 to 8 us; [`Reader::again`] then restarts it.
+    /// Lets operation `at`, whose READ was torn, pause for a random 1 to 8 us; [`Reader::again`] then restarts it.
     ///
     /// # Panics
     /// If the operation waits for no READ.

@@ -8,10 +8,10 @@ use drover_kv::OpKind;
 use drover_verbs::Provider;
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
-    /// Records the completion of the work request that carried the request of place `at` to the server.
+    /// Notes that the work request that carried the request of operation `at` to the server has completed.
     ///
     /// # Panics
-    /// If the place has no request in flight.
+    /// If the operation has no request in flight.
     pub fn carried(&mut self, at: usize) {
         let execution = &mut self.list[at].execution;
         execution.carried(at);

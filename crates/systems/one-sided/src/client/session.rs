@@ -12,8 +12,8 @@ use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// Number of buffers per session for values that are too long for a message and for a place's own buffer. *(our
-/// choice)*
+/// Number of buffers per session for long values: those that fit neither into a message nor into an operation's own
+/// buffer. *(our choice)*
 pub const VALUES_MAX: usize = 2;
 
 /// Parameters agreed at the handshake, and whether the session is broken.
@@ -33,7 +33,7 @@ pub struct Agreed {
 }
 
 impl Agreed {
-    /// Takes over the server's parameters, which the server sent at local time `since` or later.
+    /// Takes over the parameters in the server's `terms`, which it sent at local time `since` or later.
     ///
     /// # Errors
     /// [`SetupError::Unusable`]: messages are too short for a request.
@@ -65,8 +65,8 @@ impl Agreed {
     }
 }
 
-/// The [`VALUES_MAX`] buffers of a session for long values, which the server READs, and WRITEs in systems that need it.
-/// Places that ask for a buffer get it first come, first served.
+/// The [`VALUES_MAX`] buffers of a session for long values. The server READs values from them and, in FaRM-KV, WRITEs
+/// values to them; the client READs long records or objects into them. Operations get them first come, first served.
 pub struct Values<P: Provider> {
     /// The buffers' memory, exported to the server.
     pub mr: P::Mr,
@@ -90,8 +90,8 @@ impl<P: Provider> Values<P> {
         })
     }
 
-    /// Lends a buffer to place `at` and returns its number. `None`: none is free for this place; the place is queued
-    /// and must call again.
+    /// Lends a buffer to operation `at` and returns the buffer's number. `None`: none is free for it; the operation is
+    /// queued and must call again.
     pub fn lend(&mut self, at: usize) -> Option<u8> {
         self.free.take(at)
     }
@@ -116,7 +116,7 @@ impl<P: Provider> Values<P> {
         usize::from(which) * self.bytes
     }
 
-    /// The first `len` bytes of buffer `which`.
+    /// Scatter-gather element of the first `len` bytes of buffer `which`.
     pub fn sge(&self, which: u8, len: usize) -> Sge {
         self.mr.sge(self.offset(which), len)
     }
@@ -168,7 +168,7 @@ impl<P: Provider> ConnResources<P> {
     }
 }
 
-/// A client's resources at one shard: queues, buffers, the server's exported memory.
+/// A client's resources for one shard: its queues and buffers, and the addresses of the server's exported memory.
 pub trait Session<P: Provider>: Sized {
     /// The system's parameters in the client's `Hello`.
     type ClientParams: Field + Clone + Debug;
@@ -183,8 +183,8 @@ pub trait Session<P: Provider>: Sized {
     /// The system's parameters that this client sends in `Hello`.
     fn wishes(ctx: &P::Context) -> Self::ClientParams;
 
-    /// Creates the client's resources from the server's `welcome` and connects them, for operations in `slots` places.
-    /// The server read its clock at local time `since` or later.
+    /// Creates the client's resources from the server's `welcome`, for at most `slots` operations in flight, and
+    /// connects them. The server read its clock at local time `since` or later.
     ///
     /// # Errors
     /// [`SetupError`] if a resource cannot be created, or `welcome` is unusable.
@@ -207,8 +207,8 @@ pub trait Session<P: Provider>: Sized {
     /// As [`basis`](Session::basis), mutable.
     fn basis_mut(&mut self) -> &mut ConnResources<P>;
 
-    /// Stages the request of place `at`. Returns the position in the request ring after it, or 0 if the system has no
-    /// ring; `None` if there is no space now.
+    /// Stages the request of operation `at`. Returns the position in the request ring after it, or 0 if the system has
+    /// no ring; `None` if there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
     /// Whether the session should poll its control channel at once, because a frame is likely to have arrived.

@@ -25,7 +25,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The only shard of a service, with a random hash seed, which polls its control channels every 20 us.
+    /// Membership of the only shard of a service, with a random hash seed; it polls its control channels every 20 us.
     pub fn alone() -> Membership {
         Membership {
             shard: 0,
@@ -35,7 +35,7 @@ impl Membership {
         }
     }
 
-    /// Shard `index` of a service of `plan`.
+    /// Membership of shard `index` in a service of `plan`.
     pub fn of(plan: &ShardPlan, index: usize, hash_seed: HashSeed) -> Membership {
         Membership {
             shard: index as u16,
@@ -45,7 +45,7 @@ impl Membership {
         }
     }
 
-    /// The only shard of a service with this hash seed.
+    /// As [`alone`](Membership::alone), but with this hash seed.
     pub fn alone_with(hash_seed: HashSeed) -> Membership {
         Membership {
             hash_seed: Some(hash_seed),
@@ -107,7 +107,8 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// Derives the options of shard `index` from the service's plan; all shards hash keys under `seed`.
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
 
-    /// Values of the system's counters, in the order of its facts, except the last, [`CLIENTS`](crate::CLIENTS).
+    /// Values of the system's counters, in the order of [`Facts::counters`](drover_kv::Facts::counters), without the
+    /// last one, [`CLIENTS`](crate::CLIENTS).
     fn counters(&self) -> Vec<u64>;
 
     /// The server's own options, taken from `options`.

@@ -25,7 +25,8 @@ const FRAMES_PER_LOOK: usize = 8;
 /// Maximum number of slots of one client.
 const SLOTS_MAX: u16 = 1024;
 
-/// One shard and its clients: an [`Actor`] of one core.
+/// A server of one shard: owns the shard's data, and the server's ends of the connections to its clients. It is an
+/// [`Actor`] of one core.
 pub struct Server<P: Provider, H: ShardLogic<P>> {
     /// Declared before `host`: queue pairs must be destroyed before the memory they can reach.
     peers: Vec<ClientConn<H::Connection>>,
@@ -70,7 +71,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         })
     }
 
-    /// The server's context of the fabric; its core must be the argument of [`step`](Actor::step).
+    /// The server's context of the fabric; the `Cpu` of this context must be the argument of [`step`](Actor::step).
     pub fn context(&self) -> Rc<P::Context> {
         self.ctx.clone()
     }

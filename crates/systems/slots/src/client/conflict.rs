@@ -18,8 +18,8 @@
 
 use drover_base::KeyHash;
 
-/// Counts the operations that were accepted and are not complete, sent or waiting, per class of key hashes. It may
-/// report a conflict where there is none, never the reverse.
+/// Counts the operations that a client has accepted and not completed, whether they are sent or still wait, by class of
+/// key hashes. Different keys may share a class, so it may report a conflict where there is none, never the reverse.
 #[derive(Clone, Debug)]
 pub struct Conflicts {
     /// Reads in bits 0-15, writes in bits 16-31. One key has at most a window (256) and the waiting operations
@@ -31,10 +31,10 @@ const READ: u32 = 1;
 const WRITE: u32 = 1 << 16;
 
 impl Conflicts {
-    /// For windows of `capacity` operations in total: 16 classes per operation, rounded up to a power of two, but 1024
-    /// to 65536. With 5 % updates about one read in 300 meets a false conflict. `capacity` need not include
-    /// waiting operations: they are rare, and a table that holds them, too, would not stay in the first-level cache
-    /// (two operations out of three missed it).
+    /// Creates counts for windows of `capacity` operations in total: 16 classes per operation, rounded up to a power of
+    /// two, at least 1024 and at most 65536. With 5 % updates about one read in 300 meets a false conflict. `capacity`
+    /// need not include waiting operations: they are rare, and a table that holds them, too, would not stay in the
+    /// first-level cache (two operations out of three missed it).
     pub fn new(capacity: usize) -> Conflicts {
         let classes = (capacity * 16).next_power_of_two().clamp(1 << 10, 1 << 16);
         Conflicts {
@@ -80,7 +80,7 @@ impl Conflicts {
         *count = count.wrapping_sub(if write { WRITE } else { READ });
     }
 
-    /// Forgets all operations.
+    /// Sets all counts to 0.
     pub fn clear(&mut self) {
         self.counts.fill(0);
     }

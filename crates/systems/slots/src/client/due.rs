@@ -5,22 +5,23 @@ use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
 use drover_kv::{Outcome, Refusal};
 
-/// What is due for a slot.
+/// What the client must do about the request in a slot, as [`Slot::due`] finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// Nothing, so far.
     Nothing,
     /// Its request must be sent again.
     Resend,
-    /// Its request was sent often enough: the server must be asked what became of it.
+    /// The wait after the last attempt is over: the client must ask the server what became of the request.
     GiveUp,
     /// The deadline of its operation has passed.
     Expired,
 }
 
 impl Slot {
-    /// What is due for this slot at `now`, if operations have to end within `deadline`. A request that cannot be sent
-    /// again, because its format has no attempt number, is given up when the last attempt of another one would be.
+    /// What is due for this slot at `now`, if operations have to end within `deadline` of their submission. If requests
+    /// cannot be sent again (`can_resend` is false, because their format has no attempt number), the only attempt is
+    /// followed by one wait of [`rto.after(RETRIES_MAX)`](Rto::after).
     pub fn due(&self, now: Ns, deadline: Ns, rto: &Rto, can_resend: bool) -> Due {
         match self.phase {
             SlotPhase::Free | SlotPhase::Ghost => return Due::Nothing,
@@ -37,7 +38,8 @@ impl Slot {
     }
 }
 
-/// Outcome of a PUT or DELETE that the server executed or refused with `status`.
+/// Outcome of a PUT or DELETE (`op`) that the server executed or refused with `status`. `Ok`, `TooLarge`, `Full` and
+/// `BadRequest`, and `NotFound` for a DELETE, have their outcomes; any other status, or none, gives `Indeterminate`.
 pub fn outcome_of_update(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
     match (op, status) {
         (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,

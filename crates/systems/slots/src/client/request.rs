@@ -15,7 +15,7 @@ pub struct Body<'a> {
     pub hash: KeyHash,
     /// The key; empty if the hash is the key.
     pub key: &'a [u8],
-    /// The value, or a [`Bulk`](crate::layout::Bulk).
+    /// The value; for `PutBulk` and `GetBulk`, an encoded [`Bulk`](crate::layout::Bulk).
     pub value: &'a [u8],
     /// Time to live, seconds: not 0 for `PutTtl`, any (0: unlimited) for `PutBulk`, 0 for all others.
     pub ttl_s: u32,
@@ -67,8 +67,8 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
 /// Longest body of a request of one line, bytes.
 pub const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 
-/// Writes a request without checksum and time to live to the end of a line. In a line everything but the key's start
-/// has a fixed offset, which halves the instructions of [`build`].
+/// Writes a request without checksum and time to live to the end of a line. In a line, hash, commit word and the end of
+/// the key have fixed offsets, so this takes half the instructions of [`build`].
 ///
 /// # Panics
 /// Key and value together are longer than [`LINE_BODY_BYTES`].

@@ -12,11 +12,12 @@ const BASE_MAX: Ns = Ns::from_ms(100);
 /// The wait is this many times the 99th percentile.
 const SAFETY: u64 = 20;
 
-/// The retransmission timeout: 20 times an estimate of the 99th percentile of the round trip, but 1 to 100 ms, and
-/// doubled with every attempt.
+/// The retransmission timeout: 20 times an estimate of the 99th percentile of the round trip, at least 1 ms and at most
+/// 100 ms, then doubled with every further attempt.
 ///
-/// The estimate moves up by 99 units when a sample is above it and down by one when it is not, so it rests
-/// where one sample in a hundred is above. A sample costs a few additions; clients sample one request in 64 of a slot.
+/// The estimate moves up by 99 units when a sample is above it and down by one when it is not (a unit is about a
+/// thousandth of the estimate), so it settles where one sample in a hundred is above it. A sample costs a few
+/// additions; clients sample every 64th request of each slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Rto {
     p99_ns: u64,
@@ -48,9 +49,9 @@ impl Rto {
         self.up();
     }
 
-    /// Doubles [`base`](Rto::base), up to 100 ms, after a request that was given up. If the control channel is faster
-    /// than the data path, requests can be given up before they arrive: then no reply ever comes, and nothing else
-    /// would make the wait longer.
+    /// Doubles [`base`](Rto::base), up to 100 ms, because a request was given up. If the control channel is faster than
+    /// the data path, requests can be given up before they arrive: then no reply ever comes, and nothing else would
+    /// make the wait longer.
     pub fn gave_up(&mut self) {
         self.p99_ns = (2 * self.base().0 / SAFETY).min(BASE_MAX.0);
     }

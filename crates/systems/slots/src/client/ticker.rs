@@ -6,8 +6,9 @@ use drover_base::Ns;
 /// Period of the ticker: a quarter of the shortest retransmission timeout.
 pub const TICK: Ns = Ns::from_us(250);
 
-/// One timer for all operations, so that none pays for its own. Its owner looks at it in every poll and has work to do
-/// when a tick is due, once per [`TICK`], and after [`hurry`](Ticker::hurry).
+/// The one timer of a client, so that no operation pays for its own; it also holds the retransmission timeout. The
+/// client checks it in every poll, and has work to do when a tick is due (once per [`TICK`]) or after
+/// [`hurry`](Ticker::hurry).
 pub struct Ticker {
     /// There is work before the next tick.
     urgent: bool,

@@ -71,12 +71,13 @@ impl WaitQueue {
         self.go == Go::Now
     }
 
-    /// Begins a look at all operations: [`may_go`](WaitQueue::may_go) is false until something happens.
+    /// Begins a look at all operations: [`may_go`](WaitQueue::may_go) is false until [`ended`](WaitQueue::ended) gives
+    /// one of them reason to go.
     pub fn begin_look(&mut self) {
         self.go = Go::Nothing;
     }
 
-    /// Notes that an operation found no free slot, so that the next one to become free is a reason to look.
+    /// Notes that an operation found no free slot, so that the next slot to become free is a reason to look.
     pub fn lacks_slot(&mut self) {
         self.go = Go::WithASlot;
     }
@@ -142,7 +143,8 @@ impl DerefMut for WaitQueue {
 pub struct Waiting {
     /// The token that the caller gave the operation at submission.
     pub token: Token,
-    /// Hash of the key in the present session; zero before the first session.
+    /// Hash of the key under the seed of the present session. Meaningless without a session: zero, or the hash in an
+    /// earlier session.
     pub hash: KeyHash,
     /// The operation.
     pub op: OwnedOp,

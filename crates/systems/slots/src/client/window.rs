@@ -13,7 +13,7 @@ pub enum SlotPhase {
     /// Unused.
     #[default]
     Free,
-    /// Its request is posted, or staged to be posted, and not answered.
+    /// Its request is posted, or staged to be posted, and neither answered nor given up.
     Posted,
     /// The client gave the request up and asks the server what became of it. The operation is not complete, and the
     /// slot is not reused before the answer.
@@ -43,7 +43,7 @@ pub struct Slot {
     pub tries: u8,
     /// State of the slot.
     pub phase: SlotPhase,
-    /// Whether the server answered this request with `StaleEpoch`: it no longer knows what became of it.
+    /// Whether the server answered this request with `StaleEpoch`: the server no longer knows whether it executed it.
     pub forgotten: bool,
 }
 
@@ -59,7 +59,7 @@ impl Slot {
 
     /// How this slot's operation precedes a conflicting one that is posted after it, on a fabric that neither loses nor
     /// reorders requests: `Writes` for a PUT or DELETE without condition, `Reads` for a GET or a conditional request,
-    /// each sent once and not answered; else `Unsure`.
+    /// each sent once and not answered; else, and for bulk requests, `Unsure`.
     pub fn as_before(&self) -> Before {
         let small = matches!(
             self.commit.op(),
@@ -106,7 +106,8 @@ pub struct Claim<'a> {
     pub slot: &'a mut Slot,
 }
 
-/// All slots of a session. A slot's index is `partition * window + slot within the partition`.
+/// The client's records of all slots of a session (the slots themselves are at the server). Slot `s` of partition `p`
+/// has index `p * window + s`.
 #[derive(Debug)]
 pub struct Window {
     map: SlotMap,
@@ -161,7 +162,8 @@ impl Window {
         (self.slots.get(at)?.phase == SlotPhase::Free).then_some((at, seq))
     }
 
-    /// Takes slot `at`, which [`next`](Window::next) returned for `partition`. The caller fills in its record.
+    /// Takes slot `at`, which [`next`](Window::next) returned for `partition`. The caller fills in its record,
+    /// including the phase.
     #[inline(always)]
     pub fn take(&mut self, partition: usize, at: usize) -> &mut Slot {
         self.next_r[partition] += 1;
@@ -187,7 +189,7 @@ impl Window {
         Some(Claim { index: at, seq, slot })
     }
 
-    /// Frees slot `at`, which is not free.
+    /// Frees slot `at`. It must not be free before, which is checked in debug builds only.
     #[inline(always)]
     pub fn release(&mut self, at: usize) {
         let slot = &mut self.slots[at];

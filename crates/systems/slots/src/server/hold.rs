@@ -10,8 +10,8 @@
 //! may have sent before it received that answer, that is, those of one window. With long values it refuses a few more
 //! than necessary, with short values none.
 
-/// Position of a client's last GET that must be asked again (answered `Bulk` or `Retry`), or of its last conditional
-/// request refused because of such a GET.
+/// The later of two positions among a client's requests to one partition: that of the last GET that must be asked again
+/// (answered `Bulk` or `Retry`), and that of the last conditional request refused for being behind such a GET.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hold {
     /// Its [position](super::Turn::position), modulo 2^32.

@@ -1,6 +1,6 @@
 //! [`ClientIds`]: small numbers for clients, reused with another generation.
 
-/// The ids that are free, each with its generation. The smallest id is taken first.
+/// The client ids that are free, each with its generation. The smallest id is taken first.
 #[derive(Clone, Debug)]
 pub struct ClientIds {
     /// Ids that were in use, with the generation of their next use.

@@ -171,8 +171,8 @@ impl Plain {
     }
 }
 
-/// Offsets of the parts of a body in the buffer passed to [`Parsed::body_at`]; each part ends where the next one
-/// starts.
+/// Offsets of the parts of a body in a buffer that contains it: the result of [`Parsed::body_at`]. Each part ends where
+/// the next one starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyAt {
     /// Offset of the ttl, or of the value if there is no ttl.

@@ -59,7 +59,7 @@ pub struct Found<'s> {
     pub commit: Commit,
 }
 
-/// A request without its bytes.
+/// What a server knows about a request, besides its key hash, key, value and time to live.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// Id of the client.
@@ -265,7 +265,7 @@ pub struct PlainClient {
     pub plain_bytes_max: usize,
 }
 
-/// The keys that a worker owns: those of one partition.
+/// Tells which keys a worker owns: those of one partition out of several. It contains no keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// Index of the worker's partition.

@@ -2,7 +2,7 @@
 
 use crate::layout::SlotMap;
 
-/// The slots of one client for one partition.
+/// Location, sizes and limits of one client's slots for one partition; it does not own their memory.
 #[derive(Clone, Debug)]
 pub struct Stripe {
     /// Offset of its first byte in the client's slots.
@@ -15,8 +15,8 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The slots of `map` for partition `partition_index`. If `crc_required`, every request must have a checksum.
-    /// Values of up to `inline_bytes_max` bytes are sent inline in replies.
+    /// Describes the slots of `map` for partition `partition_index`. If `crc_required`, every request must have a
+    /// checksum. Values of up to `inline_bytes_max` bytes are sent inline in replies.
     pub fn new(map: &SlotMap, partition_index: usize, crc_required: bool, inline_bytes_max: usize) -> Stripe {
         let body_bytes_max = map.body_bytes_max();
         Stripe {

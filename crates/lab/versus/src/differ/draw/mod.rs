@@ -21,8 +21,8 @@ const SYNCS: usize = 4;
 /// Maximum size of a value including an item's overhead.
 const ITEM_BYTES_MAX: u64 = 1 << 20;
 
-/// Draws stream number `nth` of `seed`: batches of at most 160 commands, until there are about `commands` commands.
-/// Equal arguments give equal streams.
+/// Draws stream number `nth` of `seed`: batches of at most 160 random commands, about `commands` commands in all. Equal
+/// arguments give equal streams.
 pub fn stream(seed: u64, nth: u64, commands: usize) -> Vec<Element> {
     let mut draw = Draw {
         rng: Rng::new(seed, nth, 0xd1ff),
