@@ -7,6 +7,7 @@ mod atc14;
 mod atc_tables;
 pub mod emulations;
 mod fasst;
+mod herd;
 mod herd10;
 mod herd11;
 mod herd12;
