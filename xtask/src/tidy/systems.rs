@@ -12,8 +12,8 @@ const FILES_MAX: usize = 6;
 /// Systems that more files name, with how many do. The number may only shrink.
 const RATCHETS: &[Ratchet] = &[Ratchet {
     system: "herd",
-    files: 36,
-    reason: "campaigns have a runner of its own for its datagrams, and figures are its paper's",
+    files: 15,
+    reason: "campaigns have a runner of its own for its datagrams",
 }];
 
 /// A system with more than [`FILES_MAX`] files.
