@@ -1,6 +1,6 @@
 //! HERD Fig. 10: throughput by the size of values, 95 % GETs, on two clusters. x 4 to 1024 B, y 0 to 30 Mops.
 
-use super::{emulations, herd, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
 
 /// HERD Fig. 10, Apt: throughput of all systems by the size of values.
@@ -16,7 +16,7 @@ pub const FIGURE: Figure = Figure {
         [
             by_value("apt", 144, LONGEST),
             emulations::by_value("apt"),
-            one_sided::by_value("apt"),
+            others::by_value("apt"),
         ]
         .concat()
     },
@@ -35,7 +35,7 @@ pub const SUSITNA: Figure = Figure {
         [
             by_value("susitna_roce", 192, LONGEST_IN_SHORT_SLOT),
             emulations::by_value("susitna_roce"),
-            one_sided::by_value("susitna_roce"),
+            others::by_value("susitna_roce"),
         ]
         .concat()
     },

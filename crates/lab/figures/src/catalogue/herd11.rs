@@ -1,7 +1,7 @@
 //! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14
 //! us.
 
-use super::{emulations, herd, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
 
 /// HERD Fig. 11: latency of all systems, by throughput.
@@ -24,6 +24,6 @@ fn points() -> Vec<Point> {
         ..herd::in_batches().latencies_at("apt", "HERD in batches", mops)
     });
     let herd = published.into_iter().chain(batches);
-    let beside = [emulations::by_rate(), one_sided::by_rate()];
+    let beside = [emulations::by_rate(), others::by_rate()];
     herd.chain(beside.into_iter().flatten()).collect()
 }

@@ -1,6 +1,6 @@
 //! HERD Fig. 13: throughput by the cores of the server, items of 48 B. x 1 to 7, y 0 to 30 Mops.
 
-use super::{emulations, herd, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
 
 /// HERD Fig. 13: throughput of all systems, by the cores of the server.
@@ -17,6 +17,6 @@ pub const FIGURE: Figure = Figure {
 
 fn points() -> Vec<Point> {
     let herd = (1..=7).flat_map(|cores| herd::both(cores as f64, |plan| plan.servers.shard_count = cores));
-    let beside = [emulations::by_cores(), one_sided::by_cores()];
+    let beside = [emulations::by_cores(), others::by_cores()];
     herd.chain(beside.into_iter().flatten()).collect()
 }

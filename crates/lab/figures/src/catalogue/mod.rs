@@ -21,7 +21,7 @@ mod herd6;
 mod herd7;
 mod herd9;
 mod herd_table1;
-mod one_sided;
+mod others;
 mod ours;
 mod parts;
 mod prism1;

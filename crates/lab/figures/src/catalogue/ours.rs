@@ -1,7 +1,7 @@
 //! Our own figures: the real systems compared, by workload and by resources, on two kinds of machines. No published
 //! values exist for them; HERD runs as we ship it.
 
-use super::{herd, one_sided};
+use super::{herd, others};
 use crate::figure::{Figure, Point};
 use crate::in_cluster::InCluster;
 
@@ -110,5 +110,5 @@ fn side_by_side(profile: &'static str, xs: &[usize], change: impl Fn(&mut InClus
         change(&mut plan, x);
         plan.point(profile, "HERD", x as f64)
     });
-    herd.chain(one_sided::rates(profile, xs, &change)).collect()
+    herd.chain(others::rates(profile, xs, &change)).collect()
 }

@@ -35,7 +35,7 @@ pub fn by_cores() -> Vec<Point> {
     points.into_iter().map(puts).collect()
 }
 
-/// Throughput of every system at each of `xs`, in HERD's set-up as `change` modifies it for that x.
+/// Throughput of every other system at each of `xs`, in HERD's set-up as `change` modifies it for that x.
 pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut InCluster, usize)) -> Vec<Point> {
     all(xs, |form, x| {
         let mut plan = InCluster::on_one_core(form);
