@@ -6,7 +6,7 @@ use crate::control::Format;
 use crate::layout::paper;
 use crate::server::{Acceptor, ServeMode, Server, ServerOptions, WithPaperFormat};
 use crate::system::{client_options, only};
-use drover_base::{KeyHash, Ns};
+use drover_base::KeyHash;
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Accepting, ConnectOptions, CoreActor, StartError, SteppedService, SteppedSizes, SteppedSystem,
@@ -19,8 +19,6 @@ use std::rc::Rc;
 
 /// Minimum items per partition, so that no table fits the caches of a core.
 const ITEMS_MIN: usize = 1 << 15;
-/// Time between two polls of the control channels.
-const LOOK_EVERY: Ns = Ns::from_us(20);
 
 /// [`Format::D`] means HERD as shipped: batches of the available requests, one doorbell per list. [`Format::P`] means HERD
 /// as published: the two-stage pipeline advanced by no-ops, one post per request and reply.
@@ -53,7 +51,7 @@ impl SteppedSystem for Herd {
             assert!(matches!(outcome, PutOutcome::Stored { .. }), "{outcome:?}");
         }
         let (control, listener) = (acceptor.context(), LocalListener::new());
-        let acceptor = Accepting::new(acceptor, Acceptor::adopt, &listener, LOOK_EVERY);
+        let acceptor = Accepting::new(acceptor, Acceptor::adopt, &listener);
         let mut actors: Vec<CoreActor<P>> = Vec::new();
         for worker in workers {
             actors.push((worker.context(), Box::new(worker)));

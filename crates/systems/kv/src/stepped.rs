@@ -88,7 +88,8 @@ pub trait SteppedJob {
     fn run<S: SteppedSystem>(self) -> Self::Answer;
 }
 
-/// A server that accepts the clients of a [`LocalListener`] at the start of each step.
+/// A server that accepts the clients of a [`LocalListener`] at the start of each step, and is stepped at least every 20
+/// microseconds.
 ///
 /// Control channels within a process are not part of a modelled network: a message takes no virtual time until the next
 /// step.
@@ -96,23 +97,16 @@ pub struct Accepting<A> {
     server: A,
     adopt: fn(&mut A, ControlStream),
     listener: LocalListener,
-    look_every: Ns,
 }
 
 impl<A> Accepting<A> {
-    /// Wraps `server`, which takes over a client's control channel by `adopt`. It is stepped at least every
-    /// `look_every`.
-    pub fn new(
-        server: A,
-        adopt: fn(&mut A, ControlStream),
-        listener: &LocalListener,
-        look_every: Ns,
-    ) -> Accepting<A> {
+    /// Wraps `server`, which takes over a client's control channel by `adopt`.
+    pub fn new(server: A, adopt: fn(&mut A, ControlStream), listener: &LocalListener) -> Accepting<A> {
+        let listener = listener.clone();
         Accepting {
             server,
             adopt,
-            listener: listener.clone(),
-            look_every,
+            listener,
         }
     }
 }
@@ -122,7 +116,7 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Accepting<A> {
         while let Some(stream) = self.listener.accept() {
             (self.adopt)(&mut self.server, stream);
         }
-        let wake_at = cpu.now() + self.look_every;
+        let wake_at = cpu.now() + LOOK_EVERY;
         self.server.step(cpu).and(Progress::Idle { wake_at })
     }
 }
@@ -151,7 +145,7 @@ impl Cpu for TimelessCpu {
 const RECORD_BYTES_MIN: usize = 64 << 20;
 /// Maximum item size, bytes: longer than any item whose speed is measured.
 const ITEM_BYTES_MAX: usize = 1 << 20;
-/// Interval between two polls of a shard's control channels; connecting is not measured.
+/// Interval between two polls of control channels; connecting is not measured.
 const LOOK_EVERY: Ns = Ns::from_us(20);
 
 /// A form is a kind of table.
@@ -176,7 +170,7 @@ impl<S: ShardedSystem> SteppedSystem for S {
         for index in 0..sizes.shard_count {
             let shard = <S::Shard<P> as Shard<P>>::open(device, &plan, index, sizes.hash_seed)?;
             let (ctx, listener) = (shard.context(), LocalListener::new());
-            let accepting = Accepting::new(shard, Shard::adopt, &listener, LOOK_EVERY);
+            let accepting = Accepting::new(shard, Shard::adopt, &listener);
             service.actors.push((ctx, Box::new(accepting)));
             service.listeners.push(listener);
         }

@@ -4,7 +4,6 @@
 use super::clusters::{Cluster, Simulated};
 use super::shards::{ShardOptions, connected, shard_options};
 use crate::kv_conformance::{Bed, BedOptions, Faults};
-use drover_base::Ns;
 use drover_control::{Dial, LocalListener};
 use drover_kv::{Accepting, ConnectOptions, ServiceClient, Shard, ShardedSystem};
 use drover_sim::VirtualCpu;
@@ -62,8 +61,7 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         for (options, listener) in self.shards.iter().zip(&self.listeners) {
             let shard = <S::Shard<P> as Shard<P>>::with_options(&device, options).expect("a shard");
             let ctx = shard.context();
-            // A shard itself says when it must look at its control channels.
-            let accepting = Accepting::new(shard, Shard::adopt, listener, Ns::MAX);
+            let accepting = Accepting::new(shard, Shard::adopt, listener);
             self.cluster.world.spawn_on(ctx.cpu(), Box::new(accepting));
         }
     }

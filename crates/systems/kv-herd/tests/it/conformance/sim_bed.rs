@@ -2,7 +2,6 @@
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
 use crate::conformance::bed::{client_options, server_options};
-use drover_base::Ns;
 use drover_control::LocalListener;
 use drover_kv::Accepting;
 use drover_kv_herd::client::{Dial, HerdClient};
@@ -10,9 +9,6 @@ use drover_kv_herd::server::{Acceptor, Server};
 use drover_testkit::beds::{Cluster, Simulated, connected};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::Context;
-
-/// Virtual time between two polls of the control channels.
-const LOOK_EVERY: Ns = Ns::from_us(20);
 
 pub struct SimBed<P: Simulated> {
     cluster: Cluster<P>,
@@ -29,7 +25,7 @@ impl<P: Simulated> SimBed<P> {
             world.spawn_on(ctx.cpu(), Box::new(worker));
         }
         let ctx = acceptor.context();
-        let accepting = Accepting::new(acceptor, Acceptor::adopt, &self.listener, LOOK_EVERY);
+        let accepting = Accepting::new(acceptor, Acceptor::adopt, &self.listener);
         world.spawn_on(ctx.cpu(), Box::new(accepting));
     }
 }
