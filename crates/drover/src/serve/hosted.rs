@@ -194,7 +194,7 @@ mod tests {
         for (mib, threads) in [(1, 32), (u64::MAX, 1)] {
             let mut args = Args::default();
             args.sockets.port = Some(0);
-            args.capacity.memory_limit = Some(mib);
+            args.capacity.memory_mib = Some(mib);
             args.capacity.threads = Some(threads);
             let (settings, _) = Settings::resolve::<System>(&args).expect("in range");
             let refused = System::ALL
