@@ -127,7 +127,7 @@ impl<S: HostingSystem> Hosted<'_, S> {
             files,
             seed,
             (now_unix_s, hosting.start_s),
-            self.settings.capacity.threads.value,
+            &S::partition(&self.plan),
             std::mem::take(&mut self.sockets),
         );
         let memcached =

@@ -252,7 +252,7 @@ pub(crate) fn only(dials: Vec<Dial>) -> Dial {
 /// Options of a client that a service's caller connects.
 pub(crate) fn client_options(options: &ConnectOptions) -> ClientOptions {
     ClientOptions {
-        window: options.window.next_power_of_two(),
+        window: options.effective_window().next_power_of_two(),
         deadline: options.deadline,
         keeper: options.rests,
         auth: options.secret.clone(),
