@@ -2,48 +2,25 @@
 //! Time is virtual: the numbers are the same on every computer, and again in the next run.
 
 use drover_base::Ns;
-use drover_kv::{ShardedJob, ShardedSystem, SystemTable};
-use drover_simcluster::{Herd, Outcome, Service, Setup, Shards, run};
+use drover_simcluster::{Outcome, Setup, run};
 use drover_systems::System;
-
-const KEYS: u64 = 1 << 14;
 
 fn main() {
     println!(
         "{:<8} {:>6} {:>9} {:>9}  busiest part of the server's machine",
         "system", "Mops", "mean us", "p95 us"
     );
+    // Two shards; twelve clients on six machines keep four operations under way each, 5 % of them PUTs.
+    let mut setup = Setup::new();
+    setup.servers.shard_count = 2;
+    (setup.clients, setup.machines, setup.depth) = (12, 6, 4);
+    (setup.load.keys, setup.load.put_percent) = (1 << 14, 5);
+    (setup.warm_up, setup.measured) = (Ns::from_us(100), Ns::from_us(200));
     for system in System::ALL {
-        let outcome = system.sharded(OfShards).unwrap_or_else(|_| {
-            let mut herd = Herd::new();
-            herd.server.partition_count = 2;
-            simulate(&herd)
-        });
+        let outcome = run(&setup, *system, None);
+        assert_eq!(outcome.failed, 0, "nothing fails in a cluster without faults");
         show(system.facts().name, &outcome);
     }
-}
-
-/// Two shards of whichever system it is.
-struct OfShards;
-
-impl ShardedJob for OfShards {
-    type Answer = Outcome;
-
-    fn run<S: ShardedSystem>(self) -> Outcome {
-        simulate(&Shards::<S>::for_keys(2, KEYS))
-    }
-}
-
-/// Twelve clients on six machines keep four operations under way each, 5 % of them PUTs.
-fn simulate(system: &(impl Service + 'static)) -> Outcome {
-    let mut setup = Setup::new();
-    (setup.clients, setup.machines, setup.depth) = (12, 6, 4);
-    setup.load.keys = KEYS;
-    setup.load.put_percent = 5;
-    (setup.warm_up, setup.measured) = (Ns::from_us(100), Ns::from_us(200));
-    let outcome = run(&setup, system);
-    assert_eq!(outcome.failed, 0, "nothing fails in a cluster without faults");
-    outcome
 }
 
 fn show(name: &str, outcome: &Outcome) {

@@ -2,35 +2,31 @@
 //!
 //! `Faulty` is a provider around a provider, so the server and its client are the ordinary ones.
 
-use drover_control::ControlStream;
-use drover_examples::{Example, Outcome, PATIENCE, execute, run};
-use drover_kv::{ConnectOptions, Op, connect};
-use drover_kv_herd::client::{Dial, HerdClient};
-use drover_kv_herd::server::{Server, ServerOptions};
-use drover_verbs::{Context, Device, Provider};
+use drover_examples::{Example, Outcome, Served, execute, run};
+use drover_kv::{Op, System, SystemJob};
+use drover_mem::NativeCpu;
+use drover_verbs::{Context, Provider};
 use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::time::Duration;
 
 struct InjectAFault;
 
 impl Example for InjectAFault {
-    fn run<P: Provider>(device: P::Device) -> Outcome {
+    fn run<P: Provider<Cpu = NativeCpu>>(device: P::Device) -> Outcome {
         // One message in ten never arrives, one in ten arrives twice; everything follows from the seed.
         let faults = FaultOptions { drop: 0.1, duplicate: 0.1, ..FaultOptions::quiet(7) };
-        let device = FaultyDevice::<P>::new(device, faults);
-        let server =
-            Arc::new(Server::<Faulty<P>>::start(&device, None, &ServerOptions::default(), |_worker| {})?);
-        let at_server = server.clone();
-        let dial = Dial::new("this process", move || {
-            let (ours, theirs) = ControlStream::pair();
-            at_server.adopt(theirs);
-            Ok(ours)
-        });
-        let ctx = Rc::new(device.context()?);
-        let mut client: HerdClient<Faulty<P>> =
-            connect(&ctx, vec![dial], &ConnectOptions::default(), PATIENCE)?;
+        let herd = drover_systems::System::named("herd").ok_or("not in the table of systems")?;
+        herd.run(PutAndGet::<P>(&FaultyDevice::new(device, faults)))
+    }
+}
 
+struct PutAndGet<'a, P: Provider>(&'a FaultyDevice<P>);
+
+impl<P: Provider<Cpu = NativeCpu>> SystemJob for PutAndGet<'_, P> {
+    type Answer = Outcome;
+
+    fn run<S: System>(self) -> Outcome {
+        let Served { service, ctx, mut client } = Served::<S, Faulty<P>>::start(self.0)?;
         for i in 0..500u32 {
             let key = i.to_le_bytes();
             let put = Op::Put { key: &key, value: &key, ttl_s: 0 };
@@ -41,13 +37,17 @@ impl Example for InjectAFault {
 
         // A lost request or reply is noticed by its missing reply, and the request is sent again; the server knows
         // by its number whether it has executed it.
-        let (faults, stats) = (device.counts(), client.stats());
+        let faults = self.0.counts();
         println!("{} messages lost, {} repeated", faults.dropped, faults.duplicated);
-        println!(
-            "{} requests sent again, {} replies came twice or late",
-            stats.retransmits, stats.stale_replies
-        );
-        assert!(faults.dropped > 0 && stats.retransmits > 0);
+        let shards = service.counters(Duration::from_secs(5))?;
+        let totals = S::FACTS.counters.iter().enumerate().map(|(index, counter)| {
+            let total: u64 = shards.iter().map(|values| values[index]).sum();
+            (counter.name, total)
+        });
+        let totals: Vec<_> = totals.filter(|(_, total)| *total > 0).collect();
+        println!("the servers counted {totals:?}");
+        let again = totals.iter().any(|(name, _)| *name == "retransmits");
+        assert!(faults.dropped > 0 && again);
         Ok(())
     }
 }

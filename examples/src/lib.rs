@@ -6,16 +6,18 @@
 pub mod counting;
 
 use drover_base::{Cpu, Ns};
-use drover_control::ControlStream;
 use drover_control::exchange::{End, recv_export};
-use drover_kv::{KvClient, Op};
+use drover_control::{ControlListener, ControlStream};
+use drover_kv::{Capacity, ConnectOptions, KvClient, Op, Service, Sizes, System, connect, dials};
+use drover_mem::NativeCpu;
 use drover_rt::StopFlag;
 use drover_verbs::{
-    CompletionQueue, Context, Export, Opcode, Payload, Provider, SendOp, SendWr, Wc, WcStatus, WrId,
+    CompletionQueue, Context, Device, Export, Opcode, Payload, Provider, SendOp, SendWr, Wc, WcStatus, WrId,
 };
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::error::Error;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 /// Examples pass errors up; [`run`] prints them.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -26,7 +28,7 @@ pub const PATIENCE: Ns = Ns::from_s(20);
 /// What an example does, on any fabric.
 pub trait Example {
     /// Does it.
-    fn run<P: Provider>(device: P::Device) -> Outcome;
+    fn run<P: Provider<Cpu = NativeCpu>>(device: P::Device) -> Outcome;
 }
 
 /// Runs `E` on the fabric that the command line names.
@@ -74,6 +76,36 @@ pub fn beside<T>(
     stop.set();
     server.join().map_err(|_| "the server panicked")??;
     result
+}
+
+/// A service of system `S` in threads of this process, and a client of it.
+pub struct Served<S: System, P: Provider> {
+    /// The service; it stops when dropped.
+    pub service: Box<dyn Service>,
+    /// The client's view of the fabric: its core and its queue pairs.
+    pub ctx: Rc<P::Context>,
+    /// The client.
+    pub client: S::Client<P>,
+}
+
+impl<S: System, P: Provider<Cpu = NativeCpu>> Served<S, P> {
+    /// Starts a service with a thread per shard and one for control channels, as `drover serve` does, and connects a
+    /// client, as one in another process would.
+    pub fn start(device: &P::Device) -> Outcome<Served<S, P>> {
+        let sizes = Sizes {
+            shard_count: 2,
+            capacity: Capacity::Memory { bytes: 64 << 20 },
+            value_bytes_max: 1 << 20,
+            window: 16,
+        };
+        let path = std::env::temp_dir().join(format!("drover-{}-{}.sock", S::FACTS.name, std::process::id()));
+        let listener = ControlListener::bind(&format!("unix:{}", path.display()).parse()?)?;
+        let dials = dials(&S::FACTS, listener.addr(), sizes.shard_count, None);
+        let service = S::start::<P>(device, &S::plan(&sizes)?, vec![listener], Box::new(|_core| {}))?;
+        let ctx = Rc::new(device.context()?);
+        let client = connect(&ctx, dials, &ConnectOptions::default(), PATIENCE)?;
+        Ok(Served { service, ctx, client })
+    }
 }
 
 /// One operation and what came of it, as text.

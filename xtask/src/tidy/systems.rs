@@ -9,20 +9,6 @@ use crate::systems::{Row, TABLE, rows};
 /// Cargo.toml, the table of fuzzers, and a few that are about this one system.
 const FILES_MAX: usize = 6;
 
-/// Systems that more files name, with how many do. The number may only shrink.
-const RATCHETS: &[Ratchet] = &[Ratchet {
-    system: "herd",
-    files: 27,
-    reason: "figures are its paper's",
-}];
-
-/// A system with more than [`FILES_MAX`] files.
-struct Ratchet {
-    system: &'static str,
-    files: usize,
-    reason: &'static str,
-}
-
 /// Counts the files that name each system of the table.
 pub fn named_by_few_files(tree: &Tree) -> Vec<Violation> {
     let table = tree.file(TABLE).map(|file| rows(&file.text)).unwrap_or_default();
@@ -36,27 +22,12 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
         .filter(|file| !is_at_home(&file.path, &row.name) && names(file, row))
         .map(|file| file.path.as_str())
         .collect();
-    let ratchet = RATCHETS.iter().find(|ratchet| ratchet.system == row.name);
     let (count, system) = (files.len(), &row.name);
-    let message = match ratchet {
-        Some(Ratchet { files: most, .. }) if count < *most => {
-            format!("only {count} files name {system} now: write that down in RATCHETS, which says {most}")
-        }
-        Some(Ratchet {
-            files: most, reason, ..
-        }) if count > *most => {
-            format!(
-                "{count} files name {system}, at most {most} may ({reason}): {}",
-                files.join(", ")
-            )
-        }
-        None if count > FILES_MAX => format!(
-            "{count} files name {system}, at most {FILES_MAX} may: iterate over the table of systems instead: {}",
-            files.join(", ")
-        ),
-        _ => return None,
-    };
-    Some(Violation::new(TABLE, 0, message))
+    let message = format!(
+        "{count} files name {system}, at most {FILES_MAX} may: iterate over the table of systems instead: {}",
+        files.join(", ")
+    );
+    (count > FILES_MAX).then(|| Violation::new(TABLE, 0, message))
 }
 
 /// Whether any file may name the system there: its crate, the table's crate, tests, documents, locks.

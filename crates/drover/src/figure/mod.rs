@@ -5,7 +5,7 @@ use crate::sim::seeds_from;
 use clap::ValueEnum;
 use drover_bench::Progress;
 use drover_figures::figure::Figure;
-use drover_figures::herd::SEEN;
+use drover_figures::in_cluster::SEEN;
 use drover_figures::output::{self, About};
 use drover_figures::published::Expected;
 use drover_figures::run::{FigureRun, Profiles, RunOptions, run_count, run_figures};

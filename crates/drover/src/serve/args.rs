@@ -1,7 +1,9 @@
 //! Arguments of `drover serve`. Letters have memcached's meaning; options that memcached does not have get a long name
 //! only. Every option is optional: [`Settings`](super::settings::Settings) fills in the rest.
 
-use super::settings::{CapacityArgs, CommandArgs, MemoryArgs, SocketArgs, WorkerArgs};
+use super::extended::ExtendedArgs;
+use super::ops::OpsArgs;
+use super::settings::{CapacityArgs, CommandArgs, MemoryArgs, ServiceArgs, SocketArgs, WorkerArgs};
 use crate::rdma::DeviceArgs;
 use std::path::PathBuf;
 
@@ -34,22 +36,16 @@ and the memory file are refused.
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
-    /// Key-value system: herd; or pilaf or farm, whose clients read items without involving the server (see below)
-    /// [default: herd]
-    #[arg(long, value_name = "NAME")]
-    pub system: Option<String>,
-    /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
-    #[arg(long, value_name = "ADDR")]
-    pub fabric: Option<String>,
+    #[command(flatten)]
+    pub service: ServiceArgs,
     #[command(flatten)]
     pub device: DeviceArgs,
     #[command(flatten)]
     pub sockets: SocketArgs,
     #[command(flatten)]
     pub commands: CommandArgs,
-    /// Extended options, separated by commas: see below
-    #[arg(short = 'o', long, value_name = "LIST", value_delimiter = ',')]
-    pub extended: Vec<String>,
+    #[command(flatten)]
+    pub extended: ExtendedArgs,
     #[command(flatten)]
     pub capacity: CapacityArgs,
     #[command(flatten)]
@@ -57,7 +53,7 @@ pub struct Args {
     #[command(flatten)]
     pub workers: WorkerArgs,
     #[command(flatten)]
-    pub ops: super::ops::OpsArgs,
+    pub ops: OpsArgs,
     #[command(flatten)]
     pub program: ProgramArgs,
 }

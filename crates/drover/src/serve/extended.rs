@@ -1,6 +1,22 @@
 //! `-o`: memcached's extended options.
 
+use super::settings::Feature::Memcached;
+use super::settings::{flags, parsed};
 use crate::exit::{self, Failure};
+
+flags! {
+    /// The argument of extended options.
+    struct ExtendedArgs;
+    /// Extended options.
+    struct ExtendedSettings();
+
+    /// Extended options, separated by commas: see below
+    #[arg(long = "extended", short = 'o', value_name = "LIST", value_delimiter = ',')]
+    extended: Vec<String> as Extended = parsed(Vec::new(), parse).needs(Memcached).rows([
+        ("idle_timeout", |options| format!("{} seconds", options.idle_timeout_s)),
+        ("maxconns_fast", |options| options.maxconns_fast.to_string()),
+    ]);
+}
 
 /// Parsed words of `-o`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +90,7 @@ const IGNORED: [&str; 37] = [
 ///
 /// # Errors
 /// A word is not an option, or its number is missing or out of range.
-pub fn parse(words: &[String]) -> Result<Extended, Failure> {
+fn parse(words: Vec<String>) -> Result<Extended, Failure> {
     let mut extended = Extended::default();
     for word in words
         .iter()
@@ -122,7 +138,7 @@ mod tests {
 
     fn parsed(text: &str) -> Result<Extended, String> {
         let words: Vec<String> = text.split(',').map(str::to_owned).collect();
-        parse(&words).map_err(|failure| failure.text)
+        parse(words).map_err(|failure| failure.text)
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl<S: HostingSystem> Hosted<'_, S> {
             files,
             seed,
             (now_unix_s, hosting.start_s),
-            self.settings.capacity.threads.value,
+            &S::partition(&self.plan),
             std::mem::take(&mut self.sockets),
         );
         let memcached =
@@ -194,7 +194,7 @@ mod tests {
         for (mib, threads) in [(1, 32), (u64::MAX, 1)] {
             let mut args = Args::default();
             args.sockets.port = Some(0);
-            args.capacity.memory_limit = Some(mib);
+            args.capacity.memory_mib = Some(mib);
             args.capacity.threads = Some(threads);
             let (settings, _) = Settings::resolve::<System>(&args).expect("in range");
             let refused = System::ALL

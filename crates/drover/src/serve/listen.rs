@@ -20,7 +20,7 @@ pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> 
 /// # Errors
 /// An address is malformed, or its scheme is not allowed there.
 pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
-    let fabric = parse(&settings.fabric.value)?;
+    let fabric = parse(&settings.service.fabric.value)?;
     if !matches!(fabric.scheme(), Scheme::Shm | Scheme::Rdma) {
         let text = format!("--fabric {fabric}: data goes by shm:NAME, shm:/path.sock or rdma://host:port");
         return Err(Failure::new(exit::USAGE, text));

@@ -1,6 +1,7 @@
 //! memcached clients: their sockets and protocol, run by the workers that own the items.
 
 use super::ops::Files;
+use super::processor_time;
 use super::settings::Settings;
 use super::ways::PLAIN;
 use crate::admin::SocketStats;
@@ -15,7 +16,7 @@ use drover_net::{
     Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
     TlsAcceptor, TlsOptions, Token,
 };
-use drover_store::{Hint, Partition};
+use drover_store::{Hint, Partition, PartitionOptions};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeMap;
@@ -48,8 +49,9 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// Creates the state for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`
-    /// (both in seconds), and logs its choices. Serves nothing until the workers run the [co-actors](Self::co_actors).
+    /// Creates the state for workers that have a partition of these options each, and whose clock shows `start_s` when
+    /// the wall clock shows `now_unix_s` (both in seconds), and logs its choices. Serves nothing until the workers run
+    /// the [co-actors](Self::co_actors).
     ///
     /// # Errors
     /// No descriptor or memory is left.
@@ -58,9 +60,10 @@ impl Memcached {
         files: Arc<Files>,
         hash_seed: HashSeed,
         (now_unix_s, start_s): (u64, u32),
-        core_count: usize,
+        partition: &PartitionOptions,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
+        let core_count = settings.capacity.threads.value;
         let conn_table = Arc::new(ConnTable::new(core_count, settings.capacity.conn_limit.value)?);
         let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
         let program = Box::new(Program {
@@ -73,10 +76,7 @@ impl Memcached {
             hasher,
             now_unix_s - u64::from(start_s),
             core_count,
-            Limits {
-                began_s: start_s,
-                ..limits(settings)
-            },
+            limits(settings, start_s, partition.bucket_count as u64),
             program,
         );
         let extended = &settings.extended.value;
@@ -351,6 +351,10 @@ impl ServerHooks for Program {
             .map_err(refuse)
     }
 
+    fn rusage_us(&self) -> Option<(u64, u64)> {
+        processor_time::of_process_us()
+    }
+
     fn write_stats(&self, out: &mut dyn Write) {
         let Some(tls) = &self.files.tls else { return };
         let mut tell = |name: &str, value: u64| {
@@ -443,7 +447,8 @@ fn tls_shown(tls: &TlsOptions) -> TlsSettings {
     }
 }
 
-fn limits(settings: &Settings) -> Limits {
+/// Limits of the protocol. Every field is named here: a default would switch off what it belongs to.
+fn limits(settings: &Settings, began_s: u32, bucket_count: u64) -> Limits {
     Limits {
         // Clients infer features from this version: drover behaves as this memcached.
         version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -465,7 +470,8 @@ fn limits(settings: &Settings) -> Limits {
         requests_per_event: settings.sockets.requests_per_event.value,
         watcher_bytes: settings.extended.value.watcher_kib << 10,
         verbosity: u32::from(settings.verbose),
-        ..Limits::default()
+        began_s,
+        bucket_count,
     }
 }
 

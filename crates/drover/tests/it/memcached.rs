@@ -107,6 +107,21 @@ fn a_watcher_hears_of_every_core() {
 }
 
 #[test]
+fn dumps_list_the_items_of_every_core() {
+    let server = Memcached::start("mc-dump", &["-t", "3"]);
+    let keys: BTreeSet<String> = (0..40).map(|i| format!("k{i}")).collect();
+    for key in &keys {
+        assert_eq!(server.ask(&format!("set {key} 0 0 1\r\nx\r\n")), "STORED\r\n");
+    }
+    for (kind, prefix) in [("metadump", "key="), ("mgdump", "mg ")] {
+        let dump = server.ask(&format!("lru_crawler {kind} all\r\n"));
+        let listed = dump.lines().filter_map(|line| line.strip_prefix(prefix));
+        let listed = listed.filter_map(|line| line.split(' ').next().map(str::to_owned));
+        assert_eq!(listed.collect::<BTreeSet<_>>(), keys, "{dump}");
+    }
+}
+
+#[test]
 fn values_beyond_a_mebibyte_are_there_for_both_kinds_of_clients() {
     let server = Memcached::start("mc-large", &["-t", "2", "-m", "64", "-I", "8m"]);
     let value = "0123456789abcdef".repeat(400_000);

@@ -1,10 +1,20 @@
-//! [`InCluster`]: a real key-value system in a simulated cluster, as a point of a figure.
+//! [`InCluster`]: real key-value systems in a simulated cluster, as points of a figure.
+//!
+//! Nothing is emulated: servers and clients are the systems' own, tables hold items, and every GET finds its value or counts
+//! as a miss. Cores have the jitter of an ordinary system. (The emulations that the papers compare with have no tables and
+//! compute no checksums: those are in [`micro`](crate::micro).)
+//!
+//! Verbs and memory accesses are charged. The work of a system's own code (checksums, decisions) is charged if its
+//! [facts](drover_kv::Facts::work) list it; for other systems, latencies and rates bound by a core are slightly too good.
 
 use crate::figure::{Job, Metric, Point, Work};
 use crate::micro::Outcome;
 use drover_base::Ns;
+use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable};
 use drover_sim::Noise;
-use drover_simcluster::{Load, Setup};
+use drover_simcluster::{Load, Servers, Setup, run};
+use drover_systems::System;
+use drover_verbs_sim::Doorbells;
 use std::sync::Arc;
 
 /// Fraction of the highest rate that counts as reaching it: latencies are taken at the knee, not at the last percent.
@@ -17,29 +27,134 @@ pub const LATENCIES: [Metric; 3] = [
     Metric::Named("latency p95", "us"),
 ];
 
+/// Descriptions of the parts of the model and of the set-ups that were chosen after a held-out value had been seen, so
+/// that reports can name them. Parameters chosen so are marked in the profiles instead.
+pub const SEEN: [&str; 3] = [
+    "herd-12: the curves `window 4 to each core`",
+    "first-level cache of a core, last-level cache for what cards write (docs/herd-costs.md)",
+    "herd-7: prefetched lines are remembered until they are used",
+];
+
 /// Minimum rate of the slowest large set-up, Mops, for the length of its warm-up.
 const SLOWEST_MOPS: u64 = 15;
+/// Keys in all shards together: the tables are twenty times the size of a core's caches.
+const MANY_KEYS: u64 = 120_000;
+/// Keys in one shard: three quarters of 2^15 entries.
+const FEW_KEYS: u64 = 24_576;
+/// Limit of a step: some servers answer all waiting requests in one step, at most somewhat more than the published
+/// set-up has in flight.
+const STEP_CAP: Ns = Ns::from_us(500);
 
-/// The clients of a run and their operations.
+/// A system of the table in one of its [forms](SteppedSystem::FORMS), which is a curve of a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Form {
+    /// Name of the curve.
+    pub name: &'static str,
+    system: System,
+}
+
+impl Form {
+    /// Every system with each of its forms, in the order of the table of systems.
+    pub fn all() -> Vec<Form> {
+        let forms = |&system: &System| {
+            let names = system.stepped(Names).into_iter();
+            names.map(move |name| Form { name, system })
+        };
+        System::ALL.iter().flat_map(forms).collect()
+    }
+
+    /// The forms of all systems but the one called `system`.
+    pub fn of_others(system: &str) -> Vec<Form> {
+        let mut forms = Form::all();
+        forms.retain(|form| form.system.facts().name != system);
+        forms
+    }
+
+    /// The form whose curve is called `name`.
+    ///
+    /// # Panics
+    /// If no system has it.
+    pub fn named(name: &str) -> Form {
+        let form = Form::all().into_iter().find(|form| form.name == name);
+        form.expect("a form of a system of the table")
+    }
+}
+
+/// Names of a system's forms.
+struct Names;
+
+impl SteppedJob for Names {
+    type Answer = Vec<&'static str>;
+
+    fn run<S: SteppedSystem>(self) -> Self::Answer {
+        S::FORMS.iter().map(|(name, _)| *name).collect()
+    }
+}
+
+/// Set-up of a run of a system; profile and seed come from the [`Job`].
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct InCluster {
+    /// The system and its form.
+    pub form: Form,
+    /// The servers.
+    pub servers: Servers,
     /// Number of client processes.
     pub clients: usize,
     /// Number of machines with clients.
     pub machines: usize,
     /// Operations in flight per client.
     pub depth: usize,
+    /// Maximum operations in flight per client and core: a power of two.
+    pub window: usize,
     /// Operations of the clients.
     pub load: Load,
 }
 
-impl Asked {
-    /// Set-up of a cluster under `job` with these clients, whose cores have the jitter of an ordinary system. Warm-up
-    /// and measured span are equal: 1 ms (0.3 ms if quick), longer if many operations are outstanding.
-    pub fn setup(self, job: &Job<'_>) -> Setup {
+impl InCluster {
+    /// HERD's published set-up: six cores, 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes;
+    /// values up to 144 bytes inline `[HERD §5.1, §5.3]`.
+    pub fn published(form: Form) -> InCluster {
+        InCluster {
+            form,
+            servers: Servers {
+                inline_bytes_max: 144,
+                ..Servers::new()
+            },
+            clients: 51,
+            machines: 17,
+            depth: 4,
+            window: 4,
+            load: Load {
+                keys: MANY_KEYS,
+                ..Load::new()
+            },
+        }
+    }
+
+    /// The same with one core, the usual window, and the keys that fill three quarters of a power of two entries: for
+    /// systems whose GETs need no core.
+    pub fn on_one_core(form: Form) -> InCluster {
+        let mut plan = InCluster::published(form);
+        (plan.servers.shard_count, plan.load.keys) = (1, FEW_KEYS);
+        plan.window = ConnectOptions::default().window;
+        // As over libibverbs, where every context opens the device and so has registers of its own.
+        plan.servers.doorbells = Doorbells::PerContext;
+        plan
+    }
+
+    /// Runs the system in a simulated cluster.
+    pub fn run(&self, job: &Job<'_>) -> Outcome {
+        let setup = self.setup(job);
+        outcome(&setup, &run(&setup, self.form.system, Some(self.form.name)))
+    }
+
+    /// Machines, load and times of this set-up under `job`. Warm-up and measured span are equal: 1 ms (0.3 ms if quick),
+    /// longer if many operations are outstanding.
+    pub fn setup(&self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
         setup.world.ablations = job.ablations;
+        setup.world.step_cap = STEP_CAP;
         setup.seed = job.seed;
         // The outstanding operations complete several times before counting begins.
         let round = Ns(4 * (self.clients * self.depth) as u64 * 1_000 / SLOWEST_MOPS);
@@ -48,25 +163,15 @@ impl Asked {
             false => Ns::from_ms(1),
         };
         (setup.warm_up, setup.measured) = (span.max(round), span.max(round));
-        (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.depth);
-        setup.load = self.load;
+        setup.servers = self.servers.clone();
+        (setup.clients, setup.machines) = (self.clients, self.machines);
+        (setup.depth, setup.window) = (self.depth, self.window);
+        setup.load = self.load.clone();
         setup
     }
-}
-
-/// A real system with the set-up of a run; profile and seed come from the [`Job`].
-pub trait InCluster: Clone + Send + Sync + 'static {
-    /// Number of client processes.
-    fn clients(&self) -> usize;
-
-    /// A copy of this set-up with `clients` client processes.
-    fn with_clients(&self, clients: usize) -> Self;
-
-    /// Runs the system in a simulated cluster.
-    fn run(&self, job: &Job<'_>) -> Outcome;
 
     /// A point that shows the throughput of this system.
-    fn point(self, profile: &'static str, series: impl Into<String>, x: f64) -> Point {
+    pub fn point(self, profile: &'static str, series: impl Into<String>, x: f64) -> Point {
         Point {
             series: series.into(),
             against: None,
@@ -81,33 +186,37 @@ pub trait InCluster: Clone + Send + Sync + 'static {
     /// A point at x = `mops` that shows [`LATENCIES`] and throughput with the fewest clients (at most
     /// [`clients`](InCluster::clients)) that reach `mops`, or 98 % of the highest rate if `mops` is out of reach. Costs
     /// a run per step of a binary search.
-    fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
+    pub fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
         let plan = self.clone();
         Point {
             metrics: LATENCIES.into_iter().chain([Metric::Throughput]).collect(),
-            work: Work::Other(Arc::new(move |job| run_at(&plan, job, mops))),
+            work: Work::Other(Arc::new(move |job| plan.run_at(job, mops))),
             ..self.point(profile, series, mops)
         }
     }
-}
 
-fn run_at(plan: &impl InCluster, job: &Job<'_>, mops: f64) -> Outcome {
-    let most = plan.run(job);
-    let wanted = mops.min(KNEE * most.mops);
-    let (mut too_few, mut enough) = (0, (plan.clients(), most));
-    while enough.0 - too_few > 1 {
-        let middle = (too_few + enough.0) / 2;
-        let outcome = plan.with_clients(middle).run(job);
-        match outcome.mops < wanted {
-            true => too_few = middle,
-            false => enough = (middle, outcome),
+    fn run_at(&self, job: &Job<'_>, mops: f64) -> Outcome {
+        let most = self.run(job);
+        let wanted = mops.min(KNEE * most.mops);
+        let (mut too_few, mut enough) = (0, (self.clients, most));
+        while enough.0 - too_few > 1 {
+            let middle = (too_few + enough.0) / 2;
+            let fewer = InCluster {
+                clients: middle,
+                ..self.clone()
+            };
+            let outcome = fewer.run(job);
+            match outcome.mops < wanted {
+                true => too_few = middle,
+                false => enough = (middle, outcome),
+            }
         }
+        enough.1
     }
-    enough.1
 }
 
-/// Converts the results `found` of a run of `setup` to the form that figures use. The bottleneck is that of the server.
-pub fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
+/// Converts the results `found` of a run of `setup` to those that figures show. The bottleneck is that of the server.
+fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
     let binding = found.report.binding_of(0);
     let (least, most) = found
         .by_partition

@@ -5,8 +5,7 @@
 //!
 //! - [`cluster::Cluster`] is a cluster of machines, from any provider; [`micro`] runs in it without knowing which.
 //! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
-//! - [`herd::Herd`] and [`one_sided::OneSided`] are points that run a real system, servers and clients
-//!   ([`in_cluster`]).
+//! - [`in_cluster::InCluster`] is a point that runs a real system, servers and clients.
 //! - [`run`] runs points in parallel; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
@@ -18,10 +17,8 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod cluster;
 pub mod figure;
-pub mod herd;
 pub mod in_cluster;
 pub mod micro;
-pub mod one_sided;
 pub mod output;
 pub mod published;
 pub mod run;

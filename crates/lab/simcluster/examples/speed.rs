@@ -1,6 +1,6 @@
 //! How fast a cluster is computed: `speed [CLIENTS [DEPTH [ROUNDS]]]`.
 //!
-//! Every round runs the published set-up twice, over a short and over a long measured span, so that the difference is
+//! Every round runs the published set-up of HERD twice, over a short and over a long measured span, so that the difference is
 //! free of connecting, filling and warming up; and beside it a fixed loop, one pop and one push on a binary heap of
 //! 512 events. Machines change their speed; the ratio of the two hardly does. The best round counts.
 //!
@@ -9,7 +9,8 @@
 
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
-use drover_simcluster::{Herd, Outcome, Setup, run};
+use drover_simcluster::{Outcome, Setup, run};
+use drover_systems::System;
 use drover_verbs_sim::MachineReport;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -99,13 +100,13 @@ fn round(setup: &Setup) -> Speed {
 fn timed(setup: &Setup, span: Ns) -> (Outcome, u64) {
     let setup = Setup {
         measured: span,
+        window: setup.depth.next_power_of_two(),
         ..setup.clone()
     };
+    let system = System::named("herd").expect("in the table");
     let cpu = NativeCpu::new(0);
     let start = cpu.refresh();
-    let mut herd = Herd::new();
-    herd.client.window = setup.depth.next_power_of_two();
-    let outcome = run(&setup, &herd);
+    let outcome = run(&setup, system, None);
     (outcome, cpu.refresh().since(start).0)
 }
 

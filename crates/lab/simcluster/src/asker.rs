@@ -1,18 +1,16 @@
 //! [`Asker`]: a client that keeps a number of operations outstanding.
 
 use crate::load::{Draw, Draws};
-use crate::{Load, Service, Setup, Tally};
+use crate::tally::Tally;
+use crate::{Load, Setup};
 use drover_base::{Actor, Cpu, KeyHasher, Ns, Progress};
-use drover_control::LocalListener;
-use drover_kv::{Completion, KvClient, Op, Outcome as Answer};
+use drover_kv::{Completion, Op, Outcome as Answer, ServiceClient};
 use drover_sim::VirtualCpu;
-use drover_verbs::Device;
-use drover_verbs_sim::World;
-use std::rc::Rc;
+use drover_verbs_sim::Sim;
 
 /// One simulated client on a core of its own, which keeps up to [`Setup::depth`] operations outstanding.
-pub struct Asker<S: Service> {
-    client: S::Client,
+pub(crate) struct Asker<C> {
+    client: C,
     /// Maps a key to the partition that owns it.
     hasher: KeyHasher,
     parts: usize,
@@ -36,33 +34,19 @@ struct Flight {
     part: usize,
 }
 
-impl<S: Service + 'static> Asker<S> {
-    /// Starts client number `client` of `setup` (from 0) in `world`, on a new core of machine
-    /// `1 + client % setup.machines`. It connects to `listeners` and counts its operations in `tally`, which needs
-    /// [`Service::part_count`] partitions.
-    ///
-    /// # Panics
-    /// If `setup.machines` is 0, or this thread does not own `world`.
-    pub fn enter(
-        world: &World,
-        setup: &Setup,
-        service: &S,
-        client: usize,
-        listeners: &[LocalListener],
-        tally: &Tally,
-    ) {
-        let machine = 1 + client % setup.machines;
-        let core = world.device(machine).context().expect("a core of this world");
-        let core = Rc::new(core);
-        let to_fill = match setup.filled && !service.is_filled_when_open() {
-            true => client as u64..setup.load.keys,
+impl<C: ServiceClient<Sim>> Asker<C> {
+    /// Client number `index` of `setup` (from 0). It counts its operations in `tally`, and PUTs its share of the keys
+    /// first unless the servers hold them (`is_filled`) or are to start empty.
+    pub(crate) fn new(client: C, setup: &Setup, index: usize, is_filled: bool, tally: &Tally) -> Asker<C> {
+        let to_fill = match setup.filled && !is_filled {
+            true => index as u64..setup.load.keys,
             false => 0..0,
         };
-        let asker = Asker::<S> {
-            client: service.client(core.clone(), listeners),
+        Asker {
+            client,
             hasher: setup.hash_seed().hasher(),
-            parts: service.part_count(),
-            draws: Draws::new(&setup.load, setup.seed, client as u64),
+            parts: setup.servers.shard_count,
+            draws: Draws::new(&setup.load, setup.seed, index as u64),
             to_fill: to_fill.step_by(setup.clients.max(1)),
             value: setup.load.value(),
             flights: vec![Flight::default(); setup.depth],
@@ -70,8 +54,7 @@ impl<S: Service + 'static> Asker<S> {
             refused: None,
             was_ready: false,
             tally: tally.clone(),
-        };
-        world.spawn(&core, Box::new(asker));
+        }
     }
 
     fn next_draw(&mut self) -> Draw {
@@ -112,9 +95,9 @@ impl<S: Service + 'static> Asker<S> {
     }
 }
 
-impl<S: Service + 'static> Actor<VirtualCpu> for Asker<S> {
+impl<C: ServiceClient<Sim>> Actor<VirtualCpu> for Asker<C> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        if S::is_ready(&mut self.client) {
+        if self.client.is_ready() {
             if !self.was_ready && self.to_fill.size_hint().0 == 0 {
                 self.was_ready = true;
                 self.tally.with(|counts| counts.ready += 1);

@@ -1,6 +1,6 @@
 //! [`Outcome`]: the results of a run.
 
-use crate::Tally;
+use crate::tally::Tally;
 use drover_base::Ns;
 use drover_verbs_sim::Report;
 
@@ -18,7 +18,7 @@ pub struct LatencyUs {
     pub p95_us: f64,
 }
 
-/// Results of a [`run`](crate::run()). All fields cover the measured span only, except `trace_hash` and `events`.
+/// Results of a [run](crate::run_form). All fields cover the measured span only, except `trace_hash` and `events`.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Operations of all clients completed, failed ones included, in millions per virtual second.
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub failed: u64,
     /// Number of operations completed, failed ones included.
     pub done: u64,
-    /// The same as `mops` for each partition of the server, by index.
+    /// The same as `mops` for each shard (partition) of the servers, by index.
     pub by_partition: Vec<f64>,
     /// Counters and busy times of the parts of every machine.
     pub report: Report,

@@ -1,24 +1,57 @@
-//! [`Setup`]: the machines, the clients, their load, and the time to measure.
+//! [`Setup`]: the machines, the servers, the clients, their load, and the time to measure.
 
-use crate::{Load, costs};
+use crate::Load;
 use drover_base::{HashSeed, Ns};
-use drover_verbs_sim::WorldOptions;
+use drover_kv::SteppedSizes;
 use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Doorbells, WorldOptions};
 
-/// One server on machine 0 and clients on machines 1 and up. The system that they belong to is a
-/// [`Service`](crate::Service).
+/// The servers of one service, all on one machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Servers {
+    /// Number of shards (partitions), each on a core of its own.
+    pub shard_count: usize,
+    /// Doorbell registers of the cores.
+    pub doorbells: Doorbells,
+    /// Longest value that a reply contains inline, bytes; lowered to the limit of the cards.
+    pub inline_bytes_max: usize,
+}
+
+impl Servers {
+    /// Six shards, as in the published experiments `[HERD §5.1]`; the driver's doorbell registers, and values as long as
+    /// possible inline.
+    pub fn new() -> Servers {
+        Servers {
+            shard_count: 6,
+            doorbells: Doorbells::Driver,
+            inline_bytes_max: usize::MAX,
+        }
+    }
+}
+
+impl Default for Servers {
+    fn default() -> Servers {
+        Servers::new()
+    }
+}
+
+/// The servers of one service on machine 0, and clients on machines 1 and up. It does not say which system they are of.
 #[derive(Clone)]
 pub struct Setup {
-    /// Hardware profile, faults and prices of work, the same for all machines.
+    /// Hardware profile and faults, the same for all machines. Prices of the system's own work are added to its costs.
     pub world: WorldOptions,
     /// Seed of everything random; equal set-ups with equal seeds give equal runs.
     pub seed: u64,
+    /// The servers.
+    pub servers: Servers,
     /// Total number of clients, spread round-robin over the client machines, each on a core of its own.
     pub clients: usize,
     /// Number of client machines, without the server's. Must not be 0.
     pub machines: usize,
     /// Maximum number of operations that each client keeps outstanding; its own window may be smaller.
     pub depth: usize,
+    /// Operations in flight per shard that each client asks for: a power of two.
+    pub window: usize,
     /// The operations that clients draw.
     pub load: Load,
     /// Whether all keys are stored before the warm-up begins; if not, the tables start empty.
@@ -30,22 +63,23 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The published experiments: 51 clients on 17 machines of the profile `apt` with 4 operations each, 5 % PUTs,
-    /// items of 48 bytes `[HERD §5.1, §5.3]`; measured for 1 ms after 0.5 ms of warm-up.
+    /// The published experiments: six shards, 51 clients on 17 machines of the profile `apt` with 4 operations each and a
+    /// window of as many per shard, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`; measured for 1 ms after 0.5 ms of
+    /// warm-up.
     pub fn new() -> Setup {
         Setup::on(Profile::named("apt").expect("a profile"))
     }
 
     /// As [`Setup::new`], but on machines of `profile`.
     pub fn on(profile: Profile) -> Setup {
-        let mut world = WorldOptions::new(profile);
-        world.costs = costs::of(&world.profile);
         Setup {
-            world,
+            world: WorldOptions::new(profile),
             seed: 1,
+            servers: Servers::new(),
             clients: 51,
             machines: 17,
             depth: 4,
+            window: 4,
             load: Load::new(),
             filled: true,
             warm_up: Ns::from_us(500),
@@ -56,6 +90,20 @@ impl Setup {
     /// Seed of the key hash that server and clients use; follows from [`Setup::seed`].
     pub fn hash_seed(&self) -> HashSeed {
         HashSeed::new(self.seed, 7)
+    }
+
+    /// Sizes of the service.
+    pub(crate) fn sizes(&self) -> SteppedSizes {
+        SteppedSizes {
+            shard_count: self.servers.shard_count,
+            client_count: self.clients,
+            key_count: self.load.keys,
+            key_bytes: Load::key(0).len(),
+            value_bytes: self.load.value_bytes,
+            inline_bytes_max: self.servers.inline_bytes_max,
+            hash_seed: self.hash_seed(),
+            epoch: self.seed,
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use std::rc::Rc;
 /// Longer latencies are recorded as this one.
 const LATENCY_MAX: Ns = Ns::from_s(100);
 
-/// Counters shared by all its clones; every [`Asker`](crate::Asker) adds to the clone that it holds.
+/// Counters shared by all its clones; every [`Asker`](crate::asker::Asker) adds to the clone that it holds.
 #[derive(Clone)]
-pub struct Tally(Rc<RefCell<Counts>>);
+pub(crate) struct Tally(Rc<RefCell<Counts>>);
 
 pub(crate) struct Counts {
     /// Clients that have connected and submitted their share of the fill; never reset.
@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 
 impl Tally {
     /// Counters at 0, for a server of `partitions` partitions.
-    pub fn new(partitions: usize) -> Tally {
+    pub(crate) fn new(partitions: usize) -> Tally {
         Tally(Rc::new(RefCell::new(Counts {
             ready: 0,
             done: 0,
@@ -41,18 +41,12 @@ impl Tally {
     }
 
     /// Number of clients that have connected and submitted the PUTs of their share of the fill. Never decreases.
-    pub fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.0.borrow().ready
     }
 
-    /// Number of operations completed, failed ones and those of the fill included, since creation or the last
-    /// [`begin`](Tally::begin).
-    pub fn done(&self) -> u64 {
-        self.0.borrow().done
-    }
-
     /// Resets all counters of operations, at the end of the warm-up; [`ready`](Tally::ready) keeps its value.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut counts = self.0.borrow_mut();
         (counts.done, counts.gets, counts.hits, counts.failed) = (0, 0, 0, 0);
         counts.by_partition.fill(0);

@@ -87,6 +87,8 @@ impl Local {
 
     fn poll(&mut self) -> usize {
         let (client, backlog, mut cells) = self.parts();
+        // The executor has no access to the clock that timeouts and retransmissions go by.
+        client.refresh();
         while let Some((op, index)) = backlog.pop_front() {
             match client.submit(&op.as_op(), index as Token) {
                 Ok(()) => {}
@@ -195,7 +197,6 @@ impl AsyncClient {
         let mut future = pin!(future);
         let waker = Waker::noop();
         loop {
-            self.local.borrow().session.0.refresh();
             if let Poll::Ready(result) = future.as_mut().poll(&mut TaskContext::from_waker(waker)) {
                 return result;
             }
@@ -214,7 +215,11 @@ impl AsyncClient {
         }
         local.cells[index] = Some(Cell::default());
         let taken = match local.backlog.is_empty() {
-            true => local.session.0.submit(op, index as Token),
+            true => {
+                // An operation's deadline counts from now, and the last `drive` may be long ago.
+                local.session.0.refresh();
+                local.session.0.submit(op, index as Token)
+            }
             false => Err(SubmitError::WindowFull),
         };
         match taken {

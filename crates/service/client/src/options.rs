@@ -13,12 +13,12 @@ pub struct Options {
     /// Time after which an operation without a result fails; waiting for space in the window does not count. Default: 5
     /// s.
     pub call_timeout: Ns,
-    /// Number of operations in flight that the client asks for, per shard; default: 16; at least 1 (0 panics with Pilaf
-    /// and FaRM-KV). HERD rounds it up to a power of two, and its server may grant less. Pilaf and FaRM-KV allow
-    /// `window` times the number of shards in total, whichever shards they go to, but at most 1024, and no more than
-    /// one send queue of the device suffices for.
+    /// Number of operations in flight that the client asks for, per shard; default: 16; 0 counts as 1. HERD rounds it up
+    /// to a power of two, and its server may grant less. Pilaf and FaRM-KV allow `window` times the number of shards in
+    /// total, whichever shards they go to, but at most 1024, and no more than one send queue of the device suffices for.
     pub window: usize,
-    /// Secret that the server's operator requires, at most 256 bytes; empty (the default) if the server requires none.
+    /// Secret that the server's operator requires, at most 256 bytes (a longer one is refused with
+    /// [`ConnectError::SecretTooLong`]); empty (the default) if the server requires none.
     pub secret: Vec<u8>,
 }
 

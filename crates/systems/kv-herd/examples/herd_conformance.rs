@@ -3,7 +3,10 @@
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 
-use drover_testkit::beds::HerdBed;
+#[path = "../tests/it/conformance/bed.rs"]
+mod bed;
+
+use bed::HerdBed;
 use drover_testkit::beds::devices::{self, Devices, FaultyDevices, Rules};
 use std::process::ExitCode;
 

@@ -2,22 +2,23 @@
 //! predicts, which part of the server binds, and how fast it was computed.
 
 use drover_base::{Cpu, Ns};
+use drover_kv_herd::Herd;
+use drover_kv_herd::control::Format;
 use drover_mem::NativeCpu;
-use drover_simcluster::{Herd, Setup, run};
+use drover_simcluster::{Setup, run_form};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));
-    let (mut setup, mut herd) = (Setup::new(), Herd::new());
+    let mut setup = Setup::new();
     setup.clients = args.next().unwrap_or(setup.clients);
     setup.depth = args.next().unwrap_or(setup.depth);
-    herd.client.window = setup.depth.next_power_of_two();
-    let partitions = args.next();
-    herd.server.partition_count = partitions.unwrap_or(herd.server.partition_count);
+    setup.window = setup.depth.next_power_of_two();
+    setup.servers.shard_count = args.next().unwrap_or(setup.servers.shard_count);
     setup.warm_up = Ns::from_ms(1);
     setup.measured = Ns::from_ms(args.next().unwrap_or(2) as u64);
     let cpu = NativeCpu::new(0);
     let start = cpu.refresh();
-    let outcome = run(&setup, &herd);
+    let outcome = run_form::<Herd>(&setup, Format::D);
     let seconds = cpu.refresh().since(start).0 as f64 / 1e9;
     println!(
         "{}",

@@ -28,6 +28,7 @@ pub mod control;
 pub mod costs;
 pub mod layout;
 pub mod server;
+mod stepped;
 mod system;
 
 pub use system::{Herd, HerdPlan};

@@ -1,6 +1,6 @@
 //! [`Herd`]: HERD's implementation of [`System`], for the table of systems.
 
-use crate::client::{ClientOptions, HerdClient};
+use crate::client::{ClientOptions, HerdClient, RequestFormat};
 use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, Server, ServerOptions};
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
@@ -31,6 +31,7 @@ const FACTS: Facts = Facts {
         memory_file: Ok(()),
     },
     counters: &COUNTERS,
+    work: crate::costs::BUDGET,
 };
 
 /// Bytes of the log for each bucket of the index, which has 8 slots. Usual items (16-byte keys, 32-byte values) that
@@ -229,17 +230,9 @@ impl<P: Provider> Service for Server<P> {
     }
 }
 
-impl<P: Provider> ServiceClient<P> for HerdClient<P> {
-    fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> HerdClient<P> {
-        let dial = dials.into_iter().next().expect("a channel to the service");
-        let options = ClientOptions {
-            window: options.window.next_power_of_two(),
-            deadline: options.deadline,
-            keeper: options.rests,
-            auth: options.secret.clone(),
-            ..ClientOptions::default()
-        };
-        HerdClient::new(ctx, dial, options)
+impl<P: Provider, F: RequestFormat + Default> ServiceClient<P> for HerdClient<P, F> {
+    fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> HerdClient<P, F> {
+        HerdClient::with_format(ctx, only(dials), client_options(options), F::default())
     }
 
     fn is_ready(&mut self) -> bool {
@@ -248,5 +241,21 @@ impl<P: Provider> ServiceClient<P> for HerdClient<P> {
 
     fn take_error(&mut self) -> Option<SetupError> {
         HerdClient::take_error(self)
+    }
+}
+
+/// The dialer of the one channel to a service.
+pub(crate) fn only(dials: Vec<Dial>) -> Dial {
+    dials.into_iter().next().expect("a channel to the service")
+}
+
+/// Options of a client that a service's caller connects.
+pub(crate) fn client_options(options: &ConnectOptions) -> ClientOptions {
+    ClientOptions {
+        window: options.effective_window().next_power_of_two(),
+        deadline: options.deadline,
+        keeper: options.rests,
+        auth: options.secret.clone(),
+        ..ClientOptions::default()
     }
 }

@@ -43,6 +43,7 @@ const FACTS: Facts = Facts {
         drover_one_sided::REFUSED_TABLE_FULL,
         drover_one_sided::CLIENTS,
     ],
+    work: &[],
 };
 
 impl System for Pilaf {

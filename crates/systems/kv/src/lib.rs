@@ -7,6 +7,7 @@
 //! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
+//! - [`SteppedSystem`] is for callers that step servers and clients as actors, such as simulated clusters.
 //! - [`HostingSystem`] is for systems whose workers share their cores with a [`CoActor`], such as memcached's sockets.
 //! - [`SystemTable`] is a table of systems, for code that iterates over all of them.
 //!
@@ -30,6 +31,7 @@ pub mod secret;
 mod service_stats;
 mod shard;
 mod sharded;
+mod stepped;
 mod system;
 
 pub use call::CallError;
@@ -48,6 +50,9 @@ pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
 pub use sharded::{Planted, ShardedJob, ShardedSystem};
+pub use stepped::{
+    Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem, TimelessCpu,
+};
 pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,

@@ -1,5 +1,5 @@
 //! [`ShardedSystem`]: a system whose services consist of equal shards, for callers that run shards and clients as
-//! their own actors, such as simulations.
+//! their own actors, such as test beds.
 
 use crate::{ConnectOptions, Shard, ShardPlan, System, TableShape};
 use drover_control::Dial;
@@ -7,8 +7,8 @@ use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose services consist of equal shards that can also run without threads, as actors. Test beds, simulated
-/// clusters and campaigns need no more of a system than this.
+/// A system whose services consist of equal shards that can also run without threads, as actors. Test beds and campaigns
+/// need no more of a system than this.
 pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// One shard of a service.
     type Shard<P: Provider>: Shard<P>;

@@ -1,7 +1,8 @@
 //! [`System`]: the interface of a key-value system for commands, benchmarks, simulations and tests. The table of all
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
-use crate::{Counter, HostingJob, ServiceClient, ShardedJob, StartError, TableKind};
+use crate::{Counter, HostingJob, ServiceClient, ShardedJob, StartError, SteppedJob, TableKind};
+use drover_base::Work;
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
@@ -32,6 +33,9 @@ pub struct Facts {
     pub offers: Offers,
     /// Counters of each shard of the system's services, in the order of the values of [`Service::counters`].
     pub counters: &'static [Counter],
+    /// Work that the system's own code charges on simulated cores, verbs and memory accesses excluded. Empty if its
+    /// instructions have not been counted.
+    pub work: &'static [Work],
 }
 
 /// What services of a system offer in addition to native clients.
@@ -229,6 +233,9 @@ pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
 
     /// Runs `job` with the system.
     fn run<J: SystemJob>(self, job: J) -> J::Answer;
+
+    /// Runs `job` with the system as a [`SteppedSystem`](crate::SteppedSystem).
+    fn stepped<J: SteppedJob>(self, job: J) -> J::Answer;
 
     /// Runs `job` with the system if it is a [`ShardedSystem`](crate::ShardedSystem).
     ///

@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 /// Defines a table of systems: an enum with a variant per row, and the only `match` from a variant to its type, which
-/// implements [`kv::System`](drover_kv::System). The enum implements [`SystemTable`](drover_kv::SystemTable).
+/// implements [`kv::SteppedSystem`](drover_kv::SteppedSystem). The enum implements [`SystemTable`](drover_kv::SystemTable).
 #[macro_export]
 macro_rules! systems {
     ($(#[$meta:meta])* $visibility:vis enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $Type:ty,)+ }) => {
@@ -53,6 +53,12 @@ macro_rules! systems {
 
             fn run<J: $crate::kv::SystemJob>(self, job: J) -> J::Answer {
                 $Name::run(self, job)
+            }
+
+            fn stepped<J: $crate::kv::SteppedJob>(self, job: J) -> J::Answer {
+                match self {
+                    $($Name::$Variant => job.run::<$Type>(),)+
+                }
             }
         }
 

@@ -30,7 +30,7 @@ impl Files {
             .as_deref()
             .map(AuthFile::read)
             .transpose()?;
-        let tls = settings.tls.clone().map(TlsAcceptor::new).transpose();
+        let tls = settings.tls.value.clone().map(TlsAcceptor::new).transpose();
         Ok(Files {
             auth,
             tls: tls.map_err(|error| Failure::new(exit::NO_INPUT, error))?,

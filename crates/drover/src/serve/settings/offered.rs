@@ -5,47 +5,26 @@ use crate::exit::{self, Failure};
 use drover_kv::Offers;
 use drover_systems::System;
 
-/// Feature that a setting concerns.
-#[derive(Clone, Copy)]
-enum About {
+/// Feature that not every system offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Feature {
+    /// memcached's protocol.
     Memcached,
+    /// Request slots.
     Slots,
+    /// A memory file.
     MemoryFile,
 }
 
-use About::{Memcached, MemoryFile, Slots};
-
-/// Settings that not every system uses, by their names in `drover config`.
-const ABOUT: [(&str, About); 20] = [
-    ("port", Memcached),
-    ("unix-socket", Memcached),
-    ("unix-mask", Memcached),
-    ("listen", Memcached),
-    ("listen-backlog", Memcached),
-    ("max-reqs-per-event", Memcached),
-    ("protocol", Memcached),
-    ("disable-cas", Memcached),
-    ("disable-flush-all", Memcached),
-    ("disable-dumping", Memcached),
-    ("disable-watch", Memcached),
-    ("enable-shutdown", Memcached),
-    ("idle_timeout", Memcached),
-    ("maxconns_fast", Memcached),
-    ("auth-file", Memcached),
-    ("enable-ssl", Memcached),
-    ("slot-clients", Slots),
-    ("window-max", Slots),
-    ("slot-bytes-max", Slots),
-    ("memory-file", MemoryFile),
-];
-
-/// Reason why a setting about `about` does not apply to a system that offers `offers`.
-fn refusal(about: About, offers: &Offers) -> Option<&'static str> {
-    match about {
-        Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
-        Slots if !offers.request_slots => Some("it has no request slots"),
-        MemoryFile => offers.memory_file.err(),
-        _ => None,
+impl Feature {
+    /// Reason why a setting about the feature does not apply to a system that offers `offers`.
+    fn refusal(self, offers: &Offers) -> Option<&'static str> {
+        match self {
+            Feature::Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
+            Feature::Slots if !offers.request_slots => Some("it has no request slots"),
+            Feature::MemoryFile => offers.memory_file.err(),
+            _ => None,
+        }
     }
 }
 
@@ -59,11 +38,11 @@ fn with_memory_file() -> String {
 /// # Errors
 /// The first explicit setting that does not apply to the system.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
-    let system = settings.system.value;
-    for (name, value, origin) in settings.rows() {
+    let system = settings.service.system.value;
+    for row in &settings.rows {
+        let (name, value, origin) = (row.name, &row.value, row.origin);
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
-        let about = ABOUT.iter().find(|(setting, _)| *setting == name);
-        let reason = about.and_then(|(_, about)| refusal(*about, &system.offers));
+        let reason = row.needs.and_then(|feature| feature.refusal(&system.offers));
         // Port 0 is no request for memcached.
         let is_harmless = name == "port" && value == "0";
         if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
@@ -72,8 +51,8 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
                 "memory-file" => format!("-e {value} (--memory-file)"),
                 name => format!("--{name} {value}"),
             };
-            let instead = match about {
-                Some((_, MemoryFile)) => with_memory_file(),
+            let instead = match row.needs {
+                Some(Feature::MemoryFile) => with_memory_file(),
                 _ => String::new(),
             };
             let text = format!(
@@ -84,20 +63,4 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A misspelt name in the table would refuse nothing.
-    #[test]
-    fn every_name_in_the_table_is_a_settings() {
-        let args = crate::serve::Args::default();
-        let (settings, _) = Settings::resolve::<drover_systems::System>(&args).expect("defaults");
-        let names: Vec<&str> = settings.rows().iter().map(|(name, ..)| *name).collect();
-        for (name, _) in ABOUT {
-            assert!(names.contains(&name), "{name}");
-        }
-    }
 }

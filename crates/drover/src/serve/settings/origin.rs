@@ -36,35 +36,8 @@ pub struct Setting<T> {
 }
 
 impl<T> Setting<Option<T>> {
-    /// Picks an optional setting: the command line's value (`typed`), else the file's, else `None`.
-    pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
-        pick(typed.map(Some), file.map(Some), None, Origin::Default)
+    /// The value, if there is one.
+    pub fn as_ref(&self) -> Option<&T> {
+        self.value.as_ref()
     }
-}
-
-/// A line of `drover config`: name, value, origin.
-pub type Row = (&'static str, String, Origin);
-
-/// Picks a setting: the command line's value (`typed`), else the file's, else `default` with the origin
-/// `default_origin`.
-pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
-    match (typed, file) {
-        (Some(value), _) => Setting {
-            value,
-            origin: Origin::CommandLine,
-        },
-        (None, Some(value)) => Setting {
-            value,
-            origin: Origin::File,
-        },
-        (None, None) => Setting {
-            value: default,
-            origin: default_origin,
-        },
-    }
-}
-
-/// Makes a row of `drover config`; `show` formats the value.
-pub fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
-    (name, show(&setting.value), setting.origin)
 }

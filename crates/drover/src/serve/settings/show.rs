@@ -1,43 +1,27 @@
 //! Output of `drover config`: each setting on a line, with its origin.
 
-use super::{Row, Settings, row};
+use super::offered::Feature;
+use super::{Origin, Settings};
 use std::fmt;
-use std::path::PathBuf;
+
+/// A line of `drover config`.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Name of the setting: the long flag, or the word of `-o`.
+    pub name: &'static str,
+    /// Value in force.
+    pub value: String,
+    /// Origin of the value.
+    pub origin: Origin,
+    /// Feature that the setting concerns; `None`: all systems have it.
+    pub needs: Option<Feature>,
+}
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value, origin) in self.rows() {
-            writeln!(f, "{name:<18} {value:<24} {origin}")?;
+        for row in &self.rows {
+            writeln!(f, "{:<18} {:<24} {}", row.name, row.value, row.origin)?;
         }
         Ok(())
     }
-}
-
-impl Settings {
-    /// Every setting, in the order of `drover config`.
-    pub(super) fn rows(&self) -> Vec<Row> {
-        let mut rows = vec![
-            row("system", &self.system, |facts| facts.name.to_owned()),
-            row("fabric", &self.fabric, Clone::clone),
-        ];
-        rows.extend(self.sockets.rows());
-        rows.extend(self.commands.rows());
-        rows.push(row("idle_timeout", &self.extended, |o| {
-            format!("{} seconds", o.idle_timeout_s)
-        }));
-        rows.push(row("maxconns_fast", &self.extended, |o| {
-            o.maxconns_fast.to_string()
-        }));
-        rows.extend(self.capacity.rows());
-        rows.extend(self.memory.rows());
-        rows.extend(self.workers.rows());
-        rows.extend(self.ops.rows());
-        rows
-    }
-}
-
-/// A path that need not be given.
-pub(super) fn path_or_none(path: &Option<PathBuf>) -> String {
-    path.as_ref()
-        .map_or("none".into(), |path| path.display().to_string())
 }

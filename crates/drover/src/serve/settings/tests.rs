@@ -70,8 +70,8 @@ fn the_command_line_beats_the_file_beats_the_default() {
 #[test]
 fn listening_at_an_rdma_address_is_the_fabric_and_options_choose_its_device() {
     let got = settings(&["-l", "rdma://10.0.0.1:7471", "--ib-dev", "mlx5_0"]).unwrap();
-    assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0");
-    assert_eq!(got.fabric.origin, Origin::CommandLine);
+    assert_eq!(got.service.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0");
+    assert_eq!(got.service.fabric.origin, Origin::CommandLine);
     assert_eq!(
         got.sockets.listen.value,
         ["127.0.0.1"],
@@ -79,7 +79,10 @@ fn listening_at_an_rdma_address_is_the_fabric_and_options_choose_its_device() {
     );
     let file = parse_file("listen = rdma://10.0.0.1:7471\ngid-index = 3\n").unwrap();
     let got = fill(typed(&["--ib-dev", "mlx5_0"]), file, &[0]).unwrap();
-    assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0&gid=3");
+    assert_eq!(
+        got.service.fabric.value,
+        "rdma://10.0.0.1:7471?device=mlx5_0&gid=3"
+    );
     assert_eq!(
         settings(&["-l", "rdma://h:1", "--fabric", "shm:x"]).unwrap_err(),
         "--listen rdma://h:1 and --fabric shm:x: a server has one fabric"

@@ -1,32 +1,22 @@
 //! Parsers for option values: sizes, file modes, lists of cores.
 
-use super::Setting;
+use super::or_none;
 use crate::exit::{self, Failure};
 
-/// `None` for an empty list.
-pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
-    Some(list).filter(|list| !list.is_empty())
-}
-
 /// Parses an octal file mode.
-pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
-    match u32::from_str_radix(&text.value, 8) {
-        Ok(value) if value <= 0o777 => Ok(Setting {
-            value,
-            origin: text.origin,
-        }),
-        _ => {
-            let text = format!("-a {}: expected octal rights, such as 700", text.value);
-            Err(Failure::new(exit::USAGE, text))
-        }
-    }
+pub(super) fn mask_of(text: String) -> Result<u32, Failure> {
+    let mask = u32::from_str_radix(&text, 8).ok();
+    mask.filter(|mask| *mask <= 0o777).ok_or_else(|| {
+        let text = format!("-a {text}: expected octal rights, such as 700");
+        Failure::new(exit::USAGE, text)
+    })
 }
 
 /// From memcached's minimum to the maximum that the store's length field allows.
 const ITEM_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=8 << 20;
 
-/// Parses `10`, `10k`, `1m`.
-pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
+/// Parses the size of an item: `10`, `10k`, `1m`.
+pub(super) fn bytes_of(text: String) -> Result<usize, Failure> {
     let (digits, unit) = match text.to_ascii_lowercase() {
         lower if lower.ends_with('k') => (lower[..lower.len() - 1].to_string(), 1 << 10),
         lower if lower.ends_with('m') => (lower[..lower.len() - 1].to_string(), 1 << 20),
@@ -40,12 +30,13 @@ pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
         Some(bytes) if ITEM_BYTES.contains(&bytes) => Ok(bytes),
         _ => Err(Failure::new(
             exit::USAGE,
-            format!("{name} {text}: expected bytes, or a number with k or m, from 1k to 8m"),
+            format!("--max-item-size {text}: expected bytes, or a number with k or m, from 1k to 8m"),
         )),
     }
 }
 
-/// Parses a core list: empty (choose), `none`, or a list like `0-2,5`.
+/// Parses a core list: empty (choose), `none`, or a list like `0-2,5`. The result is the core of each of `count`
+/// workers, by worker index, and perhaps further cores, which are unused; `None`: workers are not pinned.
 pub(super) fn choose_cores(
     text: &str,
     count: usize,
@@ -72,6 +63,12 @@ pub(super) fn choose_cores(
         return refuse(format!("{} cores for {count} workers", cores.len()));
     }
     Ok(Some(cores))
+}
+
+/// Formats the result of [`choose_cores`].
+pub(super) fn cores_shown(cores: &Option<Vec<usize>>) -> String {
+    let join = |cores: &Vec<usize>| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    or_none(cores.as_ref().map(join))
 }
 
 fn parse_cores(text: &str) -> Option<Vec<usize>> {

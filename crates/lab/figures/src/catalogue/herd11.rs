@@ -1,10 +1,8 @@
 //! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14
 //! us.
 
-use super::{emulations, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
-use crate::herd::{Herd, Style};
-use crate::in_cluster::InCluster;
 
 /// HERD Fig. 11: latency of all systems, by throughput.
 pub const FIGURE: Figure = Figure {
@@ -20,19 +18,12 @@ pub const FIGURE: Figure = Figure {
 
 fn points() -> Vec<Point> {
     let rates = [1.17, 4.74, 9.5, 18.0, 22.0, 26.0];
-    let herd = rates.map(|mops| Herd::published().latencies_at("apt", "HERD", mops));
+    let published = rates.map(|mops| herd::published().latencies_at("apt", "HERD", mops));
     let batches = rates.map(|mops| Point {
         against: Some("HERD"),
-        ..in_batches().latencies_at("apt", "HERD in batches", mops)
+        ..herd::in_batches().latencies_at("apt", "HERD in batches", mops)
     });
-    let herd = herd.into_iter().chain(batches);
-    let beside = [emulations::by_rate(), one_sided::by_rate()];
+    let herd = published.into_iter().chain(batches);
+    let beside = [emulations::by_rate(), others::by_rate()];
     herd.chain(beside.into_iter().flatten()).collect()
-}
-
-fn in_batches() -> Herd {
-    Herd {
-        style: Style::Batches,
-        ..Herd::published()
-    }
 }

@@ -1,8 +1,8 @@
 //! HERD Fig. 12: throughput by the number of client processes, 16-byte keys and 32-byte values. x 10 to 558, y 0 to 30
 //! Mops.
 
+use super::herd;
 use crate::figure::{Figure, Point};
-use crate::herd::Herd;
 use crate::in_cluster::InCluster;
 
 /// HERD Fig. 12: throughput of HERD, by the number of client processes.
@@ -27,25 +27,25 @@ const CLIENTS: [usize; 14] = [10, 50, 51, 100, 150, 180, 220, 240, 260, 280, 300
 fn points() -> Vec<Point> {
     let of_window = |window: usize| {
         CLIENTS.map(|clients| {
-            herd(clients, window, window).point("apt", format!("window {window}"), clients as f64)
+            plan(clients, window, window).point("apt", format!("window {window}"), clients as f64)
         })
     };
     // The authors' code has the window for all cores together; their text may mean one for each.
     let each_core = FEWER_CLIENTS.map(|clients| Point {
         against: Some("window 4"),
-        ..herd(clients, 4 * CORES, 4).point("apt", "window 4 to each core", clients as f64)
+        ..plan(clients, 4 * CORES, 4).point("apt", "window 4 to each core", clients as f64)
     });
     let mut points = [of_window(4), of_window(16)].concat();
     points.extend(each_core);
     points
 }
 
-fn herd(clients: usize, depth: usize, window: usize) -> Herd {
-    Herd {
+fn plan(clients: usize, depth: usize, window: usize) -> InCluster {
+    InCluster {
         clients,
         machines: clients.min(MACHINES),
         depth,
         window,
-        ..Herd::published()
+        ..herd::published()
     }
 }

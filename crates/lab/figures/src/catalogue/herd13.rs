@@ -1,8 +1,7 @@
 //! HERD Fig. 13: throughput by the cores of the server, items of 48 B. x 1 to 7, y 0 to 30 Mops.
 
-use super::{emulations, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
-use crate::herd::Herd;
 
 /// HERD Fig. 13: throughput of all systems, by the cores of the server.
 pub const FIGURE: Figure = Figure {
@@ -17,13 +16,7 @@ pub const FIGURE: Figure = Figure {
 };
 
 fn points() -> Vec<Point> {
-    let herd = (1..=7).flat_map(|cores| {
-        let herd = Herd {
-            cores,
-            ..Herd::published()
-        };
-        herd.both_styles("apt", "HERD", cores as f64)
-    });
-    let beside = [emulations::by_cores(), one_sided::by_cores()];
+    let herd = (1..=7).flat_map(|cores| herd::both(cores as f64, |plan| plan.servers.shard_count = cores));
+    let beside = [emulations::by_cores(), others::by_cores()];
     herd.chain(beside.into_iter().flatten()).collect()
 }

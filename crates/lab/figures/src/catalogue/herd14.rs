@@ -1,8 +1,8 @@
 //! HERD Fig. 14: throughput of each core under uniform and under skewed load, items of 48 B. x cores 1 to 6, y 0 to 6
 //! Mops.
 
+use super::herd;
 use crate::figure::{Figure, Job, Metric, Point, Work};
-use crate::herd::Herd;
 use crate::in_cluster::InCluster;
 use drover_simcluster::Popularity;
 use std::sync::Arc;
@@ -31,20 +31,20 @@ fn points() -> Vec<Point> {
     curves
         .into_iter()
         .flat_map(|(series, popularity)| {
-            let mut herd = Herd::published();
-            herd.load.popularity = popularity;
-            (0..herd.cores).map(move |core| of_core(&herd, series, core))
+            let mut plan = herd::published();
+            plan.load.popularity = popularity;
+            (0..plan.servers.shard_count).map(move |core| of_core(&plan, series, core))
         })
         .collect()
 }
 
 /// Point of one core; the last core's shows the imbalance.
-fn of_core(herd: &Herd, series: &'static str, core: usize) -> Point {
+fn of_core(plan: &InCluster, series: &'static str, core: usize) -> Point {
     let uneven = Metric::Named("busiest core over least busy", "ratio");
-    let is_last = core + 1 == herd.cores;
-    let plan = herd.clone();
+    let is_last = core + 1 == plan.servers.shard_count;
+    let run = plan.clone();
     let work = move |job: &Job<'_>| {
-        let mut outcome = plan.run(job);
+        let mut outcome = run.run(job);
         outcome.mops = outcome.by_part.get(core).copied().unwrap_or_default();
         outcome
     };
@@ -55,6 +55,6 @@ fn of_core(herd: &Herd, series: &'static str, core: usize) -> Point {
     Point {
         metrics,
         work: Work::Other(Arc::new(work)),
-        ..herd.clone().point("apt", series, (core + 1) as f64)
+        ..plan.clone().point("apt", series, (core + 1) as f64)
     }
 }

@@ -1,8 +1,7 @@
 //! HERD Fig. 9: throughput of items of 48 B by the share of PUTs. x 5, 50, 100 %, y 0 to 30 Mops.
 
-use super::{emulations, one_sided};
+use super::{emulations, herd, others};
 use crate::figure::{Figure, Point};
-use crate::herd::Herd;
 
 /// HERD Fig. 9: throughput of all systems, by the share of PUTs.
 pub const FIGURE: Figure = Figure {
@@ -17,11 +16,9 @@ pub const FIGURE: Figure = Figure {
 };
 
 fn points() -> Vec<Point> {
-    let herd = [5, 50, 100].into_iter().flat_map(|put_percent| {
-        let mut herd = Herd::published();
-        herd.load.put_percent = put_percent;
-        herd.both_styles("apt", "HERD", put_percent as f64)
-    });
-    let beside = [emulations::by_put_share(), one_sided::by_put_share()];
+    let herd = [5, 50, 100]
+        .into_iter()
+        .flat_map(|put_percent| herd::both(put_percent as f64, |plan| plan.load.put_percent = put_percent));
+    let beside = [emulations::by_put_share(), others::by_put_share()];
     herd.chain(beside.into_iter().flatten()).collect()
 }

@@ -1,11 +1,9 @@
 //! Our own figures: the real systems compared, by workload and by resources, on two kinds of machines. No published
 //! values exist for them; HERD runs as we ship it.
 
-use super::one_sided;
+use super::{herd, others};
 use crate::figure::{Figure, Point};
-use crate::herd::{Herd, Style};
 use crate::in_cluster::InCluster;
-use crate::one_sided::OneSided;
 
 /// A figure on the machines of one profile.
 macro_rules! figure {
@@ -90,43 +88,27 @@ pub const BY_CORES: [Figure; 2] = [
 ];
 
 fn by_value(profile: &'static str) -> Vec<Point> {
-    let xs = [8, 32, 128, 512, 960];
-    side_by_side(
-        profile,
-        &xs,
-        |herd, x| herd.load.value_bytes = x,
-        |plan, x| plan.load.value_bytes = x,
-    )
+    side_by_side(profile, &[8, 32, 128, 512, 960], |plan, x| {
+        plan.load.value_bytes = x
+    })
 }
 
 fn by_puts(profile: &'static str) -> Vec<Point> {
-    let xs = [0, 5, 20, 50, 100];
-    side_by_side(
-        profile,
-        &xs,
-        |herd, x| herd.load.put_percent = x as u64,
-        |plan, x| plan.load.put_percent = x as u64,
-    )
+    side_by_side(profile, &[0, 5, 20, 50, 100], |plan, x| {
+        plan.load.put_percent = x as u64
+    })
 }
 
 fn by_cores(profile: &'static str) -> Vec<Point> {
-    let xs = [1, 2, 4, 6, 8];
-    side_by_side(profile, &xs, |herd, x| herd.cores = x, |plan, x| plan.cores = x)
+    side_by_side(profile, &[1, 2, 4, 6, 8], |plan, x| plan.servers.shard_count = x)
 }
 
-fn side_by_side(
-    profile: &'static str,
-    xs: &[usize],
-    of_herd: impl Fn(&mut Herd, usize),
-    of_others: impl Fn(&mut OneSided, usize),
-) -> Vec<Point> {
+/// Throughput of every system at each of `xs`, in its set-up as `change` modifies it for that x.
+fn side_by_side(profile: &'static str, xs: &[usize], change: impl Fn(&mut InCluster, usize)) -> Vec<Point> {
     let herd = xs.iter().map(|&x| {
-        let mut herd = Herd {
-            style: Style::Batches,
-            ..Herd::published()
-        };
-        of_herd(&mut herd, x);
-        herd.point(profile, "HERD", x as f64)
+        let mut plan = herd::in_batches();
+        change(&mut plan, x);
+        plan.point(profile, "HERD", x as f64)
     });
-    herd.chain(one_sided::rates(profile, xs, of_others)).collect()
+    herd.chain(others::rates(profile, xs, &change)).collect()
 }

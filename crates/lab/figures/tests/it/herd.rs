@@ -3,11 +3,11 @@
 
 use drover_figures::catalogue;
 use drover_figures::figure::{Metric, Point};
-use drover_figures::herd::{Herd, Style};
-use drover_figures::in_cluster::InCluster;
+use drover_figures::in_cluster::{Form, InCluster};
 use drover_figures::micro::Outcome;
 use drover_figures::run::{Profiles, RunOptions, run_points};
 use drover_figures::sim::Simulated;
+use drover_systems::System;
 use drover_verbs_sim::Ablations;
 use std::sync::atomic::AtomicU64;
 
@@ -74,22 +74,22 @@ fn an_empty_table_is_noticed() {
         seed: 1,
         quick: true,
     };
-    let mut setup = Herd::published().setup(&job);
+    let mut setup = InCluster::published(Form::named("HERD")).setup(&job);
     setup.filled = false;
-    assert!(drover_simcluster::run(&setup, &Herd::published().service()).hit_share < 0.5);
+    let herd = System::named("herd").expect("in the table");
+    assert!(drover_simcluster::run(&setup, herd, Some("HERD")).hit_share < 0.5);
 }
 
 #[test]
 fn more_cores_do_more_and_skew_shows() {
-    let herd = |style, cores| Herd {
-        style,
-        cores,
-        ..Herd::published()
-    };
-    for style in [Style::Paper, Style::Batches] {
-        let points = [1, 3].map(|cores| herd(style, cores).point("apt", "HERD", cores as f64));
+    for form in ["HERD", "HERD in batches"] {
+        let points = [1, 3].map(|cores| {
+            let mut herd = InCluster::published(Form::named(form));
+            herd.servers.shard_count = cores;
+            herd.point("apt", "HERD", cores as f64)
+        });
         let found = run(&points);
-        assert!(found[1].mops > 2.5 * found[0].mops, "{style:?}: {found:?}");
+        assert!(found[1].mops > 2.5 * found[0].mops, "{form}: {found:?}");
     }
     let skewed = catalogue::all()
         .into_iter()

@@ -1,3 +1,4 @@
 //! The integration tests of `drover-simcluster`: one program, because linking is what test programs cost most.
 
+mod costs;
 mod one_sided;

@@ -1,8 +1,7 @@
 //! Systems whose GETs pass the server by, in a cluster: everything is found, and what binds is not the server's core.
 
 use drover_base::Ns;
-use drover_kv::{ShardedJob, ShardedSystem, SystemTable, TableShape};
-use drover_simcluster::{Load, Outcome, Setup, Shards, run};
+use drover_simcluster::{Load, Outcome, Servers, Setup, run};
 use drover_systems::System;
 
 /// Keys of all clients; three quarters of 4096 places.
@@ -11,6 +10,10 @@ const KEYS: u64 = 3_072;
 fn setup(put_percent: u64, seed: u64) -> Setup {
     Setup {
         seed,
+        servers: Servers {
+            shard_count: 1,
+            ..Servers::new()
+        },
         clients: 24,
         machines: 8,
         load: Load {
@@ -37,27 +40,11 @@ fn told(name: &str, put_percent: u64, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// One shard of the system of this name, with its usual table or another one.
-fn play(system: &str, table: Option<TableShape>, put_percent: u64, seed: u64) -> Outcome {
+/// One shard of the system of this name, in its usual form or another one.
+fn play(system: &str, form: Option<&str>, put_percent: u64, seed: u64) -> Outcome {
     let system = System::named(system).expect("in the table");
-    let setup = setup(put_percent, seed);
-    let outcome = system.sharded(Play(&setup, table));
-    let Ok(outcome) = outcome else {
-        panic!("{system} has no shards");
-    };
+    let outcome = run(&setup(put_percent, seed), system, form);
     told(system.facts().name, put_percent, outcome)
-}
-
-struct Play<'a>(&'a Setup, Option<TableShape>);
-
-impl ShardedJob for Play<'_> {
-    type Answer = Outcome;
-
-    fn run<S: ShardedSystem>(self) -> Outcome {
-        let shards = Shards::<S>::for_keys(1, KEYS);
-        let table = self.1.unwrap_or(S::TABLES[0].1);
-        run(self.0, &shards.with_table(table))
-    }
 }
 
 fn pilaf(put_percent: u64, seed: u64) -> Outcome {
@@ -89,7 +76,7 @@ fn gets_need_nothing_of_the_servers_core_and_puts_do() {
 /// Values in the table, or behind it: one READ for a GET, or two.
 #[test]
 fn a_second_read_costs_farm_what_it_should() {
-    let (inside, outside) = (farm(0, 1), play("farm", Some(TableShape::NARROW), 0, 1));
+    let (inside, outside) = (farm(0, 1), play("farm", Some("FaRM-KV / values outside"), 0, 1));
     assert!(inside.mops > 1.2 * outside.mops);
     assert!(inside.latency.mean_us < outside.latency.mean_us);
 }

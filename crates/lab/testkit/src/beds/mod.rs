@@ -2,22 +2,17 @@
 //!
 //! - [`Ground`] is a fabric that a test can open; [`WithFaults`] adds faults to one, and [`devices`] opens real
 //!   devices.
-//! - [`HerdBed`] is HERD on any ground.
 //! - [`ShardsBed`] and [`SimBed`] are any [`ShardedSystem`](drover_kv::ShardedSystem), on any ground and in a simulated
 //!   cluster.
 //! - [`allocates_nothing`], [`connect_in_order`] and [`read_each_once`] are tests that such systems share, and
 //!   [`shard_suite!`](crate::shard_suite) generates the suite for one of them.
-//! - [`Cluster`] is the pair of simulated machines that beds with a modelled network share.
-//!
-//! [`HerdBed`] uses its system's crate. So integration tests and examples of that crate may use it; its unit tests may
-//! not, because they are compiled with another instance of the crate.
+//! - [`connected`] waits for a client of a bed. [`Cluster`] is the pair of simulated machines that beds with a modelled network share.
 
 mod allocation;
 mod clusters;
 pub mod devices;
 mod fabrics;
 mod ground;
-pub mod herd;
 mod lists;
 mod once;
 mod shards;
@@ -28,10 +23,9 @@ pub use allocation::allocates_nothing;
 pub use clusters::{Cluster, Simulated};
 pub use fabrics::WithFaults;
 pub use ground::{Ground, faults, pass_really};
-pub use herd::HerdBed;
 pub use lists::connect_in_order;
 pub use once::read_each_once;
-pub use shards::{ShardOptions, ShardsBed, shard_options};
+pub use shards::{ShardOptions, ShardsBed, connected, shard_options};
 pub use sim_shards::SimBed;
 #[doc(hidden)]
 pub use suite::providers;

@@ -72,8 +72,12 @@ pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     ctx: Rc<<G::P as Provider>::Context>,
 }
 
-/// Polls `client` and calls `step` until it has a session with every shard; panics after a million rounds.
-pub(super) fn connected<P: Provider, C: ServiceClient<P>>(
+/// Polls `client` on `ctx` and calls `step`, which must run the servers, until the client has a session with every shard;
+/// returns it.
+///
+/// # Panics
+/// If it is not connected after a million rounds.
+pub fn connected<P: Provider, C: ServiceClient<P>>(
     mut client: C,
     ctx: &P::Context,
     mut step: impl FnMut(),

@@ -4,27 +4,11 @@
 use super::clusters::{Cluster, Simulated};
 use super::shards::{ShardOptions, connected, shard_options};
 use crate::kv_conformance::{Bed, BedOptions, Faults};
-use drover_base::{Actor, Progress};
 use drover_control::{Dial, LocalListener};
-use drover_kv::{ConnectOptions, ServiceClient, Shard, ShardedSystem};
+use drover_kv::{Accepting, ConnectOptions, ServiceClient, Shard, ShardedSystem};
 use drover_sim::VirtualCpu;
-use drover_verbs::{Context, Provider};
+use drover_verbs::Context;
 use std::rc::Rc;
-
-/// A shard and the listener whose clients it accepts.
-struct Open<S: ShardedSystem, P: Provider> {
-    shard: S::Shard<P>,
-    listener: LocalListener,
-}
-
-impl<S: ShardedSystem, P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<S, P> {
-    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        while let Some(stream) = self.listener.accept() {
-            self.shard.adopt(stream);
-        }
-        self.shard.step(cpu)
-    }
-}
 
 /// The shards of a service of system `S`, and their clients, in a simulated [`Cluster`].
 pub struct SimBed<S: ShardedSystem, P: Simulated> {
@@ -76,9 +60,9 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         let device = self.cluster.server_device();
         for (options, listener) in self.shards.iter().zip(&self.listeners) {
             let shard = <S::Shard<P> as Shard<P>>::with_options(&device, options).expect("a shard");
-            let (ctx, listener) = (shard.context(), listener.clone());
-            let open = Box::new(Open::<S, P> { shard, listener });
-            self.cluster.world.spawn_on(ctx.cpu(), open);
+            let ctx = shard.context();
+            let accepting = Accepting::new(shard, Shard::adopt, listener);
+            self.cluster.world.spawn_on(ctx.cpu(), Box::new(accepting));
         }
     }
 

@@ -1,19 +1,23 @@
 //! The waiting clients (blocking, async, own thread) against the real server over shared memory. The client's own
 //! deadline bounds every wait.
 
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_client::{AsyncClient, Client, ClientThread, Connected};
 use drover_control::{ControlAddr, ControlListener};
 use drover_kv::{
     CallError, Capacity, ConnectError, ConnectOptions, Op, Outcome, Refusal, Service, Sizes, SubmitError,
     SystemJob, connect, dials,
 };
+use drover_mem::NativeCpu;
 use drover_systems::System;
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};
+use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 const PATIENCE: Ns = Ns::from_s(30);
 
@@ -94,8 +98,11 @@ impl TestServer {
     }
 
     fn asynchronous(&self) -> AsyncClient {
-        let connected = self.connect(&ConnectOptions::default(), PATIENCE);
-        connected.expect("a session").into()
+        self.asynchronous_with(&ConnectOptions::default())
+    }
+
+    fn asynchronous_with(&self, options: &ConnectOptions) -> AsyncClient {
+        self.connect(options, PATIENCE).expect("a session").into()
     }
 }
 
@@ -224,6 +231,55 @@ fn futures_of_one_thread() {
     assert_eq!(
         client.block_on(client.get(b"")),
         Err(CallError::Submit(SubmitError::BadKey))
+    );
+}
+
+/// Runs `future` as an executor does that knows only [`AsyncClient::drive`].
+fn drive_until_ready<T>(client: &AsyncClient, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let clock = NativeCpu::new(0);
+    let started = clock.refresh();
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return result;
+        }
+        client.drive();
+        assert!(clock.refresh().since(started) < PATIENCE, "no result in time");
+    }
+}
+
+#[test]
+fn drive_alone_lets_a_deadline_pass() {
+    let server = TestServer::new();
+    let client = server.asynchronous_with(&ConnectOptions {
+        deadline: Ns::from_ms(300),
+        ..ConnectOptions::default()
+    });
+    assert_eq!(drive_until_ready(&client, client.put(b"k", b"v", 0)), Ok(()));
+    server.tear_down();
+    assert_eq!(
+        drive_until_ready(&client, client.get(b"k")),
+        Err(CallError::Refused(Refusal::Unavailable))
+    );
+}
+
+#[test]
+fn a_deadline_counts_from_the_call_after_a_pause() {
+    let server = TestServer::new();
+    let deadline = Ns::from_s(1);
+    let client = server.asynchronous_with(&ConnectOptions {
+        deadline,
+        ..ConnectOptions::default()
+    });
+    assert_eq!(drive_until_ready(&client, client.put(b"k", b"v", 0)), Ok(()));
+    let clock = NativeCpu::new(0);
+    let started = clock.refresh();
+    while clock.refresh().since(started) < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        drive_until_ready(&client, client.get(b"k")),
+        Ok(Some(b"v".to_vec()))
     );
 }
 

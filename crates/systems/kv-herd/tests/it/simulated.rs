@@ -1,18 +1,26 @@
 //! HERD, unchanged, on simulated machines: replayable, lossless, and limited by what the model says.
 
 use drover_base::Ns;
+use drover_kv_herd::Herd;
+use drover_kv_herd::control::Format;
 use drover_sim::Noise;
-use drover_simcluster::{Herd, Load, Setup, run};
+use drover_simcluster::{Load, Outcome, Servers, Setup, run_form};
 
-fn herd(partitions: usize) -> Herd {
-    let mut herd = Herd::new();
-    herd.server.partition_count = partitions;
-    herd
+fn herd(setup: &Setup) -> Outcome {
+    run_form::<Herd>(setup, Format::D)
+}
+
+fn servers(shard_count: usize) -> Servers {
+    Servers {
+        shard_count,
+        ..Servers::new()
+    }
 }
 
 fn small(seed: u64) -> Setup {
     Setup {
         seed,
+        servers: servers(2),
         clients: 8,
         machines: 4,
         load: Load {
@@ -35,7 +43,7 @@ fn same_seed_same_trace_and_another_seed_differs() {
             stall_every: Ns::from_us(300),
             ..Noise::ORDINARY
         };
-        run(&setup, &herd(2))
+        herd(&setup)
     };
     let (once, again, other) = (noisy(1), noisy(1), noisy(2));
     assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
@@ -45,7 +53,7 @@ fn same_seed_same_trace_and_another_seed_differs() {
 #[test]
 fn littles_law_holds_and_nothing_fails() {
     let setup = small(1);
-    let outcome = run(&setup, &herd(2));
+    let outcome = herd(&setup);
     let window = (setup.clients * setup.depth) as f64;
     let outstanding = outcome.mops * outcome.latency.mean_us;
     assert!(
@@ -61,11 +69,12 @@ fn littles_law_holds_and_nothing_fails() {
 fn one_core_binds_and_two_do_twice_as_much() {
     let at = |partitions| {
         let setup = Setup {
+            servers: servers(partitions),
             clients: 24 * partitions,
             machines: 8,
             ..small(1)
         };
-        run(&setup, &herd(partitions))
+        herd(&setup)
     };
     let (one, two) = (at(1), at(2));
     println!("{:.2} and {:.2} Mops", one.mops, two.mops);
@@ -81,7 +90,7 @@ fn loss_costs_time_not_operations() {
     setup.world.loss = 0.01;
     // A client that has lost a request waits for cluster in that partition, and asks for nothing else meanwhile.
     (setup.warm_up, setup.measured) = (Ns::ZERO, Ns::from_ms(10));
-    let outcome = run(&setup, &herd(2));
+    let outcome = herd(&setup);
     assert_eq!(outcome.failed, 0);
     assert!(outcome.done > 1_000, "{} done", outcome.done);
 }

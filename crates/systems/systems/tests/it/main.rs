@@ -4,6 +4,7 @@
 mod conformance;
 mod program;
 mod sample;
+mod simulated;
 
 drover_systems::systems! {
     /// Our systems, and the sample.

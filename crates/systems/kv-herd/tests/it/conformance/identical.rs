@@ -1,9 +1,9 @@
 //! One script of operations, three fabrics, the same results.
 
+use crate::conformance::bed::HerdBed;
 use crate::conformance::sim_bed::SimBed;
 use drover_base::{Cpu, Rng};
 use drover_kv::{KvClient, Op};
-use drover_testkit::beds::HerdBed;
 use drover_testkit::kv_conformance::{Bed, BedOptions, value_bytes};
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;

@@ -1,11 +1,13 @@
 //! HERD passes the suite of key-value systems: client and server in one thread, deterministic on loopback,
 //! with real memory traffic on shm and over libibverbs.
 
+mod bed;
 mod identical;
 mod sim_bed;
 
+use bed::HerdBed;
 use drover_base::Ns;
-use drover_testkit::beds::{Ground, HerdBed, WithFaults, pass_really};
+use drover_testkit::beds::{Ground, WithFaults, pass_really};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
 use drover_verbs_shm::Shm;

@@ -1,12 +1,12 @@
 //! [`SimBed`]: a HERD server on virtual cores of one machine, clients on a core of another, and a modelled network
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
+use crate::conformance::bed::{client_options, server_options};
 use drover_control::LocalListener;
+use drover_kv::Accepting;
 use drover_kv_herd::client::{Dial, HerdClient};
-use drover_kv_herd::server::Server;
-use drover_simcluster::Doorkeeper;
-use drover_testkit::beds::herd::{client_options, connected, server_options};
-use drover_testkit::beds::{Cluster, Simulated};
+use drover_kv_herd::server::{Acceptor, Server};
+use drover_testkit::beds::{Cluster, Simulated, connected};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::Context;
 
@@ -25,8 +25,8 @@ impl<P: Simulated> SimBed<P> {
             world.spawn_on(ctx.cpu(), Box::new(worker));
         }
         let ctx = acceptor.context();
-        let doorkeeper = Doorkeeper::new(acceptor, &self.listener);
-        world.spawn_on(ctx.cpu(), Box::new(doorkeeper));
+        let accepting = Accepting::new(acceptor, Acceptor::adopt, &self.listener);
+        world.spawn_on(ctx.cpu(), Box::new(accepting));
     }
 }
 
@@ -47,7 +47,7 @@ impl<P: Simulated> Bed for SimBed<P> {
         let ctx = self.cluster.ctx.clone();
         let options = client_options(&self.cluster.options);
         let client = HerdClient::new(ctx.clone(), Dial::at(&self.listener), options);
-        connected(client, &*ctx, || self.step())
+        connected::<P, _>(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &drover_sim::VirtualCpu {

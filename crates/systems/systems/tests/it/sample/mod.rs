@@ -44,6 +44,7 @@ const FACTS: Facts = Facts {
         Counter::events("evictions", "Items evicted to make space for others."),
         drover_one_sided::CLIENTS,
     ],
+    work: &[],
 };
 
 const SLOTS: TableShape = TableShape {

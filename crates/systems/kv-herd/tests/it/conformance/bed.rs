@@ -1,14 +1,13 @@
 //! [`HerdBed`]: a HERD server and its clients, all stepped in one thread, on any [`Ground`].
 
-use super::ground::Ground;
-use crate::kv_conformance::{Bed, BedOptions};
 use drover_base::{Actor, Cpu, Ns};
 use drover_control::LocalListener;
-use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_store::{Mode, PartitionOptions};
+use drover_testkit::beds::{Ground, connected};
+use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
@@ -58,26 +57,6 @@ pub fn client_options(options: &BedOptions) -> ClientOptions {
     }
 }
 
-/// Polls `client` on `ctx` and calls `step`, which must run the server, until the client is connected; returns it.
-///
-/// # Panics
-/// If it is not connected after a million rounds.
-pub fn connected<P: Provider>(
-    mut client: HerdClient<P>,
-    ctx: &P::Context,
-    mut step: impl FnMut(),
-) -> HerdClient<P> {
-    for _ in 0..1_000_000 {
-        ctx.cpu().refresh();
-        client.poll(ctx.cpu(), &mut |_| {});
-        if client.is_ready() {
-            return client;
-        }
-        step();
-    }
-    panic!("no connection: {:?}", client.take_error());
-}
-
 impl<G: Ground> Bed for HerdBed<G> {
     type P = G::P;
     type Client = HerdClient<G::P>;
@@ -103,7 +82,7 @@ impl<G: Ground> Bed for HerdBed<G> {
             ..client_options(&self.options)
         };
         let client = HerdClient::new(ctx.clone(), Dial::at(&self.listener), options);
-        connected(client, &*ctx, || self.step())
+        connected::<G::P, _>(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &<G::P as Provider>::Cpu {

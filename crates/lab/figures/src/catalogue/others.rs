@@ -1,9 +1,8 @@
-//! Points of the real systems of shards, shown next to their emulations in HERD's figures. No published values exist
+//! Points of the real systems other than HERD, shown next to their emulations in HERD's figures. No published values exist
 //! for them.
 
 use crate::figure::Point;
-use crate::in_cluster::InCluster;
-use crate::one_sided::{Form, OneSided};
+use crate::in_cluster::{Form, InCluster};
 
 /// Points of HERD Fig. 9: throughput by the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
@@ -20,14 +19,14 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
 /// Points of HERD Fig. 11: latencies at a few rates, with the fewest clients that reach the rate.
 pub fn by_rate() -> Vec<Point> {
     all(&[1.0, 5.0, 9.0], |form, mops| {
-        OneSided::published(form).latencies_at("apt", form.name, mops)
+        InCluster::on_one_core(form).latencies_at("apt", form.name, mops)
     })
 }
 
 /// Points of HERD Fig. 13: throughput of PUTs by the cores of the server. GETs need no core.
 pub fn by_cores() -> Vec<Point> {
     let points = rates("apt", &[1, 2, 3, 4, 5, 6, 7], |plan, x| {
-        (plan.cores, plan.load.put_percent) = (x, 100);
+        (plan.servers.shard_count, plan.load.put_percent) = (x, 100);
     });
     let puts = |point: Point| Point {
         series: format!("{} / PUT", point.series),
@@ -36,10 +35,10 @@ pub fn by_cores() -> Vec<Point> {
     points.into_iter().map(puts).collect()
 }
 
-/// Throughput of every system at each of `xs`, in HERD's set-up as `change` modifies it for that x.
-pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut OneSided, usize)) -> Vec<Point> {
+/// Throughput of every other system at each of `xs`, in HERD's set-up as `change` modifies it for that x.
+pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut InCluster, usize)) -> Vec<Point> {
     all(xs, |form, x| {
-        let mut plan = OneSided::published(form);
+        let mut plan = InCluster::on_one_core(form);
         change(&mut plan, x);
         plan.point(profile, form.name, x as f64)
     })
@@ -50,5 +49,5 @@ fn all<X: Copy>(xs: &[X], point: impl Fn(Form, X) -> Point) -> Vec<Point> {
         let points: Vec<Point> = xs.iter().map(|x| point(form, *x)).collect();
         points
     };
-    Form::all().into_iter().flat_map(curve).collect()
+    Form::of_others("herd").into_iter().flat_map(curve).collect()
 }

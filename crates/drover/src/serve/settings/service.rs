@@ -1,0 +1,57 @@
+//! Which system is served, and on which fabric.
+
+use super::{Args, flags, parsed};
+use crate::exit::{self, Failure};
+use crate::rdma::DeviceArgs;
+use drover_kv::Facts;
+
+flags! {
+    /// Arguments about the service as a whole.
+    struct ServiceArgs;
+    /// The service as a whole. The address of the fabric includes the options that choose an RDMA device.
+    struct ServiceSettings(systems: &[&'static Facts], device: &DeviceArgs);
+
+    /// Key-value system: herd; or pilaf or farm, whose clients read items without involving the server (see below)
+    /// [default: herd]
+    #[arg(long = "system", value_name = "NAME")]
+    system: String as &'static Facts = parsed(systems[0].name.to_string(), |name| named(&name, systems))
+        .show(|facts| facts.name.to_string());
+
+    /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
+    #[arg(long = "fabric", value_name = "ADDR")]
+    fabric: String = parsed("shm:drover".to_string(), |addr| with_device(addr, device)).show(String::clone);
+}
+
+/// Parses `--system`.
+fn named(name: &str, systems: &[&'static Facts]) -> Result<&'static Facts, Failure> {
+    let system = systems.iter().copied().find(|system| system.name == name);
+    system.ok_or_else(|| {
+        let names: Vec<&str> = systems.iter().map(|system| system.name).collect();
+        let text = format!("--system {name}: expected {}", names.join(" or "));
+        Failure::new(exit::USAGE, text)
+    })
+}
+
+/// The fabric's address including the device options.
+fn with_device(addr: String, device: &DeviceArgs) -> Result<String, Failure> {
+    if *device == DeviceArgs::default() {
+        return Ok(addr);
+    }
+    let addr = addr.parse().map_err(|error| Failure::new(exit::USAGE, error))?;
+    Ok(device.of(&addr)?.to_string())
+}
+
+/// `--listen rdma://host:port` means `--fabric rdma://host:port`.
+pub(super) fn fabric_of_listen(mut args: Args) -> Result<Args, Failure> {
+    let listen = args.sockets.listen.unwrap_or_default().into_iter();
+    let (fabrics, others): (Vec<String>, Vec<String>) = listen.partition(|addr| addr.starts_with("rdma:"));
+    args.sockets.listen = Some(others).filter(|others| !others.is_empty());
+    for addr in fabrics {
+        if let Some(fabric) = &args.service.fabric {
+            let text = format!("--listen {addr} and --fabric {fabric}: a server has one fabric");
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        args.service.fabric = Some(addr);
+    }
+    Ok(args)
+}
