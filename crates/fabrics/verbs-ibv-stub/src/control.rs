@@ -30,7 +30,7 @@ pub const LIMITS: Limits = Limits {
     atomics: Atomics::Device,
 };
 
-/// Returns the table of all functions of the library, none of which reports a fault.
+/// Returns the table of all functions of the library, as on a machine without faults.
 pub fn table() -> Library {
     Library {
         get_device_list,

@@ -60,7 +60,7 @@ pub struct Recv {
     pub sge: ffi::Sge,
 }
 
-/// A queue pair; `kind` and `state` are numbers of verbs.
+/// A queue pair; `kind` and `state` are the header's numbers (`ffi::QPT_*`, `ffi::QPS_*`).
 pub struct Qp {
     pub pd: usize,
     pub kind: u32,
@@ -138,15 +138,16 @@ impl Fabric {
         self.complete(cq, failed(qpn, wr_id, status), frees);
     }
 
-    /// Address in this process of `[offset, offset + len)` in the registration `key`; `None` if that belongs to another
-    /// protection domain than `pd`, is shorter, or lacks one of the rights `access`.
+    /// Address in this process of `[offset, offset + len)` in the registration `key`; `None` if there is no such
+    /// registration, or if it belongs to another protection domain than `pd`, is too short, or lacks one of the rights
+    /// `access`.
     pub fn address(&self, pd: usize, key: u32, offset: u64, len: u64, access: i32) -> Option<usize> {
         let mr = self.mrs.get(&key)?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= mr.len);
         (mr.pd == pd && inside && mr.access & access == access).then(|| mr.addr + offset as usize)
     }
 
-    /// The bytes of a SEND or WRITE; `None` if their memory is not registered.
+    /// A copy of the payload of a SEND or WRITE, inline or gathered; `None` if its memory is not registered in `pd`.
     pub fn gathered(&self, pd: usize, request: &Request) -> Option<Vec<u8>> {
         if let Some(bytes) = &request.inline {
             return Some(bytes.clone());

@@ -20,13 +20,16 @@ mod send_queue;
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
 
-/// Creates a table of the functions of libibverbs as on a machine with one device, `stub0`, whose only port is active
-/// and has a link-local and an IPv4 address. All libraries of this crate share one fabric per process.
+/// Creates a table of stub functions in place of those of libibverbs, for
+/// [`IbvOptions::library`](drover_verbs_ibv::IbvOptions::library). The machine has one device, `stub0`, whose only port
+/// is active and has a link-local and an IPv4 address. All libraries of this crate share one fabric per process, so
+/// their queue pairs can be connected.
 pub fn library() -> Arc<Library> {
     Arc::new(control::table())
 }
 
-/// As [`library`], but with the data path of [`idle`], which does nothing: only the cost of the calls remains.
+/// As [`library`], but with the data path of [`idle`]: posts do nothing, and each poll returns as many completions as
+/// requested. What a call costs is then the cost of the provider.
 pub fn idle_library() -> Arc<Library> {
     let open_device = idle::open_device;
     Arc::new(Library {

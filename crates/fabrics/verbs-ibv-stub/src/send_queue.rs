@@ -68,7 +68,8 @@ impl SendQueue {
         self.waiting.front()
     }
 
-    /// Time since which the first waiting request has had no RECV: `now_ns` at the first call for this request.
+    /// Time in nanoseconds at which the first waiting request first found no RECV: `now_ns` of the first call for this
+    /// request.
     pub fn waits_since(&mut self, now_ns: u64) -> u64 {
         *self.waits_since.get_or_insert(now_ns)
     }
@@ -89,7 +90,8 @@ impl SendQueue {
         self.uncovered += 1;
     }
 
-    /// Takes note that a request ended with a completion. Returns the number of slots that polling it frees.
+    /// Takes note that a request ended with a completion. Returns the number of slots that polling this completion
+    /// frees: those of earlier requests that ended silently, too.
     pub fn end(&mut self) -> usize {
         std::mem::take(&mut self.uncovered) + 1
     }

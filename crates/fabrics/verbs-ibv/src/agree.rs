@@ -13,7 +13,7 @@ use crate::wire::QpName;
 use drover_verbs::QpKind;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Parameters of a connection that both ends support.
+/// Parameters of an RC or UC connection: the largest that both ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
     /// Most payload bytes of a packet on this connection.

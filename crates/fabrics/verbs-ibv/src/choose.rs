@@ -33,7 +33,7 @@ pub struct PortFacts {
     pub port: u8,
     /// State of the port.
     pub state: PortState,
-    /// Addresses of the port, in the order of its GID table.
+    /// Addresses of the port, in the order of its GID table. Indexes may have gaps, and null GIDs may be among them.
     pub gids: Vec<GidFacts>,
 }
 
@@ -66,7 +66,7 @@ pub struct GidFacts {
 /// Type of packets sent from a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GidKind {
-    /// InfiniBand.
+    /// Native InfiniBand; also any type that is not one of the others.
     Infiniband,
     /// RoCE over UDP.
     RoceV2,

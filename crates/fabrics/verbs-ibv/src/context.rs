@@ -59,12 +59,13 @@ impl IbvContext {
         Ok(IbvContext { core: Rc::new(core) })
     }
 
-    /// Returns the queue pairs that have had signaled requests outstanding for `patience` without any completion
-    /// polled. A queue pair is reported once until a completion of it is polled. Time is that of the context's core
-    /// when it was last refreshed, and counts from the first call that finds the queue pair waiting, so call this about
-    /// once a second. An idle context does the same by itself with [`IbvOptions::stuck_after`](crate::IbvOptions) and
-    /// logs the result; a queue pair that it has logged is not returned. Queue pairs that share a send completion queue
-    /// and whose numbers are equal modulo 1024 are never returned.
+    /// Returns the queue pairs that have had signaled send requests outstanding for `patience` without any of their
+    /// completions polled; RECVs do not matter. A queue pair is reported once, and again only after a completion of its
+    /// sends was polled. The time counts from the first call that finds the queue pair waiting, on the clock of the
+    /// context's core as last refreshed, so call this about once a second. An idle context makes the same check with
+    /// [`IbvOptions::stuck_after`](crate::IbvOptions) and logs the result; a queue pair that it has logged is not
+    /// returned. Queue pairs that share a send completion queue and whose numbers are equal modulo 1024 are never
+    /// returned.
     pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         self.core.stuck(patience)
     }

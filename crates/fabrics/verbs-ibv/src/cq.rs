@@ -14,7 +14,7 @@ const BATCH: usize = 16;
 /// Empty polls between two checks for stuck queue pairs, for programs that never park: a few milliseconds of polling.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// A completion queue. A poll costs the library's own poll and the conversion of each completion.
+/// A completion queue. A poll costs libibverbs' own poll and the conversion of each completion.
 pub struct IbvCq {
     pub(crate) core: Rc<Core>,
     pub(crate) raw: Rc<Completions>,

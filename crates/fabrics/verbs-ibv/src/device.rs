@@ -21,11 +21,11 @@ use std::sync::atomic::AtomicU64;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IbvOptions {
-    /// Device, port and address that must be used. What it leaves open is chosen.
+    /// Device, port and address that must be used. What it leaves open is chosen as [`choose`](crate::choose) says.
     pub wish: Wish,
-    /// Seed of the random streams of its contexts' cores. Each context has a stream of its own, which depends on this
-    /// seed and on how many contexts the device opened before. Servers draw their epoch and the secret of their hash
-    /// from these streams, so the default is unpredictable.
+    /// Seed of the random numbers of the device's contexts (`ctx.cpu().random()`). Each context has a stream of its
+    /// own, which depends on this seed and on how many contexts the device opened before. Servers draw their epoch and
+    /// the secret of their hash from these streams, so the default is unpredictable.
     pub seed: u64,
     /// RC: time without an answer after which a request is retransmitted, as a code of verbs: 4.096 us times 2 to this
     /// power; 0 waits for ever. More than 31 counts as 31.
@@ -37,9 +37,9 @@ pub struct IbvOptions {
     /// `None`: the port's MTU. Set a smaller one if a switch on the way requires it. If set, peers with a smaller MTU
     /// are refused over RC, too.
     pub mtu_bytes: Option<usize>,
-    /// Time for which a queue pair may have signaled requests outstanding, without any completion polled, before its
-    /// context logs a warning with the device's report. A context checks about once a second, when it parks or finds
-    /// its completion queues empty.
+    /// Time for which a queue pair may have signaled send requests outstanding, without any of their completions
+    /// polled, before its context logs a warning with the device's report. The queue pair is left as it is. A context
+    /// checks about once a second, when it parks or finds its completion queues empty.
     pub stuck_after: Ns,
     /// Verbs library to use; `None` loads the machine's.
     pub library: Option<Arc<Library>>,
@@ -61,7 +61,8 @@ impl Default for IbvOptions {
     }
 }
 
-/// A chosen device, port and address. Every context opens the device separately.
+/// A chosen device, port and address, with the limits read from it. It holds no open device: every context opens the
+/// device for itself.
 #[derive(Clone, Debug)]
 pub struct IbvDevice {
     opening: Arc<Opening>,

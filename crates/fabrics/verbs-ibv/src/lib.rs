@@ -83,7 +83,8 @@ pub use watch::StuckQp;
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 
-/// The provider `ibv`: verbs over libibverbs, on cards and on the kernel's software RoCE.
+/// The provider `ibv`: verbs over libibverbs, on cards and on the kernel's software RoCE. It is only a type parameter;
+/// a device is an [`IbvDevice`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ibv;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Limits of a device as it reports them; 0 if it does not report one.
+/// Limits of a device as it reports them. A limit is 0 if the device does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of queue pairs.

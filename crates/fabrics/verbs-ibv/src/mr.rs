@@ -11,7 +11,7 @@ use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::io;
 
-/// A registered region. Dropping it deregisters it: requests with its keys then fail.
+/// A registered region. Dropping it deregisters it; its keys are then invalid.
 pub struct IbvMr {
     memory: Memory,
     access: Access,

@@ -24,7 +24,7 @@ use std::rc::Rc;
 /// Most routers that a packet may pass. *(our choice: IP's usual limit)*
 pub(crate) const HOP_LIMIT: u8 = 64;
 
-/// A queue pair. A post costs the library's own post and the conversion of each request.
+/// A queue pair. A post costs libibverbs' own post and the conversion of each request. Dropping it destroys it.
 pub struct IbvQp {
     core: Rc<Core>,
     link: Rc<Link>,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// All RDMA devices of a machine, as [`take`](Survey::take) found them.
+/// All RDMA devices of this machine, usable or not, as [`take`](Survey::take) found them. None of them stays open.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Devices, sorted by name.
@@ -67,8 +67,8 @@ impl Survey {
     /// Opens each device and reads its properties. `library` is the verbs library to use; `None` loads the machine's.
     ///
     /// # Errors
-    /// [`OpenError`] if there is no verbs library or it cannot list devices. An empty list, or a device that cannot be
-    /// opened, is no error here.
+    /// [`OpenError`] if there is no verbs library or it cannot list devices. An empty list, which is also the result
+    /// without the kernel's modules for verbs, and a device that cannot be opened are no errors here.
     pub fn take(library: Option<Arc<Library>>) -> Result<Survey, OpenError> {
         let lib = load(library)?;
         let look = |name: String| DeviceFacts {

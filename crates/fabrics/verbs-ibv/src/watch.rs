@@ -95,8 +95,8 @@ impl Link {
     }
 }
 
-/// A queue pair whose requests have not completed for long. Its `Display` text is the line for the log: the queue pair,
-/// the time, and the device's report.
+/// Report about a queue pair of which no send request has completed for long. Its `Display` text is the line for the
+/// log: the queue pair, the time, and what the device reports.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StuckQp {
@@ -106,12 +106,12 @@ pub struct StuckQp {
     pub qpn: Qpn,
     /// Kind of the queue pair.
     pub kind: QpKind,
-    /// Number of signaled requests posted whose completions have not been polled.
+    /// Number of signaled send requests posted whose completions have not been polled.
     pub outstanding: u32,
-    /// Time from the first check that found requests outstanding, with no completion polled since, to the check that
-    /// reports it.
+    /// Time from the first check that found requests outstanding, with no completion of a send polled since, to the
+    /// check that reports the queue pair.
     pub time: Ns,
-    /// Attributes that the device reports for it, as text, or why it reports none.
+    /// Attributes that the device reports for the queue pair (`ibv_query_qp`), as text, or why the query failed.
     pub device: String,
 }
 

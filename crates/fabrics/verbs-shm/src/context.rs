@@ -26,8 +26,8 @@ use std::rc::Rc;
 /// Sleep time with a descriptor that no thread can wait for.
 const BLIND_DOZE: Ns = Ns::from_ms(1);
 
-/// One thread's view of shared memory. Not `Send`, so that the data path needs no lock and no atomic operation among
-/// the context's own objects.
+/// One thread's handle of a [`ShmDevice`](crate::ShmDevice); owns the tables of its registered and imported regions.
+/// Not `Send`, so that the data path needs no lock and no atomic operation among the context's own objects.
 pub struct ShmContext {
     core: Rc<Core>,
     /// Started by the first sleep with a descriptor.
@@ -52,8 +52,8 @@ impl ShmContext {
         })
     }
 
-    /// Counters since the context was opened: losses at this context's ends of queue pairs, rings of peers that it
-    /// abandoned, and wake-ups that it sent.
+    /// Counters since the context was opened: messages lost at this context's ends of queue pairs, incoming message
+    /// rings that it abandoned, and wake-ups that it sent.
     pub fn stats(&self) -> ShmStats {
         self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
     }

@@ -16,8 +16,8 @@ use std::rc::Rc;
 /// Most messages without a RECV that one poll drops, so that a flood does not delay the poller.
 const DROPS_PER_POLL: usize = 256;
 
-/// A completion queue. Polling it also moves messages from lanes to RECVs and retries waiting requests. It grows with
-/// the queue pairs that use it, so their requests never overrun it.
+/// A completion queue. Polling it also copies arrived messages from their rings to RECVs, and retries requests that
+/// wait for the peer. It grows with the queue pairs that use it, so their requests never overrun it.
 pub struct ShmCq {
     pub(crate) core: Rc<Core>,
     pub(crate) shared: Rc<CqShared>,

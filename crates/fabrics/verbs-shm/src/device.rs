@@ -21,10 +21,10 @@ pub struct ShmOptions {
     /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline; zero never sleeps.
     /// Default: one second. Bounds the delay that a hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
-    /// Length of the ring that each sender has into a queue pair (a lane), in lines of 64 bytes per RECV of the queue
-    /// pair's `recv_depth`. Default: 8. The whole ring is rounded up to a power of two from 256 to 65,536 lines; it has
-    /// 256 into a UD queue pair with a shared receive queue. The system backs a ring with memory as messages first
-    /// reach each page; a lane in use cycles through its whole ring.
+    /// Size of the rings through which messages reach a queue pair (each sender has its own), in lines of 64 bytes per
+    /// RECV of the receiving queue pair's `recv_depth`. Default: 8. A ring is rounded up to a power of two from 256 to
+    /// 65,536 lines; into a UD queue pair with a shared receive queue it always has 256. The system backs a ring with
+    /// memory as messages first reach each page; in use, messages cycle through the whole ring.
     pub ring_lines_per_recv: usize,
 }
 
@@ -47,7 +47,8 @@ impl ShmOptions {
     }
 }
 
-/// The shared-memory fabric between processes and threads of one machine. It needs no hardware and no privileges.
+/// The shared-memory fabric between processes and threads of one machine. It needs no hardware and no privileges. Holds
+/// options only; clones share them and the count of opened contexts.
 #[derive(Clone, Debug)]
 pub struct ShmDevice {
     inner: Arc<Inner>,
@@ -62,7 +63,8 @@ struct Inner {
 }
 
 impl ShmDevice {
-    /// Creates a device. It needs no resources and cannot fail: contexts own the resources.
+    /// Creates a device. It takes no resources and cannot fail: contexts own the resources. Contexts of different
+    /// devices, also in different processes, can reach each other.
     pub fn open(options: ShmOptions) -> ShmDevice {
         ShmDevice {
             inner: Arc::new(Inner {

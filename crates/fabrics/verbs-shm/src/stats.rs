@@ -6,16 +6,17 @@ use std::cell::Cell;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShmStats {
-    /// Received: datagrams and UC messages that found no posted RECV. Of a WRITE with immediate data only the notice is
-    /// lost.
+    /// Received: datagrams and UC messages dropped because no RECV was posted. Of a WRITE with immediate data the bytes
+    /// arrive; only its completion at the receiver is lost.
     pub dropped_no_recv: u64,
-    /// Received: datagrams with another queue key than the queue pair's.
+    /// Received: datagrams dropped because their queue key is not that of the queue pair.
     pub dropped_bad_qkey: u64,
-    /// Received: datagrams and UC messages longer than their RECV.
+    /// Received: datagrams and UC messages dropped because they are longer than their RECV.
     pub dropped_too_long: u64,
     /// Sent: datagrams and UC messages lost because the receiver's ring was full.
     pub dropped_ring_full: u64,
-    /// Sent: datagrams whose address handle is of another queue pair than the one they name.
+    /// Sent: datagrams lost because the address handle in their [`UdDest`](drover_verbs::UdDest) belongs to another
+    /// queue pair than its `qpn`.
     pub dropped_no_qp: u64,
     /// Sent: UC requests lost because the key is unknown here, the peer's rights or bounds forbid them, or its queue
     /// pair is gone or failed.
@@ -23,7 +24,7 @@ pub struct ShmStats {
     /// Lanes (rings of one sender) into this context's queue pairs that it abandoned because the sender violated the
     /// format. An RC or UC queue pair fails with its lane; a UD one only loses this sender.
     pub poisoned: u64,
-    /// Wake-ups sent to parked peers through their bells; each costs one system call. Those by a
+    /// Wake-ups that this context sent to parked peers; each costs one system call. Wake-ups by a
     /// [`Waker`](drover_verbs::Waker) are not counted.
     pub wakes_sent: u64,
 }

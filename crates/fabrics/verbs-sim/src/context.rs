@@ -19,7 +19,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A simulated thread's view of its machine's card. Creating objects takes no virtual time.
+/// A simulated thread's view of its machine's card, with the core on which the thread runs. Several contexts may share
+/// a core ([`context_on`](SimDevice::context_on)). Creating objects takes no virtual time.
 #[derive(Debug)]
 pub struct SimContext {
     sim: SimNet,
@@ -177,9 +178,11 @@ impl Context<Sim> for SimContext {
 
     fn disarm(&self) {}
 
-    /// Runs the whole world until something arrives here, a waker is used, `deadline` (virtual time) is reached or,
-    /// without a deadline, no event is left. For code that drives a context from outside the world; an actor returns
-    /// [`Progress::Idle`](drover_base::Progress::Idle) instead.
+    /// Runs the whole world until a completion for this context arrives, its bell is rung (a WRITE or atomic to watched
+    /// memory), its waker is used, or virtual time reaches `deadline`; without a deadline (`Ns::MAX`), also until no
+    /// event is left.
+    /// Returns at once after an arrival or a wake since `arm`. For code that drives a context from outside the world;
+    /// an actor returns [`Progress::Idle`](drover_base::Progress::Idle) instead.
     fn park(&self, deadline: Ns) {
         let deadline_ps = match deadline {
             NEVER => Ps::MAX,

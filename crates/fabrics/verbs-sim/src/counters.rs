@@ -13,12 +13,13 @@ macro_rules! counters {
             /// Time that cores waited for locks of doorbell registers, summed over cores; the time for which they held
             /// the locks is not included.
             pub lock_wait: Ps,
-            /// Time that cores waited for the card to ingest lines that they wrote, summed over cores.
+            /// Time that cores stalled in posts because their write buffers were full of lines that the card had not
+            /// ingested yet, summed over cores.
             pub pio_stall: Ps,
         }
 
         impl Counters {
-            /// The difference to `earlier`, an older copy of the same card's counters.
+            /// These counters minus `earlier`, an older copy of the same card's counters.
             pub fn since(&self, earlier: &Counters) -> Counters {
                 Counters {
                     $($name: self.$name - earlier.$name,)*
@@ -40,7 +41,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// WRITEs accepted as responder, RC and UC; repeats are not counted.
+    /// WRITEs, with or without immediate data, accepted as responder (RC and UC); repeats are not counted.
     rx_write_requests,
     /// READs accepted as responder; repeats are not counted.
     rx_read_requests,
@@ -52,12 +53,12 @@ counters! {
     /// SENDs, and WRITEs with immediate data, that arrived here and found no RECV. Over RC each retry that finds none
     /// counts again.
     out_of_buffer,
-    /// RC requests that arrived here before an earlier one of their connection was accepted: it was lost, was refused
-    /// or had found no RECV.
+    /// RC requests that arrived here before an earlier request of their connection was accepted: the earlier one was
+    /// lost, was refused or had found no RECV.
     out_of_sequence,
     /// RC requests that arrived here again after they had been accepted.
     duplicate_request,
-    /// Negative acknowledgements "an earlier request is missing" that this card received as requester.
+    /// Negative acknowledgements received as requester that say "an earlier request is missing".
     packet_seq_err,
     /// Timeouts of RC queue pairs that led to a retransmission; the last one, after which a request fails, is not
     /// counted.

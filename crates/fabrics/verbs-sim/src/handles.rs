@@ -18,7 +18,8 @@ const POLL: Cost = Cost::new("verbs.poll");
 /// Poll that finds no completion.
 const POLL_EMPTY: Cost = Cost::new("verbs.poll_empty");
 
-/// A simulated queue pair; dropping it destroys it.
+/// A simulated queue pair. Dropping it destroys it: its requests, its RECVs and its completions that were not polled
+/// vanish.
 #[derive(Debug)]
 pub struct SimQp {
     sim: SimNet,
@@ -157,7 +158,7 @@ impl Drop for SimSrq {
     }
 }
 
-/// A registered region. Dropping it deregisters it and makes its keys unknown.
+/// A registered region. Dropping it deregisters it; its keys are then invalid.
 #[derive(Debug)]
 pub struct SimMr {
     sim: SimNet,

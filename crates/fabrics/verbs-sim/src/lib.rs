@@ -75,7 +75,8 @@ pub use world::World;
 
 use drover_verbs::Provider;
 
-/// The provider `sim`: cards, links and hosts in virtual time, in one thread.
+/// The provider `sim`: cards, links and hosts in virtual time, in one thread. It is only a type parameter and has no
+/// values; the cluster is a [`World`].
 #[derive(Debug)]
 pub enum Sim {}
 

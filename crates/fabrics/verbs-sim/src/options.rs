@@ -17,19 +17,19 @@ pub struct Ablations {
     /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays,
     /// and so does the bandwidth of the PCIe bus.
     pub links: bool,
-    /// If true, the work and the memory accesses of cores take no time. Waiting for locks and for the card stays, and
-    /// so does the time to detect an arrival.
+    /// If true, the work and the memory accesses of cores take no time, but a step that finds work still takes at least
+    /// 1 ns. Waiting for locks and for the card stays, and so does the time to detect an arrival.
     pub cpu: bool,
 }
 
-/// Timeouts and retries of RC queue pairs as requesters.
+/// Timeouts and retries of RC queue pairs as requesters, the same for all queue pairs of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RcOptions {
-    /// Time after which a queue pair that has unacknowledged requests, and has neither sent one nor received an answer
-    /// meanwhile, retransmits all of them.
+    /// Timeout of a queue pair: if it has unacknowledged requests and has neither sent a request nor received an answer
+    /// for this time, it retransmits all unacknowledged requests.
     pub timeout: Ns,
     /// Most timeouts in a row, without an answer in between, that lead to a retransmission. The next timeout fails the
-    /// oldest unacknowledged request with `RetryExceeded` and breaks the queue pair. With 0 the first one does.
+    /// oldest unacknowledged request with `RetryExceeded` and breaks the queue pair. With 0, the first timeout does so.
     pub retries: u32,
     /// Time that a requester waits before it repeats a request for which the peer had no RECV. How long it goes on
     /// repeating is [`QpOptions::rnr_timeout`](drover_verbs::QpOptions::rnr_timeout).
@@ -50,33 +50,34 @@ impl Default for RcOptions {
 /// Settings of a simulated cluster, the same for all its machines. Start from [`WorldOptions::new`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Kind of all machines of the cluster: sizes and prices of their parts.
+    /// Profile of all machines of the cluster: sizes of their parts, and the time that each piece of work takes.
     pub profile: Profile,
     /// Costs to switch off; none by default.
     pub ablations: Ablations,
-    /// Random stalls and clock skew of cores.
+    /// Random stalls and clock skew of cores; none by default.
     pub noise: Noise,
-    /// Assumed position of a parked core in its polling round when something arrives.
+    /// Assumed position of a parked core in its polling round when something arrives, which decides how much later the
+    /// core notices it. Uniformly random by default.
     pub phase: Phase,
     /// Probability, from 0 to 1, that a packet is lost on the link. A message, or an acknowledgement, is lost if one of
     /// its packets is. RC retransmits, UC and UD do not.
     pub loss: f64,
     /// Torn mode. If true, the 64-byte lines of a WRITE or SEND become visible at the receiver one by one in ascending
-    /// order, and a READ copies the peer's lines one by one. If false, all lines at one time.
+    /// order, and a READ copies the peer's lines one by one. If false, all bytes of a message at one time.
     pub torn: bool,
-    /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless); it changes nothing else. With
-    /// `loss` above 0 or in torn mode they never report it. False by default.
+    /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless); this option changes nothing
+    /// else. With `loss` above 0 or in torn mode, cards never report it. False by default.
     pub lossless: bool,
     /// Torn mode: longest time from one line to the next. The actual times are random, and at least a picosecond.
     /// Without torn mode it is not used.
     pub tear_max: Ns,
     /// Timeouts and retries of RC queue pairs.
     pub rc: RcOptions,
-    /// Most time that one step of a core may charge, waiting excluded; the simulation panics if a step charges more.
-    /// 50 us by default.
+    /// Longest virtual time of one step of a core (one round over its actors): charges and memory accesses, waiting
+    /// excluded. The simulation panics if a step takes longer. 50 us by default.
     pub step_cap: Ns,
-    /// Prices of the costs that actors charge: name of the cost, and nanoseconds per unit. A cost that is not listed is
-    /// free, except those of verbs, whose prices the profile has; an entry such as `verbs.poll` replaces one of these.
+    /// Times of the work that actors charge: (name of the cost, nanoseconds per unit). A cost that is not listed is
+    /// free. The profile has the times of verbs; an entry such as `verbs.poll` here replaces the profile's.
     pub costs: Vec<(String, f64)>,
 }
 

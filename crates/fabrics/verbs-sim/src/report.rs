@@ -5,7 +5,7 @@ use crate::world::SimNet;
 use drover_sim::{CoreReport, Ps, Usage};
 use std::fmt;
 
-/// Usage of one machine's parts.
+/// Usage and counters of one machine: its card and its cores, over the period of the [`Report`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MachineReport {
@@ -15,12 +15,12 @@ pub struct MachineReport {
     pub bus_bytes: (u64, u64),
     /// Bytes over the card's link, headers included: (outgoing, incoming). Lost packets count as outgoing only.
     pub link_bytes: (u64, u64),
-    /// Lookups in the card's cache of queue-pair contexts: (hits, misses). Those in its first-level cache, if it has
-    /// one, are not included.
+    /// Lookups in the card's cache of queue-pair contexts: (hits, misses). Every use of a context counts here, also if
+    /// the profile has a smaller first-level cache, whose own hits and misses are not reported.
     pub contexts: (u64, u64),
     /// The card's counters.
     pub counters: Counters,
-    /// The machine's cores in the order of their creation.
+    /// Report of each core of the machine, in the order of their creation, crashed ones included.
     pub cores: Vec<CoreReport>,
 }
 
@@ -34,8 +34,8 @@ pub struct PartUsages {
     pub tx: Usage,
     /// The card's receive engine.
     pub rx: Usage,
-    /// The card's unit for CAS and FAA. If the profile has only one lock (`atomics.buckets`), `busy` is the time for
-    /// which that lock is held.
+    /// The card's unit for CAS and FAA. `busy` is the unit's own time, without locks; but if the profile has only one
+    /// lock (`atomics.buckets`), it is the time for which that lock is held.
     pub atomics: Usage,
     /// The bus from card to host.
     pub bus_out: Usage,
@@ -47,8 +47,8 @@ pub struct PartUsages {
     pub link_in: Usage,
 }
 
-/// All counters of a world, from its creation to a time ([`World::report`](crate::World::report)) or between two times
-/// ([`since`](Report::since)).
+/// Usage and counters of all machines of a world, from its creation to a time
+/// ([`World::report`](crate::World::report)) or between two times ([`since`](Report::since)).
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Length of the period that the report covers, in virtual time.
@@ -65,8 +65,8 @@ pub struct Report {
 pub struct Binding {
     /// Index of the busiest part's machine; `None` if that part is a doorbell register.
     pub machine: Option<usize>,
-    /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if no part is
-    /// busy for nine tenths of the time, `latency`.
+    /// Name of the busiest part: a field of [`PartUsages`] (`pio` to `link_in`), `cpu` (a core) or `doorbell` (the lock
+    /// of a doorbell register). It is `latency` instead if that part is busy for less than nine tenths of the time.
     pub resource: &'static str,
     /// Fraction of the time, from 0 to 1, for which the busiest part was busy, also if `resource` is `latency`. A
     /// service still in progress counts in full, so it may be slightly above 1.
@@ -117,8 +117,8 @@ impl Report {
         })
     }
 
-    /// The difference to `earlier`, an older report of the same world. Of a core only `busy`, `waited` and `idle` are
-    /// differences; its other numbers, and `high_water` of all parts, stay totals.
+    /// This report minus `earlier`, an older report of the same world. Of a core only `busy`, `waited` and `idle` are
+    /// differences; its other numbers, and `high_water` of all parts, stay those since the creation of the world.
     pub fn since(&self, earlier: &Report) -> Report {
         let mut report = self.clone();
         report.time = self.time - earlier.time;

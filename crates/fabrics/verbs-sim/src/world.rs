@@ -39,7 +39,8 @@ pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     })
 }
 
-/// A cluster of machines. All of its objects stay on the thread that created it. Virtual time passes only during its
+/// A simulated cluster: owns the machines, their cards and cores, the actors on the cores, the network and the virtual
+/// clock. All of its objects stay on the thread that created it. Virtual time passes only during its
 /// `run_*` methods and during [`park`](Context::park) of its contexts.
 ///
 /// ```compile_fail
@@ -117,7 +118,7 @@ impl World {
         SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
     }
 
-    /// Hosts `actor` on the core of `ctx`, as [`spawn_on`](World::spawn_on) does.
+    /// Adds `actor` to those that run on the core of `ctx`, as [`spawn_on`](World::spawn_on) does.
     pub fn spawn(&self, ctx: &SimContext, actor: Box<dyn Actor<VirtualCpu>>) {
         self.spawn_on(ctx.cpu(), actor);
     }
@@ -151,7 +152,8 @@ impl World {
     }
 
     /// As [`run_until`](World::run_until), but stops early when `going` returns false; `going` is called after every
-    /// step of a core. Returns false if the run stopped early, with the clock at that step, else true.
+    /// step of any core. Returns true if the run reached `until`, false if it stopped early; then the clock stays at
+    /// the beginning of the last step.
     pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
         self.cluster.run_while(until, going)
     }
@@ -198,7 +200,8 @@ impl World {
         self.cluster.with(|net, _| net.nic(machine as u16).down = false);
     }
 
-    /// Stalls the core of `ctx`: none of its steps begins until `time` from now. Does not shorten a stall in progress.
+    /// Stalls the core of `ctx` for `time` from now: none of its steps begins before then. Does not shorten a stall in
+    /// progress.
     pub fn stall(&self, ctx: &SimContext, time: Ns) {
         self.cluster.stall(ctx.cpu(), time);
     }

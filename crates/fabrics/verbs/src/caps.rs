@@ -7,15 +7,16 @@ pub enum QpKind {
     Rc,
     /// Unreliable connection: SEND and WRITE, not acknowledged; a lost request completes with success, too.
     Uc,
-    /// Unreliable datagram, without a connection: each SEND names its receiver by an address handle. The receiver drops
-    /// it silently if it has no RECV posted.
+    /// Unreliable datagram, without a connection: each SEND names its receiver by an address handle. A datagram that
+    /// finds no RECV posted is dropped silently.
     Ud,
 }
 
-/// Rights on a registered region, of its owner's requests and of peers. Local reads are always allowed.
+/// Rights that a registration grants on a region: to its owner's own requests, and to peers. Local reads are always
+/// allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// The owner's own requests may write to the region: messages that take RECVs, and results of READs and atomics.
+    /// The owner's own requests may write to the region: messages received into it, and results of READs and atomics.
     pub local_write: bool,
     /// Peers may READ the region.
     pub remote_read: bool,
@@ -99,7 +100,8 @@ impl Support {
 /// Guarantees of a fabric about WRITEs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteCaps {
-    /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
+    /// Whether the last (aligned 8-byte) word of a WRITE becomes visible after all its other bytes. If not, protocols
+    /// that poll memory need a checksum.
     pub ordered: bool,
     /// Whether all WRITEs over UC arrive, in posting order, as long as both ends live. If not, they may be lost.
     pub lossless: bool,
@@ -124,7 +126,8 @@ pub struct Caps {
     pub supports: Support,
     /// Longest inline payload that every supported kind of queue pair accepts, in bytes.
     pub inline_bytes_max: usize,
-    /// Largest UD payload, in bytes; also the largest UC WRITE that arrives either whole or not at all.
+    /// Largest UD payload, in bytes, without the 40 bytes of GRH; also the largest UC WRITE that arrives either whole
+    /// or not at all.
     pub mtu_bytes: usize,
     /// Largest WRITE or READ, in bytes. For SENDs see `send_bytes_max`, for datagrams `mtu_bytes`.
     pub message_bytes_max: usize,
@@ -139,8 +142,8 @@ pub struct Caps {
     pub recv_depth_max: usize,
     /// Maximum number of scatter/gather elements per send request; a RECV has one.
     pub sge_max: usize,
-    /// Maximum number of READs and atomics that a queue pair executes at the same time, or fewer if the peer's device
-    /// supports fewer. More may be posted; they wait.
+    /// Maximum number of READs and atomics of a queue pair that are in flight at the same time, or fewer if the peer's
+    /// device supports fewer. More may be posted; they wait.
     pub reads_outstanding_max: usize,
     /// Guarantees about WRITEs.
     pub writes: WriteCaps,

@@ -97,8 +97,8 @@ pub enum CreateError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The bytes are not such an export of this provider, or are damaged, of another version, or already in use where
-    /// an export serves only one peer.
+    /// The export is of another provider or version, names another kind of object, is damaged, or is already in use
+    /// where an export serves only one peer.
     #[error("malformed export: {reason}")]
     Malformed {
         /// What is wrong with the export.
@@ -173,14 +173,14 @@ pub enum PostErrorKind {
     /// The queue pair is not connected yet. (A failed one accepts requests and flushes them.)
     #[error("the queue pair is not ready to send")]
     NotReady,
-    /// The inline payload is longer than the queue pair was created for.
+    /// The inline payload is longer than the queue pair's [`inline_bytes`](crate::QpOptions::inline_bytes).
     #[error("inline payload too long")]
     InlineTooLong,
     /// The payload is longer than a message, or a datagram, may be, or has too many pieces.
     #[error("message too long")]
     MessageTooLong,
-    /// This kind of queue pair has no such verb (for example READ over UC), or the fabric or device lacks it; or a RECV
-    /// was posted to a queue pair with a shared receive queue.
+    /// This kind of queue pair has no such verb (for example READ over UC), or the fabric or device lacks it; or the
+    /// payload of a READ or atomic is inline; or a RECV was posted to a queue pair with a shared receive queue.
     #[error("verb not supported by this queue pair")]
     NotSupported,
     /// A local key, offset or length refers to no registered memory, or the right is missing; or the result of an

@@ -3,22 +3,22 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The name of a region, a queue pair or a bell, to be sent to a peer: bytes that only the same provider understands,
-/// and descriptors where the fabric passes memory itself. It is sent through the control channel; `Send`, so threads
-/// can exchange it too.
+/// What a peer needs to use a region, queue pair or bell of ours (over `ibv` mainly the rkey, or the queue pair number
+/// and GID): bytes that only the same provider understands, and file descriptors where peers map memory (`shm`). Sent
+/// through a control channel, such as a socket; `Send`, so threads can exchange it too.
 ///
-/// A control channel that cannot carry descriptors (TCP) refuses an export that has any, with an error.
+/// A control channel that cannot carry file descriptors (TCP) refuses an export that has any, with an error.
 #[derive(Clone, Debug, Default)]
 pub struct Export {
     /// Provider-defined, at most [`Export::BYTES_MAX`] long. They may come from a peer: decode with checks.
     pub bytes: Vec<u8>,
-    /// Descriptors in provider-defined order, at most [`Export::FDS_MAX`].
+    /// File descriptors in provider-defined order, at most [`Export::FDS_MAX`].
     pub fds: Vec<Arc<OwnedFd>>,
 }
 
 impl Export {
-    /// Most bytes of an export; more are a protocol error.
+    /// Maximum length of `bytes`; a longer export from a peer is a protocol error.
     pub const BYTES_MAX: usize = 8192;
-    /// Most descriptors of an export; more are a protocol error.
+    /// Maximum number of `fds`; more from a peer are a protocol error.
     pub const FDS_MAX: usize = 250;
 }

@@ -33,10 +33,11 @@ pub enum Payload {
         /// Length of the payload in bytes.
         len: u32,
     },
-    /// In one piece of registered memory, which must not be touched until the completion.
+    /// In one piece of registered memory. Until the request completes (an unsignaled one: until a later request
+    /// completes), a source must not be changed, and a destination neither read nor changed.
     Region(Sge),
-    /// In several pieces of registered memory, gathered or scattered in order, which must not be touched until the
-    /// completion.
+    /// In several pieces of registered memory, gathered or scattered in order, with the same rule for access as for
+    /// `Region`.
     Gather {
         /// Index of the first piece in the list's table of elements.
         start: u32,
@@ -46,11 +47,12 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// A payload of zero bytes, for SEND and WRITE.
+    /// A payload of length 0, for SEND and WRITE.
     pub const EMPTY: Payload = Payload::Inline { start: 0, len: 0 };
 }
 
-/// Destination of a datagram. Made by [`Context::create_ah`](crate::Context::create_ah).
+/// Destination of a datagram. Made by [`Context::create_ah`](crate::Context::create_ah). A plain value: only
+/// [`Context::destroy_ah`](crate::Context::destroy_ah) destroys the handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdDest {
     /// Address handle, valid in the context that created it.
@@ -171,7 +173,7 @@ impl SendList {
         &mut self.arena[..self.kept as usize]
     }
 
-    /// The last `N` of the first `end` bytes that survive [`clear`](SendList::clear), mutable.
+    /// Bytes `end - N` to `end` (exclusive) of [`kept`](SendList::kept), mutable.
     ///
     /// # Panics
     /// If `end` is less than `N` or beyond the list's inline bytes; in debug builds, also if it is beyond the kept
@@ -186,8 +188,8 @@ impl SendList {
         block.expect("a block inside the kept bytes")
     }
 
-    /// The payload that consists of the last `len` of the first `end` bytes that survive [`clear`](SendList::clear).
-    /// `len` is at most `end`, and `end` at most the length of the kept bytes; only debug builds check it.
+    /// The payload that consists of bytes `end - len` to `end` (exclusive) of [`kept`](SendList::kept). `len` is at
+    /// most `end`, and `end` at most the length of the kept bytes; only debug builds check it.
     #[inline(always)]
     pub fn inline_kept(&self, end: usize, len: usize) -> Payload {
         debug_assert!(len <= end && end <= self.kept as usize);
@@ -203,7 +205,7 @@ impl SendList {
         self.wrs.push(wr);
     }
 
-    /// Makes the last request of the list signaled and replaces its id by `wr_id`, whether it was signaled or not.
+    /// Makes the last request of the list signaled, if it is not yet, and in any case replaces its id by `wr_id`.
     ///
     /// # Panics
     /// If the list is empty.
@@ -241,7 +243,7 @@ impl SendList {
     }
 
     /// Reserves `len` bytes of the list's arena and lets `fill` build the payload in place; returns the payload. Bytes
-    /// that `fill` does not write keep their previous contents.
+    /// that `fill` does not write are sent as they are: zeros, or bytes of earlier payloads.
     #[inline(always)]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
         let (payload, space) = self.inline_space(len);

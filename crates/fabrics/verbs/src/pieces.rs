@@ -6,12 +6,14 @@ use crate::{Payload, SendOp, SendWr};
 /// them is cheap compared with the copy)*
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Number of messages per transfer that callers pass to [`Pieces::new`] and reserve in their send queues: 64 pieces of
-/// 16 KiB are 1 MiB, and longer transfers get longer pieces. Nothing enforces it. *(our choice)*
+/// The `count_max` that our callers pass to [`Pieces::new`], and the number of places that they reserve in a send queue
+/// for one transfer: 64 pieces of 16 KiB are 1 MiB, and longer transfers get longer pieces. Nothing enforces it. *(our
+/// choice)*
 pub const PIECES_MAX: usize = 64;
 
-/// Splits READs and WRITEs of long values into several messages. A device that misses a packet may resend the whole
-/// message and counts a retry: on a lossy wire a message of a megabyte is resent many times, or fails.
+/// Splits a long READ or WRITE into several requests, all pieces of the same length except the last. A device that
+/// misses a packet may resend the whole message and counts a retry: on a lossy wire a message of a megabyte is resent
+/// many times, or fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces {
     bytes: usize,
@@ -37,9 +39,9 @@ impl Pieces {
         }
     }
 
-    /// Splits a READ or WRITE of one piece of registered memory into messages, in order. Only the last one is signaled
-    /// and carries immediate data, as in `wr`: its completion covers all. Other verbs, and inline or gathered payloads,
-    /// stay whole.
+    /// Splits a READ or WRITE of one piece of registered memory into requests, in order. All keep the id and fence of
+    /// `wr`. The last one is signaled if `wr` is, and has its immediate data; the others are unsignaled and have none.
+    /// Other verbs, and inline or gathered payloads, stay whole.
     pub fn of(self, wr: SendWr) -> impl Iterator<Item = SendWr> {
         let len = match (wr.payload, wr.op) {
             (Payload::Region(sge), SendOp::Read { .. } | SendOp::Write { .. }) => sge.len as usize,

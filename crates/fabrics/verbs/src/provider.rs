@@ -10,15 +10,16 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// A fabric: the bundle of types that a protocol is generic over.
+/// A kind of fabric, such as shared memory or RDMA cards: the bundle of types that a protocol is generic over. It has
+/// no values of its own; an opened fabric is a [`Device`].
 pub trait Provider: Sized + 'static {
     /// Name in test names, logs and result files, such as `shm`, `sim` or `ibv`.
     const NAME: &'static str;
-    /// The core that code runs on.
+    /// Clock, random numbers and prefetch of the core that code runs on.
     type Cpu: Cpu;
     /// The opened fabric, shared by threads.
     type Device: Device<Self>;
-    /// One thread's view of the fabric.
+    /// One thread's handle of the device.
     type Context: Context<Self>;
     /// A registered region; dropping it deregisters it.
     type Mr: MemoryRegion;
@@ -43,9 +44,10 @@ pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
     fn caps(&self) -> &Caps;
 }
 
-/// One thread's view of a device: the control path, and sleeping. Not `Send`.
+/// One thread's handle of a device: it registers memory, creates and imports all other objects (the control path), and
+/// sleeps. Not `Send`.
 pub trait Context<P: Provider>: 'static {
-    /// The core that this context's thread runs on.
+    /// Clock, random numbers and prefetch of the core that this context's thread runs on.
     fn cpu(&self) -> &P::Cpu;
 
     /// Capabilities of the fabric.
@@ -106,12 +108,12 @@ pub trait Context<P: Provider>: 'static {
     /// Destroys an address handle: later posts with it are refused as `BadAddress`. An unknown handle is ignored.
     fn destroy_ah(&self, dest: &UdDest);
 
-    /// A handle with which any thread ends this context's [`park`](Context::park).
+    /// A handle with which any thread ends this context's [`park`](Context::park); see [`Waker::wake`].
     fn waker(&self) -> Waker;
 
-    /// The bell that peers ring after writing into memory that this context [`Watch`]es. `Send`: other threads'
-    /// contexts attach it to regions that they export for us. Never rung on fabrics without
-    /// [`WakeCaps::on_memory`](crate::WakeCaps::on_memory).
+    /// The bell that peers ring, to wake this context, after a WRITE or atomic to memory exported with a [`Watch`] that
+    /// names it. `Send`: another thread may name it when its own context exports a region. Never rung on fabrics
+    /// without [`WakeCaps::on_memory`](crate::WakeCaps::on_memory).
     fn bell(&self) -> Bell;
 
     /// Announces that this thread is about to sleep. Check rings, completion queues and watched memory once more
@@ -141,7 +143,8 @@ pub trait Context<P: Provider>: 'static {
     }
 }
 
-/// Wakes a sleeping thread, mostly one in [`Context::park`], from any other thread. Clones do the same.
+/// A function that wakes a sleeping thread, usually one in [`Context::park`]. Any thread may call it. Clones call the
+/// same function.
 #[derive(Clone)]
 pub struct Waker(std::sync::Arc<dyn Fn() + Send + Sync>);
 
@@ -168,7 +171,7 @@ impl Debug for Waker {
 #[derive(Clone, Debug, Default)]
 pub struct Bell(pub Export);
 
-/// Part of a region; WRITEs and atomics of peers that touch it ring a bell.
+/// Part of a region, and the bell that a peer rings after a WRITE or atomic that touches this part.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Watched byte offsets in the region.
@@ -208,7 +211,7 @@ pub struct RemoteAddr {
     pub offset: u64,
 }
 
-/// A peer's region as one context imported it.
+/// A peer's region as one context imported it. A plain value: only [`Context::forget_region`] releases the import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
     /// Key of the region: a number that the importing context assigned and that is valid only there, not the rkey of
@@ -237,24 +240,25 @@ pub struct QpOptions<'a, P: Provider> {
     pub kind: QpKind,
     /// Completion queue of its send queue.
     pub send_cq: &'a P::Cq,
-    /// Completion queue of its RECVs, its own or those of `srq` (may be the same as `send_cq`).
+    /// Completion queue for its received messages, also with `srq` (may be the same as `send_cq`).
     pub recv_cq: &'a P::Cq,
     /// Shared receive queue to take RECVs from; `None` for a receive queue of its own.
     pub srq: Option<&'a P::Srq>,
     /// Depth of the send queue: most send requests that hold a place in it. A request holds one from its post until its
     /// completion is polled or, if it has none, that of a later request.
     pub send_depth: usize,
-    /// Depth of its own receive queue: most RECVs posted whose completions are not yet polled. With `srq` it is at most
-    /// a hint of the number of messages that may wait, but is still checked against the limit.
+    /// Depth of its own receive queue: most RECVs posted whose completions are not yet polled. With `srq` there is no
+    /// such queue; the number is still checked against the limit, and `shm` sizes the ring for incoming messages of an
+    /// RC or UC queue pair by it.
     pub recv_depth: usize,
     /// Longest inline payload to be posted, in bytes.
     pub inline_bytes: usize,
     /// UD only: key of this queue pair, which drops datagrams with another key.
     pub qkey: u32,
     /// RC only: time that a message of this queue pair waits for a RECV of the peer before it fails with
-    /// `RnrRetryExceeded`. `Ns::MAX` waits for ever. `ibv` counts at most six waits, whose length the peer's own
-    /// timeout determines, and waits for ever if they are not enough: always above 61.44 ms. `shm` waits for ever if
-    /// the peer has a shared receive queue.
+    /// `RnrRetryExceeded`. `Ns::MAX` waits for ever. `ibv` can count at most six waits, whose length the peer's own
+    /// `rnr_timeout` determines: a time longer than these, and any time above 61.44 ms, waits for ever. `shm` waits for
+    /// ever if the peer has a shared receive queue.
     pub rnr_timeout: Ns,
 }
 

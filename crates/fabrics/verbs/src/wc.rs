@@ -7,7 +7,7 @@ use crate::{Imm, WrId};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Qpn(pub u32);
 
-/// Result of a request. Names as in verbs.
+/// Result of a request or RECV, named after the statuses of libibverbs (`ibv_wc_status`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WcStatus {
@@ -50,9 +50,9 @@ pub enum Opcode {
     CompareSwap,
     /// An FAA.
     FetchAdd,
-    /// A RECV that took a SEND.
+    /// A RECV, completed by a SEND of the peer.
     Recv,
-    /// A RECV that took the immediate of a WRITE.
+    /// A RECV, completed by a WRITE with immediate data of the peer.
     RecvWriteImm,
 }
 
@@ -63,15 +63,16 @@ pub struct Wc {
     pub wr_id: WrId,
     /// Result. On failure only this, `qpn` and `wr_id` are valid.
     pub status: WcStatus,
-    /// Verb of the completed request; for a RECV, the kind of message that took it.
+    /// Verb of the completed request; for a RECV, the kind of message that completed it.
     pub opcode: Opcode,
-    /// Bytes received or read, or for a RECV that took the immediate of a WRITE, bytes written; of other requests
-    /// unspecified. For a datagram they include the 40 bytes of GRH.
+    /// Number of bytes received by a RECV (of a datagram with the 40 bytes of GRH), read by a READ, or written to our
+    /// memory by the WRITE that completed a RECV. Unspecified for other requests.
     pub byte_len: u32,
     /// Immediate data of the received message, if it has any.
     pub imm: Option<Imm>,
-    /// The local queue pair of the request.
+    /// Number of the local queue pair: the one that the request was posted to or, for a RECV of a shared receive queue,
+    /// the one that received the message.
     pub qpn: Qpn,
-    /// The sender's queue pair (datagrams only).
+    /// Number of the sender's queue pair; for datagrams only, otherwise unspecified.
     pub src_qpn: Qpn,
 }

@@ -2,12 +2,12 @@
 
 use crate::{Cpu, Ns};
 
-/// Result of a step: when the actor wants to step again.
+/// Result of a step: when the caller should step this actor again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// There was work and there may be more: step again at once.
     Busy,
-    /// There is no work until something arrives or the time `wake_at` comes. The next step may still come earlier.
+    /// There is no work until something arrives or the time `wake_at` comes. The caller may still step earlier.
     Idle {
         /// Time (on the clock of [`Cpu::now`]) of the actor's earliest timer; [`Ns::MAX`] if it has none. A past time
         /// means: step again at once.

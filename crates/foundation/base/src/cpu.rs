@@ -2,7 +2,7 @@
 
 use crate::Ns;
 
-/// A kind of work that has a price in the simulator. On hardware, the work itself takes the time.
+/// Name of a kind of work that has a price in the simulator. On hardware, the work itself takes the time.
 ///
 /// Costs are named where they are charged, as constants: `const POLL: Cost = Cost::new("herd.poll");`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -18,14 +18,16 @@ impl Cost {
     }
 }
 
-/// A piece of work with its budget: what a system charges for its own code.
+/// A kind of work of a system's own code: the cost to charge for it, and the instructions per unit from which
+/// simulations derive the price.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Work {
-    /// The cost to charge, with the number of units as its count.
+    /// The cost to pass to [`Cpu::charge`], with the number of units as `count`.
     pub cost: Cost,
-    /// Instructions per unit. Simulations divide them by a core's instructions per nanosecond to get the price.
+    /// Instructions per unit of work. Divided by a core's instructions per nanosecond, they give the price in
+    /// nanoseconds.
     pub instructions: f64,
-    /// Description of one unit for tables of costs, such as "step of a worker".
+    /// Description of one unit in words, for tables of costs: for example "step of a worker".
     pub unit: &'static str,
 }
 
@@ -45,8 +47,9 @@ impl Work {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line(pub usize);
 
-/// The core that code runs on. Only implementations of this trait read a clock or a random source; all other code asks
-/// the handle it was given, so that it also runs in virtual time.
+/// Handle of the core that code runs on: time, random numbers, prefetch, and in simulations the price of work. Only
+/// implementations of this trait read a clock or a random source; all other code asks the handle it was given, so that
+/// it also runs in virtual time.
 ///
 /// On hardware [`charge`](Cpu::charge) and [`touch`](Cpu::touch) are empty and inlined away.
 pub trait Cpu {
@@ -64,7 +67,7 @@ pub trait Cpu {
         let _ = (cost, count);
     }
 
-    /// Reports that the following loads and stores need `line`: a simulated core pays for the access, hit or miss.
+    /// Reports that the following loads and stores need `line`: a simulated core is charged for a cache hit or miss.
     /// Does nothing on hardware.
     #[inline(always)]
     fn touch(&self, line: Line) {

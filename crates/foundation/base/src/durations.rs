@@ -11,7 +11,7 @@ pub struct Durations {
     sum_ns: AtomicU64,
 }
 
-/// A snapshot of [`Durations`].
+/// A snapshot of [`Durations`]: a plain value that no longer changes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Spread {
     /// Per bucket, the number of durations above the previous bucket's bound and up to and including its own
@@ -22,8 +22,8 @@ pub struct Spread {
 }
 
 impl Durations {
-    /// Number of buckets: 21 for durations up to 1 us, 2 us, 4 us, ... 2^20 us (about a second), and one for all longer
-    /// ones.
+    /// Number of buckets: 21 with the upper bounds 1 us, 2 us, 4 us, ... 2^20 us (about a second), and one for all
+    /// longer durations.
     pub const BUCKETS: usize = 22;
 
     /// Upper bound, inclusive, of bucket `index`; `None` for the last bucket, which has no bound, and for any index
@@ -33,7 +33,7 @@ impl Durations {
     }
 
     /// Adds `count` durations of `took` each. Only one thread may call it, else updates are lost. Costs a load and a
-    /// store of two words.
+    /// store of each of two words.
     pub fn note(&self, took: Ns, count: u64) {
         let us = took.0.div_ceil(1000).max(1);
         let bucket = (us - 1).checked_ilog2().map_or(0, |log| log as usize + 1);

@@ -49,8 +49,8 @@ impl HashSeed {
     }
 }
 
-/// Hashes keys under one [`HashSeed`]: XXH3-128 with a secret stretched from it (`docs/decisions/0008`). `Debug` does not
-/// print the secret.
+/// Hashes keys under one [`HashSeed`], with XXH3-128 and a secret stretched from the seed (`docs/decisions/0008`).
+/// `Debug` does not print the secret.
 #[derive(Clone)]
 pub struct KeyHasher {
     secret: Secret,
@@ -73,7 +73,8 @@ impl KeyHasher {
         KeyHash { low, high }
     }
 
-    /// The hash of a key of 16 bytes, given as [`key_words`]: a few nanoseconds and no branch.
+    /// The hash of a key of 16 bytes, given as the result of [`key_words`]; the same as that of
+    /// [`hash`](KeyHasher::hash). A few nanoseconds and no branch.
     #[inline(always)]
     pub fn hash_words(&self, key: [u64; 2]) -> KeyHash {
         let (low, high) = self.secret.of_words(key);
@@ -81,15 +82,16 @@ impl KeyHasher {
     }
 }
 
-/// A key of 16 bytes, the usual length, as two little-endian words that stay in registers; `None` for other lengths.
+/// Converts a key of 16 bytes, the usual length, to two little-endian words, which stay in registers. Returns `None`
+/// for other lengths.
 #[inline(always)]
 pub fn key_words(key: &[u8]) -> Option<[u64; 2]> {
     let words = <&[u8; 16]>::try_from(key).ok()?.as_chunks::<8>().0;
     Some([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])])
 }
 
-/// The hash of a key. Under one seed, equal keys have equal hashes. Items of a hash-only format store this hash in
-/// place of the key.
+/// The 128-bit hash of a key under one [`HashSeed`]. Equal keys have equal hashes. Items of a hash-only format store
+/// this hash in place of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KeyHash {
     /// Bits 0-63 of the hash: tag in bits 0-15, bucket in bits 16-47.
@@ -108,13 +110,14 @@ impl KeyHash {
         (((self.high >> 48) as usize) * partition_count) >> 16
     }
 
-    /// Index of the bucket in a table of `mask` + 1 buckets, a power of two up to 2^32: bits 16-47 under `mask`.
+    /// Index of the key's bucket in a table of `mask` + 1 buckets: bits 16-47 of the hash, ANDed with `mask`. The
+    /// number of buckets is a power of two up to 2^32.
     #[inline]
     pub fn bucket_index(self, mask: u64) -> u64 {
         ((self.low >> 16) & 0xffff_ffff) & mask
     }
 
-    /// The tag: bits 0-15, with 1 in place of 0, because an all-zero slot word means empty.
+    /// The tag, never 0: bits 0-15 of the hash, or 1 if they are 0, because an all-zero slot word means empty.
     #[inline]
     pub fn tag(self) -> u16 {
         let tag = self.low as u16;

@@ -8,7 +8,8 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// Starts the random stream of `purpose` for `entity` under `seed`; the same three numbers give the same stream.
+    /// Starts the stream that `seed`, `entity` (for example the index of a core) and `purpose` (a constant that tells
+    /// the uses of one entity apart) determine: the same three numbers give the same stream.
     pub fn new(seed: u64, entity: u64, purpose: u64) -> Rng {
         let mut x =
             seed ^ mix(entity.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(mix(purpose)).rotate_left(32);

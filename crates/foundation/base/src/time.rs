@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 pub struct Ns(pub u64);
 
 impl Ns {
-    /// As a point, the start of the clock; as a distance, none.
+    /// As a point, the start of the clock; as a distance, no time.
     pub const ZERO: Ns = Ns(0);
     /// As a point, later than any event: a timer at this time never fires.
     pub const MAX: Ns = Ns(u64::MAX);

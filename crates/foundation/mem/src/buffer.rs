@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A pool of equally long buffers cut from one region that peers cannot address. A device writes into a buffer only
-/// while a request owns its [`Buffer`], and then no slice of it exists.
+/// A pool of equally long buffers. Owns the one region they are cut from, which peers must not be able to address;
+/// clones share it. While a posted request refers to a buffer, the [`Buffer`] must be kept, and neither read nor
+/// written, until the completion.
 #[derive(Clone)]
 pub struct BufferPool {
     inner: Rc<Inner>,
@@ -67,8 +68,8 @@ impl BufferPool {
         })
     }
 
-    /// Takes a free buffer at its full length (the `piece_bytes` of [`new`](BufferPool::new), rounded up), or returns
-    /// `None` if all are in use. A buffer used before still holds its old bytes.
+    /// Takes a free buffer at its full length (the `piece_bytes` of [`new`](BufferPool::new), rounded up to cache
+    /// lines), or returns `None` if all are in use. A buffer used before still holds its old bytes.
     pub fn take(&self) -> Option<Buffer> {
         let index = self.inner.free.borrow_mut().pop()?;
         Some(Buffer {
@@ -88,7 +89,7 @@ impl BufferPool {
         Rc::ptr_eq(&self.inner, &buffer.pool)
     }
 
-    /// The memory of all buffers. Register it with local rights only: a peer must not be able to address it.
+    /// The memory of all buffers. Register it without remote rights: a peer must not be able to address it.
     pub fn region(&self) -> &Region {
         &self.inner.region
     }

@@ -9,7 +9,7 @@ use rustix::mm::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// Page size that the caller asks for.
+/// Page size that a caller asks for; [`PageKind`] says what it got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageWish {
     /// 4 KiB pages: control structures, small rings.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Copies longer than this many bytes use the string instruction.
+/// Copies of at least this many bytes use the string instruction.
 const BULK_BYTES: usize = 512;
 
 /// 2^n bytes of a [`Region`], addressed by *virtual* offsets: every offset is taken modulo the length and rounded down
@@ -30,13 +30,14 @@ unsafe impl Send for MaskedRegion {}
 unsafe impl Sync for MaskedRegion {}
 
 impl MaskedRegion {
-    /// Bytes that a region must have for a range of `bytes`: [`MaskedRef::REACH`] more than the range.
+    /// Length in bytes that a region must have, from `start` on, for a [`MaskedRegion`] of `bytes`:
+    /// [`MaskedRef::REACH`] more.
     pub const fn mapped_bytes(bytes: usize) -> usize {
         bytes + MaskedRef::REACH
     }
 
-    /// Creates a view of the `bytes` of `region` from offset `start` on. The region must extend at least
-    /// [`MaskedRef::REACH`] beyond them.
+    /// Creates a view of `bytes` bytes of `region`, from offset `start` on. The region must extend at least
+    /// [`MaskedRef::REACH`] bytes beyond them.
     ///
     /// # Panics
     /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
@@ -129,8 +130,9 @@ impl std::fmt::Debug for MaskedRegion {
     }
 }
 
-/// The bytes from a masked offset on. At least [`REACH`](MaskedRef::REACH) of them are mapped, so a word within that
-/// distance costs one instruction, and an item that crosses the end of the range is contiguous.
+/// A place in a [`MaskedRegion`], for access to the bytes from it on; `at` is a distance from it in bytes. At least
+/// [`REACH`](MaskedRef::REACH) bytes from it on are mapped, so a word within that distance costs one instruction, and
+/// an item that crosses the end of the range is contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct MaskedRef<'a> {
     ptr: NonNull<u8>,
@@ -217,7 +219,7 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
     }
 
-    /// Copies the cache line that contains this offset, from the line's start: 8 instructions, no branch. A word
+    /// Copies the whole cache line that contains this place, from the line's start: 8 instructions, no branch. A word
     /// written meanwhile is copied whole; the line may be torn.
     #[inline(always)]
     pub fn copy_line_out(self, out: &mut [u8; LINE_BYTES]) {
@@ -248,8 +250,8 @@ impl MaskedRef<'_> {
         };
     }
 
-    /// Whether the bytes from the position `at` bytes from here on equal `bytes`. False for bytes that extend beyond
-    /// [`REACH`](MaskedRef::REACH), equal or not.
+    /// Whether the memory from the position `at` bytes from here on equals `bytes`. Always false if the comparison
+    /// would extend beyond [`REACH`](MaskedRef::REACH).
     #[inline(always)]
     pub fn equals(self, at: usize, bytes: &[u8]) -> bool {
         let len = bytes.len();
@@ -274,8 +276,8 @@ impl MaskedRef<'_> {
         (at, len)
     }
 
-    /// Whether `len` bytes from the position `at` bytes from here are mapped, in or after the addressed range. Call it
-    /// before a copy whose length is untrusted: the copy panics if they are not.
+    /// Whether `len` bytes from the position `at` bytes from here on are mapped, be it in or after the addressed range.
+    /// Call it before a copy whose length is untrusted, because the copy panics if they are not.
     #[inline(always)]
     pub fn maps(self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.left)
@@ -307,7 +309,7 @@ unsafe impl Send for LineTable {}
 unsafe impl Sync for LineTable {}
 
 impl LineTable {
-    /// Creates a view of the `bytes` of `region` from offset `start` on.
+    /// Creates a view of `bytes` bytes of `region`, from offset `start` on.
     ///
     /// # Panics
     /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
@@ -333,7 +335,7 @@ impl LineTable {
         &self.region
     }
 
-    /// The line that contains byte `offset`, modulo the length, of the table.
+    /// The line that contains byte `offset` of the table, taken modulo the length.
     #[inline(always)]
     pub fn at(&self, offset: u64) -> LineRef<'_> {
         LineRef {
@@ -380,7 +382,7 @@ pub struct LineAddrs {
 }
 
 impl LineAddrs {
-    /// The address of the line that contains byte `offset`, modulo the length, of the table.
+    /// The address of the line that contains byte `offset` of the table, taken modulo the length.
     #[inline(always)]
     pub fn at(self, offset: u64) -> Line {
         Line(self.base.wrapping_add(offset as usize & self.mask))

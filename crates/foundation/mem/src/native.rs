@@ -5,7 +5,8 @@ use drover_base::{Cpu, Line, Ns, Rng};
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
-/// The core that a thread runs on; create one per thread.
+/// Clock, random numbers and prefetch of the core that a thread runs on; create one per thread. Does not pin the
+/// thread.
 ///
 /// The clock is the time-stamp counter scaled by a rate measured once per process against the monotonic clock. Time
 /// starts when the rate is measured, for all cores of the process.

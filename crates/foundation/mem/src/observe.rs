@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 
-/// Receives a call whenever a [`Region`](crate::Region) is mapped or unmapped on the thread that registered it with
-/// [`observe_mappings`]. For models of caches, which identify memory by its address. Other threads are not observed.
+/// Receives a call whenever a [`Region`](crate::Region) is mapped or unmapped by the thread that passed this observer
+/// to [`observe_mappings`]; other threads are not observed. For models of caches, which identify memory by its address.
 /// Clones of a region share its mapping, which ends with the last of them.
 pub trait MapObserver {
     /// A region has been mapped at the addresses `bytes`.

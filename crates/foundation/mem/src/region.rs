@@ -120,7 +120,7 @@ impl Region {
         self.writable
     }
 
-    /// Address of the first byte in this process, as a number (for keys, cache models and devices).
+    /// Address of the region's first byte in this process, as a number (for keys, cache models and devices).
     #[inline]
     pub fn addr(&self) -> usize {
         self.base.as_ptr() as usize
@@ -171,8 +171,8 @@ impl Region {
         self.writable_word(offset).store(value, order);
     }
 
-    /// Replaces the word at `offset` by `new` if it is `current` (CAS; AcqRel, or Acquire if it is not). Returns the
-    /// previous value in both cases.
+    /// Replaces the word at `offset`, a multiple of 8, by `new` if its value is `current` (CAS; AcqRel on success, else
+    /// Acquire). Returns the previous value in both cases.
     ///
     /// # Panics
     /// If the word is not inside the region or not aligned, or if the region is read-only.
@@ -186,7 +186,7 @@ impl Region {
         }
     }
 
-    /// Adds `add` to the word at `offset`, modulo 2^64 (FAA, AcqRel). Returns the previous value.
+    /// Adds `add` to the word at `offset`, a multiple of 8, modulo 2^64 (FAA, AcqRel). Returns the previous value.
     ///
     /// # Panics
     /// If the word is not inside the region or not aligned, or if the region is read-only.
@@ -195,8 +195,9 @@ impl Region {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
     }
 
-    /// Address of the word at `offset`, a multiple of 8, checked once for callers that poll it often. It may be
-    /// dereferenced while this region or a clone of it lives; in a read-only region only loads are allowed.
+    /// Address of the word at `offset`, a multiple of 8: the offset is checked once, for callers that poll the word
+    /// often. The pointer may be dereferenced while this region or a clone of it lives; in a read-only region only
+    /// loads are allowed.
     ///
     /// # Panics
     /// If the word is not inside the region or not aligned.
@@ -205,8 +206,8 @@ impl Region {
         std::ptr::from_ref(self.word(offset))
     }
 
-    /// The N cache lines from `offset` on, a multiple of 64, as atomic words: checked once for callers that loop over
-    /// them.
+    /// The `N` cache lines from `offset` on, a multiple of 64, as atomic words: the range is checked once, for callers
+    /// that loop over them.
     ///
     /// # Panics
     /// If the lines are not inside the region or not aligned, or if it is read-only, because the references could
@@ -223,7 +224,7 @@ impl Region {
         unsafe { &*self.ptr(offset).cast() }
     }
 
-    /// The 32-bit word at `offset`, a multiple of 4, as a futex needs it.
+    /// The 32-bit word at `offset`, a multiple of 4, for use as a futex.
     ///
     /// # Panics
     /// If the word is not inside the region or not aligned, or if it is read-only, because the reference could store.

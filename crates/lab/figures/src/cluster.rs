@@ -17,7 +17,8 @@ pub enum Doorbells {
     PerThread,
 }
 
-/// Name of a thread of a process on a machine; the thread has one context and runs one actor.
+/// Identifies a thread by machine, process and number. Each thread has one context and runs one actor on a core of its
+/// own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Thread {
     /// Machine, counted from 0.
@@ -31,7 +32,8 @@ pub struct Thread {
 /// Busy times in nanoseconds of the parts of a machine, by name.
 pub type BusyTimes = BTreeMap<String, f64>;
 
-/// A cluster of machines.
+/// A cluster of machines in which a microbenchmark runs: it gives each thread a context, runs actors, and lets time
+/// pass.
 pub trait Cluster: 'static {
     /// Provider of the fabric between the machines.
     type Provider: Provider;
@@ -45,8 +47,9 @@ pub trait Cluster: 'static {
     /// Runs the cluster until `time`, counted from its creation.
     fn run_until(&mut self, time: Ns);
 
-    /// Busy time of each part of `machine` since the creation of the cluster; `None` if unknown. `cpu` is the busiest
-    /// core, `doorbell` the register held longest in the whole cluster.
+    /// Busy time of each part of `machine` since the creation of the cluster; `None` if the provider does not know. The
+    /// entry `cpu` is for the machine's busiest core, `doorbell` for the most used doorbell register of the whole
+    /// cluster.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 
     /// Present value of the counter `name` of `machine`'s card, counted from the creation of the cluster; `None` if the
@@ -65,7 +68,7 @@ pub struct ClusterOptions {
     pub seed: u64,
 }
 
-/// Creates clusters, all with the same hardware. Shared by the threads that run points.
+/// Creates clusters, all with the same hardware. The threads that run points share it.
 pub trait Clusters: Sync {
     /// Type of the clusters.
     type Cluster: Cluster;

@@ -4,7 +4,8 @@ use crate::micro::{Bench, Outcome};
 use std::fmt;
 use std::sync::Arc;
 
-/// A figure: a published one (or a table), or one of ours.
+/// Description of a figure or table, published or our own: its labels and how to compute its points. It holds no
+/// results; those are in a [`FigureRun`](crate::run::FigureRun).
 #[derive(Clone)]
 pub struct Figure {
     /// Name in `drover figure`, such as `herd-3`.
@@ -19,13 +20,13 @@ pub struct Figure {
     pub y_axis: &'static str,
     /// Whether the x axis is logarithmic.
     pub x_doubles: bool,
-    /// Expected shape of the curves, as a phrase that reports print.
+    /// Expected shape of the curves, as a phrase that reports print; nothing checks it.
     pub shape: &'static str,
-    /// Builds the points of all curves. This is cheap; running them is not.
+    /// Returns the points of all curves, not yet run. This is cheap; running them is not.
     pub points: fn() -> Vec<Point>,
 }
 
-/// Quantity of an [`Outcome`] that a point shows.
+/// Quantity that a point shows: which number of the [`Outcome`] of its run, and in which unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Metric {
     /// Throughput in million operations per second.
@@ -34,11 +35,12 @@ pub enum Metric {
     Requests(f64),
     /// [Mean latency](Outcome::latency_us) in microseconds, multiplied by the number.
     Latency(f64),
-    /// Cache lines of work requests that the card had to fetch again, in millions per second.
+    /// [Cache lines of work requests](Outcome::refetched) that the card of the machine of interest had to fetch again,
+    /// in millions per second.
     Refetched,
-    /// Bytes that the card of the machine of interest read from host memory, per operation.
+    /// [Bytes](Outcome::host_bytes) that the card of the machine of interest read from host memory, per operation.
     HostBytes,
-    /// The number of this name in [`Outcome::named`], and its unit.
+    /// The number in [`Outcome::named`] that has the name in the first text; the second text is its unit.
     Named(&'static str, &'static str),
 }
 
@@ -65,8 +67,8 @@ impl Metric {
         }
     }
 
-    /// Maximum deviation from 1 of the ratio simulated / published that counts as agreement: 0.2 for times, 0.15
-    /// otherwise.
+    /// Maximum deviation from 1 of the ratio simulated / published that counts as agreement: 0.2 for metrics in
+    /// microseconds, 0.15 for all others.
     pub fn band(self) -> f64 {
         if self.unit() == "us" { 0.20 } else { 0.15 }
     }
@@ -88,7 +90,7 @@ impl Metric {
     }
 }
 
-/// Work that produces the outcome of a point.
+/// What to run for a point; the run returns an [`Outcome`].
 #[derive(Clone)]
 pub enum Work {
     /// A microbenchmark.
@@ -100,11 +102,11 @@ pub enum Work {
 /// Function of a [`Work::Other`].
 pub type Other = Arc<dyn Fn(&Job<'_>) -> Outcome + Send + Sync>;
 
-/// Input of a [`Work::Other`] function.
+/// Input of a [`Work::Other`] function, for one run with one seed.
 pub struct Job<'a> {
-    /// Profile of the machines.
+    /// Profile of the machines; includes the [changes](Point::changed) of the point.
     pub profile: &'a drover_verbs_sim::profile::Profile,
-    /// Limits removed from the machines.
+    /// Limits of the hardware that the simulation leaves out.
     pub ablations: drover_verbs_sim::Ablations,
     /// Seed of all random choices.
     pub seed: u64,
@@ -121,7 +123,8 @@ impl fmt::Debug for Work {
     }
 }
 
-/// One point of one curve.
+/// How to produce one point of a curve: what to run and on which machines, where x is, and which results are its y
+/// values. It holds no results.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Name of the curve.
@@ -130,13 +133,13 @@ pub struct Point {
     pub against: Option<&'static str>,
     /// Position on the x axis.
     pub x: f64,
-    /// Metrics to show, all from the same run.
+    /// Metrics of the run to show: each gives one y value.
     pub metrics: Vec<Metric>,
     /// Name of the profile of the machines, which must exist.
     pub profile: &'static str,
-    /// Parameters of the profile that this point changes, before it runs: paths and new values.
+    /// Parameters of the profile that have other values for this point: path and new value of each.
     pub changed: Vec<(&'static str, f64)>,
-    /// What to run.
+    /// What to run for the y values.
     pub work: Work,
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Fraction of the highest rate that counts as reaching it: latencies are taken at the knee, not at the last percent.
 const KNEE: f64 = 0.98;
 
-/// Mean, 5th and 95th percentile of the latency, as figures show them.
+/// Metrics that show the mean, the 5th and the 95th percentile of the time of an operation, microseconds.
 pub const LATENCIES: [Metric; 3] = [
     Metric::Named("latency mean", "us"),
     Metric::Named("latency p5", "us"),
@@ -45,7 +45,7 @@ const FEW_KEYS: u64 = 24_576;
 /// set-up has in flight.
 const STEP_CAP: Ns = Ns::from_us(500);
 
-/// A system of the table in one of its [forms](SteppedSystem::FORMS), which is a curve of a figure.
+/// A system of the table in one of its [forms](SteppedSystem::FORMS) (variants). Each form is a curve of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Form {
     /// Name of the curve.
@@ -63,14 +63,14 @@ impl Form {
         System::ALL.iter().flat_map(forms).collect()
     }
 
-    /// The forms of all systems but the one called `system`.
+    /// All forms of all systems except the system whose name in the table is `system`, such as `herd`.
     pub fn of_others(system: &str) -> Vec<Form> {
         let mut forms = Form::all();
         forms.retain(|form| form.system.facts().name != system);
         forms
     }
 
-    /// The form whose curve is called `name`.
+    /// The form whose curve is called `name`, such as `HERD in batches`.
     ///
     /// # Panics
     /// If no system has it.
@@ -96,23 +96,23 @@ impl SteppedJob for Names {
 pub struct InCluster {
     /// The system and its form.
     pub form: Form,
-    /// The servers.
+    /// Number of shards, doorbell registers and inline limit of the servers.
     pub servers: Servers,
     /// Number of client processes.
     pub clients: usize,
     /// Number of machines with clients.
     pub machines: usize,
-    /// Operations in flight per client.
+    /// Maximum operations in flight per client, over all shards.
     pub depth: usize,
-    /// Maximum operations in flight per client and core: a power of two.
+    /// Operations in flight per shard (core of the server) that each client asks for: a power of two.
     pub window: usize,
     /// Operations of the clients.
     pub load: Load,
 }
 
 impl InCluster {
-    /// HERD's published set-up: six cores, 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes;
-    /// values up to 144 bytes inline `[HERD §5.1, §5.3]`.
+    /// HERD's published set-up: six cores, 51 clients on 17 machines, 4 operations in flight each, 5 % PUTs, items of
+    /// 48 bytes; values up to 144 bytes inline `[HERD §5.1, §5.3]`. There are 120,000 keys *(our choice)*.
     pub fn published(form: Form) -> InCluster {
         InCluster {
             form,
@@ -131,8 +131,9 @@ impl InCluster {
         }
     }
 
-    /// The same with one core, the usual window, and the keys that fill three quarters of a power of two entries: for
-    /// systems whose GETs need no core.
+    /// As [`published`](InCluster::published), but with one core, a doorbell register for each context, the default
+    /// [window](ConnectOptions::window), and 24,576 keys, three quarters of 2^15 entries: for systems whose GETs need
+    /// no core.
     pub fn on_one_core(form: Form) -> InCluster {
         let mut plan = InCluster::published(form);
         (plan.servers.shard_count, plan.load.keys) = (1, FEW_KEYS);
@@ -142,14 +143,14 @@ impl InCluster {
         plan
     }
 
-    /// Runs the system in a simulated cluster.
+    /// Runs the system in a simulated cluster and returns what was measured.
     pub fn run(&self, job: &Job<'_>) -> Outcome {
         let setup = self.setup(job);
         outcome(&setup, &run(&setup, self.form.system, Some(self.form.name)))
     }
 
-    /// Machines, load and times of this set-up under `job`. Warm-up and measured span are equal: 1 ms (0.3 ms if quick),
-    /// longer if many operations are outstanding.
+    /// Converts this set-up to that of the simulator, with the profile, seed and removed limits of `job`. Warm-up and
+    /// measured span are equal: 1 ms (0.3 ms if quick), longer if many operations are outstanding.
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
@@ -183,9 +184,9 @@ impl InCluster {
         }
     }
 
-    /// A point at x = `mops` that shows [`LATENCIES`] and throughput with the fewest clients (at most
-    /// [`clients`](InCluster::clients)) that reach `mops`, or 98 % of the highest rate if `mops` is out of reach. Costs
-    /// a run per step of a binary search.
+    /// A point at x = `mops` that shows [`LATENCIES`] and throughput. Its run has the fewest clients with which the
+    /// rate reaches `mops`, or 98 % of the rate with all [`clients`](InCluster::clients) if that is less. Costs one
+    /// run, and one more per step of a binary search for that number.
     pub fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
         let plan = self.clone();
         Point {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct RunOptions {
     /// Number of seeds with which each point runs; results show mean, minimum and maximum. 0 counts as 1.
     pub seeds: u64,
-    /// The first seed; the others follow it.
+    /// The first seed; the others are the numbers after it.
     pub first_seed: u64,
     /// Whether to use shorter warm-ups and measured spans.
     pub quick: bool,
@@ -25,7 +25,7 @@ pub struct RunOptions {
     pub jobs: usize,
 }
 
-/// One metric of one point: the simulated value with the published one.
+/// Result of one metric of one point: the simulated value and the published one.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Name of the curve.
@@ -62,16 +62,16 @@ impl Row {
     }
 }
 
-/// Results of a figure.
+/// Results of a run of a figure, next to its published values.
 #[derive(Clone)]
 pub struct FigureRun {
-    /// The figure.
+    /// Description of the figure.
     pub figure: Figure,
     /// Values of the figure in the order of its points, one per metric of a point.
     pub rows: Vec<Row>,
 }
 
-/// The profiles that points refer to by name.
+/// A set of hardware profiles by name, in which [`Point::profile`] is looked up.
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<String, Profile>);
 
@@ -116,13 +116,14 @@ impl Profiles {
     }
 }
 
-/// Creates clusters for any profile.
+/// Makes, for any profile, a [creator of clusters](Clusters) with that hardware.
 pub trait MakeClusters: Sync {
     /// Type that creates the clusters of one profile.
     type Clusters: Clusters;
     /// Returns a creator of clusters whose machines have `profile`.
     fn under(&self, profile: &Profile) -> Self::Clusters;
-    /// Limits removed from the machines, for work that creates its own clusters; by default none.
+    /// Limits of the hardware that the simulation leaves out, for [work](Work::Other) that creates its own clusters; by
+    /// default none.
     fn ablations(&self) -> Ablations {
         Ablations::default()
     }
@@ -151,8 +152,8 @@ pub fn run_point<M: MakeClusters>(
     }
 }
 
-/// Runs `points` with all seeds of `options`, in parallel; adds finished runs to `progress`. Returns for each point, in
-/// order, its outcomes, one per seed.
+/// Runs `points` with all seeds of `options`, in parallel; adds 1 to `progress` per finished run. Returns for each
+/// point, in order, its outcomes, one per seed.
 ///
 /// # Panics
 /// If a point names an unknown profile or parameter, or a run panics.
@@ -190,8 +191,8 @@ pub fn run_points<M: MakeClusters>(
         .collect()
 }
 
-/// Runs all points of `figures` in parallel and joins the results with the published values in `expected`. Adds
-/// finished runs to `progress`.
+/// Runs all points of `figures` in parallel and joins the results with the published values in `expected`. Adds 1 to
+/// `progress` per finished run.
 ///
 /// # Panics
 /// As [`run_points`].

@@ -10,10 +10,10 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
 use std::collections::BTreeMap;
 
-/// Creates clusters of simulated machines, optionally without some of their limits.
+/// Makes creators of simulated clusters, all without the same hardware limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulated {
-    /// Limits removed from the machines.
+    /// Limits of the hardware that the simulation leaves out.
     pub ablations: Ablations,
 }
 

@@ -9,7 +9,7 @@ use drover_kv_farm::control::{Attach, Hello, Ready, Welcome};
 use drover_kv_farm::logic::{Lookup, Miss, Step, TRIES_MAX, TableShape};
 
 /// Checks that any frame decodes as a control message or is refused, and that a decoded message encodes to the same
-/// bytes. Input: type of the message (1 byte), descriptor count (1 byte), body.
+/// bytes. Input: type of the message (1 byte, modulo 4), descriptor count (1 byte, modulo 20), body.
 pub fn control_message(input: &[u8]) {
     let [which, fd_count, body @ ..] = input else {
         return;
@@ -23,12 +23,15 @@ pub fn control_message(input: &[u8]) {
 }
 
 /// Checks that a server takes or refuses any bytes in its ring of requests, and that any record taken parses as a
-/// request or is refused.
+/// request or is refused. Input: whether records carry checksums (1 byte, bit 0); then for each record whether it is
+/// made valid (1 byte, bit 0), its length in units of 4 bytes (1 byte), and its bytes.
 pub fn ring(input: &[u8]) {
     drover_kv_farm::server::fuzz_ring(input, request::any);
 }
 
-/// Checks that a client accepts or refuses any bytes in its mailbox as replies, and that accepted ones fit their place.
+/// Checks that a client accepts or refuses any bytes in its mailbox as replies, and that accepted ones fit their place
+/// in the mailbox or the client's space for long values. Input: whether replies carry checksums (bit 0) and whether
+/// their checksums are made valid (bit 1; 1 byte), then the mailbox.
 pub fn mailbox(input: &[u8]) {
     drover_kv_farm::client::fuzz_mailbox(input);
 }
@@ -36,9 +39,9 @@ pub fn mailbox(input: &[u8]) {
 const KEY: &[u8] = b"key";
 const LINE: usize = 64;
 
-/// Checks that a GET ends, READs nothing outside the server's memory and finds no other key, whatever the memory holds.
-/// Input: table and options of the GET (1 byte), then for each READ a byte of repairs (matching versions, the hash of
-/// the key) and the bytes that it returns.
+/// Checks that a GET gives up after a bounded number of tries, READs nothing outside the server's memory and finds no
+/// other key, whatever the memory holds. Input: table and options of the GET (1 byte), then for each READ a byte that
+/// selects fields to make valid (versions, hash of the key) and the bytes that it returns.
 pub fn lookup(input: &[u8]) {
     let mut input = Input::new(input);
     let hash = KeyHash::from_bytes([7; 16]);

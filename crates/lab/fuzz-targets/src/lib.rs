@@ -12,7 +12,7 @@ mod pilaf;
 mod request;
 mod slots;
 
-/// A fuzzer.
+/// A fuzzer: its name and the function that takes one input.
 pub struct Target {
     /// Name of the fuzzer in `cargo xtask fuzz`, and of its folder in `fuzz/corpus/`.
     pub name: &'static str,

@@ -10,8 +10,8 @@ use drover_net::{Need, Output, Protocol};
 use drover_store::{Partition, PartitionOptions};
 use std::io::IoSlice;
 
-/// Checks that the parser uses at least one byte of any input and no more than it has, or asks for more bytes than
-/// that.
+/// Checks that the parser consumes at least one and at most all bytes of any input that is not empty, or asks for more
+/// bytes than the input has.
 pub fn parse_bytes(input: &[u8]) {
     if input.is_empty() {
         return;

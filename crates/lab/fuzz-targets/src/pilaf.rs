@@ -45,9 +45,10 @@ pub fn reply(input: &[u8]) {
 
 const KEY: &[u8] = b"key";
 
-/// Checks that a GET ends, READs nothing outside the server's memory and finds no other key, whatever the memory holds.
-/// Input: options of the GET (1 byte); for each entry a byte of repairs (valid seal, fingerprint of the key, growth of
-/// the table) and its bytes; for each record whether its checksum matches (1 byte), its length (1 byte) and its bytes.
+/// Checks that a GET gives up after a bounded number of tries, READs nothing outside the server's memory and finds no
+/// other key, whatever the memory holds. Input: options of the GET (1 byte); for each entry a byte that selects what to
+/// make valid (seal, fingerprint of the key) and whether the table grows meanwhile, and the entry's bytes; for each
+/// record whether its checksum matches (1 byte), its length (1 byte) and its bytes.
 pub fn lookup(input: &[u8]) {
     let mut input = Input::new(input);
     let hash = KeyHash::from_bytes([7; 16]);

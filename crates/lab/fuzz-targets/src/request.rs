@@ -3,8 +3,8 @@
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{Request, RequestKind};
 
-/// Checks that any message is refused, or is a request whose key and value fill the rest of the message and which
-/// encodes to an equal one.
+/// Checks that any message to a server of Pilaf or FaRM-KV is refused, or is a request whose key and value fill the
+/// rest of the message and which encodes to an equal one.
 pub fn any(message: &[u8]) {
     let Some((request, key, value)) = Request::decode(message) else {
         return;

@@ -4,7 +4,7 @@ use drover_slots::layout::{Commit, ReplyImm};
 use drover_slots::server::fuzz_slots;
 
 /// Checks that the fields of any commit word and any reply immediate can be read and are in range, and that setting the
-/// attempt changes no other field. Input: 8-byte words; the rest is ignored.
+/// attempt changes neither sequence number nor operation. Input: 8-byte words; a shorter rest is ignored.
 pub fn commit_word(input: &[u8]) {
     for word in input.chunks_exact(8) {
         let word = u64::from_le_bytes(word.try_into().expect("chunks of eight"));

@@ -23,7 +23,7 @@ pub enum Popularity {
 pub struct Load {
     /// Share of PUTs in percent (probability of each draw); the other operations are GETs.
     pub put_percent: u64,
-    /// Bytes of every value; keys have 16 more.
+    /// Length of every value, bytes. Keys have 16 bytes, which do not count here.
     pub value_bytes: usize,
     /// Number of different keys, which all clients share. Must not be 0.
     pub keys: u64,

@@ -4,8 +4,8 @@ use crate::tally::Tally;
 use drover_base::Ns;
 use drover_verbs_sim::Report;
 
-/// Latencies in microseconds of the operations of all clients that completed in the measured span, from submission to
-/// the poll that returned the result. All 0 if nothing completed.
+/// Statistics, in microseconds, of the latencies of the operations of all clients that completed in the measured span.
+/// A latency is the time from submission to the poll that returned the result. All are 0 if nothing completed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LatencyUs {
     /// Arithmetic mean.
@@ -23,7 +23,7 @@ pub struct LatencyUs {
 pub struct Outcome {
     /// Operations of all clients completed, failed ones included, in millions per virtual second.
     pub mops: f64,
-    /// Latencies of these operations.
+    /// Latencies of the completed operations, failed ones included.
     pub latency: LatencyUs,
     /// Fraction (0 to 1) of completed GETs that returned a value; 1 if there were no GETs.
     pub hit_share: f64,
@@ -31,7 +31,8 @@ pub struct Outcome {
     pub failed: u64,
     /// Number of operations completed, failed ones included.
     pub done: u64,
-    /// The same as `mops` for each shard (partition) of the servers, by index.
+    /// Completed operations by the shard (partition) that owns the key, failed ones included, in millions per virtual
+    /// second; by index of the shard.
     pub by_partition: Vec<f64>,
     /// Counters and busy times of the parts of every machine.
     pub report: Report,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Virtual time by which all clients must be connected and all keys filled in; takes far less.
 const CONNECT_MAX: Ns = Ns::from_s(1);
 
-/// Simulates `system` in the form of this name, or in its usual one. See [`run_form`].
+/// Simulates `system` in the form (variant) called `form`; `None`: in its usual form. See [`run_form`].
 ///
 /// # Panics
 /// As [`run_form`], and if the system has no such form.
@@ -40,7 +40,8 @@ impl SteppedJob for Run<'_> {
 }
 
 /// Simulates the servers and clients of `setup` in a new cluster and returns what was measured. Waits until all clients
-/// are connected and the keys are filled in, then runs the warm-up and the measured span.
+/// are connected and, unless the servers are filled already or start empty, have submitted PUTs of all keys; then runs
+/// the warm-up and the measured span.
 ///
 /// # Panics
 /// If the servers cannot be opened, or not all clients are ready within one virtual second.

@@ -6,12 +6,12 @@ use drover_kv::SteppedSizes;
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Doorbells, WorldOptions};
 
-/// The servers of one service, all on one machine.
+/// Sizes and options of the servers of one service, all on one machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Servers {
     /// Number of shards (partitions), each on a core of its own.
     pub shard_count: usize,
-    /// Doorbell registers of the cores.
+    /// How the cores share the card's doorbell registers.
     pub doorbells: Doorbells,
     /// Longest value that a reply contains inline, bytes; lowered to the limit of the cards.
     pub inline_bytes_max: usize,
@@ -35,14 +35,16 @@ impl Default for Servers {
     }
 }
 
-/// The servers of one service on machine 0, and clients on machines 1 and up. It does not say which system they are of.
+/// Description of a run: the servers of one service on machine 0, clients on machines 1 and up, their load, and how
+/// long to measure. It does not say which system runs.
 #[derive(Clone)]
 pub struct Setup {
-    /// Hardware profile and faults, the same for all machines. Prices of the system's own work are added to its costs.
+    /// Hardware profile and faults, the same for all machines. A run adds prices of the system's own code to
+    /// [`WorldOptions::costs`]; prices of the same name that are there already win.
     pub world: WorldOptions,
     /// Seed of everything random; equal set-ups with equal seeds give equal runs.
     pub seed: u64,
-    /// The servers.
+    /// Sizes and options of the servers.
     pub servers: Servers,
     /// Total number of clients, spread round-robin over the client machines, each on a core of its own.
     pub clients: usize,
@@ -54,7 +56,8 @@ pub struct Setup {
     pub window: usize,
     /// The operations that clients draw.
     pub load: Load,
-    /// Whether all keys are stored before the warm-up begins; if not, the tables start empty.
+    /// Whether all keys are stored before the warm-up begins (the last PUTs may still be in flight then); if not, the
+    /// tables start empty.
     pub filled: bool,
     /// Virtual time between the moment when all clients are ready and the beginning of the measured span.
     pub warm_up: Ns,
@@ -63,9 +66,9 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The published experiments: six shards, 51 clients on 17 machines of the profile `apt` with 4 operations each and a
-    /// window of as many per shard, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`; measured for 1 ms after 0.5 ms of
-    /// warm-up.
+    /// The published experiments: six shards, 51 clients on 17 machines of the profile `apt` with 4 operations each and
+    /// a window of as many per shard, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`. Our choice: 20,000 keys, all
+    /// stored at first; measured for 1 ms after 0.5 ms of warm-up.
     pub fn new() -> Setup {
         Setup::on(Profile::named("apt").expect("a profile"))
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Environment variable with the role of a child.
 const ROLE: &str = "DROVER_ROLE";
 
-/// One end of a Unix packet socket between parent and child.
+/// One end of a Unix packet socket between parent and child, which carries exports (with their descriptors) and texts.
 pub struct Channel(OwnedFd);
 
 /// The channel is broken: the other process has closed its end or ended, or the socket has failed.

@@ -43,7 +43,7 @@ pub enum Swapped {
     Missing,
 }
 
-/// One operation on one key.
+/// One operation with its result and its times. The key is not part of it: a [`History`] keeps the events of each key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// Number of the client that called it.
@@ -102,7 +102,7 @@ impl History {
     /// defines it.
     ///
     /// # Errors
-    /// Text that names the first key that is not, and lists its operations.
+    /// Text that names the first key whose operations are not linearizable, and lists them.
     ///
     /// # Panics
     /// If so many operations of a key overlap that the search needs more than 2^20 configurations.

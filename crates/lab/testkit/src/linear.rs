@@ -9,7 +9,7 @@ mod plain;
 use crate::history::{Call, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Semantics that a key should have. A history begins without a value.
+/// Semantics to check a key against. A key has no value at the start of its history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
     /// A register: a value stays until it is overwritten or deleted.
@@ -47,7 +47,8 @@ fn search(
     plain::Search::new(events, model, before, unknown_until, configurations_max).run()
 }
 
-/// A stricter check: operations of a client take effect in order, and those without a reply in time.
+/// Limits of a stricter check than [`is_linearizable`]: operations of one client take effect in the order of recording,
+/// and operations without a reply take effect before a given time or never.
 #[derive(Clone, Copy, Debug)]
 pub struct Strict {
     /// Operations that never returned take effect before this time, on the clock of the events, or never. `u64::MAX`:

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Fresh seeds are below this number, so that they are easy to type.
 const FRESH_MAX: u64 = 1_000_000_000;
 
-/// The seeds that a test runs with: fixed ones, and others that are fresh or given by `DROVER_SEED`.
+/// The seeds that a test runs with: fixed ones and fresh ones, or instead of both those that `DROVER_SEED` names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seeds {
     fixed: Range<u64>,
@@ -83,7 +83,7 @@ impl Seeds {
     }
 
     /// Calls `play` with each seed in turn, the fixed ones first. If `play` panics, prints to standard error how to
-    /// repeat that seed; the panic goes on.
+    /// repeat that seed; the panic then continues.
     pub fn each(&self, mut play: impl FnMut(u64)) {
         for seed in self.fixed.clone().chain(self.others.clone()) {
             let told = TellSeed(seed);

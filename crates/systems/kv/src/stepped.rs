@@ -12,8 +12,8 @@ use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose servers can run without threads, as actors. Every [`ShardedSystem`] is one; other systems implement
-/// this trait themselves.
+/// A system whose servers can run without threads, as actors that the caller steps. Every [`ShardedSystem`] is one;
+/// other systems implement this trait themselves.
 pub trait SteppedSystem: System {
     /// A variant of servers and clients that figures compare with others.
     type Form: Copy + Debug + Send + Sync + 'static;
@@ -23,8 +23,9 @@ pub trait SteppedSystem: System {
     /// All forms, each with the name of its curve in figures. The first is the usual one.
     const FORMS: &'static [(&'static str, Self::Form)];
 
-    /// Opens the servers of a service. A server that can be filled directly stores `items`, keys and values, in no time;
-    /// otherwise `items` are ignored, and clients must PUT them.
+    /// Opens the servers of a service. A system that can fill its servers directly stores `items` (keys and values) in
+    /// them, which takes no time on any core; other systems ignore `items`, and clients must PUT them.
+    /// [`SteppedService::is_filled`] says which.
     ///
     /// # Errors
     /// [`StartError`] if a server cannot be opened.
@@ -44,12 +45,13 @@ pub trait SteppedSystem: System {
     ) -> Self::FormClient<P>;
 }
 
-/// Sizes of a service whose speed is measured: the number of items is known, and neither growth nor eviction disturbs.
+/// Sizes of a service whose speed is measured. The number of items is known, so servers choose tables that neither grow
+/// nor evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SteppedSizes {
     /// Number of shards (partitions), at least 1; each has its own core.
     pub shard_count: usize,
-    /// Number of clients.
+    /// Number of clients that will connect.
     pub client_count: usize,
     /// Number of keys, all shards together.
     pub key_count: u64,
@@ -66,20 +68,22 @@ pub struct SteppedSizes {
     pub epoch: u64,
 }
 
-/// The servers of a service.
+/// The servers of a service, as actors that the caller must step, and the listeners at which clients connect.
 pub struct SteppedService<P: Provider> {
     /// All actors of the service, each with the context whose core must step it.
     pub actors: Vec<CoreActor<P>>,
     /// Listeners for clients: one, or one per shard, as the system's [`Channels`](crate::Channels) require.
     pub listeners: Vec<LocalListener>,
-    /// Whether the servers hold the initial items. If not, clients must PUT them.
+    /// Whether the servers hold the items that [`open_service`](SteppedSystem::open_service) was given. If not, clients
+    /// must PUT them.
     pub is_filled: bool,
 }
 
 /// An actor and the context whose core must step it.
 pub type CoreActor<P> = (Rc<<P as Provider>::Context>, Box<dyn Actor<<P as Provider>::Cpu>>);
 
-/// A job that is generic over stepped systems.
+/// A computation that is generic over stepped systems. [`SystemTable::stepped`](crate::SystemTable::stepped) runs it
+/// with the type of one of them.
 pub trait SteppedJob {
     /// Result of the job.
     type Answer;
@@ -88,8 +92,8 @@ pub trait SteppedJob {
     fn run<S: SteppedSystem>(self) -> Self::Answer;
 }
 
-/// A server that accepts the clients of a [`LocalListener`] at the start of each step, and is stepped at least every 20
-/// microseconds.
+/// Owns a server and accepts its clients from a [`LocalListener`] at the start of each step. Asks to be stepped at
+/// least every 20 microseconds.
 ///
 /// Control channels within a process are not part of a modelled network: a message takes no virtual time until the next
 /// step.
@@ -100,7 +104,7 @@ pub struct Accepting<A> {
 }
 
 impl<A> Accepting<A> {
-    /// Wraps `server`, which takes over a client's control channel by `adopt`.
+    /// Wraps `server`; `adopt` hands it the control channel of each new client.
     pub fn new(server: A, adopt: fn(&mut A, ControlStream), listener: &LocalListener) -> Accepting<A> {
         let listener = listener.clone();
         Accepting {
@@ -121,7 +125,8 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Accepting<A> {
     }
 }
 
-/// A `Cpu` on which work takes no time, for filling servers before they run.
+/// A `Cpu` on which work takes no time, for filling servers before they run. Its clock always shows 0, and every random
+/// number is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct TimelessCpu;
 

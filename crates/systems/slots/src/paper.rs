@@ -13,17 +13,17 @@ use drover_mem::MaskedRegion;
 
 /// Length of a GET request, bytes: the key hash.
 pub const GET_BYTES: usize = 16;
-/// Longest value, bytes `[HERD §4.3]`; in slots shorter than 1024 bytes the limit is lower.
+/// Longest value, bytes `[HERD §4.3]`; in slots too short for that, the length of the slot less [`TRAILER_BYTES`].
 pub const VALUE_BYTES_MAX: usize = 1000;
-/// Bytes before the slot image in a block, the client's own copy of a request. They hold the key, which the request
-/// does not contain.
+/// Bytes at the start of a block (the client's own copy of a request), before the image of the slot. They hold the key,
+/// which the request does not contain.
 pub const LEAD_BYTES: usize = 256;
-/// Bytes of a PUT request after its value: length and key hash.
+/// Bytes that follow the value in a PUT request: its length and the key hash.
 pub const TRAILER_BYTES: usize = 2 + GET_BYTES;
 /// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
 const CHECKED_PARTITIONS_MAX: usize = 128;
 
-/// Converts a key hash to the bytes that travel: a last byte of 0 becomes 1.
+/// Converts a key hash to the bytes that requests carry: a last byte of 0 becomes 1.
 pub fn wire_hash(hash: KeyHash) -> [u8; 16] {
     let mut bytes = hash.to_bytes();
     if bytes[15] == 0 {
@@ -37,8 +37,8 @@ pub const fn put_bytes(value_len: usize) -> usize {
     value_len + TRAILER_BYTES
 }
 
-/// Whether the format has a request for `op` that fits a slot of `slot_bytes`: a GET, or a PUT without a time to live of
-/// a value that is neither empty nor too long.
+/// Whether this format has a request for `op` that fits a slot of `slot_bytes`: a GET, or a PUT without a time to live
+/// whose value is neither empty nor too long. It has none for a DELETE.
 pub fn can_say(op: &Op<'_>, slot_bytes: usize) -> bool {
     match *op {
         Op::Get { .. } => true,
@@ -53,8 +53,8 @@ fn value_bytes_max(slot_bytes: usize) -> usize {
     VALUE_BYTES_MAX.min(slot_bytes - TRAILER_BYTES)
 }
 
-/// Writes a request at the end of `block`, and a copy of its key at the start; returns the request's length in bytes. An
-/// empty value means GET.
+/// Writes a request at the end of `block`, and a copy of its key at the start; returns the length of the request
+/// without that copy, bytes. An empty value makes it a GET.
 ///
 /// # Panics
 /// If `block` is too short for key and request.
@@ -77,8 +77,9 @@ pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
 }
 
 /// Decides what a server does with a request whose hash is `hash` and whose length field is `len`, in a slot of
-/// `slot_bytes`, on a worker that owns `share`: refuses too long a value, then the key of another partition (not
-/// checked if there are more than 128), else executes a GET if `len` is 0, or a PUT.
+/// `slot_bytes`, on a worker that owns `share`. In this order: refuses too long a value with `BadRequest`; refuses the
+/// key of another partition with `WrongPartition` (not checked if there are more than 128 partitions); executes a GET
+/// if `len` is 0, else a PUT.
 pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
     let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > value_bytes_max(slot_bytes) {
@@ -92,7 +93,8 @@ pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act 
     }
 }
 
-/// Removes the request whose last word is at offset `commit_at` of `slots`: zeroes its hash and length.
+/// Removes the request whose last word is at offset `commit_at` of `slots`: zeroes its last 24 bytes, which are the key
+/// hash, the length, and for a PUT the end of the value.
 pub fn clear(slots: &MaskedRegion, commit_at: u64) {
     for back in [16, 8, 0] {
         slots.store(commit_at - back, 0);

@@ -31,14 +31,14 @@ macro_rules! systems {
                 }
             }
 
-            /// Runs `job` with the system.
+            /// Calls `run` of `job` with the system's type, and returns the job's answer.
             pub fn run<J: $crate::kv::SystemJob>(self, job: J) -> J::Answer {
                 match self {
                     $($Name::$Variant => job.run::<$Type>(),)+
                 }
             }
 
-            /// The system called `name`; `None` if the table has none.
+            /// The system whose name is `name`, such as `herd`; `None` if the table has none.
             pub fn named(name: &str) -> Option<$Name> {
                 <$Name as $crate::kv::SystemTable>::named(name)
             }
@@ -76,11 +76,11 @@ pub use drover_kv as kv;
 systems! {
     /// The key-value systems of this workspace.
     pub enum System {
-        /// Requests by WRITE, replies by SEND, a worker per partition.
+        /// HERD: requests by WRITE, replies by SEND, a worker per partition.
         Herd = drover_kv_herd::Herd,
-        /// GETs by READs of a cuckoo table and of records.
+        /// Pilaf: GETs by READs of a cuckoo table and of records.
         Pilaf = drover_kv_pilaf::Pilaf,
-        /// GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
+        /// FaRM-KV: GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
         Farm = drover_kv_farm::Farm,
     }
 }

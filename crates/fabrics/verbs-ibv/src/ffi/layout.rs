@@ -39,7 +39,7 @@ pub struct Sge {
 }
 assert_layout!(Sge: 16, length @ 8, lkey @ 12);
 
-/// Target of a WRITE or READ.
+/// Target of a WRITE or READ: `wr.rdma` of `ibv_send_wr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Rdma {
@@ -47,7 +47,7 @@ pub struct Rdma {
     pub rkey: u32,
 }
 
-/// Target and operands of an atomic.
+/// Target and operands of an atomic: `wr.atomic` of `ibv_send_wr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Atomic {
@@ -57,7 +57,7 @@ pub struct Atomic {
     pub rkey: u32,
 }
 
-/// Target of a datagram.
+/// Target of a datagram: `wr.ud` of `ibv_send_wr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Ud {
@@ -66,7 +66,7 @@ pub struct Ud {
     pub remote_qkey: u32,
 }
 
-/// Target of a request: opcode and kind of queue pair select the variant.
+/// Target of a request, the union `wr` of `ibv_send_wr`: opcode and kind of queue pair select the variant.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Target {
@@ -88,7 +88,7 @@ pub struct SendWr {
     /// In network byte order.
     pub imm_data: u32,
     pub wr: Target,
-    /// Extended connections, memory windows, segmentation: not used.
+    /// The unions `qp_type` (XRC) and `bind_mw`/`tso`: not used.
     pub unused: [u64; 7],
 }
 assert_layout!(SendWr: 128, next @ 8, sg_list @ 16, num_sge @ 24, opcode @ 28, send_flags @ 32, imm_data @ 36,
@@ -142,7 +142,7 @@ pub struct Wc {
     pub qp_num: u32,
     pub src_qp: u32,
     pub wc_flags: c_uint,
-    /// Addresses of InfiniBand: not used.
+    /// `pkey_index`, `slid`, `sl` and `dlid_path_bits`: not used.
     pub unused: [u16; 4],
 }
 assert_layout!(Wc: 48, status @ 8, opcode @ 12, vendor_err @ 16, byte_len @ 20, imm_data @ 24, qp_num @ 28,

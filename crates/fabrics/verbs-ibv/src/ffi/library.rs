@@ -19,8 +19,9 @@ const UPDATE: &str = "version 32 of rdma-core (2020) or newer is needed";
 /// Declares the table of symbols and the code that fills it, one line per symbol.
 macro_rules! symbols {
     ($($symbol:literal $name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of libibverbs for the control path, each under its C name without the prefix. Their contracts
-        /// are in the manual pages. The data path is in [`ContextOps`](super::ContextOps).
+        /// Table of pointers to the functions of libibverbs for the control path, each under its C name without the
+        /// prefix. Their contracts are in the manual pages. The functions of the data path are in
+        /// [`ContextOps`](super::ContextOps) of an opened device.
         #[derive(Clone, Debug)]
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*

@@ -28,8 +28,8 @@ pub type PostSend = unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut
 pub type PostRecv = unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
 pub type PostSrqRecv = unsafe extern "C" fn(srq: *mut Srq, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
 
-/// `ibv_context_ops`: the data path, which the header's inline functions call. The other slots remain from old
-/// versions.
+/// `ibv_context_ops`: pointers to the functions of the data path, which inline functions of the C header call. The
+/// `unused` slots remain from old versions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ContextOps {

@@ -10,9 +10,9 @@ const LOCK_WAIT: Cost = Cost::new("verbs.lock_wait");
 /// How the queue pairs of a process get their doorbell registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doorbells {
-    /// The driver's default: the first `low_registers` queue pairs get a register each, without a lock; later ones
-    /// share `shared_registers` registers round-robin, each with a lock. The profile's group `lock` has both numbers;
-    /// if the second is 0, posts take no lock.
+    /// The driver's default: the first `low_registers` queue pairs that the process creates get a register each,
+    /// without a lock; later ones share `shared_registers` registers round-robin, each with a lock. The profile's group
+    /// `lock` has both numbers; if `shared_registers` is 0, posts take no lock.
     #[default]
     Driver,
     /// One register per context, that is, per thread: posts take no lock.

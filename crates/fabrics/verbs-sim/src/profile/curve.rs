@@ -1,7 +1,7 @@
 //! [`Curve`]: a cost that depends on a size, piecewise linear between points.
 
-/// A piecewise linear function of the payload bytes. It is constant before the first point; after the last point it
-/// continues with the slope of the last piece (constant if there is only one point).
+/// A cost as a piecewise linear function of the payload bytes. It is constant before the first point; after the last
+/// point it continues with the slope of the last piece (constant if there is only one point).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Curve {
     points: Vec<(f64, f64)>,

@@ -13,7 +13,7 @@ pub enum Shape {
     Curve,
 }
 
-/// Name, unit and kind of value of a parameter.
+/// Description of a parameter: its name, its unit and the kind of its value, but not the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// `group.parameter`, as in profile files.
@@ -42,8 +42,8 @@ impl Value {
         }
     }
 
-    /// A copy of this value with its number replaced; for a curve, the cost at point `index` (otherwise `index` is
-    /// ignored).
+    /// A copy of this value with its number replaced by `number`; for a curve, with the cost at point `index` (counted
+    /// from 0) replaced. `index` is ignored if this is no curve.
     ///
     /// # Panics
     /// If a curve has no such point.

@@ -35,7 +35,8 @@ pub enum Tag {
     Estimate,
     /// From memory of the literature, not looked up by us.
     Recalled,
-    /// Chosen after one of us saw a held-out figure: results that depend on it are not predictions.
+    /// Chosen by an author who had seen a published result that was reserved for checking predictions: results that
+    /// depend on the value are not predictions.
     Leak,
 }
 

@@ -11,7 +11,7 @@ macro_rules! parameters {
         #[derive(Clone, Debug, PartialEq, Default)]
         pub struct $Group { $( $(#[$doc])* pub $field: $kind ),* } )*
 
-        /// The values of all parameters of a profile: the part that the simulator reads.
+        /// The values of all parameters of a profile, without their bounds and sources. The simulator reads only these.
         #[derive(Clone, Debug, PartialEq, Default)]
         pub struct Parameters { $( $(#[$about])* pub $group: $Group ),* }
 
@@ -57,7 +57,8 @@ parameters! {
     pio: Pio {
         /// Card's time to ingest one 64-byte line that a core has written.
         line_ns: f64 ["ns"],
-        /// Most lines that a core may have written and the card not yet ingested; a core stalls if its post exceeds it.
+        /// Most lines that a core may have written and the card not yet ingested. A core whose post would exceed this
+        /// stalls, unless the card has ingested all its earlier lines.
         buf_lines: u64 ["lines"],
         /// Layout of a work request, which decides how many lines it has: 4 for mlx4, any other number for mlx5.
         wqe_layout: u64 ["generation"],
@@ -289,7 +290,8 @@ parameters! {
     memory: Memory {
         /// Time of a random memory access that misses all caches.
         dram_ns: f64 ["ns"],
-        /// Time of a memory access that hits the last-level cache.
+        /// Time of a memory access that hits the last-level cache. In the simulator it holds only, and always, the
+        /// regions that peers may write.
         llc_ns: f64 ["ns"],
         /// Time of a memory access that hits the second-level cache. The simulator ignores it.
         l2_ns: f64 ["ns"],

@@ -6,40 +6,40 @@ use drover_verbs::{Caps, Device, OpenError, Provider, QpKind};
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// Threading of the two ends of a rule.
+/// Whether the two ends of a rule run in one thread or in two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Together {
-    /// Interleaved in one thread: deterministic if the provider is. One end cannot sleep while the other acts, so a
-    /// rule that needs that is skipped.
+    /// Both ends interleaved in one thread: deterministic if the provider is. One end cannot sleep while the other
+    /// acts, so rules that need that are skipped.
     OneThread,
     /// Each end in its own thread.
     TwoThreads,
 }
 
-/// A provider set up for the suite, for runs within one process.
+/// How the suite opens the provider under test, for runs with both ends of a rule in one process.
 pub trait TestBed {
     /// Provider under test.
     type Provider: Provider;
 
-    /// Opens new devices `[initiator, responder]`, which may be clones of one; called for every rule and kind of queue
-    /// pair.
+    /// Opens the devices of the two ends, `[initiator, responder]`, which may be clones of one. Called anew for every
+    /// rule and kind of queue pair.
     ///
     /// # Errors
     /// [`OpenError`] if the fabric is not available.
     fn ends(&self) -> Result<[<Self::Provider as Provider>::Device; 2], OpenError>;
 
-    /// Threading of the two ends; by default one thread.
+    /// Whether the two ends run in one thread or in two; by default one.
     fn together(&self) -> Together {
         Together::OneThread
     }
 
-    /// Called after every round of turns of the two ends in one thread ([`Together::OneThread`] only), for fabrics that
-    /// must be driven from outside. Does nothing by default.
+    /// Called after each end has had a turn ([`Together::OneThread`] only), for fabrics that make progress only when
+    /// driven from outside. Does nothing by default.
     fn progress(&self) {}
 }
 
-/// Runs the rule called `name` for every kind of queue pair it applies to. Returns a line for each kind that was
-/// skipped, with the reason.
+/// Runs the rule called `name` for every kind of queue pair that it applies to. Returns one line for each kind that was
+/// skipped, with the reason: empty if none was. Stops at the first kind that breaks the rule.
 ///
 /// # Errors
 /// [`Stop::Broken`] if the rule is broken, no rule has that name, or the fabric cannot be opened.
@@ -61,7 +61,7 @@ pub fn run_rule<B: TestBed>(bed: &B, name: &str) -> Result<Vec<String>, Stop> {
     Ok(skipped)
 }
 
-/// Runs the rule called `name` as the body of a test; prints what was skipped.
+/// The body of a test: calls [`run_rule`] with the rule called `name` and prints its lines about skipped kinds.
 ///
 /// # Panics
 /// If the rule is broken, no rule has that name, or the fabric cannot be opened.
@@ -81,13 +81,13 @@ fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<Str
     Some(format!("{need:?}"))
 }
 
-/// Runs the rule called `name` as one of its two ends, for runs in two processes. The other process does the same with
-/// the other role and the other end of the channel; both ends skip the same rules. `kind` is one of the rule's kinds,
-/// which is not checked.
+/// Runs one end of the rule called `name`, for runs in two processes, and returns this end's result. The other process
+/// calls it with the other role and the other end of the channel. `kind` must be one of the rule's kinds, which is not
+/// checked.
 ///
 /// # Errors
 /// [`Stop::Skipped`] if the device lacks a capability that the rule needs; [`Stop::Broken`] if the rule is broken, no
-/// rule has that name, or the other end is gone.
+/// rule has that name, the device opens no context, or the other end is gone.
 pub fn run_end<P: Provider>(
     name: &str,
     kind: QpKind,

@@ -10,9 +10,9 @@ use std::task::Poll;
 /// Role of an end in a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Posts the requests that the rule tests.
+    /// The end that posts the requests under test.
     Initiator,
-    /// Target of those requests.
+    /// The end that those requests go to.
     Responder,
 }
 
@@ -25,7 +25,8 @@ const QUIET_TURNS: u64 = 24;
 /// Depth of the completion queues.
 const CQ_DEPTH: usize = 512;
 
-/// One of the two ends that run a rule: a context, a channel to the other end, and the completion queues of its links.
+/// One of the two ends that run a rule. Owns a device handle, a context, the completion queues, and a channel to the
+/// other end.
 pub struct End<P: Provider> {
     pub(super) role: Role,
     pub(super) kind: QpKind,

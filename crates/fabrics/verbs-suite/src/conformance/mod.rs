@@ -56,7 +56,7 @@ pub use rules::{Need, Rule, rule, rules};
 
 use std::fmt;
 
-/// Result of one end's run of a rule: `Ok` if the rule holds as far as this end sees.
+/// Result of one end's run of a rule: `Ok` if this end saw nothing that breaks the rule.
 pub type Check = Result<(), Stop>;
 
 /// Reason for ending a run of a rule early.

@@ -2,13 +2,13 @@
 
 use crate::loopback::Flaw;
 
-/// A flaw of the reference provider, and the rules that must detect it.
+/// A flaw of the reference provider `loopback`, and the rules that must detect it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
     /// The flaw to switch on.
     pub flaw: Flaw,
-    /// Names of rules, every one of which must fail with this flaw; `wake_on_watched_write` with
-    /// [`Together::TwoThreads`](super::Together::TwoThreads), where it is not skipped.
+    /// Names of the rules that must all fail with this flaw. `wake_on_watched_write` fails only with
+    /// [`Together::TwoThreads`](super::Together::TwoThreads): in one thread it is skipped.
     pub caught_by: &'static [&'static str],
 }
 

@@ -10,13 +10,13 @@ use std::pin::Pin;
 /// Body of a rule, as one end plays it.
 pub type Body<P> = for<'a> fn(&'a mut End<P>) -> Pin<Box<dyn Future<Output = Check> + 'a>>;
 
-/// A rule that every provider with the needed capabilities must follow.
+/// A rule that every provider with the needed capabilities must follow, with the code that checks it.
 pub struct Rule<P: Provider> {
     /// Name of the rule in tests and reports, unique.
     pub name: &'static str,
     /// Kinds of queue pair that the rule applies to; each is tested separately.
     pub kinds: &'static [QpKind],
-    /// Capabilities without which the rule is skipped, besides the kind of queue pair.
+    /// Capabilities that the rule needs besides the kind of queue pair; it is skipped if one is missing.
     pub needs: &'static [Need],
     pub(super) body: Body<P>,
 }
@@ -156,8 +156,8 @@ macro_rules! table {
     };
 }
 
-/// Defines one `#[test]` per rule, which calls the given function or closure without captures with the rule's name. Put
-/// it in a module named after the provider.
+/// Defines one `#[test]` per rule. Each test calls `$run`, a function or a closure without captures, with the name of
+/// its rule. Put the macro call in a module named after the provider.
 #[macro_export]
 macro_rules! conformance_tests {
     ($run:expr) => {
@@ -184,7 +184,8 @@ macro_rules! conformance_stamp {
     };
 }
 
-/// All rules for provider `P`, in the order of the list.
+/// All rules of the suite, with bodies for provider `P`, in the order of
+/// [`conformance_rules!`](crate::conformance_rules). Rules that the provider cannot follow are included.
 pub fn rules<P: Provider>() -> Vec<Rule<P>> {
     crate::conformance_rules! { [table] P }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Longest park of a context with late messages.
 const NAP: Ns = Ns::from_us(50);
 
-/// A device that injects faults into the requests of its queue pairs.
+/// A device that passes all calls to the device it wraps, and injects faults into the send requests of its queue pairs.
 pub struct FaultyDevice<P: Provider> {
     inner: P::Device,
     caps: Arc<Caps>,
@@ -32,7 +32,7 @@ pub struct FaultyDevice<P: Provider> {
 }
 
 impl<P: Provider> FaultyDevice<P> {
-    /// Wraps `inner`. Its queue pairs draw faults according to `options` from the start.
+    /// Wraps `inner`. The queue pairs of the new device draw faults according to `options`, from the start.
     pub fn new(inner: P::Device, options: FaultOptions) -> FaultyDevice<P> {
         let caps = Arc::new(options.caps(inner.caps()));
         FaultyDevice {
@@ -176,8 +176,8 @@ impl<P: Provider> FaultyContext<P> {
         &self.inner
     }
 
-    /// Delivers late messages that are due, and counts as a poll for the others; returns whether any message is still
-    /// late. For actors, which go idle without parking.
+    /// Counts as a poll for all late messages of this context and delivers those that are due; returns whether any is
+    /// still late. For actors that go idle without parking.
     pub fn deliver_late(&self) -> bool {
         let mut late = self.shared.late.borrow_mut();
         late.step(self.cpu());

@@ -50,7 +50,7 @@ pub use queues::{FaultyCq, FaultySrq};
 use drover_verbs::Provider;
 use std::marker::PhantomData;
 
-/// `P` with faults; see the module documentation.
+/// The provider `P` with faults injected; see the [module documentation](self).
 #[derive(Debug)]
 pub struct Faulty<P>(PhantomData<P>);
 

@@ -4,8 +4,9 @@ use drover_base::Ns;
 use drover_verbs::Caps;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Faults and their probabilities, from 0 to 1, per request. If several are drawn for a request, only the first one in
-/// the order of the fields applies; if that is `tear` and the request cannot be torn, the request has no fault.
+/// Faults and their probabilities, from 0 to 1, each drawn separately for every request. If several of `drop` to
+/// `duplicate` are drawn for one request, only the first in the order of the fields applies; if that is `tear` and the
+/// request cannot be torn, the request has no fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultOptions {
     /// Seed of all draws. They also depend on the order in which contexts are opened, and on each context's order of
@@ -14,23 +15,25 @@ pub struct FaultOptions {
     /// Probability that a message over UC or UD never arrives.
     pub drop: f64,
     /// Probability that the cache lines of a WRITE over UC (its words, if it is within one line) become visible one by
-    /// one, in random order. WRITEs with immediate data are not torn.
+    /// one in random order, each as late as with `delay`. WRITEs with immediate data are not torn.
     pub tear: f64,
-    /// Probability that a message over UC or UD arrives later.
+    /// Probability that a message over UC or UD arrives late: after the waits that `late_polls_max` and `late_max`
+    /// describe.
     pub delay: f64,
-    /// Probability that a message over UC or UD arrives at the second following post or poll of its context.
+    /// Probability that a message over UC or UD arrives only at the second post of send requests, poll or park of the
+    /// sender's context after its own post.
     pub reorder: f64,
-    /// Probability that a message over UC or UD arrives, and once more later.
+    /// Probability that a message over UC or UD arrives twice: at once, and once more late, as with `delay`.
     pub duplicate: f64,
-    /// Probability, per request over RC, that the connection breaks: half of the time before the list with the request
-    /// is posted, else after.
+    /// Probability, per request over RC, that its queue pair moves to the error state: half of the time before the list
+    /// with the request is posted, else after.
     pub rc_break: f64,
-    /// Most posts of send requests, polls and parks of its context that a late message (delayed, torn or second copy)
-    /// waits for; each message draws from 1 to this, 0 counts as 1. It also waits for the time that it draws with
-    /// `late_max`.
+    /// Maximum wait of a late message (delayed, piece of a torn one, or second copy), counted in posts of send
+    /// requests, polls and parks of the sender's context. Each message draws from 1 to this; 0 counts as 1. It also
+    /// waits for the time that it draws with `late_max`.
     pub late_polls_max: u32,
-    /// Most time that a late message waits; each message draws from zero to this. It is delivered when both waits are
-    /// over.
+    /// Maximum wait of a late message in time; each message draws from zero to this. It is delivered at the first post,
+    /// poll or park when both waits are over.
     pub late_max: Ns,
     /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
     /// although a WRITE of up to [`Caps::mtu_bytes`] arrives either whole or not at all.
@@ -38,8 +41,7 @@ pub struct FaultOptions {
 }
 
 impl FaultOptions {
-    /// Options without faults, as a base for others: late messages would wait for up to 64 posts and polls, and for no
-    /// time.
+    /// Options without faults, as a base for others, with a `late_polls_max` of 64 and a `late_max` of zero.
     pub fn quiet(seed: u64) -> FaultOptions {
         FaultOptions {
             seed,
@@ -98,7 +100,7 @@ impl FaultOptions {
 pub struct FaultCounts {
     /// Messages dropped by [`FaultOptions::drop`].
     pub dropped: u64,
-    /// WRITEs torn.
+    /// WRITEs torn, counted when posted: one per WRITE, not per piece.
     pub torn: u64,
     /// Messages delayed, counted when posted.
     pub delayed: u64,
@@ -106,10 +108,10 @@ pub struct FaultCounts {
     pub reordered: u64,
     /// Messages duplicated, counted when posted.
     pub duplicated: u64,
-    /// Connections broken.
+    /// Queue pairs moved to the error state by [`FaultOptions::rc_break`].
     pub broken: u64,
-    /// Delayed and reordered messages, second copies, and pieces of torn WRITEs that were lost, because too many
-    /// messages were late or this one was too long.
+    /// Late messages (delayed, reordered, second copies, pieces of torn WRITEs) that were lost instead, because all 256
+    /// buffers of the context were in use or the message was longer than 4096 bytes.
     pub overflowed: u64,
 }
 

@@ -14,7 +14,7 @@ use drover_verbs::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A queue pair of a [`FaultyContext`](super::FaultyContext): draws a fault for each request posted to it.
+/// A queue pair of a [`FaultyContext`](super::FaultyContext): draws faults for each send request posted to it.
 pub struct FaultyQp<P: Provider> {
     pub(super) inner: Rc<RefCell<P::Qp>>,
     pub(super) kind: QpKind,

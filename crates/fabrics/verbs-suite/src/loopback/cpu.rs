@@ -53,7 +53,7 @@ impl LoopbackCpu {
         }
     }
 
-    /// Moves the device's clock forward by `by` for all its contexts; each sees it at its next refresh.
+    /// Moves the device's clock forward by `by`. All cores of the device, this one too, see it at their next refresh.
     pub fn advance(&self, by: Ns) {
         self.clock.advance(by);
     }

@@ -25,7 +25,7 @@ pub struct LoopbackOptions {
     /// `send_bytes_max`). Other fields are only reported: WRITEs stay ordered and lossless, and parks end early, even
     /// if `writes` and `wakes` say no.
     pub caps: Caps,
-    /// Seed of the random streams of the device's cores, which differ from each other.
+    /// Seed of the random streams of the device's cores; each core has a stream of its own.
     pub seed: u64,
     /// Time by which each [`refresh`](drover_base::Cpu::refresh) of a core moves the device's clock.
     pub tick: Ns,
@@ -121,7 +121,8 @@ impl LoopbackDevice {
         self.clock.now()
     }
 
-    /// Moves the device's clock forward by `by`; contexts see it at their next refresh.
+    /// Moves the device's clock forward by `by`. The cores of its contexts see it at their next
+    /// [`refresh`](drover_base::Cpu::refresh).
     pub fn advance(&self, by: Ns) {
         self.clock.advance(by);
     }

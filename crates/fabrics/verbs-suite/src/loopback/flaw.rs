@@ -17,18 +17,18 @@ macro_rules! flaws {
 }
 
 flaws! {
-    /// A WRITE completes before its bytes are visible, which they are from the next post of a send request on.
+    /// A WRITE completes before its bytes are visible; they become visible at the next post of a send request.
     CompletesBeforeLanding,
     /// WRITEs of 257 bytes or more are lost, and complete with success.
     LosesLongWrites,
     /// A list is executed in reverse order.
     ReversesLists,
-    /// The last word of a WRITE becomes visible at once, the others after five polls or the next post of a send
+    /// The last word of a WRITE becomes visible at once, its other words after five polls or at the next post of a send
     /// request.
     LastWordFirst,
-    /// One WRITE in 97 is lost, over RC as over UC, and completes with success.
+    /// Every 97th WRITE of the device is lost, over RC as over UC, and completes with success.
     LosesSomeUcWrites,
-    /// The length of a WRITE is rounded up to whole words of 8 bytes.
+    /// The length of a WRITE is rounded up to whole words of 8 bytes, so bytes after it are overwritten.
     WritesWholeWords,
     /// WRITEs are truncated to [`Caps::mtu_bytes`](drover_verbs::Caps::mtu_bytes).
     CutsAtMtu,
@@ -74,9 +74,9 @@ flaws! {
     PostsPastRefusal,
     /// A refusal reports that no request was accepted.
     MiscountsAccepted,
-    /// A list of several requests is executed after a request posted singly after it.
+    /// A list of several requests waits until the next poll or post; a request then posted alone is executed before it.
     SinglesOvertakeLists,
-    /// The last request of a list of several is dropped when another request is posted singly after it.
+    /// The last request of a list of several is dropped when a request is then posted alone.
     SinglesReplaceLists,
     /// Send queues accept any number of requests.
     EndlessSendQueue,
@@ -84,9 +84,9 @@ flaws! {
     HalfSendQueue,
     /// Receive queues accept any number of RECVs.
     EndlessRecvQueue,
-    /// An unknown local key is taken for that of the first registered region, at offset 0.
+    /// A request with an unknown local key uses the bytes at offset 0 of the region that was registered first.
     IgnoresLocalKeys,
-    /// A local range outside its region is taken for one at offset 0.
+    /// A request with a local range outside its region uses the bytes at offset 0 of that region.
     IgnoresLocalBounds,
     /// The right of local write is not checked.
     IgnoresLocalWrite,
@@ -98,7 +98,7 @@ flaws! {
     CasReturnsNew,
     /// FAA returns the new value.
     FaaReturnsNew,
-    /// FAA does not wrap around.
+    /// FAA stops at 2^64 - 1 instead of wrapping around.
     FaaSaturates,
     /// An FAA on an odd value adds nothing, as if a concurrent one had been lost.
     FaaLosesSome,
@@ -116,7 +116,7 @@ flaws! {
     IgnoresBounds,
     /// For remote access, the last byte of a region counts as out of bounds.
     BoundsOneShort,
-    /// An unknown remote key is taken for that of the first region that the first importing context imported.
+    /// An unknown remote key gives access to the first region that the first importing context imported.
     GuessesKeys,
     /// Forgotten remote keys remain valid.
     RemembersKeys,
@@ -176,7 +176,8 @@ flaws! {
     Reconnects,
     /// Queue pairs of different kinds connect.
     ConnectsAnything,
-    /// The export of a queue pair or a bell is accepted as one of a region, that registered first.
+    /// The export of a queue pair or a bell can be imported as a region: it gives access to the region that was
+    /// registered first.
     TakesAnyExport,
     /// Creating a queue pair does not enforce the limits in the capabilities.
     IgnoresLimits,
@@ -188,6 +189,6 @@ flaws! {
     DeafToDescriptors,
     /// WRITEs and atomics into watched memory do not end a park.
     DeafToWrites,
-    /// `park` ignores events between `arm` and its call.
+    /// `park` ignores events that came between `arm` and the call of `park`.
     ForgetsAtPark,
 }

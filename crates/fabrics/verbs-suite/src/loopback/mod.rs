@@ -68,7 +68,7 @@ pub use queues::{LoopbackCq, LoopbackSrq};
 
 use drover_verbs::Provider;
 
-/// The reference provider `loopback`: it executes every verb at posting, within one process.
+/// The reference provider `loopback`: both ends are in one process, and it executes every verb at posting.
 #[derive(Debug)]
 pub enum Loopback {}
 

@@ -74,15 +74,15 @@ impl Log {
     }
 }
 
-/// A device that records the posts, completions and parks of its contexts, and the steps of their queue pairs
-/// ([`What`]).
+/// A device that passes all calls to the device it wraps, and records the posts, completions and parks of its contexts,
+/// and the creation, connection and end of their queue pairs ([`What`]).
 pub struct TracedDevice<P: Provider> {
     inner: P::Device,
     ring: Arc<Mutex<Ring>>,
 }
 
 impl<P: Provider> TracedDevice<P> {
-    /// Wraps `inner` and keeps its last `capacity` events, at least one.
+    /// Wraps `inner` and keeps the last `capacity` events of all its contexts together; a `capacity` of 0 counts as 1.
     pub fn new(inner: P::Device, capacity: usize) -> TracedDevice<P> {
         let ring = Ring {
             capacity: capacity.max(1),
@@ -99,7 +99,7 @@ impl<P: Provider> TracedDevice<P> {
         &self.inner
     }
 
-    /// A copy of the events kept now, of all contexts.
+    /// A copy of the events that are kept now, of all contexts.
     pub fn trace(&self) -> Trace {
         lock(&self.ring).trace.clone()
     }

@@ -10,8 +10,8 @@ use std::fmt;
 pub struct Event {
     /// Number of the event, from 0 over the life of the device; events that are no longer kept count too.
     pub number: u64,
-    /// Time on the clock of the context's core; for [`What::QueuePair`], that of the event recorded before (zero if
-    /// there is none).
+    /// Time ([`Cpu::now`](drover_base::Cpu::now) of the context's core); for [`What::QueuePair`], the time of the event
+    /// recorded before, in any context (zero if none is kept).
     pub at: Ns,
     /// Index of the context, from 0 in the order of opening.
     pub context: u64,
@@ -156,7 +156,7 @@ pub(super) fn payload_bytes(list: &SendList, payload: Payload) -> usize {
     }
 }
 
-/// The events that a [`TracedDevice`](super::TracedDevice) has kept. Prints one line per event.
+/// A copy of the events that a [`TracedDevice`](super::TracedDevice) keeps. `Display` prints one line per event.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
     /// The events, oldest first.

@@ -27,7 +27,7 @@ pub use qp::{TracedCq, TracedQp, TracedSrq};
 use drover_verbs::Provider;
 use std::marker::PhantomData;
 
-/// `P` with recording; see the module documentation.
+/// The provider `P` with recording; see the [module documentation](self).
 #[derive(Debug)]
 pub struct Traced<P>(PhantomData<P>);
 

@@ -76,7 +76,7 @@ impl<P: Provider> Drop for TracedQp<P> {
     }
 }
 
-/// A completion queue of a [`TracedContext`](super::TracedContext).
+/// A completion queue of a [`TracedContext`](super::TracedContext): records each completion that is polled.
 pub struct TracedCq<P: Provider> {
     pub(super) inner: P::Cq,
     pub(super) log: Log,

@@ -44,7 +44,8 @@ pub enum Name {
     },
 }
 
-/// Encodes and decodes the exports of one fabric within one process.
+/// Encodes and decodes the exports of one fabric, for providers whose fabrics do not leave the process: an export holds
+/// only the id of its object.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     /// Four bytes that identify the provider.
@@ -107,7 +108,7 @@ impl Names {
         Bell(self.encode(&Name::Bell { ctx }))
     }
 
-    /// The export of region `mr` with its watches, whose bells are those of this fabric.
+    /// The export of region `mr` with `watches`. Every bell in them must be a bell of this fabric.
     ///
     /// # Panics
     /// If there are more watches than fit an export, or a watch has the bell of another fabric.

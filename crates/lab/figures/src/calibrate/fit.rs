@@ -47,7 +47,8 @@ fn short(target: &Target) -> Target {
     target
 }
 
-/// A fit in progress: the profile, the rows that it is fitted to, and how points are run.
+/// The inputs of [`fit`] and its state: the profiles, one of which is fitted, the rows to fit it to, and how points are
+/// run.
 pub struct Fit<'a, M> {
     /// Creates the clusters that points run in.
     pub make: &'a M,
@@ -59,15 +60,16 @@ pub struct Fit<'a, M> {
     pub targets: Vec<Target>,
     /// Seeds, lengths and threads of the runs; the long moves of [`Method::Scan`] use shorter runs.
     pub options: RunOptions,
-    /// Counter to which finished runs are added.
+    /// Counter that is incremented for each finished run.
     pub progress: &'a AtomicU64,
 }
 
 /// Fits the parameters of all `stages` in order, changing [`Fit::profiles`]. Calls `tell` after each stage with the
-/// loss of its rows before and after: the weighted mean of the squares of their deviations in percent.
+/// loss of the stage's rows before and after it: the weighted mean of (100 ln(simulated / published))², roughly the
+/// squared deviation in percent, each deviation capped at 35 %; 0 means exact.
 ///
 /// # Panics
-/// If the profile does not exist, a stage names a parameter that it does not have, or a run panics.
+/// If the profile does not exist, a stage names a parameter or point that it does not have, or a run panics.
 pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);

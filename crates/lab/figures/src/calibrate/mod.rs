@@ -25,7 +25,7 @@ use crate::published::{Expected, Published};
 use crate::run::{MakeClusters, Profiles, Row, RunOptions, row, run_points};
 use std::sync::atomic::AtomicU64;
 
-/// A metric of a point of the fitted profile, with its published value.
+/// One value to fit to: a metric of a point that runs on the fitted profile, and its published value.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Name of the figure.

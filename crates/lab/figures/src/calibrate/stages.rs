@@ -5,7 +5,7 @@ use super::Target;
 /// The table; its first lines describe its format.
 const TABLE: &str = include_str!("stages.txt");
 
-/// A selection of calibration rows: of one figure, of one curve or all, with x in a range.
+/// Selects calibration rows: those of one figure, of one of its curves or all, with x in a range. Holds no rows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rows {
     figure: &'static str,
@@ -27,19 +27,21 @@ impl Rows {
 /// Search method for a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Moves the parameter up or down by 12, 6, 3 and 1 percent, while that reduces the error of its rows.
+    /// Multiplies or divides the parameter by 1.12, then by 1.06, 1.03 and 1.01, each up to six times in one direction,
+    /// as long as that reduces the error of its rows.
     Climb,
-    /// As `Climb`, but with short runs for the moves of 12 and 6 percent, and without these in the second pass.
+    /// As `Climb`, but short runs judge the moves by 1.12 and 1.06, which the second pass over the stage leaves out.
     Scan,
 }
 
-/// One parameter, or one point of a curve, and its rows.
+/// One step of a stage: the parameter to fit (or one point of it, if it is a curve), the search method, and the rows to
+/// fit it to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
-    /// Path of the parameter in the profile.
+    /// Path of the parameter in the profile, such as `tx.read_ns`.
     pub path: &'static str,
-    /// If the parameter is a curve, the index of the point to fit; `None`: the number, or all points one after the
-    /// other.
+    /// If the parameter is a curve, the index of the point to fit, from 0. `None`: the parameter's only number, or all
+    /// points of its curve one after the other.
     pub index: Option<usize>,
     /// Search method.
     pub method: Method,
@@ -48,7 +50,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// Names of the figures of the rows, separated by commas, as the profile file notes them.
+    /// Names of the figures that the rows come from, separated by commas, as [`fit`](super::fit()) notes them in the
+    /// profile.
     pub fn source(&self) -> String {
         let mut figures: Vec<&str> = self.rows.iter().map(|rows| rows.figure).collect();
         figures.dedup();

@@ -5,8 +5,8 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Bench, Pacing, Posting, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// Design Guidelines Fig. 13: throughput and refetched cache lines, by window. Sixteen threads on `apt`: with fourteen,
-/// a READ would return before HERD's Fig. 2 says it can.
+/// Design Guidelines Fig. 13: throughput and refetched cache lines, by window. On `apt` sixteen threads post: with
+/// fourteen, the published rates would need READs faster than HERD's Fig. 2 shows them.
 pub const FIGURE: Figure = Figure {
     name: "atc-13",
     title: "Windows, and work requests that the card fetches again",

@@ -10,7 +10,7 @@ const SYSTEMS: [(&str, System); 3] = [
     ("FaRM-em-VAR", System::FarmVar),
 ];
 
-/// Points of HERD Fig. 9: throughput by the percentage of PUTs.
+/// The emulations' points of HERD Fig. 9: throughput by the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
     all([5, 50, 100].map(f64::from), |system, x| Emulation {
         put_percent: x as u64,
@@ -18,7 +18,8 @@ pub fn by_put_share() -> Vec<Point> {
     })
 }
 
-/// Points of HERD Fig. 10: throughput by the bytes of a value, on machines of `profile`.
+/// The emulations' points of HERD Fig. 10: throughput by the bytes of a value, on machines of `profile`. Over RoCE the
+/// last value has 1000 bytes instead of 1024.
 pub fn by_value(profile: &'static str) -> Vec<Point> {
     // Over RoCE a datagram holds 1024 bytes, including the PUT's key.
     let longest = if profile == "susitna_roce" { 1_000 } else { 1_024 };
@@ -33,8 +34,8 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
     points.into_iter().map(there).collect()
 }
 
-/// Points of HERD Fig. 11: latencies at the rates at which they were published, with the smallest load that reaches the
-/// rate.
+/// The emulations' points of HERD Fig. 11: latencies at the published rates, each with the fewest outstanding
+/// operations that reach the rate.
 pub fn by_rate() -> Vec<Point> {
     let rates = [
         [0.28, 1.18, 6.08, 10.02],
@@ -61,7 +62,8 @@ pub fn by_rate() -> Vec<Point> {
         .collect()
 }
 
-/// Points of HERD Fig. 13: throughput of PUTs by the cores of the server. GETs need no core.
+/// The emulations' points of HERD Fig. 13: throughput of PUTs by the cores of the server. GETs need no core, and the
+/// PUTs of FaRM-em-VAR, which are those of FaRM-em, are left out.
 pub fn by_cores() -> Vec<Point> {
     let points = all([1, 2, 3, 4, 5, 6, 7].map(f64::from), |system, x| Emulation {
         put_percent: 100,

@@ -18,7 +18,8 @@ pub const FIGURE_1: Figure = Figure {
     points: by_payload,
 };
 
-/// FaSST Fig. 2: throughput of READs among all machines, by the number of machines, which further queue pairs emulate.
+/// FaSST Fig. 2: throughput of READs among all machines, by the number of machines. Twelve machines run; further queue
+/// pairs between them stand for further machines.
 pub const FIGURE_2: Figure = Figure {
     name: "fasst-2",
     title: "READs among machines by emulated machines",

@@ -4,26 +4,27 @@
 use crate::figure::Point;
 use crate::in_cluster::{Form, InCluster};
 
-/// Points of HERD Fig. 9: throughput by the percentage of PUTs.
+/// Points for HERD Fig. 9 of every system but HERD: throughput by the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
     rates("apt", &[5, 50, 100], |plan, x| plan.load.put_percent = x as u64)
 }
 
-/// Points of HERD Fig. 10: throughput by the bytes of a value, on machines of `profile`.
+/// Points for HERD Fig. 10 of every system but HERD: throughput by the bytes of a value, on machines of `profile`.
 pub fn by_value(profile: &'static str) -> Vec<Point> {
     rates(profile, &[4, 16, 32, 64, 128, 256, 512, 1024], |plan, x| {
         plan.load.value_bytes = x
     })
 }
 
-/// Points of HERD Fig. 11: latencies at a few rates, with the fewest clients that reach the rate.
+/// Points for HERD Fig. 11 of every system but HERD: latencies at 1, 5 and 9 Mops, each with the fewest clients that
+/// reach the rate.
 pub fn by_rate() -> Vec<Point> {
     all(&[1.0, 5.0, 9.0], |form, mops| {
         InCluster::on_one_core(form).latencies_at("apt", form.name, mops)
     })
 }
 
-/// Points of HERD Fig. 13: throughput of PUTs by the cores of the server. GETs need no core.
+/// Points for HERD Fig. 13 of every system but HERD: throughput of PUTs by the cores of the server. GETs need no core.
 pub fn by_cores() -> Vec<Point> {
     let points = rates("apt", &[1, 2, 3, 4, 5, 6, 7], |plan, x| {
         (plan.servers.shard_count, plan.load.put_percent) = (x, 100);
@@ -35,7 +36,8 @@ pub fn by_cores() -> Vec<Point> {
     points.into_iter().map(puts).collect()
 }
 
-/// Throughput of every other system at each of `xs`, in HERD's set-up as `change` modifies it for that x.
+/// Points that show the throughput of every system but HERD at each of `xs`. The set-up is [`InCluster::on_one_core`],
+/// as `change` modifies it for that x.
 pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut InCluster, usize)) -> Vec<Point> {
     all(xs, |form, x| {
         let mut plan = InCluster::on_one_core(form);

@@ -21,7 +21,7 @@ macro_rules! figure {
     };
 }
 
-/// Throughput of all systems by value size, on `apt` and on `cx6`.
+/// Two figures, on `apt` and on `cx6`: throughput of all systems by value size.
 pub const BY_VALUE: [Figure; 2] = [
     figure!(
         "systems-by-value",
@@ -43,7 +43,7 @@ pub const BY_VALUE: [Figure; 2] = [
     ),
 ];
 
-/// Throughput of all systems by the share of PUTs, on `apt` and on `cx6`.
+/// Two figures, on `apt` and on `cx6`: throughput of all systems by the share of PUTs.
 pub const BY_PUTS: [Figure; 2] = [
     figure!(
         "systems-by-puts",
@@ -65,7 +65,7 @@ pub const BY_PUTS: [Figure; 2] = [
     ),
 ];
 
-/// Throughput of all systems by the cores of the server, on `apt` and on `cx6`.
+/// Two figures, on `apt` and on `cx6`: throughput of all systems by the cores of the server.
 pub const BY_CORES: [Figure; 2] = [
     figure!(
         "systems-by-cores",

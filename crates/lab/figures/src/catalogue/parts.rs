@@ -35,8 +35,8 @@ pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
     }
 }
 
-/// A benchmark in which `machines` machines with `processes` processes each post to one machine, whose served requests
-/// count.
+/// A benchmark in which `processes` threads, one per process, on each of `machines` machines post to one target
+/// machine, with up to 8 requests outstanding each. The requests that the target serves count.
 pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processes: usize) -> Verbs {
     Verbs {
         issuers: Issuers {
@@ -50,7 +50,8 @@ pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processe
     }
 }
 
-/// A benchmark in which `processes` processes of one machine post, each to a different machine.
+/// A benchmark in which `processes` processes of one machine post, each to a different machine, with up to 8 requests
+/// outstanding each.
 pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes: usize) -> Verbs {
     Verbs {
         issuers: Issuers {
@@ -70,12 +71,13 @@ pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes:
     }
 }
 
-/// Whether the payload is inline: it is for WRITEs and SENDs of up to 188 bytes.
+/// Whether the figures send a payload of `bytes` inline: only for WRITE and SEND, and up to 188 bytes.
 pub fn inlined(verb: Verb, bytes: usize) -> bool {
     matches!(verb, Verb::Write | Verb::Send) && bytes <= 188
 }
 
-/// Changes `point`, one of a later paper, to the faster posting loop of that paper if it runs on `apt`, HERD's cluster.
+/// For figures of papers later than HERD: makes a point on `apt`, HERD's cluster, use their faster posting loop (80 ns
+/// of CPU time per post). Points on other profiles stay as they are.
 pub fn lean_loop(point: Point) -> Point {
     if point.profile == "apt" {
         point.with("cpu.post_ns", 80.0)

@@ -21,7 +21,8 @@ pub const FIGURE: Figure = Figure {
 /// Total requests of all threads that fit in the card's cache.
 const CREDITS: usize = 768;
 
-/// Maximum outstanding requests of each of `threads` threads, at most `depth`.
+/// Maximum outstanding requests per thread when `threads` threads share the 768 that fit in the card's cache; at most
+/// `depth`.
 pub fn share(threads: usize, depth: usize) -> usize {
     (CREDITS / threads).min(depth)
 }

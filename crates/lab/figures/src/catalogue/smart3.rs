@@ -22,8 +22,8 @@ pub const FIGURE: Figure = Figure {
 /// Thread counts on the x axis, those of the paper's artifact.
 pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
 
-/// A benchmark in which `threads` threads post requests of 8 bytes one by one, as many at a time as `pacing` allows;
-/// with batches they wait until the whole batch has completed.
+/// A benchmark in which `threads` threads post 8-byte requests, one per post, as `pacing` allows. The end of each batch
+/// costs CPU time.
 pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
     Bench::Verbs(Verbs {
         words: 4096,

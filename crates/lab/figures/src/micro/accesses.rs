@@ -3,7 +3,7 @@
 use super::costs::ACCESS;
 use drover_base::{Cpu, Line};
 
-/// Random cache lines of a large table that an echo server reads for each request.
+/// How many random cache lines of a large table an echo server reads for each request, and whether it prefetches them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accesses {
     /// No lines.

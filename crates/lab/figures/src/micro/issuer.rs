@@ -10,7 +10,7 @@ use drover_verbs::{
 /// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// A target of an [`Issuer`]'s requests.
+/// Destination of an [`Issuer`]'s requests: a queue pair with remote memory or a UD address. Owns neither.
 pub struct Target {
     /// Index of the issuer's queue pair that leads to the target.
     pub qp: usize,

@@ -41,7 +41,7 @@ pub enum Via {
     Datagram,
 }
 
-/// A microbenchmark of requests and replies.
+/// Description of a microbenchmark of requests and replies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     /// Transport of the request.
@@ -68,14 +68,14 @@ pub struct Echo {
     pub window: usize,
 }
 
-/// Any microbenchmark.
+/// Description of any microbenchmark; [`run`] runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bench {
     /// One verb, posted repeatedly.
     Verbs(Verbs),
     /// Requests and replies.
     Echo(Echo),
-    /// A system's verbs without the system.
+    /// The READs, WRITEs and SENDs of a key-value system, without its tables and decisions.
     Emulation(Emulation),
     /// An emulation with the fewest outstanding operations that bring it to this many Mops, or to 98 % of its rate with
     /// all of them if that is less.
@@ -144,8 +144,9 @@ impl Span {
 pub struct Outcome {
     /// Million operations per second; of [`Verbs`] those that its [`Count`] selects.
     pub mops: f64,
-    /// Mean time of an operation, microseconds. A microbenchmark computes it as threads (an [`Emulation`]: outstanding
-    /// operations) / rate, which is right only if each thread has one operation outstanding.
+    /// Mean time of an operation, microseconds. A run of a real system measures it. A microbenchmark computes it as
+    /// issuing threads (an [`Emulation`]: outstanding operations) / rate, which is right only if each thread has one
+    /// operation outstanding.
     pub latency_us: f64,
     /// The busiest part of the machine of interest and its busy fraction, 0 to 1. If that is below 0.85, waiting is the
     /// bottleneck, and the name is `latency (PART)`. `None` if unknown.
@@ -155,7 +156,7 @@ pub struct Outcome {
     pub refetched: Option<f64>,
     /// Bytes that the card of the machine of interest read from its host, per operation; `None` if unknown.
     pub host_bytes: Option<f64>,
-    /// Rates of each core of the server, Mops; empty for microbenchmarks.
+    /// Rate of each core of the server, Mops; empty for microbenchmarks.
     pub by_part: Vec<f64>,
     /// Other numbers, by name, such as [`SUPPORTED`] or an emulation's latencies.
     pub named: Vec<(&'static str, f64)>,

@@ -25,14 +25,15 @@ pub enum Wiring {
     AllToAll,
 }
 
-/// Condition for a thread's next post.
+/// Condition under which a thread may post again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// The post leaves at most this many requests outstanding.
+    /// At most this many requests are outstanding after the post.
     Window(usize),
-    /// All requests of the last batch of this size have completed.
+    /// Requests are posted in batches of this many; a batch begins when all requests of the previous one have
+    /// completed.
     Batch(usize),
-    /// As `Batch`, with a limit on outstanding requests.
+    /// As `Batch`, but the thread never has more than `credits` requests outstanding.
     Throttled {
         /// Requests per batch.
         batch: usize,
@@ -50,16 +51,17 @@ impl Pacing {
     }
 }
 
-/// Requests to count.
+/// Which requests a benchmark counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// Requests completed at the issuers: the mean over the issuing machines.
+    /// Requests completed at the issuers, divided by the number of issuing machines.
     Issued,
-    /// Requests served by the first target machine, by its card's counters if it has them.
+    /// Requests that the first target machine has served, by its card's counters. Without counters: messages received
+    /// by all targets or, if there are none, requests completed at all issuers.
     Served,
 }
 
-/// A microbenchmark of one verb.
+/// Description of a microbenchmark of one verb: which threads post what to which targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verbs {
     /// Verb to post.
@@ -73,15 +75,15 @@ pub struct Verbs {
     /// Number of different places addressed at random, of 8 bytes for FAA, of `bytes` for READ and WRITE; 0 or 1:
     /// always the first. Unused by SEND.
     pub words: usize,
-    /// Threads that post.
+    /// Number of threads that post.
     pub issuers: Issuers,
-    /// Threads that own the memory or RECVs.
+    /// Number of processes that own the memory or RECVs; one thread each.
     pub targets: Targets,
     /// Connections between issuers and targets.
     pub wiring: Wiring,
     /// Queue pairs per connection, or over UD per issuing thread; used as [`Posting::random`] says.
     pub queue_pairs: usize,
-    /// What each thread posts when.
+    /// When each thread posts, and what: list length, signaling, choice of target.
     pub posting: Posting,
     /// Assignment of doorbells to threads.
     pub doorbells: Doorbells,
@@ -89,7 +91,7 @@ pub struct Verbs {
     pub count: Count,
 }
 
-/// Threads that post.
+/// Number of threads that post: machines times processes times threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Issuers {
     /// Number of machines. They are machines 0, 1, ...
@@ -100,7 +102,7 @@ pub struct Issuers {
     pub threads: usize,
 }
 
-/// Processes whose memory or RECVs are the targets.
+/// Number of processes whose memory or RECVs are the targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Targets {
     /// Number of machines, after the issuing ones. 0: the issuing machines target each other, each thread those of the
@@ -110,14 +112,15 @@ pub struct Targets {
     pub processes: usize,
 }
 
-/// What a thread posts when.
+/// When each thread posts, and what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Posting {
     /// Condition for the next post.
     pub pacing: Pacing,
     /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
     pub signal_every: usize,
-    /// Requests per post, all to the same target; the last post of a batch may have fewer.
+    /// Requests per post, all to the same target. The last post of a batch, and posts under [`Pacing::Throttled`], may
+    /// have fewer.
     pub list: usize,
     /// Whether each post chooses its target and queue pair at random instead of in turn.
     pub random: bool,
@@ -128,7 +131,7 @@ pub struct Posting {
 }
 
 impl Posting {
-    /// Posts single signaled requests to the targets in turn, as `pacing` allows.
+    /// One signaled request per post, to the targets in turn, as `pacing` allows; no gap, no cost per batch.
     pub const fn paced(pacing: Pacing) -> Posting {
         Posting {
             pacing,

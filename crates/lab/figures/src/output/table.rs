@@ -62,7 +62,7 @@ impl std::fmt::Display for Errors {
     }
 }
 
-/// Returns the values of a figure as a text table, curve by curve, followed by their errors.
+/// Returns the values of a figure as a text table, curve by curve, followed by a line of [`Errors`] over all of them.
 pub fn table(result: &FigureRun) -> String {
     let figure = &result.figure;
     let mut out = format!("{}  {}  ({})\n", figure.name, figure.title, figure.source);

@@ -17,11 +17,12 @@ const CLIENTS: usize = 1;
 
 /// A provider that runs in simulated clusters.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
-    /// Sets in `world` those faults of `options` that the simulated network itself produces for this provider.
+    /// Sets in `world` those faults of `options` that the simulated network itself produces for this provider; ignores
+    /// the others.
     fn trouble(world: &mut WorldOptions, options: &BedOptions);
 
-    /// Opens the network card of `machine` as a new process; a provider that wraps another one adds the faults of
-    /// `options` here.
+    /// Opens the network card of `machine` as a process started there would. A provider that wraps another one adds the
+    /// faults of `options` here.
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
 }
 
@@ -46,7 +47,8 @@ impl Simulated for Faulty<Sim> {
     }
 }
 
-/// Two simulated machines: machine 0 for servers, machine 1 for all clients, which share one core.
+/// Two simulated machines with a network: machine 0 for servers, machine 1 for clients. It owns the core that all
+/// clients share, but no servers or clients.
 pub struct Cluster<P: Simulated> {
     /// Context of the clients' core. Declared before the world, so that it is dropped first.
     pub ctx: Rc<P::Context>,
@@ -74,7 +76,7 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// Opens the network card of the servers' machine as a new process.
+    /// Opens the network card of the servers' machine, as a process started there would.
     pub fn server_device(&self) -> P::Device {
         P::open(&self.world, SERVER, &self.options)
     }

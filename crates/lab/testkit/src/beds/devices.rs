@@ -21,7 +21,8 @@ const RULE_MAX: Duration = Duration::from_secs(90);
 /// network; the rules judge whether answers are right and arrive, not how fast.
 const PATIENCE: Ns = Ns::from_s(30);
 
-/// The [`Ground`] of the two devices that [`run`] has opened; works only inside it.
+/// The [`Ground`] (fabric for tests) of the two real devices that [`run`] has opened. Only the rules that [`run`] runs
+/// can use it.
 #[derive(Debug)]
 pub struct Devices;
 
@@ -65,13 +66,14 @@ impl Ground for FaultyDevices {
     }
 }
 
-/// Names and functions of rules; [`kv_conformance_table!`](crate::kv_conformance_table) builds such a table.
+/// Rules (tests of the suite): name and function of each. [`kv_conformance_table!`](crate::kv_conformance_table) builds
+/// such a table.
 pub type Rules = &'static [(&'static str, fn())];
 
 /// Runs `rules` on the devices that the program's arguments name: the server on the first, the clients on the second;
 /// with one name both use that device, without a name the one that [`IbvDevice::named`] chooses. Prints a line per rule
-/// and a summary. A rule that takes more than 90 s ends the run. Returns failure if a device does not open or a rule
-/// fails.
+/// and a summary. A rule that takes more than 90 s has failed and ends the run. Returns failure if a device does not
+/// open or a rule fails.
 pub fn run(rules: &[Rules]) -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     match devices(&names) {

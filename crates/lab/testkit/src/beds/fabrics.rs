@@ -36,7 +36,8 @@ impl Ground for Shm {
     }
 }
 
-/// The ground `G` behind a wrapper that adds the faults that a rule asks for. Clients use the server's device.
+/// A [`Ground`] (fabric for tests): `G` behind a wrapper that adds the faults that a rule asks for. Clients use the
+/// server's device.
 #[derive(Debug)]
 pub struct WithFaults<G>(PhantomData<G>);
 

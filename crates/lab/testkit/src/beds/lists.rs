@@ -9,8 +9,8 @@ use drover_verbs::{Context, Device};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
-/// Starts shards 0 and 1 of a service over loopback, with options that `small` may change, and connects a client that
-/// lists their channels in the order `order`.
+/// Starts shards 0 and 1 of a service over loopback, each with options that `small` may change, and connects a client
+/// whose list of shards is `order`, such as `[1, 0]`.
 ///
 /// # Errors
 /// Why the client could not connect.

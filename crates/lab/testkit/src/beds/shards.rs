@@ -54,8 +54,8 @@ fn plan<S: ShardedSystem>(options: &BedOptions) -> ShardPlan {
     }
 }
 
-/// Returns the options of shard number `shard` (from 0) of a service for `options`: small tables, which grow from 64
-/// entries if the system's tables can grow.
+/// Returns the options of shard number `shard` (from 0) of a service with the sizes of `options`: small tables, which
+/// grow from 64 entries if the system's tables can grow.
 pub fn shard_options<S: ShardedSystem, P: Provider>(
     options: &BedOptions,
     shard: usize,
@@ -64,7 +64,8 @@ pub fn shard_options<S: ShardedSystem, P: Provider>(
     <S::Shard<P> as Shard<P>>::options(&plan::<S>(options), shard, seed)
 }
 
-/// The shards of a service of system `S`, and their clients, on the fabric `G`.
+/// A [`Bed`] (running system for tests) that owns the shards of a service of system `S` on the fabric `G`, and the core
+/// that all clients share. It owns no clients: [`connect`](Bed::connect) returns them.
 pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     device: <G::P as Provider>::Device,
     options: BedOptions,

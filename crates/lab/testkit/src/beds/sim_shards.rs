@@ -10,9 +10,10 @@ use drover_sim::VirtualCpu;
 use drover_verbs::Context;
 use std::rc::Rc;
 
-/// The shards of a service of system `S`, and their clients, in a simulated [`Cluster`].
+/// A [`Bed`] (running system for tests) that owns a simulated [`Cluster`] in which the shards of a service of system
+/// `S` run. It owns no clients: [`connect`](Bed::connect) returns them.
 pub struct SimBed<S: ShardedSystem, P: Simulated> {
-    /// The machines that shards and clients run on.
+    /// The machines: the shards run on machine 0, all clients on one core of machine 1.
     pub cluster: Cluster<P>,
     shards: Vec<ShardOptions<S, P>>,
     listeners: Vec<LocalListener>,
@@ -66,7 +67,7 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         }
     }
 
-    /// Connects a client that deliberately makes `mistake`.
+    /// Connects a client that deliberately makes `mistake`; tests use it to prove that they would find such a mistake.
     ///
     /// # Panics
     /// If it does not connect.

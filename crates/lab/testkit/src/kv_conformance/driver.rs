@@ -6,12 +6,13 @@ use crate::linear::Model;
 use drover_base::Rng;
 use drover_kv::{Completion, KvClient, Op, Outcome, Refusal, SubmitError};
 
-/// Clients and random operations (half GETs, 40 % PUTs, 10 % DELETEs) of a [`Driver`].
+/// Description of a run of a [`Driver`]: how many clients carry out how many random operations (half GETs, 40 % PUTs,
+/// 10 % DELETEs).
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Number of clients.
     pub client_count: usize,
-    /// Total number of operations of all clients, refused ones included.
+    /// Total number of operations that all clients submit, those that the system then refuses included.
     pub op_count: usize,
     /// Number of distinct keys, which all clients share; at least 1.
     pub key_count: u64,
@@ -230,8 +231,8 @@ fn key_text(key: u64) -> String {
     format!("key-{key:012}")
 }
 
-/// Returns a value of `len` bytes, but at least 8: `id`, then bytes that follow from `id` and their position, so that
-/// [`value_id`] notices a mixture of two values.
+/// Returns a value of `len` bytes, but at least 8: `id` in 8 bytes, then bytes computed from `id` and their position,
+/// so that [`value_id`] notices a mixture of two values.
 pub fn value_bytes(id: u64, len: usize) -> Vec<u8> {
     let mut bytes = id.to_le_bytes().to_vec();
     bytes.extend((8..len).map(|i| (id as u8).wrapping_mul(167) ^ (i as u8)));

@@ -380,7 +380,7 @@ pub fn large_and_small_on_one_key<B: Bed>() {
     }
 }
 
-/// Operations of several clients on few keys are linearizable, and none fails.
+/// Operations of several clients on few keys are linearizable; none has an unknown result or is refused as unavailable.
 pub fn clients_are_linearizable<B: Bed>() {
     let plan = Plan::default();
     let mut driver = Driver::<B>::new(&BedOptions::default(), &plan);

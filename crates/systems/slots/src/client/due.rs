@@ -19,9 +19,12 @@ pub enum Due {
 }
 
 impl Slot {
-    /// What is due for this slot at `now`, if operations have to end within `deadline` of their submission. If requests
-    /// cannot be sent again (`can_resend` is false, because their format has no attempt number), the only attempt is
-    /// followed by one wait of [`rto.after(RETRIES_MAX)`](Rto::after).
+    /// What is due for this slot at `now`. [`Expired`](Due::Expired) if its operation was submitted `deadline` ago or
+    /// longer; else, if the request is posted and `rto` says that the wait for its reply is over,
+    /// [`Resend`](Due::Resend), or [`GiveUp`](Due::GiveUp) after the last attempt; else [`Nothing`](Due::Nothing), as
+    /// always for free slots and slots of abandoned operations. If requests cannot be sent again (`can_resend` is
+    /// false, because their format has no attempt number), the only attempt is followed by one wait of
+    /// [`rto.after(RETRIES_MAX)`](Rto::after).
     pub fn due(&self, now: Ns, deadline: Ns, rto: &Rto, can_resend: bool) -> Due {
         match self.phase {
             SlotPhase::Free | SlotPhase::Ghost => return Due::Nothing,
@@ -38,8 +41,9 @@ impl Slot {
     }
 }
 
-/// Outcome of a PUT or DELETE (`op`) that the server executed or refused with `status`. `Ok`, `TooLarge`, `Full` and
-/// `BadRequest`, and `NotFound` for a DELETE, have their outcomes; any other status, or none, gives `Indeterminate`.
+/// Outcome of a PUT or DELETE (`op`) that the server answered with `status`. `Ok` gives `Deleted` for a DELETE, else
+/// `Stored`; `NotFound` gives `NotFound` for a DELETE; `TooLarge`, `Full` and `BadRequest` give `Refused`. Any other
+/// status, or none, gives `Indeterminate`.
 pub fn outcome_of_update(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
     match (op, status) {
         (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,

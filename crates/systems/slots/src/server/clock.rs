@@ -2,7 +2,8 @@
 
 use drover_base::Ns;
 
-/// The time at the start of a server's step, and the seconds by which items expire.
+/// The time at the start of a server's current step: on the clock of the cores, and in the seconds by which items
+/// expire.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// When the server started, on the clock of the provider's cores.
@@ -14,7 +15,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `start_s` seconds at `started`, the server's start on the clock of its cores.
+    /// A clock for a server that started at `started` on the clock of its cores; it shows `start_s` seconds then.
     pub fn new(started: Ns, start_s: u32) -> Clock {
         Clock {
             started,
@@ -37,7 +38,8 @@ impl Clock {
         self.now
     }
 
-    /// Start of the step in whole seconds, by which items expire.
+    /// Start of the step on the clock by which items expire: the seconds at the server's start plus the whole seconds
+    /// since.
     #[inline(always)]
     pub fn now_s(&self) -> u32 {
         self.now_s
@@ -48,7 +50,8 @@ impl Clock {
         self.started
     }
 
-    /// Second in which an item expires that is stored in this step with a time to live of `ttl_s` seconds; 0 = never.
+    /// Second in which an item expires that is stored in this step with a time to live of `ttl_s` seconds. 0, for a
+    /// `ttl_s` of 0, means never.
     pub fn expire_s(&self, ttl_s: u32) -> u32 {
         match ttl_s {
             0 => 0,

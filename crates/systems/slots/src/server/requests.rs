@@ -3,7 +3,7 @@
 use super::{About, Request};
 use drover_base::KeyHash;
 
-/// A batch of requests that wait for execution, in the order in which they were found, and space for more.
+/// A batch of requests that wait for execution, in the order in which they were found, with memory for a fixed maximum.
 #[derive(Debug)]
 pub struct Requests<H> {
     places: Box<[Request<H>]>,

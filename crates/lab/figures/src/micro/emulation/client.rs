@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Bytes of the memory that READs read.
 pub const TABLE_BYTES: usize = 1 << 20;
 
-/// The connection for READs.
+/// A client's queue pair and completion queue for READs, and the memory that they read.
 pub struct Reads<P: Provider> {
     pub qp: P::Qp,
     pub cq: P::Cq,
@@ -19,7 +19,7 @@ pub struct Reads<P: Provider> {
     pub table: RemoteRegion,
 }
 
-/// The way of PUTs and of their answers.
+/// What a client needs to send PUTs and to receive their answers.
 pub struct Puts<P: Provider> {
     pub port: Port,
     pub queues: Queues<P>,
@@ -31,7 +31,7 @@ pub struct Puts<P: Provider> {
     pub _passive: (Vec<P::Qp>, Vec<P::Mr>),
 }
 
-/// The memory and connections of a client.
+/// Everything that a client owns on the fabric: memory, queue pairs, completion queues.
 pub struct Connections<P: Provider> {
     /// Memory for READ results, at its start, and for datagrams.
     pub mr: P::Mr,
@@ -39,7 +39,7 @@ pub struct Connections<P: Provider> {
     pub puts: Puts<P>,
 }
 
-/// Where clients record what they have done.
+/// Counter and latencies to which all clients of a run add what they have done. Clones share them.
 #[derive(Clone)]
 pub struct Recorder {
     pub tally: Tally,
@@ -72,7 +72,7 @@ impl Window {
     }
 }
 
-/// A client.
+/// An actor that keeps its window full of operations: it posts the verbs of the emulated system's GETs and PUTs.
 pub struct Client<P: Provider> {
     plan: Emulation,
     mr: P::Mr,

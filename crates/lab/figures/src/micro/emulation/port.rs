@@ -14,14 +14,14 @@ const SIGNAL_EVERY: usize = 64;
 /// Maximum inline payload, bytes.
 const INLINE_MAX: usize = 188;
 
-/// A row of slots in memory for messages of one length.
+/// Layout of a row of slots for messages of one length, 64-byte aligned to each other. Owns no memory.
 #[derive(Clone, Copy)]
 pub struct Slots {
-    /// Offset of the first slot.
+    /// Offset of the first slot in its memory, bytes.
     pub start: usize,
     /// Number of slots, which are used in turn.
     pub count: usize,
-    /// Bytes of a message.
+    /// Length of a message, bytes.
     pub bytes: usize,
 }
 
@@ -56,7 +56,8 @@ pub enum To {
     Datagrams(UdDest),
 }
 
-/// Messages exchanged with one other end.
+/// State of the messages exchanged with one peer: the destination of this end's messages, and the slots of received
+/// ones.
 pub struct Port {
     /// Lane (index of the queue pair) through which this end sends.
     pub lane: usize,
@@ -80,7 +81,8 @@ impl Port {
         }
     }
 
-    /// Takes the next message out of its slot in `region`, which it frees; returns false if none has arrived.
+    /// Frees the slot of the next message in `region` and returns true; false if the message has not arrived. Its bytes
+    /// are not read.
     pub fn take(&mut self, region: &Region) -> bool {
         let word = self.inbox.last_word(self.received);
         let arrived = region.load_u64(word, Ordering::Acquire) != 0;
@@ -114,7 +116,8 @@ struct Lane<P: Provider> {
 }
 
 impl<P: Provider> Queues<P> {
-    /// Creates queues without queue pairs. Writes the bytes of a message, all the same, to `staged` in `mr`.
+    /// Creates queues without queue pairs. All messages have the same bytes, which are also written to `staged` in
+    /// `mr`.
     pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Queues<P> {
         let bytes = vec![7; staged.len as usize];
         mr.region().copy_in(staged.offset as usize, &bytes);
@@ -172,7 +175,7 @@ impl<P: Provider> Queues<P> {
         posted.expect("a window fits the queue");
     }
 
-    /// Polls completions of sent messages.
+    /// Polls up to 4 completions of sent messages, if any are expected.
     pub fn reap(&mut self, cpu: &P::Cpu) {
         if self.owed > 0 {
             let mut wcs = [Wc::default(); 4];

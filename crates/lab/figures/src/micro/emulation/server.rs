@@ -4,7 +4,7 @@ use super::port::{Port, Queues, Slots, charge_looks};
 use drover_base::{Actor, Ns, Progress};
 use drover_verbs::{MemoryRegion, Provider, Qpn};
 
-/// A server thread and the clients whose PUTs it answers.
+/// A server thread: its queues, its memory, and a port to each client whose PUTs it answers.
 pub struct Server<P: Provider> {
     /// Queue pairs and completion queues for PUTs and answers.
     pub queues: Queues<P>,
@@ -14,11 +14,11 @@ pub struct Server<P: Provider> {
     pub recvs: Option<Slots>,
     /// Ports to the clients, one each.
     pub ports: Vec<Port>,
-    /// The clients' datagram queue pairs, in the order of ports.
+    /// Numbers of the clients' datagram queue pairs, in the order of `ports`; empty if PUTs are WRITEs.
     pub senders: Vec<Qpn>,
     /// Passive queue pairs, the targets of clients' WRITEs and READs.
     pub passive: Vec<P::Qp>,
-    /// Client at which the next scan starts.
+    /// Index of the client at which the next scan starts.
     pub cursor: usize,
 }
 
