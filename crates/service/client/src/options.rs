@@ -13,11 +13,11 @@ pub struct Options {
     /// Time after which an operation without a result fails; waiting for space in the window does not count. Default: 5
     /// s.
     pub call_timeout: Ns,
-    /// Number of operations in flight per shard that the client asks for, at least 1 (0 panics with Pilaf and FaRM-KV);
-    /// default: 16. HERD rounds it up to a power of two, and its server may grant less; Pilaf and FaRM-KV allow the sum
+    /// Number of operations in flight per shard that the client asks for; 0 counts as 1; default: 16. HERD rounds it up to a power of two, and its server may grant less; Pilaf and FaRM-KV allow the sum
     /// over all shards, at most 1024, wherever the keys are.
     pub window: usize,
-    /// Secret that the server's operator requires, at most 256 bytes; empty (the default) if the server requires none.
+    /// Secret that the server's operator requires, at most 256 bytes (a longer one is refused with
+    /// [`ConnectError::SecretTooLong`]); empty (the default) if the server requires none.
     pub secret: Vec<u8>,
 }
 

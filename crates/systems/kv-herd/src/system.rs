@@ -225,7 +225,7 @@ impl<P: Provider> ServiceClient<P> for HerdClient<P> {
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> HerdClient<P> {
         let dial = dials.into_iter().next().expect("a channel to the service");
         let options = ClientOptions {
-            window: options.window.next_power_of_two(),
+            window: options.effective_window().next_power_of_two(),
             deadline: options.deadline,
             keeper: options.rests,
             auth: options.secret.clone(),

@@ -1,5 +1,6 @@
 //! [`ServiceClient`]: a client of a whole service; [`connect`] waits until the client has all its sessions.
 
+use crate::secret::SECRET_BYTES_MAX;
 use crate::{Channels, Facts, KvClient, Reads, SetupError};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
@@ -13,8 +14,9 @@ const LOOK_EVERY: Ns = Ns::from_us(200);
 /// Options of a client's connections.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Operations in flight per shard that the client asks for; at least 1 (clients of Pilaf and FaRM-KV panic at 0). A
-    /// system may round it up, grant less, or share the sum among all shards.
+    /// Operations in flight per shard that the client asks for; 0 counts as 1
+    /// ([`effective_window`](ConnectOptions::effective_window)). A system may round it up, grant less, or share the sum
+    /// among all shards.
     pub window: usize,
     /// Time after which an operation without a result completes as `Indeterminate` or `Refused(Unavailable)`, counted
     /// from [`submit`](KvClient::submit).
@@ -22,8 +24,8 @@ pub struct ConnectOptions {
     /// Whether the caller may pause for seconds between two polls. A client of HERD then has a thread that sends
     /// heartbeats, so that the session survives the pause; other systems ignore this.
     pub rests: bool,
-    /// Shared secret that the server's operator requires, at most
-    /// [`SECRET_BYTES_MAX`](crate::secret::SECRET_BYTES_MAX); empty: none.
+    /// Shared secret that the server's operator requires, at most [`SECRET_BYTES_MAX`] ([`connect`] refuses a longer
+    /// one); empty: none.
     pub secret: Vec<u8>,
 }
 
@@ -35,6 +37,13 @@ impl Default for ConnectOptions {
             rests: false,
             secret: Vec::new(),
         }
+    }
+}
+
+impl ConnectOptions {
+    /// The window that clients of all systems ask for: at least 1.
+    pub fn effective_window(&self) -> usize {
+        self.window.max(1)
     }
 }
 
@@ -73,6 +82,12 @@ pub enum ConnectError {
     UnknownSystem {
         /// Name of the system, from the server.
         name: String,
+    },
+    /// The client's secret is longer than any server accepts.
+    #[error("the secret has {bytes} bytes, more than the {SECRET_BYTES_MAX} that any server accepts")]
+    SecretTooLong {
+        /// Length of the secret, bytes.
+        bytes: usize,
     },
     /// The service has no shards.
     #[error("the server reports a service without shards")]
@@ -144,7 +159,7 @@ pub fn dials(
 /// Opens a client and blocks until it has a session with every shard.
 ///
 /// # Errors
-/// [`ConnectError::NoShards`] if `dials` is empty; [`ConnectError::Setup`] at once if an error [is
+/// [`ConnectError::NoShards`] if `dials` is empty; [`ConnectError::SecretTooLong`]; [`ConnectError::Setup`] at once if an error [is
 /// final](SetupError::is_final), or with the last error after `timeout`; [`ConnectError::Timeout`] if there was none.
 pub fn connect<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
@@ -155,6 +170,10 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
     if dials.is_empty() {
         return Err(ConnectError::NoShards);
     }
+    let bytes = options.secret.len();
+    if bytes > SECRET_BYTES_MAX {
+        return Err(ConnectError::SecretTooLong { bytes });
+    }
     wait_for_sessions(ctx, C::open(ctx.clone(), dials, options), timeout)
 }
 
@@ -162,7 +181,7 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
 /// dropped.
 ///
 /// # Errors
-/// As [`connect`], except [`ConnectError::NoShards`].
+/// As [`connect`], except [`ConnectError::NoShards`] and [`ConnectError::SecretTooLong`].
 pub fn wait_for_sessions<P: Provider, C: ServiceClient<P>>(
     ctx: &Rc<P::Context>,
     mut client: C,

@@ -277,7 +277,10 @@ fn a_deadline_counts_from_the_call_after_a_pause() {
     while clock.refresh().since(started) < deadline {
         std::thread::yield_now();
     }
-    assert_eq!(drive_until_ready(&client, client.get(b"k")), Ok(Some(b"v".to_vec())));
+    assert_eq!(
+        drive_until_ready(&client, client.get(b"k")),
+        Ok(Some(b"v".to_vec()))
+    );
 }
 
 /// A dropped future leaves its operation to finish alone; its cell is used again.

@@ -108,3 +108,25 @@ fn what_is_no_service_is_an_error_at_once() {
         .expect("no listener");
     assert!(matches!(nobody, Error::Connect(_)), "{nobody:?}");
 }
+
+#[test]
+fn a_window_of_zero_is_one_and_a_long_secret_is_refused_here() {
+    with_each(|addr| {
+        let options = Options {
+            window: 0,
+            ..Options::default()
+        };
+        let mut client = Client::connect_with(addr, &options).expect("a session");
+        client.set(b"k", b"value").expect("stored");
+        assert_eq!(client.get(b"k"), Ok(Some(b"value".to_vec())));
+        let options = Options {
+            secret: vec![7; 257],
+            ..Options::default()
+        };
+        let error = Client::connect_with(addr, &options).err().expect("too long");
+        assert_eq!(
+            error.to_string(),
+            "the secret has 257 bytes, more than the 256 that any server accepts"
+        );
+    });
+}

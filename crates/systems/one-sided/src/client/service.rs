@@ -9,7 +9,7 @@ use std::rc::Rc;
 impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self {
         let options = ClientOptions {
-            window: options.window,
+            window: options.effective_window(),
             deadline: options.deadline,
             secret: options.secret.clone(),
             ..ClientOptions::default()
