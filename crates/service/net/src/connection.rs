@@ -82,6 +82,7 @@ pub(crate) enum Turn {
 /// Result of a read.
 enum Read {
     Some(usize),
+    /// No input for now, or the call was interrupted: then the socket is still readable.
     Nothing,
     End,
     Broken,
@@ -186,8 +187,7 @@ impl<T: Protocol> Connection<T> {
 
     fn after_read(&mut self, read: Read, bench: &mut Bench<'_>) -> Turn {
         match read {
-            Read::Some(_) => self.after(bench),
-            Read::Nothing => Turn::Done,
+            Read::Some(_) | Read::Nothing => self.after(bench),
             Read::End => {
                 // The rest is an incomplete request that will never be complete.
                 self.need = Need::Close;

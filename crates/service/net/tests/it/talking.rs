@@ -1,8 +1,11 @@
 //! Bytes arrive whole, however reads and writes split them.
 
 use crate::common::Bed;
-use drover_net::SocketOptions;
+use drover_net::{Layer, SocketOptions};
+use rustix::net::RecvFlags;
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
 
 fn bed() -> Bed {
     Bed::new(SocketOptions::default(), 1000)
@@ -189,4 +192,39 @@ fn others_see_who_is_there() {
     drop(clients);
     bed.until("they are gone", |bed| bed.sockets.counters().current == 0);
     bed.conn_table.each_known(|known| panic!("{known:?}"));
+}
+
+/// A layer whose every second read is interrupted.
+struct Interrupted {
+    reads: usize,
+}
+
+impl Layer for Interrupted {
+    fn read(&mut self, socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
+        self.reads += 1;
+        if self.reads % 2 == 1 {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        Ok(rustix::net::recv(socket, into, RecvFlags::empty())?.0)
+    }
+
+    fn write(&mut self, socket: BorrowedFd<'_>, from: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(rustix::io::writev(socket, from)?)
+    }
+
+    fn wants_write(&self) -> bool {
+        false
+    }
+}
+
+/// The event that announced the input does not come again.
+#[test]
+fn an_interrupted_read_is_repeated() {
+    let mut bed = bed();
+    bed.sockets
+        .set_layers(|_| Some(Box::new(Interrupted { reads: 0 })));
+    let mut client = bed.connect();
+    for line in ["hello\n", "again\n"] {
+        assert_eq!(bed.ask(&mut client, line), line);
+    }
 }
