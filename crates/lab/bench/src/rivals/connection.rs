@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 #[derive(Clone, Copy, Debug)]
 enum Awaited {
     Put(Token),
+    Delete(Token),
     /// The GETs `first..first + count` of the batch, in one request.
     Gets {
         first: usize,
@@ -86,7 +87,11 @@ impl Connection {
                 self.kind.put(&mut self.out, key, value);
                 self.awaited.push(Awaited::Put(token));
             }
-            Op::Get { key } | Op::Delete { key } => {
+            Op::Delete { key } => {
+                self.kind.delete(&mut self.out, key);
+                self.awaited.push(Awaited::Delete(token));
+            }
+            Op::Get { key } => {
                 let (key_at, key_len) = (self.keys.len(), key.len());
                 self.keys.extend_from_slice(key);
                 self.gets.push(Get {
@@ -228,6 +233,15 @@ impl Batch<'_> {
         match (awaited, reply) {
             (Awaited::Put(token), Reply::Stored) => {
                 sink(token, Outcome::Stored);
+                Ok(true)
+            }
+            // memcached's reply to a DELETE that found its key is the one to a PUT.
+            (Awaited::Delete(token), Reply::Stored | Reply::Deleted) => {
+                sink(token, Outcome::Deleted);
+                Ok(true)
+            }
+            (Awaited::Delete(token), Reply::NotDeleted) => {
+                sink(token, Outcome::NotFound);
                 Ok(true)
             }
             (Awaited::Gets { count, .. }, Reply::Array(n)) if n == count && *self.answered == 0 => Ok(false),

@@ -26,8 +26,12 @@ pub enum Reply<'a> {
     Array(usize),
     /// memcached: end of a multi-get's reply; its keys without a value do not exist.
     End,
-    /// A PUT was done.
+    /// A PUT was done; memcached: or a DELETE.
     Stored,
+    /// RESP: a DELETE removed its key.
+    Deleted,
+    /// A DELETE found no key.
+    NotDeleted,
 }
 
 /// The received bytes are not an expected reply.
@@ -59,6 +63,21 @@ impl Kind {
                 out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
                 bulk(out, key);
                 bulk(out, value);
+            }
+        }
+    }
+
+    /// Appends a DELETE.
+    pub(super) fn delete(self, out: &mut Vec<u8>, key: &[u8]) {
+        match self {
+            Kind::Memcached | Kind::Drover => {
+                out.extend_from_slice(b"md ");
+                out.extend_from_slice(key);
+                out.extend_from_slice(b"\r\n");
+            }
+            Kind::Redis => {
+                out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
+                bulk(out, key);
             }
         }
     }
@@ -131,6 +150,7 @@ fn memcached<'a>(
     }
     match line {
         b"HD" => Ok(Some((Reply::Stored, after))),
+        b"NF" => Ok(Some((Reply::NotDeleted, after))),
         b"EN" => Ok(Some((Reply::Nil, after))),
         b"END" => Ok(Some((Reply::End, after))),
         _ => Err(unexpected(bytes)),
@@ -152,6 +172,8 @@ fn redis<'a>(
             let count = number(count).ok_or_else(|| unexpected(bytes))?;
             Ok(Some((Reply::Array(count), after)))
         }
+        Some((b':', b"1")) => Ok(Some((Reply::Deleted, after))),
+        Some((b':', b"0")) => Ok(Some((Reply::NotDeleted, after))),
         Some((b'+', b"OK")) => Ok(Some((Reply::Stored, after))),
         _ => Err(unexpected(bytes)),
     }
@@ -285,13 +307,17 @@ mod tests {
             kind.get(&mut out, &keys, 1, false);
             kind.get_key(&mut keys, b"bc");
             kind.get(&mut out, &keys, 2, true);
+            kind.delete(&mut out, b"d");
             String::from_utf8(out).expect("text")
         };
-        assert_eq!(text(Kind::Memcached), "ms k 2\r\nvv\r\nmg a v\r\nget a bc\r\n");
+        assert_eq!(
+            text(Kind::Memcached),
+            "ms k 2\r\nvv\r\nmg a v\r\nget a bc\r\nmd d\r\n"
+        );
         assert_eq!(
             text(Kind::Redis),
             "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n\
-             *3\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbc\r\n"
+             *3\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbc\r\n*2\r\n$3\r\nDEL\r\n$1\r\nd\r\n"
         );
     }
 

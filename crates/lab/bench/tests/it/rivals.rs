@@ -3,7 +3,8 @@
 use drover_base::Ns;
 use drover_bench::rivals::{Kind, Mode, Rival, RivalOptions, Transport};
 use drover_bench::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
-use drover_bench::{Client, Helper, Pace, RunOptions};
+use drover_bench::{Client, Helper, Pace, RunOptions, Target};
+use drover_kv::Op;
 use std::sync::atomic::AtomicU64;
 
 const KEYS: u32 = 2000;
@@ -97,6 +98,33 @@ fn memcached_answers_in_every_mode() {
 #[test]
 fn redis_answers_in_every_mode() {
     every_mode(Kind::Redis);
+}
+
+#[test]
+fn a_delete_removes_the_key() {
+    for kind in [Kind::Memcached, Kind::Redis] {
+        let Some(rival) = start(kind, Transport::Unix) else {
+            continue;
+        };
+        let mode = Mode::ALL.iter().find(|mode| mode.transport == Transport::Unix);
+        let mut client = rival.client(mode.expect("a mode")).expect("connections");
+        let put = Op::Put {
+            key: b"key",
+            value: b"value",
+            ttl_s: 0,
+        };
+        let delete = Op::Delete { key: b"key" };
+        let mut outcomes = Vec::new();
+        for op in [put, delete, delete] {
+            client.submit(&op, 0).expect("space");
+            let before = outcomes.len();
+            while outcomes.len() == before {
+                let polled = client.poll(true, &mut |_, outcome| outcomes.push(format!("{outcome:?}")));
+                polled.expect("answers");
+            }
+        }
+        assert_eq!(outcomes, ["Stored", "Deleted", "NotFound"], "{kind}");
+    }
 }
 
 #[test]
