@@ -262,7 +262,7 @@ impl Bounds {
                 to.opcode = with_imm(to, imm, ffi::WR_SEND, ffi::WR_SEND_WITH_IMM);
                 match (connected, dest) {
                     (true, None) => {}
-                    (true, Some(_)) => return Err(PostErrorKind::NotSupported),
+                    (true, Some(_)) => return Err(PostErrorKind::BadAddress),
                     (false, dest) => to.wr.ud = datagram(tables, dest)?,
                 }
             }

@@ -176,8 +176,7 @@ pub enum PostErrorKind {
     /// The inline payload is longer than the queue pair was created for.
     #[error("inline payload too long")]
     InlineTooLong,
-    /// The payload is longer than a message, or a datagram, may be, or has too many pieces (over shared memory too many
-    /// pieces are reported as `LocalProtection`).
+    /// The payload is longer than a message, or a datagram, may be, or has too many pieces.
     #[error("message too long")]
     MessageTooLong,
     /// This kind of queue pair has no such verb (for example READ over UC), or the fabric or device lacks it; or a RECV
@@ -188,8 +187,7 @@ pub enum PostErrorKind {
     /// atomic is not 8 bytes long. Some fabrics report it only in the completion.
     #[error("local memory not registered for this")]
     LocalProtection,
-    /// A SEND over UD has no address handle or an unknown one. A SEND over RC or UC that has one is a bug: `sim`
-    /// refuses it so, `ibv` as `NotSupported`, and `shm` ignores the handle.
+    /// A SEND over UD has no address handle or an unknown one, or a SEND over RC or UC has one.
     #[error("no such address handle")]
     BadAddress,
 }

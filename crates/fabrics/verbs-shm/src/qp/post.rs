@@ -211,7 +211,7 @@ impl Queue {
             Source::Inline(bytes) => Ok(bytes.len()),
             Source::Pieces(sges) => {
                 if sges.len() > SGE_MAX {
-                    return Err(PostErrorKind::LocalProtection);
+                    return Err(PostErrorKind::MessageTooLong);
                 }
                 for sge in *sges {
                     tables.local(*sge, write)?;
@@ -223,7 +223,8 @@ impl Queue {
 
     fn check(&self, wr: &SendWr, source: &Source<'_>, tables: &Tables) -> Result<(), PostErrorKind> {
         let (into_local, atomic) = match wr.op {
-            SendOp::Send { .. } | SendOp::Write { .. } => (false, false),
+            SendOp::Send { dest: Some(_), .. } => return Err(PostErrorKind::BadAddress),
+            SendOp::Send { dest: None, .. } | SendOp::Write { .. } => (false, false),
             SendOp::Read { .. } => (true, false),
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (true, true),
         };

@@ -3,7 +3,8 @@
 use super::link::{HALF_BYTES, Setup, pattern, signaled};
 use super::{Check, End, ensure, ensure_eq};
 use drover_verbs::{
-    Context, GRH_BYTES, MemoryRegion, Payload, PostErrorKind, Provider, QueuePair, SendList, SendOp, WcStatus,
+    Context, GRH_BYTES, MemoryRegion, Payload, PostErrorKind, Provider, QueuePair, SendList, SendOp, UdDest,
+    WcStatus,
 };
 
 /// A datagram is placed 40 bytes after the start of its RECV, and its length includes them.
@@ -237,6 +238,29 @@ pub(super) async fn ud_destroyed_handle_refused<P: Provider>(end: &mut End<P>) -
         let wr = link.send(1, b"to nobody", None);
         let got = link.post(end, &[wr]).err().map(|error| error.kind);
         ensure_eq!(got, Some(PostErrorKind::BadAddress), "refusal");
+    }
+    end.meet().await
+}
+
+/// A SEND over a connection has no address handle: with one it is refused.
+pub(super) async fn address_over_connection_refused<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        let dest = UdDest {
+            ah: 0,
+            qpn: link.qp.qpn(),
+            qkey: 0,
+        };
+        let op = SendOp::Send {
+            dest: Some(dest),
+            imm: None,
+        };
+        let wr = signaled(1, op, Payload::Region(link.mr.sge(0, 8)));
+        let error = link.post(end, &[wr]).err();
+        let got = error.map(|error| (error.accepted, error.kind));
+        ensure_eq!(got, Some((0, PostErrorKind::BadAddress)), "refusal");
+        end.quiet(link.send_cq).await?;
+        ensure_eq!(link.qp.state(), drover_verbs::QpState::ReadyToSend, "state");
     }
     end.meet().await
 }

@@ -93,6 +93,27 @@ pub(super) async fn inline_too_long_refused<P: Provider>(end: &mut End<P>) -> Ch
     end.meet().await
 }
 
+/// A payload of more pieces than the fabric offers is refused.
+pub(super) async fn too_many_pieces_refused<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        let pieces = vec![link.stage(b"piece"); end.ctx.caps().sge_max + 1];
+        let mut list = SendList::default();
+        let payload = list.gather(&pieces);
+        let op = SendOp::Send {
+            dest: link.dest,
+            imm: None,
+        };
+        list.push(signaled(1, op, payload));
+        let error = link.qp.post_send(end.ctx.cpu(), &list).err();
+        let got = error.map(|error| (error.accepted, error.kind));
+        ensure_eq!(got, Some((0, PostErrorKind::MessageTooLong)), "refusal");
+        end.quiet(link.send_cq).await?;
+        ensure_eq!(link.qp.state(), drover_verbs::QpState::ReadyToSend, "state");
+    }
+    end.meet().await
+}
+
 /// Pieces are gathered and (by READ) scattered in the order of the list.
 pub(super) async fn gather_and_scatter<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;

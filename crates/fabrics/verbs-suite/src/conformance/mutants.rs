@@ -44,6 +44,7 @@ macro_rules! conformance_mutants {
             AnyInlineLength: inline_too_long_refused;
             GathersFirstPiece: gather_and_scatter;
             ScattersFirstPiece: gather_and_scatter;
+            AnyPieceCount: too_many_pieces_refused;
             PostsPastRefusal: list_partly_accepted;
             MiscountsAccepted: list_partly_accepted;
             SinglesOvertakeLists: single_post_after_a_list;
@@ -87,6 +88,7 @@ macro_rules! conformance_mutants {
             HidesSender: ud_many_senders;
             AnyDatagramLength: ud_too_long_refused;
             AnyVerb: ud_only_sends uc_no_read;
+            IgnoresAddresses: address_over_connection_refused;
             RemembersHandles: ud_destroyed_handle_refused;
             RecvBesideSrq: srq_takes_recvs_alone;
             FlushesSrq: srq_recvs_survive_an_error;

@@ -88,6 +88,7 @@ macro_rules! conformance_rules {
             inline_reusable_at_once: lists [Rc Uc Ud] [Inline];
             inline_too_long_refused: lists [Rc Uc Ud] [Inline];
             gather_and_scatter: lists [Rc Uc] [Gather];
+            too_many_pieces_refused: lists [Rc Uc Ud] [];
             list_partly_accepted: lists [Rc Uc Ud] [Inline];
             single_post_after_a_list: lists [Rc Uc Ud] [];
             queue_full: lists [Rc Uc Ud] [];
@@ -124,6 +125,7 @@ macro_rules! conformance_rules {
             ud_only_sends: datagrams [Ud] [];
             ud_destroyed_handle_refused: datagrams [Ud] [];
             uc_no_read: datagrams [Uc] [];
+            address_over_connection_refused: datagrams [Rc Uc] [];
             srq_shared_by_two_qps: shared_recv [Rc Uc Ud] [Srq];
             srq_takes_recvs_alone: shared_recv [Rc Uc Ud] [Srq];
             srq_recvs_survive_an_error: shared_recv [Rc Uc Ud] [Srq];

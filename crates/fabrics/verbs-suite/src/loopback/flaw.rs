@@ -156,6 +156,10 @@ flaws! {
     AnyDatagramLength,
     /// Every kind of queue pair accepts every verb.
     AnyVerb,
+    /// A payload may have any number of pieces.
+    AnyPieceCount,
+    /// The address handle of a SEND over a connection is ignored.
+    IgnoresAddresses,
     /// Destroyed address handles remain valid.
     RemembersHandles,
     /// A queue pair with a shared receive queue accepts RECVs posted to itself.

@@ -97,7 +97,10 @@ impl Fabric {
             {
                 Ok(())
             }
-            (QpKind::Ud, _) | (_, SendOp::Send { dest: Some(_), .. }) => Err(PostErrorKind::BadAddress),
+            (QpKind::Ud, _) => Err(PostErrorKind::BadAddress),
+            (_, SendOp::Send { dest: Some(_), .. }) if !self.has(Flaw::IgnoresAddresses) => {
+                Err(PostErrorKind::BadAddress)
+            }
             _ => Ok(()),
         }
     }
@@ -116,7 +119,9 @@ impl Fabric {
             Bytes::Inline(bytes) if bytes.len() > qp.inline_bytes && !self.has(Flaw::AnyInlineLength) => {
                 Err(PostErrorKind::InlineTooLong)
             }
-            Bytes::Pieces(sges) if sges.len() > self.caps.sge_max => Err(PostErrorKind::MessageTooLong),
+            Bytes::Pieces(sges) if sges.len() > self.caps.sge_max && !self.has(Flaw::AnyPieceCount) => {
+                Err(PostErrorKind::MessageTooLong)
+            }
             _ if bytes.len() > longest => Err(PostErrorKind::MessageTooLong),
             _ => Ok(()),
         }
