@@ -117,6 +117,7 @@ impl Context<Sim> for SimContext {
                     send_cq: options.send_cq.id,
                     recv_cq: options.recv_cq.id,
                     srq: options.srq.map(|srq| srq.id),
+                    srq_taken: 0,
                     recvs: RecvQueue::new(self.id, options.recv_depth),
                 },
                 sends: SendQueue::new(options.send_depth),

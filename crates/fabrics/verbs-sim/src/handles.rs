@@ -2,7 +2,6 @@
 
 use crate::Sim;
 use crate::model::keys::Mr;
-use crate::model::objects::Frees;
 use crate::model::post::{POST_RECV, POST_RECV_LIST};
 use crate::world::SimNet;
 use drover_base::{Cost, Cpu};
@@ -125,11 +124,7 @@ impl Drop for SimCq {
             // Completions never polled free their slots of shared receive queues, which other queue pairs use.
             if let Some(cq) = net.cqs.remove(self.id) {
                 for entry in cq.entries {
-                    if let (Frees::Srq(srq), _) = (entry.frees, ())
-                        && let Some(srq) = net.srqs.get_mut(srq)
-                    {
-                        srq.used -= 1;
-                    }
+                    net.free_shared(entry.wc.qpn.0, entry.frees);
                 }
             }
         });

@@ -55,7 +55,8 @@ impl Net {
     /// Appends a completion and notifies the owner of the queue.
     fn complete(&mut self, cq: u32, wc: Wc, frees: Frees, queue: &mut Queue) {
         let Some(found) = self.cqs.get_mut(cq) else {
-            return; // its owner dropped it and does not poll any more
+            // Its owner dropped it and does not poll any more.
+            return self.free_shared(wc.qpn.0, frees);
         };
         let ctx = found.ctx;
         if found.entries.len() == found.depth {
@@ -116,10 +117,13 @@ impl Net {
 
     /// Takes the RECV for the next message.
     pub(crate) fn take_recv(&mut self, qpn: u32) {
-        let srq = self.qps.at(qpn).queues.srq;
-        let recvs = match srq {
-            Some(srq) => self.srqs.at(srq),
-            None => &mut self.qps.at(qpn).queues.recvs,
+        let queues = &mut self.qps.at(qpn).queues;
+        let recvs = match queues.srq {
+            Some(srq) => {
+                queues.srq_taken += 1;
+                self.srqs.at(srq)
+            }
+            None => &mut queues.recvs,
         };
         recvs.wrs.pop_front();
     }
@@ -207,13 +211,20 @@ impl Net {
 
     fn free(&mut self, qpn: u32, frees: Frees) {
         match frees {
-            Frees::Srq(srq) => {
-                if let Some(srq) = self.srqs.get_mut(srq) {
-                    srq.used -= 1;
-                }
-            }
+            Frees::Srq(_) => self.free_shared(qpn, frees),
             Frees::Send(count) => self.qps.at(qpn).sends.free(count),
             Frees::Recv => self.qps.at(qpn).queues.recvs.used -= 1,
+        }
+    }
+
+    /// Frees what the completion of a RECV holds in a queue that other queue pairs use, too. Also for completions that
+    /// nobody polls.
+    pub(crate) fn free_shared(&mut self, qpn: u32, frees: Frees) {
+        if let Frees::Srq(srq) = frees {
+            self.qps.at(qpn).queues.srq_taken -= 1;
+            if let Some(srq) = self.srqs.get_mut(srq) {
+                srq.used -= 1;
+            }
         }
     }
 
@@ -230,6 +241,9 @@ impl Net {
             if let Some(cq) = self.cqs.get_mut(cq) {
                 cq.entries.retain(|entry| entry.wc.qpn.0 != qpn);
             }
+        }
+        if let Some(srq) = qp.queues.srq.and_then(|srq| self.srqs.get_mut(srq)) {
+            srq.used -= qp.queues.srq_taken;
         }
         self.nic(qp.machine).caches.forget(qp.card.places);
     }

@@ -47,6 +47,8 @@ pub(crate) struct QpQueues {
     pub(crate) send_cq: u32,
     pub(crate) recv_cq: u32,
     pub(crate) srq: Option<u32>,
+    /// Slots of the shared queue that its RECVs occupy: taken by a message, completion not yet polled.
+    pub(crate) srq_taken: usize,
     pub(crate) recvs: RecvQueue,
 }
 

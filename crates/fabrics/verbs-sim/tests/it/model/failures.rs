@@ -2,7 +2,11 @@
 
 use crate::model::pair::{Pair, send, write, write_at};
 use drover_base::Ns;
-use drover_verbs::{CompletionQueue, Context, MemoryRegion, QpKind, QpState, QueuePair, Wc, WcStatus};
+use drover_mem::PageWish;
+use drover_verbs::{
+    Access, CompletionQueue, Context, Device, MemoryRegion, QpKind, QpOptions, QpState, QueuePair, RecvList,
+    RecvWr, SendList, SendOp, SendWr, SharedReceiveQueue, Wc, WcStatus, WrId,
+};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{RcOptions, World, WorldOptions};
 
@@ -182,4 +186,64 @@ fn polls_are_charged() {
         .cpu
         .poll_empty_ns;
     assert_eq!((pair.here.cpu().local() - before).as_ns(), price);
+}
+
+/// A queue pair that goes gives back the slots of the shared receive queue that its messages took, although nobody polls
+/// their completions any more.
+#[test]
+fn slots_of_a_shared_queue_come_back() {
+    const DEPTH: usize = 8;
+    let world = world(0.0);
+    let (here, there) = (
+        world.device(0).context().expect("this thread's world"),
+        world.device(1).context().expect("this thread's world"),
+    );
+    let (cq, there_cq) = (
+        here.create_cq(64).expect("a queue"),
+        there.create_cq(64).expect("a queue"),
+    );
+    let mut srq = there.create_srq(DEPTH).expect("a queue");
+    let region = there.alloc(4096, PageWish::Small).expect("memory");
+    let mr = there.register(&region, Access::ALL).expect("registered");
+    for _ in 0..2 {
+        let mut recvs = RecvList::default();
+        for id in 0..DEPTH as u64 {
+            recvs.push(RecvWr {
+                wr_id: WrId(id),
+                sge: mr.sge(0, 64),
+            });
+        }
+        srq.post_recv(there.cpu(), &recvs).expect("all slots are free");
+        let mut qp = here
+            .create_qp(&QpOptions::new(QpKind::Uc, &cq, here.caps()))
+            .expect("a queue pair");
+        let mut there_qp = there
+            .create_qp(&QpOptions {
+                srq: Some(&srq),
+                ..QpOptions::new(QpKind::Uc, &there_cq, there.caps())
+            })
+            .expect("a queue pair");
+        let exports = (
+            qp.export().expect("an export"),
+            there_qp.export().expect("an export"),
+        );
+        qp.connect(&exports.1).expect("connected");
+        there_qp.connect(&exports.0).expect("connected");
+        let mut list = SendList::default();
+        for _ in 0..DEPTH {
+            let payload = list.inline(b"message");
+            let op = SendOp::Send {
+                dest: None,
+                imm: None,
+            };
+            list.push(SendWr::new(op, payload));
+        }
+        qp.post_send(here.cpu(), &list).expect("space");
+        world.run_for(Ns::from_us(50));
+        assert_eq!(
+            world.report().machines[1].counters.out_of_buffer,
+            0,
+            "all took a RECV"
+        );
+    }
 }
