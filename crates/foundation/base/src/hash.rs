@@ -8,13 +8,20 @@
 //! one in `partition_count` of its buckets. *(our choice of bits; the rule is `[MICA]`'s)*
 
 use crate::xxh3::Secret;
+use std::fmt;
 
 /// The secret that keys the hash, so that a user who does not know it cannot craft keys that flood one bucket. Clients
-/// of drover receive it, because they hash keys themselves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// of drover receive it, because they hash keys themselves. `Debug` does not print it.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed {
     k0: u64,
     k1: u64,
+}
+
+impl fmt::Debug for HashSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashSeed").finish_non_exhaustive()
+    }
 }
 
 impl HashSeed {
@@ -42,10 +49,17 @@ impl HashSeed {
     }
 }
 
-/// Hashes keys under one [`HashSeed`]: XXH3-128 with a secret stretched from it (`docs/decisions/0008`).
-#[derive(Clone, Debug)]
+/// Hashes keys under one [`HashSeed`]: XXH3-128 with a secret stretched from it (`docs/decisions/0008`). `Debug` does not
+/// print the secret.
+#[derive(Clone)]
 pub struct KeyHasher {
     secret: Secret,
+}
+
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyHasher").finish_non_exhaustive()
+    }
 }
 
 impl KeyHasher {
@@ -140,6 +154,13 @@ mod tests {
             high: 0x9ef1_001e_42d4_6a88,
         };
         assert_eq!(seed.hash(b"0123456789abcdef"), want);
+    }
+
+    #[test]
+    fn debug_output_does_not_contain_the_secret() {
+        let seed = HashSeed::new(1, 2);
+        assert_eq!(format!("{seed:?}"), "HashSeed { .. }");
+        assert_eq!(format!("{:?}", seed.hasher()), "KeyHasher { .. }");
     }
 
     #[test]
