@@ -96,10 +96,11 @@ pub enum ChooseError {
         "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0"
     )]
     NoDevice,
-    /// There are devices, but none can be opened. Only [`Survey::choose`](crate::Survey::choose) returns it.
+    /// The requested device cannot be opened; or there are devices, but none can be opened. [`choose`] does not return
+    /// it: its table has only devices that were opened.
     #[error("{reasons}")]
     Unopened {
-        /// Reasons of all devices, one after the other.
+        /// Reason of the requested device, or of all devices, one after the other.
         reasons: String,
     },
     /// No device in the table has the requested name. A device that cannot be opened is not in the table.
@@ -200,6 +201,34 @@ pub fn choose(table: &[PortFacts], wish: &Wish) -> Result<Choice, ChooseError> {
         port: port.port,
         gid: *gid,
         reason: reason(wish, gid, fitting.len(), all.len()),
+    })
+}
+
+/// A device that cannot be opened.
+pub(crate) struct UnopenedDevice {
+    pub(crate) name: String,
+    /// Text that names the device.
+    pub(crate) reason: String,
+}
+
+/// As [`choose`], on a machine that has devices that cannot be opened, besides those of `table`.
+pub(crate) fn choose_among(
+    table: &[PortFacts],
+    unopened: &[UnopenedDevice],
+    wish: &Wish,
+) -> Result<Choice, ChooseError> {
+    let reasons_of = |all: bool, name: &str| {
+        let devices = unopened.iter().filter(|device| all || device.name == name);
+        let reasons: Vec<&str> = devices.map(|device| device.reason.as_str()).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    };
+    choose(table, wish).map_err(|error| {
+        let reasons = match &error {
+            ChooseError::NoDevice => reasons_of(true, ""),
+            ChooseError::NoSuchDevice { wanted, .. } => reasons_of(false, wanted),
+            _ => None,
+        };
+        reasons.map_or(error, |reasons| ChooseError::Unopened { reasons })
     })
 }
 

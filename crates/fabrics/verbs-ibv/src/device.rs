@@ -3,7 +3,7 @@
 use crate::Ibv;
 use crate::agree::{asked_mtu, mtu_bytes};
 use crate::chain::SGE_MAX;
-use crate::choose::{Choice, ChooseError, GidFacts, GidKind, PortFacts, PortState, Wish, choose};
+use crate::choose::{Choice, GidFacts, GidKind, PortFacts, PortState, UnopenedDevice, Wish, choose_among};
 use crate::context::IbvContext;
 use crate::ffi::{self, Library};
 use crate::limits::{Atomics, Limits};
@@ -144,13 +144,8 @@ impl IbvDevice {
     pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
         let lib = load(options.library.clone())?;
         let (table, unopened) = survey(&lib)?;
-        let choice = match choose(&table, &options.wish) {
-            Ok(choice) => choice,
-            Err(ChooseError::NoDevice) if !unopened.is_empty() => {
-                return Err(unavailable(unopened.join("; ")));
-            }
-            Err(error) => return Err(unavailable(error.to_string())),
-        };
+        let choice =
+            choose_among(&table, &unopened, &options.wish).map_err(|error| unavailable(error.to_string()))?;
         let opened = open_one(&lib, &choice.device).map_err(unavailable)?;
         IbvDevice::read(lib, &opened, choice, &options)
     }
@@ -251,14 +246,14 @@ pub(crate) fn device_names(lib: &Arc<Library>) -> Result<Vec<String>, OpenError>
 }
 
 /// All ports of the devices that can be opened, and why the others cannot.
-fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError> {
+fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<UnopenedDevice>), OpenError> {
     let (mut table, mut unopened) = (Vec::new(), Vec::new());
     for name in device_names(lib)? {
         match open_one(lib, &name).and_then(|opened| {
             ports(&name, &opened).map_err(|error| format!("{name} does not tell its ports: {error}"))
         }) {
             Ok(ports) => table.extend(ports),
-            Err(why) => unopened.push(why),
+            Err(reason) => unopened.push(UnopenedDevice { name, reason }),
         }
     }
     Ok((table, unopened))

@@ -1,6 +1,6 @@
 //! [`Survey`]: all devices, usable or not, with their ports, addresses and limits, for people.
 
-use crate::choose::{Choice, ChooseError, PortFacts, Wish, choose};
+use crate::choose::{Choice, ChooseError, PortFacts, UnopenedDevice, Wish, choose_among};
 use crate::device::{caps, device_names, load, open_one, ports};
 use crate::ffi::{self, Library};
 pub use crate::limits::{Atomics, Limits};
@@ -82,18 +82,18 @@ impl Survey {
     /// Chooses the device, port and address that `IbvDevice::open` would use for `wish`.
     ///
     /// # Errors
-    /// [`ChooseError`] if nothing fits; [`ChooseError::Unopened`] if devices exist and none can be opened.
+    /// [`ChooseError`] if nothing fits.
     pub fn choose(&self, wish: &Wish) -> Result<Choice, ChooseError> {
         let opened = self.devices.iter().flat_map(|device| device.details.as_ref());
         let ports = opened.flat_map(|details| details.ports.iter().map(|port| port.facts.clone()));
-        let reasons = self.devices.iter().filter_map(|d| d.details.as_ref().err());
-        let reasons: Vec<String> = reasons.cloned().collect();
-        match choose(&ports.collect::<Vec<_>>(), wish) {
-            Err(ChooseError::NoDevice) if !reasons.is_empty() => Err(ChooseError::Unopened {
-                reasons: reasons.join("; "),
-            }),
-            other => other,
-        }
+        let unopened = self.devices.iter().filter_map(|device| {
+            let (name, reason) = (&device.name, device.details.as_ref().err()?);
+            Some(UnopenedDevice {
+                name: name.clone(),
+                reason: reason.clone(),
+            })
+        });
+        choose_among(&ports.collect::<Vec<_>>(), &unopened.collect::<Vec<_>>(), wish)
     }
 }
 

@@ -204,3 +204,33 @@ fn no_such_address() {
          (RoCE v2, 10.9.0.1)"
     );
 }
+
+#[test]
+fn a_device_that_cannot_be_opened_is_not_called_missing() {
+    let unopened = ["mlx5_1", "mlx5_2"].map(|name| UnopenedDevice {
+        name: name.to_string(),
+        reason: format!("{name} cannot be opened"),
+    });
+    let chosen = |table: &[PortFacts], device: &str| {
+        let wish = Wish {
+            device: Some(device.to_string()),
+            ..Wish::default()
+        };
+        choose_among(table, &unopened, &wish)
+            .map(|choice| choice.device)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(chosen(&machine(), "rxe0"), Ok("rxe0".to_string()));
+    assert_eq!(
+        chosen(&machine(), "mlx5_2"),
+        Err("mlx5_2 cannot be opened".to_string())
+    );
+    assert_eq!(
+        chosen(&machine(), "rxe7"),
+        Err("no RDMA device is called rxe7; there are: mlx5_0, rxe0".to_string())
+    );
+    assert_eq!(
+        chosen(&[], "mlx5_2"),
+        Err("mlx5_1 cannot be opened; mlx5_2 cannot be opened".to_string())
+    );
+}
