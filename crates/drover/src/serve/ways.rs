@@ -12,25 +12,20 @@ use std::path::Path;
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 /// Listens for memcached clients and returns the `inherited` listeners and its own: the Unix socket of `-s`, if given,
-/// and the TCP addresses of `-l`. It opens no TCP address if the port is 0, or if there are inherited listeners and no
-/// port was given. If the environment has `MEMCACHED_PORT_FILENAME`, it writes the bound TCP ports to that file.
+/// and the TCP addresses of `-l`. It opens no TCP address if the port is 0. If there are inherited listeners and no port
+/// was given, it opens only addresses that have their own port. If the environment has `MEMCACHED_PORT_FILENAME`, it writes the bound TCP ports to that file.
 ///
 /// # Errors
 /// An address is malformed, in use or cannot be bound, or the file cannot be written.
 pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
     let backlog = settings.sockets.backlog.value.min(i32::MAX as u32) as i32;
-    let needs_no_port = !inherited.is_empty() && settings.sockets.port.origin == Origin::Default;
+    let own_ports_only = !inherited.is_empty() && settings.sockets.port.origin == Origin::Default;
     let mut listeners = inherited;
     if let Some(path) = &settings.sockets.unix_socket.value {
         let mode = settings.sockets.unix_mask.value;
         listeners.push(Listener::unix(path, mode, backlog).map_err(|error| failure(settings, &error))?);
     }
-    let addrs = if needs_no_port {
-        Vec::new()
-    } else {
-        tcp_addresses(settings)?
-    };
-    for (addr, tag) in addrs {
+    for (addr, tag) in tcp_addresses(settings, own_ports_only)? {
         let listener = Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?;
         listeners.push(listener.tagged(tag));
     }
@@ -46,8 +41,8 @@ pub const PLAIN: u32 = 1;
 /// Prefix of such an address, as in memcached.
 const PLAIN_PREFIX: &str = "notls:";
 
-/// The addresses of `-l` and their tags; `-p` is the default port.
-fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure> {
+/// The addresses of `-l` and their tags; `-p` is the default port, unless addresses without their own are left out.
+fn tcp_addresses(settings: &Settings, own_ports_only: bool) -> Result<Vec<(SocketAddr, u32)>, Failure> {
     let port = match settings.sockets.port.value {
         0 => return Ok(Vec::new()),
         -1 => 0,
@@ -60,8 +55,13 @@ fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure>
             Some(addr) => (addr, PLAIN),
             None => (text.as_str(), 0),
         };
-        let (host, port) =
-            host_and_port(addr, port).ok_or_else(|| bad("expected an address, or address:port"))?;
+        let (host, own_port) =
+            host_and_port(addr).ok_or_else(|| bad("expected an address, or address:port"))?;
+        let port = match own_port {
+            Some(own) => own,
+            None if own_ports_only => continue,
+            None => port,
+        };
         let found = (host, port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map_err(|error| bad(&error.to_string()))?.collect();
         if found.is_empty() {
@@ -74,19 +74,19 @@ fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure>
 }
 
 /// Parses `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`.
-fn host_and_port(text: &str, port: u16) -> Option<(&str, u16)> {
+fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
         return match after {
-            "" => Some((host, port)),
-            _ => Some((host, after.strip_prefix(':')?.parse().ok()?)),
+            "" => Some((host, None)),
+            _ => Some((host, Some(after.strip_prefix(':')?.parse().ok()?))),
         };
     }
     match text.split_once(':') {
-        Some((_, rest)) if rest.contains(':') => Some((text, port)),
-        Some((host, own)) => Some((host, own.parse().ok()?)),
+        Some((_, rest)) if rest.contains(':') => Some((text, None)),
+        Some((host, own)) => Some((host, Some(own.parse().ok()?))),
         None if text.is_empty() => None,
-        None => Some((text, port)),
+        None => Some((text, None)),
     }
 }
 
@@ -122,22 +122,36 @@ fn failure(settings: &Settings, error: &ListenError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::Args;
+    use drover_systems::System;
+
+    #[test]
+    fn inherited_sockets_take_the_place_of_the_default_port_only() {
+        for (listen, own_count) in [("127.0.0.1", 0), ("127.0.0.1:0", 1), ("notls:127.0.0.1:0", 1)] {
+            let mut args = Args::default();
+            args.sockets.listen = vec![listen.to_owned()];
+            let (settings, _) = Settings::resolve::<System>(&args).expect("settings");
+            let inherited = Listener::tcp("127.0.0.1:0".parse().expect("an address"), 1).expect("a listener");
+            let all = open_all(&settings, vec![inherited]).expect("listeners");
+            assert_eq!(all.len(), 1 + own_count, "{listen}");
+        }
+    }
 
     #[test]
     fn addresses_with_and_without_ports() {
         for (text, expected) in [
-            ("127.0.0.1", Some(("127.0.0.1", 9))),
-            ("localhost:7", Some(("localhost", 7))),
-            ("::1", Some(("::1", 9))),
-            ("[::1]", Some(("::1", 9))),
-            ("[::1]:7", Some(("::1", 7))),
+            ("127.0.0.1", Some(("127.0.0.1", None))),
+            ("localhost:7", Some(("localhost", Some(7)))),
+            ("::1", Some(("::1", None))),
+            ("[::1]", Some(("::1", None))),
+            ("[::1]:7", Some(("::1", Some(7)))),
             ("", None),
             ("host:", None),
             ("host:x", None),
             ("[::1", None),
             ("[::1]7", None),
         ] {
-            assert_eq!(host_and_port(text, 9), expected, "{text}");
+            assert_eq!(host_and_port(text), expected, "{text}");
         }
     }
 }
