@@ -218,12 +218,26 @@ fn remove_stale(addr: &ControlAddr, path: &Path) -> Result<(), ListenError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
-    if probe != Err(rustix::io::Errno::CONNREFUSED) {
+    if is_alive(probe).map_err(system("probing the socket", addr))? {
         return Err(ListenError::InUse {
             addr: addr.to_string(),
         });
     }
     std::fs::remove_file(path).map_err(system("removing the socket of a dead server", addr))
+}
+
+/// Whether the result of connecting to a socket shows that a program owns it. `AGAIN`: its backlog is full; `PROTOTYPE`:
+/// it is not a stream.
+///
+/// # Errors
+/// Those that show nothing, such as `ACCESS`.
+fn is_alive(probe: rustix::io::Result<()>) -> io::Result<bool> {
+    use rustix::io::Errno;
+    match probe {
+        Ok(()) | Err(Errno::AGAIN | Errno::INPROGRESS | Errno::PROTOTYPE) => Ok(true),
+        Err(Errno::CONNREFUSED) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Binds, restricts access to this user, and only then listens: other users cannot connect in between.
@@ -278,5 +292,21 @@ impl SocketFile {
         // A file left behind would look like that of a dead server.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(&self.lock_path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn only_what_shows_a_program_counts_as_in_use() {
+        for alive in [Ok(()), Err(Errno::AGAIN), Err(Errno::PROTOTYPE)] {
+            assert!(is_alive(alive).expect("an answer"), "{alive:?}");
+        }
+        assert!(!is_alive(Err(Errno::CONNREFUSED)).expect("an answer"));
+        let denied = is_alive(Err(Errno::ACCESS)).expect_err("no answer");
+        assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied);
     }
 }
