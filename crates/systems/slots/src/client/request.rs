@@ -17,7 +17,7 @@ pub struct Body<'a> {
     pub key: &'a [u8],
     /// The value, or a [`Bulk`](crate::layout::Bulk).
     pub value: &'a [u8],
-    /// Time to live, seconds: not 0 for `PutTtl`, any (0: unlimited) for `PutBulk`, 0 for all others.
+    /// Time to live, seconds (0: unlimited), of `PutTtl` and `PutBulk`; others have none, and ignore it.
     pub ttl_s: u32,
 }
 
@@ -54,7 +54,8 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     if !body.value.is_empty() {
         at = prepend(block, at, body.value);
     }
-    if body.ttl_s != 0 || body.commit.op() == Some(SlotOp::PutBulk) {
+    // As `Commit::body_len` counts: by the operation, so that no time to live can make the two differ.
+    if body.commit.op().is_some_and(SlotOp::has_ttl) {
         at = prepend(block, at, &body.ttl_s.to_le_bytes());
     }
     if body.commit.has_crc() {
@@ -168,10 +169,12 @@ mod tests {
             ttl_s in 0u32..3,
             crc in any::<bool>(),
         ) {
-            let op = if ttl_s == 0 { SlotOp::Put } else { SlotOp::PutTtl };
-            let (block, len, commit) = built(op, &key, &value, ttl_s, crc);
-            prop_assert_eq!(len, TRAILER_BYTES + commit.body_len());
-            prop_assert_eq!(parse(&block, commit), (&key[..], &value[..], ttl_s));
+            for op in [SlotOp::Put, SlotOp::PutTtl, SlotOp::PutBulk] {
+                let (block, len, commit) = built(op, &key, &value, ttl_s, crc);
+                prop_assert_eq!(len, TRAILER_BYTES + commit.body_len());
+                let parsed_ttl_s = if op.has_ttl() { ttl_s } else { 0 };
+                prop_assert_eq!(parse(&block, commit), (&key[..], &value[..], parsed_ttl_s));
+            }
         }
     }
 }
