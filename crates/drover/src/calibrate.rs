@@ -94,7 +94,7 @@ fn options(args: &Args, quick: bool) -> RunOptions {
 }
 
 fn fit_one(args: &Args, name: &str, rows: Vec<Target>, profiles: &mut Profiles, counter: &AtomicU64) {
-    println!("{name}: fitting; mean squared error in percent, before and after each stage");
+    println!("{name}: fitting; root mean squared error in percent, before and after each stage");
     let mut work = Fit {
         make: &Simulated::default(),
         profiles: profiles.clone(),
