@@ -1,6 +1,7 @@
 //! memcached clients: their sockets and protocol, run by the workers that own the items.
 
 use super::ops::Files;
+use super::processor_time;
 use super::settings::Settings;
 use super::ways::PLAIN;
 use crate::admin::SocketStats;
@@ -348,6 +349,10 @@ impl ServerHooks for Program {
         let done = self.files.reload_tls();
         done.ok_or_else(|| refuse("TLS is not enabled".into()))?
             .map_err(refuse)
+    }
+
+    fn rusage_us(&self) -> Option<(u64, u64)> {
+        processor_time::of_process_us()
     }
 
     fn write_stats(&self, out: &mut dyn Write) {

@@ -11,6 +11,7 @@ mod memory_file;
 mod native;
 mod ops;
 mod plan;
+mod processor_time;
 mod run;
 mod settings;
 mod ways;

@@ -113,9 +113,10 @@ pub trait ServerHooks: Send + Sync {
         std::process::id()
     }
 
-    /// Processor time of the process in microseconds: (user, system). Default: zeros.
-    fn rusage_us(&self) -> (u64, u64) {
-        (0, 0)
+    /// Processor time of the process in microseconds: (user, system). Default: `None`, unknown; `stats` then leaves it
+    /// out.
+    fn rusage_us(&self) -> Option<(u64, u64)> {
+        None
     }
 
     /// Numbers of connections. Default: zeros, accepting.

@@ -74,7 +74,6 @@ pub(crate) fn answer<C: Cpu>(
 fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     let (server, host) = (executor.server, &executor.server.host);
     let (counters, held) = executor.totals();
-    let (user_us, system_us) = host.rusage_us();
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let connections = host.connections();
     lines.add("pid", host.pid());
@@ -82,8 +81,10 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("time", server.start_unix_s + u64::from(executor.now_s));
     lines.add("version", &server.settings.version);
     lines.add("pointer_size", usize::BITS);
-    lines.add("rusage_user", seconds(user_us));
-    lines.add("rusage_system", seconds(system_us));
+    if let Some((user_us, system_us)) = host.rusage_us() {
+        lines.add("rusage_user", seconds(user_us));
+        lines.add("rusage_system", seconds(system_us));
+    }
     lines.add("max_connections", server.settings.sockets.connections_max);
     lines.add("curr_connections", connections.current);
     lines.add("total_connections", connections.total);
