@@ -25,6 +25,4 @@ pub struct ClientStats {
     pub bulk_repeats: u64,
     /// Operations that ended [`Indeterminate`](drover_kv::Outcome::Indeterminate).
     pub indeterminate: u64,
-    /// Always 0: this client does not sleep.
-    pub parks: u64,
 }
