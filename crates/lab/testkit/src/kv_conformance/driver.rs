@@ -55,7 +55,7 @@ pub struct Driver<B: Bed> {
     pending: Vec<Pending>,
     /// Number of PUTs and DELETEs so far whose result was `Indeterminate`: they may or may not have happened.
     pub indeterminate_count: usize,
-    /// Number of GETs so far that were refused because no server answered before the deadline.
+    /// Number of operations so far that were refused because no server answered before the deadline.
     pub unavailable_count: usize,
     /// Number of PUTs so far that were refused because the memory or the table was full.
     pub full_count: usize,
@@ -202,7 +202,8 @@ impl<B: Bed> Driver<B> {
                         returned_at = None;
                         call
                     }
-                    (Call::Get(_), Outcome::Refused(Refusal::Unavailable)) => {
+                    // An update, too: what is refused did not happen.
+                    (_, Outcome::Refused(Refusal::Unavailable)) => {
                         *counts.1 += 1;
                         return;
                     }
