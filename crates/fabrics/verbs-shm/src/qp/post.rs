@@ -221,24 +221,27 @@ impl Queue {
         }
     }
 
+    /// Checks a request of a connected queue pair.
+    #[inline(always)]
     fn check(&self, wr: &SendWr, source: &Source<'_>, tables: &Tables) -> Result<(), PostErrorKind> {
-        let (into_local, atomic) = match wr.op {
-            SendOp::Send { dest: Some(_), .. } => return Err(PostErrorKind::BadAddress),
-            SendOp::Send { dest: None, .. } | SendOp::Write { .. } => (false, false),
-            SendOp::Read { .. } => (true, false),
-            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (true, true),
+        let len = match wr.op {
+            SendOp::Write { .. } | SendOp::Send { dest: None, .. } => {
+                self.check_local(source, tables, false)?
+            }
+            SendOp::Send { .. } => return Err(PostErrorKind::BadAddress),
+            _ if self.kind != QpKind::Rc => return Err(PostErrorKind::NotSupported),
+            SendOp::Read { .. } => self.check_local(source, tables, true)?,
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
+                match self.check_local(source, tables, true)? {
+                    8 => 8,
+                    _ => return Err(PostErrorKind::LocalProtection),
+                }
+            }
         };
-        if into_local && self.kind != QpKind::Rc {
-            return Err(PostErrorKind::NotSupported);
+        match len > self.core.caps.message_bytes_max {
+            true => Err(PostErrorKind::MessageTooLong),
+            false => Ok(()),
         }
-        let len = self.check_local(source, tables, into_local)?;
-        if len > self.core.caps.message_bytes_max {
-            return Err(PostErrorKind::MessageTooLong);
-        }
-        if atomic && len != 8 {
-            return Err(PostErrorKind::LocalProtection);
-        }
-        Ok(())
     }
 
     pub(super) fn post_connected(&self, list: &SendList) -> Result<(), PostError> {

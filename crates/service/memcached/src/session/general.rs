@@ -147,7 +147,8 @@ impl<C: Cpu + 'static> Session<C> {
         })
     }
 
-    /// Continues a dump, piece by piece and core by core, while there is space.
+    /// Continues a dump, piece by piece and core by core, while there is space. A piece of this core ends the turn:
+    /// many buckets may hold few items, which fill no output.
     pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
         let State::Dumping { core, dump } = &mut self.state else {
             return Step::On(0);
@@ -156,7 +157,8 @@ impl<C: Cpu + 'static> Session<C> {
             if output.is_full() {
                 return Step::Wait(0, Need::OutputSpace);
             }
-            if *core == executor.router.own() {
+            let is_own = *core == executor.router.own();
+            if is_own {
                 dump.write(executor, output);
             } else {
                 // One piece at a time: pieces on other cores are not yet in any output, so no limit bounds them.
@@ -171,6 +173,9 @@ impl<C: Cpu + 'static> Session<C> {
             match dump.next(executor.server.settings.bucket_count) {
                 Some(next) => *dump = next,
                 None => (*core, *dump) = (*core + 1, Dump::new(dump.kind)),
+            }
+            if is_own {
+                return Step::Wait(0, Need::Turn);
             }
         }
         exec::reply(output, dump.end());

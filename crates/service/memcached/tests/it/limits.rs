@@ -1,6 +1,6 @@
 //! Oversized keys, values and lines, and other protocols.
 
-use crate::bed::{Bed, Client, settings};
+use crate::bed::{BUCKETS, Bed, Client, settings};
 use drover_memcached::{NoHooks, Settings, parse::LINE_BYTES_MAX};
 use drover_net::Need;
 
@@ -238,4 +238,13 @@ fn stats_detail_counts_by_prefix() {
         text(&bed.say(&mut client, b"stats detail dump\r\nstats detail off\r\n")),
         "PREFIX x get 2 hit 1 set 1 del 1\r\nPREFIX y get 1 hit 0 set 0 del 0\r\nEND\r\nOK\r\n"
     );
+}
+
+#[test]
+fn a_dump_of_few_items_takes_many_turns() {
+    let (mut bed, mut client) = (Bed::new(), Client::new());
+    let mut turns = 0;
+    let dump = bed.say_watching(&mut client, b"lru_crawler metadump all\r\n", |_| turns += 1);
+    assert_eq!(text(&dump), "END\r\n");
+    assert!(turns >= BUCKETS / 64, "{BUCKETS} buckets in {turns} turns");
 }

@@ -24,7 +24,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::SetupError;
-use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, Outcome, Reads, SubmitError, Token};
 use drover_verbs::{Provider, Wc, WcStatus};
 use execution::State;
 use std::fmt::Debug;
@@ -270,11 +270,10 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         if !self.ops.is_update(at) {
             return self.reader.begin(&mut self.ops, at);
         }
-        if self.ops.is_too_large(at) {
-            return self.ops.finish(at, Outcome::Refused(Refusal::TooLarge), sink);
-        }
-        if let Some(sent) = self.ops.send_update(at) {
-            self.reader.sent(&mut self.ops, at, sent);
+        match self.ops.send_update(at) {
+            Ok(Some(sent)) => self.reader.sent(&mut self.ops, at, sent),
+            Ok(None) => {}
+            Err(refusal) => self.ops.finish(at, Outcome::Refused(refusal), sink),
         }
     }
 }

@@ -326,15 +326,6 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.session(at).is_some()
     }
 
-    /// Whether the PUT in place `at` exceeds its shard's item limit. `submit` cannot check this before the first
-    /// session.
-    pub(super) fn is_too_large(&mut self, at: usize) -> bool {
-        let submitted = &self.list[at].submitted;
-        let item_bytes = R::item_bytes(submitted.key.len(), submitted.value.len());
-        self.session(at)
-            .is_some_and(|session| item_bytes > session.basis().agreed.item_bytes_max)
-    }
-
     /// The next operation that can begin at once.
     #[inline]
     pub(super) fn take_ready(&mut self) -> Option<usize> {

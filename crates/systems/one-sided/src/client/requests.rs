@@ -4,7 +4,7 @@ use super::execution::State;
 use super::operation::Operation;
 use super::{Operations, Reader, Session};
 use crate::request::{Request, RequestKind};
-use drover_kv::OpKind;
+use drover_kv::{OpKind, Refusal};
 use drover_verbs::Provider;
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
@@ -22,13 +22,18 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Sends an update; it is sent at most once. Returns the result of [`Session::send`]; without space, the update
-    /// keeps waiting.
-    pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
+    /// Sends an update; it is sent at most once. Returns the result of [`Session::send`]; without space or session, the
+    /// update keeps waiting. The server refuses a value that fits a message and is too large all the same.
+    ///
+    /// # Errors
+    /// The value exceeds the shard's item limit, which `submit` cannot know before the first session.
+    pub(super) fn send_update(&mut self, at: usize) -> Result<Option<u64>, Refusal> {
         let Operation {
             submitted, execution, ..
         } = &self.list[at];
-        let session = self.links[submitted.shard].session()?;
+        let Some(session) = self.links[submitted.shard].session() else {
+            return Ok(None);
+        };
         let mut request = Request {
             kind: RequestKind::Delete,
             slot: at as u16,
@@ -46,15 +51,21 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
                 .agreed
                 .fits_message(submitted.key.len(), value.len())
             {
+                let item_bytes = R::item_bytes(submitted.key.len(), value.len());
+                if item_bytes > session.basis().agreed.item_bytes_max {
+                    return Err(Refusal::TooLarge);
+                }
                 let values = &mut session.basis_mut().values;
-                let buffer = values.lend(at)?;
+                let Some(buffer) = values.lend(at) else {
+                    return Ok(None);
+                };
                 values.copy_in(buffer, value);
                 (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
                 (large, value) = (Some(buffer), &[]);
             }
         }
         let sent = session.send(at, &request, &submitted.key, value);
-        self.sent(at, sent, large)
+        Ok(self.sent(at, sent, large))
     }
 
     /// Sends a GET request, with space for the value if it `is_long`, and returns the result of [`Session::send`].
@@ -91,6 +102,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.sent(at, sent, large)
     }
 
+    #[inline(always)]
     fn sent(&mut self, at: usize, sent: Option<u64>, large: Option<u8>) -> Option<u64> {
         match sent {
             Some(_) => self.list[at].execution.sent(large),

@@ -123,9 +123,9 @@ fn descriptors_are_counted() {
         field: "descriptor index",
         value: 0,
     };
-    assert_eq!(missing.err(), Some(nowhere.into()));
+    assert_eq!(missing.err(), Some(nowhere));
     let extra = Message::decode(frame.kind, &frame.body, vec![fd.clone(), fd]);
-    assert_eq!(extra.err(), Some(DecodeError::SurplusFds { count: 1 }.into()));
+    assert_eq!(extra.err(), Some(DecodeError::SurplusFds { count: 1 }));
 }
 
 /// What the first version sent, byte for byte: both sides must be able to say that they differ.
