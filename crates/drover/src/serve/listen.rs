@@ -15,10 +15,11 @@ pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> 
         .collect()
 }
 
-/// Addresses for native clients: first that of `--fabric`, then those of `--control-listen`.
+/// Addresses at which native clients can connect: always that of `--fabric` first, then those of `--control-listen`.
 ///
 /// # Errors
-/// An address is malformed, or its scheme is not allowed there.
+/// An address is malformed, or its option does not allow its scheme: `--fabric` takes `shm:` and `rdma:`,
+/// `--control-listen` takes `unix:` and `tcp:`.
 pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
     let fabric = parse(&settings.service.fabric.value)?;
     if !matches!(fabric.scheme(), Scheme::Shm | Scheme::Rdma) {

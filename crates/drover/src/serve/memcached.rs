@@ -271,7 +271,7 @@ impl<C: Cpu> CoActor<C> for Table<C> {
         let mut progress = self.sockets.step(&mut executor, now, now_s);
         let (own, sockets) = (executor.router.own(), &mut self.sockets);
         self.server.watchers.each_waiting(own, |token| {
-            if sockets.news(Token(token)) {
+            if sockets.notify(Token(token)) {
                 progress = Progress::Busy;
             }
         });

@@ -101,7 +101,7 @@ impl Inbox {
 
     /// Word of the next message and the lap it will carry.
     #[inline(always)]
-    pub(crate) fn look(&self) -> (*const AtomicU64, u32) {
+    pub(crate) fn next_word(&self) -> (*const AtomicU64, u32) {
         let (word, lap) = self.lane.next();
         (self.memory().word(word), lap)
     }

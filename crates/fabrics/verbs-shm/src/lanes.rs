@@ -50,7 +50,7 @@ struct Look {
 
 impl Look {
     fn at(inbox: &Inbox) -> Look {
-        let (word, lap) = inbox.look();
+        let (word, lap) = inbox.next_word();
         Look { word, lap }
     }
 

@@ -115,7 +115,7 @@ impl World {
     /// # Panics
     /// If there is no such machine.
     pub fn device_with(&self, machine: usize, doorbells: Doorbells) -> SimDevice {
-        SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
+        SimDevice::open(&self.cluster, self.id, machine_id(machine), doorbells)
     }
 
     /// Adds `actor` to those that run on the core of `ctx`, as [`spawn_on`](World::spawn_on) does.
@@ -187,8 +187,9 @@ impl World {
     /// # Panics
     /// If there is no such machine.
     pub fn crash(&self, machine: usize) {
-        self.cluster.with(|net, _| net.nic(machine as u16).down = true);
-        self.cluster.crash(machine as u16);
+        self.cluster
+            .with(|net, _| net.nic(machine_id(machine)).down = true);
+        self.cluster.crash(machine_id(machine));
     }
 
     /// Lets the card of a crashed machine send and receive again; does nothing to a machine that is up. The machine's
@@ -197,7 +198,8 @@ impl World {
     /// # Panics
     /// If there is no such machine.
     pub fn restart(&self, machine: usize) {
-        self.cluster.with(|net, _| net.nic(machine as u16).down = false);
+        self.cluster
+            .with(|net, _| net.nic(machine_id(machine)).down = false);
     }
 
     /// Stalls the core of `ctx` for `time` from now: none of its steps begins before then. Does not shorten a stall in
@@ -224,4 +226,9 @@ impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "World({} at {})", self.id, self.now())
     }
+}
+
+/// Number of a machine as the network has it. Panics if no network has that many.
+fn machine_id(machine: usize) -> u16 {
+    u16::try_from(machine).expect("no world has so many machines")
 }

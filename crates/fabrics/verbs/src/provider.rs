@@ -136,7 +136,7 @@ pub trait Context<P: Provider>: 'static {
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
         debug_assert!(
             false,
-            "{} offers no fd_wait, so {fd:?} cannot end a park",
+            "{} does not offer wakes.on_fd, so {fd:?} cannot end a park",
             P::NAME
         );
         self.park(deadline);

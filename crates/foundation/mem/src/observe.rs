@@ -29,23 +29,23 @@ pub fn observe_mappings(observer: &Rc<dyn MapObserver>) {
 }
 
 /// Calls all observers of this thread; only simulations have any.
-fn tell(say: impl Fn(&dyn MapObserver)) {
+fn notify(call: impl Fn(&dyn MapObserver)) {
     // A thread that ends may unmap memory when its observers are gone.
     let _ = OBSERVERS.try_with(|observers| {
         let observers = observers.borrow();
         observers
             .iter()
             .filter_map(Weak::upgrade)
-            .for_each(|observer| say(&*observer));
+            .for_each(|observer| call(&*observer));
     });
 }
 
 pub(crate) fn mapped(mapping: &Mapping) {
-    tell(|observer| observer.mapped(mapping.bytes()));
+    notify(|observer| observer.mapped(mapping.bytes()));
 }
 
 pub(crate) fn unmapped(mapping: &Mapping) {
-    tell(|observer| observer.unmapped(mapping.bytes()));
+    notify(|observer| observer.unmapped(mapping.bytes()));
 }
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ impl Station {
         self.queue.push(at, item);
     }
 
-    /// Time at which the next service begins, unless an item that arrives earlier is announced; `None` without items.
+    /// Time at which the next service begins: when the first item has arrived and the server is free. A later call of
+    /// [`expect`](Station::expect) with an earlier arrival can make it earlier. `None` if no items are waiting or
+    /// expected.
     #[inline]
     pub fn next_at(&self) -> Option<Ps> {
         self.queue.first().map(|first| first.0.max(self.free_at))

@@ -40,7 +40,7 @@ pub struct Report {
     /// Bounds and rivals, and the system's results relative to them.
     #[serde(flatten)]
     pub compared: Compared,
-    /// The operations, clients and samples, as requested.
+    /// The operations, clients and samples, mostly as requested, and the measured cost of the load generator.
     pub workload: Workload,
     /// Commit, seed, machine and time of the run.
     #[serde(flatten)]

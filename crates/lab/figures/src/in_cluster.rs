@@ -27,8 +27,9 @@ pub const LATENCIES: [Metric; 3] = [
     Metric::Named("latency p95", "us"),
 ];
 
-/// Descriptions of the parts of the model and of the set-ups that were chosen after a held-out value had been seen, so
-/// that reports can name them. Parameters chosen so are marked in the profiles instead.
+/// What was chosen, among the parts of the model and the set-ups, only after a held-out value had been seen. Reports
+/// list these, because results that depend on them are no predictions. Parameters chosen that way are not listed here;
+/// the profiles mark them.
 pub const SEEN: [&str; 3] = [
     "herd-12: the curves `window 4 to each core`",
     "first-level cache of a core, last-level cache for what cards write (docs/herd-costs.md)",

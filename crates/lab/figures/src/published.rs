@@ -60,7 +60,7 @@ pub struct TableError {
     pub reason: &'static str,
 }
 
-/// Published values of many figures.
+/// Table of values published in papers, found by figure, series, x and metric. Simulated values are compared with them.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
     rows: BTreeMap<Key, Published>,

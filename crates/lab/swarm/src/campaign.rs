@@ -54,9 +54,11 @@ pub struct Tally<S: Subject> {
     pub message_faults: u64,
     /// Number of operations with an indeterminate outcome in all cases.
     pub unknown: u64,
-    /// Number of keys, counted per case, whose histories were checked.
+    /// Number of keys whose histories were checked for linearizability, with either result: summed over all cases, so
+    /// that a key in two cases counts twice.
     pub judged: u64,
-    /// Number of keys, counted per case, whose histories overlap too much to be checked.
+    /// Number of keys whose histories were not checked for linearizability, because too many of the key's operations
+    /// ran at the same time: summed over all cases.
     pub unjudged: u64,
     /// Cases with a violation or a panic, sorted by seed.
     pub findings: Vec<Finding<S>>,

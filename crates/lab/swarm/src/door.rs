@@ -4,7 +4,9 @@ use drover_control::{ControlStream, Dial, DialError, LocalListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A server's address for clients; open while the server runs.
+/// The place where clients of a simulated cluster connect to one server: clients dial, the server accepts. It is
+/// created closed: the cluster opens it with `set_open` when the server starts, and closes it when the server crashes.
+/// Dialing a closed door is refused. Clones share the state.
 #[derive(Clone)]
 pub struct Door {
     /// Name of the server in errors.

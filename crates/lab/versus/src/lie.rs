@@ -48,7 +48,7 @@ impl Lie {
     }
 
     /// Returns `answer` with every `every`-th place changed; `seen` counts places.
-    fn tell(&self, answer: &[u8], every: u64, seen: &AtomicU64) -> Vec<u8> {
+    fn apply(&self, answer: &[u8], every: u64, seen: &AtomicU64) -> Vec<u8> {
         let mut told = Vec::with_capacity(answer.len() + 16);
         let mut at = 0;
         while at < answer.len() {
@@ -96,7 +96,7 @@ pub fn serve(listener: &TcpListener, server: SocketAddr, lie: Lie, every: u64) -
         let (mut from_server, mut to_client) = (server, client);
         std::thread::spawn(move || {
             let _ = pass(&mut from_server, &mut to_client, |bytes| {
-                lie.tell(bytes, every, &seen)
+                lie.apply(bytes, every, &seen)
             });
             let _ = to_client.shutdown(std::net::Shutdown::Both);
         });
@@ -118,22 +118,22 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, change: impl Fn(&[u8]) -> Vec<
 mod tests {
     use super::*;
 
-    fn told(name: &str, every: u64, answer: &str) -> String {
+    fn altered(name: &str, every: u64, answer: &str) -> String {
         let lie = Lie::named(name).expect("there is such a lie");
-        let told = lie.tell(answer.as_bytes(), every, &AtomicU64::new(0));
+        let told = lie.apply(answer.as_bytes(), every, &AtomicU64::new(0));
         String::from_utf8(told).expect("text")
     }
 
     #[test]
     fn one_in_so_many_places_is_changed() {
         assert_eq!(
-            told("stored", 2, "STORED\r\nSTORED\r\nMN\r\n"),
+            altered("stored", 2, "STORED\r\nSTORED\r\nMN\r\n"),
             "STORED\r\nNOT_STORED\r\nMN\r\n"
         );
         assert_eq!(
-            told("value", 1, "VALUE k 0 2\r\nab\r\nEND\r\n"),
+            altered("value", 1, "VALUE k 0 2\r\nab\r\nEND\r\n"),
             "VALUE k 0 2\r\na9\r\nEND\r\n"
         );
-        assert_eq!(told("line", 3, "OK\r\nOK\r\nOK\r\n"), "OK\r\nOK\r\nO9\r\n");
+        assert_eq!(altered("line", 3, "OK\r\nOK\r\nOK\r\n"), "OK\r\nOK\r\nO9\r\n");
     }
 }

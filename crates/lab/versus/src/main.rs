@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().what {
         What::Differ(args) if args.canaries => canaries(&args),
         What::Differ(args) => differ(&args),
-        What::Lie(args) => tell(&args),
+        What::Lie(args) => lie(&args),
         What::Abuse(args) => abuse(&args).map_err(std::io::Error::other),
         What::KillMe(args) => abuse::kill_me(args.server, args.seed)
             .map(|()| true)
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn tell(args: &LieArgs) -> std::io::Result<bool> {
+fn lie(args: &LieArgs) -> std::io::Result<bool> {
     let lie = Lie::named(&args.lie).ok_or_else(|| {
         let names: Vec<&str> = LIES.iter().map(|lie| lie.name).collect();
         std::io::Error::other(format!(

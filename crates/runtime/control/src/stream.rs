@@ -337,8 +337,9 @@ impl ControlStream {
         self.ended
     }
 
-    /// Closes the channel in both directions. Queued frames that the socket cannot take at once are lost; the peer sees
-    /// the end of the stream after those written.
+    /// Closes the channel in both directions, without blocking; dropping the stream does the same. Writes as many
+    /// queued bytes as the socket takes at once; the rest is lost. The peer receives what was written, perhaps with the
+    /// last frame cut, then the end of the stream.
     pub fn close(&mut self) {
         self.end();
     }

@@ -9,7 +9,8 @@ pub struct Settings {
     pub sockets: SocketInfo,
     /// Which of the commands that can be switched off are allowed.
     pub commands: AllowedCommands,
-    /// Limits of items and of their memory.
+    /// Settings of items: the size limit, whether they have CAS numbers, and what `stats` shows about their memory.
+    /// Nothing here limits the memory: the partition does.
     pub items: ItemSettings,
     /// `-t`: number of threads; only shown.
     pub threads: usize,
@@ -136,7 +137,8 @@ impl Default for AllowedCommands {
     }
 }
 
-/// Limits of items and of their memory.
+/// Settings of items. Only `item_bytes_max` and `cas` affect items; `stats` shows the other fields, and
+/// `cache_memlimit` accepts only the size in `memory_bytes`. The partition limits the memory itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemSettings {
     /// `-m`: memory for items, in bytes: shown, and the only size that `cache_memlimit` accepts. The partition has its

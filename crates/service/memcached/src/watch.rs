@@ -319,7 +319,7 @@ impl std::fmt::Display for Shown<'_> {
 mod tests {
     use super::*;
 
-    fn told(watching: &Watching) -> String {
+    fn received(watching: &Watching) -> String {
         let mut output = Output::new(1, 1 << 20);
         watching.drain(&mut output);
         let bytes = output.only_piece().unwrap_or_default().to_vec();
@@ -335,9 +335,9 @@ mod tests {
             watchers.notify(kind::FETCHERS, format_args!("type=item_get"));
         }
         let line = |number| format!("ts=5.000001 gid={number} type=item_get\n");
-        assert_eq!(told(&watching), line(0));
+        assert_eq!(received(&watching), line(0));
         watchers.notify(kind::FETCHERS, format_args!("type=item_get"));
-        assert_eq!(told(&watching), format!("skipped=3\n{}", line(4)));
+        assert_eq!(received(&watching), format!("skipped=3\n{}", line(4)));
         let want = Watched {
             watchers: 1,
             lines: 5,
@@ -360,7 +360,7 @@ mod tests {
         }
         assert_eq!(waiting, [(1, 8)]);
         assert_eq!(
-            (told(&fetches), told(&stores).lines().count()),
+            (received(&fetches), received(&stores).lines().count()),
             (String::new(), 1)
         );
         drop(stores);
@@ -384,7 +384,7 @@ mod tests {
         drop(presence);
         let peer = "rip=10.0.0.1 rport=77 transport=tcp";
         assert_eq!(
-            told(&watching),
+            received(&watching),
             format!(
                 "ts=0.000000 gid=0 type=conn_new {peer} cfd=9\nts=0.000000 gid=1 type=conn_close {peer} reason=error cfd=9\n"
             )

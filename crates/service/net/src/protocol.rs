@@ -38,7 +38,7 @@ pub enum Need {
     /// Another core: a pending reply must be filled ([`Sockets::fill`](crate::Sockets::fill)), or the ring to that core
     /// must have space ([`Sockets::space_for_others`](crate::Sockets::space_for_others)).
     Others,
-    /// A notification ([`Sockets::news`](crate::Sockets::news)) or further input, whichever comes first.
+    /// A notification ([`Sockets::notify`](crate::Sockets::notify)) or further input, whichever comes first.
     Notification,
     /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have
     /// (`-R`).

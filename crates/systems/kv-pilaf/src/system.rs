@@ -31,7 +31,7 @@ const FACTS: Facts = Facts {
             "get_messages",
             "GETs that came as messages: misses to confirm, and readers that gave up. No server sees other GETs.",
         ),
-        Counter::events("puts", "PUTs executed."),
+        Counter::events("puts", "PUTs executed or refused."),
         Counter::events("deletes", "DELETEs executed."),
         Counter::events("pulls", "Long values fetched from clients by READ."),
         Counter::amount("items", "Items stored now."),

@@ -30,7 +30,7 @@ pub struct Hello<W = ()> {
     /// The secret that the server's operator requires, at most [`SECRET_BYTES_MAX`] bytes; empty: none.
     pub secret: Vec<u8>,
     /// The system's own parameters.
-    pub wishes: W,
+    pub params: W,
 }
 
 impl<W> Hello<W> {
@@ -51,7 +51,7 @@ impl<W: Field> Message for Hello<W> {
             .u16(self.shard_count)
             .u64(self.previous)
             .bytes(&self.secret);
-        self.wishes.encode(to);
+        self.params.encode(to);
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Hello<W>, DecodeError> {
@@ -62,7 +62,7 @@ impl<W: Field> Message for Hello<W> {
             shard_count: from.u16()?,
             previous: from.u64()?,
             secret: from.bytes("length of the secret", SECRET_BYTES_MAX)?.to_vec(),
-            wishes: W::decode(from, "wishes")?,
+            params: W::decode(from, "params")?,
         })
     }
 }

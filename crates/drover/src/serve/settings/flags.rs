@@ -37,7 +37,7 @@
 /// The result is
 /// - `CakeArgs { count: Option<usize>, .. }`: optional arguments, which clap fills in;
 /// - `CakeSettings { count: Setting<usize>, .. }`: the settings, with their origins;
-/// - `CakeSettings::fill(typed, file, &mut rows, guest_count)`: merges command line, file and defaults, in this order.
+/// - `CakeSettings::fill(typed, file, &mut rows, guest_count)`: takes each from the command line, else from the file, else its default.
 macro_rules! flags {
     (
         $(#[$args_doc:meta])* struct $Args:ident;
@@ -72,10 +72,11 @@ macro_rules! flags {
         }
 
         impl $Settings {
-            /// Merges command line (`typed`), file and defaults, in this order, and adds the `rows` of `drover config`.
+            /// Takes each setting from the command line (`typed`), else from `file`, else its default, and appends its
+            /// rows of `drover config` to `rows`.
             ///
             /// # Errors
-            /// A value is malformed or out of range.
+            /// The first value that is malformed or out of range.
             pub fn fill(
                 typed: $Args,
                 file: $Args,

@@ -108,10 +108,11 @@ impl Names {
         Bell(self.encode(&Name::Bell { ctx }))
     }
 
-    /// The export of region `mr` with `watches`. Every bell in them must be a bell of this fabric.
+    /// The export of the region with id `mr` (not checked to exist) and of its watched parts: a peer that writes to
+    /// such a part rings its bell.
     ///
     /// # Panics
-    /// If there are more watches than fit an export, or a watch has the bell of another fabric.
+    /// If there are more than 340 watches, which is what fits an export, or a watch has the bell of another fabric.
     pub fn region(&self, mr: u32, watches: &[Watch]) -> Export {
         assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
         let watches = watches.iter().map(|watch| {

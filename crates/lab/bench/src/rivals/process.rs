@@ -17,7 +17,8 @@ pub struct RivalOptions {
     pub cores: Vec<usize>,
     /// Number of items that the rival gets enough memory for; unused for redis, which is started without a limit.
     pub item_count: u64,
-    /// Maximum size of an item's key and value together, bytes.
+    /// Largest key plus value of an item, bytes: with `item_count` it determines the memory that the rival gets. The
+    /// rival does not enforce it; unused for Redis.
     pub item_bytes: u64,
 }
 

@@ -302,7 +302,10 @@ fn backlog(options: &mut Options, dice: &Stream) {
     options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
 }
 
-/// Adjusts what `kinds` have set in `options` where it cannot be combined; call it after applying all kinds.
+/// Applies the rules that depend on the whole set of `kinds`; call it once, after applying all of them. With `Large` or
+/// `Oversize` the server evicts, because it is not specified how many large values fit. With `Paper` load and faults
+/// are restricted to what the paper's format supports. With `Crowd` and a horizon over 300 ms at most 6 clients start,
+/// because a larger crowd takes too long to simulate.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // The number of large values that fit is not specified, so only caches get them.

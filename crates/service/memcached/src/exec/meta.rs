@@ -37,7 +37,7 @@ impl<C: Cpu> Executor<'_, C> {
         let expired = self.partition.expired();
         let mut found = self
             .partition
-            .get_and_mark(self.cpu, key, self.now_s, hint, |item| view.look(item, line));
+            .get_and_mark(self.cpu, key, self.now_s, hint, |item| view.write(item, line));
         let touched = meta.has(b'T');
         let mut is_there = found.is_some();
         if !is_there && meta.has(b'N') {
@@ -50,7 +50,7 @@ impl<C: Cpu> Executor<'_, C> {
             self.partition.put_extra(self.cpu, key, &put, self.now_s);
             found = self
                 .partition
-                .mark(self.cpu, key, self.now_s, |item| view.look(item, line));
+                .mark(self.cpu, key, self.now_s, |item| view.write(item, line));
             is_there = found.is_some();
         }
         if self.core.watched & kind::FETCHERS != 0 {
@@ -366,7 +366,7 @@ struct View<'a> {
 impl View<'_> {
     /// Writes the reply's line from `item` as it was before the request; returns the changes to make to it.
     #[inline]
-    fn look(&mut self, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
+    fn write(&mut self, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
         let meta = self.meta;
         match meta.has(b'v') {
             true => line.start(b"VA ").number(item.value_len() as u64),

@@ -271,9 +271,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
 
     /// Notifies a connection that waits for a [notification](Need::Notification): it gets a turn in the next step.
     /// Returns false if it is gone or waits for something else.
-    pub fn news(&mut self, token: Token) -> bool {
-        let wants_news = |connection: &&mut Connection<T>| connection.need == Need::Notification;
-        let Some(connection) = self.connections.get_mut(token).filter(wants_news) else {
+    pub fn notify(&mut self, token: Token) -> bool {
+        let awaits_notification = |connection: &&mut Connection<T>| connection.need == Need::Notification;
+        let Some(connection) = self.connections.get_mut(token).filter(awaits_notification) else {
             return false;
         };
         enqueue(&mut self.queue, token, connection);

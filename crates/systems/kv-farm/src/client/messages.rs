@@ -16,7 +16,7 @@ impl Reader {
         };
         get.session.sender.landed(get.own.tail);
         if get.session.is_blocked {
-            ops.stir();
+            ops.retry_all();
         }
     }
 

@@ -194,7 +194,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
             && session.hear_notice()
         {
             session.is_blocked = false;
-            ops.stir();
+            ops.retry_all();
         }
     }
 

@@ -157,7 +157,7 @@ impl Reader {
         let lookup = get.own.lookup();
         let len = lookup.object().len as usize;
         get.session.object(at, len, large, &mut self.scratch);
-        let now_s = get.session.basis.agreed.now_s(now);
+        let now_s = get.session.resources.agreed.now_s(now);
         let late = lookup.late(took, len);
         let step = late.unwrap_or_else(|| lookup.read(&self.scratch, &mut self.object, get.key, now_s));
         self.go(ops, at, step, sink);

@@ -45,7 +45,7 @@ pub(super) fn operations_for(depth: usize) -> usize {
 
 /// A client's queues and buffers for one shard, and the addresses of the shard's memory.
 pub struct Session<P: Provider> {
-    pub(super) basis: ConnResources<P>,
+    pub(super) resources: ConnResources<P>,
     buffers: P::Mr,
     mailbox: P::Mr,
     table: RemoteRegion,
@@ -97,7 +97,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn wishes(ctx: &P::Context) -> FarmParams {
+    fn client_params(ctx: &P::Context) -> FarmParams {
         let sums = !ctx.caps().writes.ordered;
         FarmParams { sums }
     }
@@ -120,7 +120,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
         let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
         let depths = (2 * slots + FILLERS_MAX, 0);
-        let basis = ConnResources::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
+        let resources = ConnResources::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
         let table = ctx.import_region(&welcome.slots)?;
         let objects = ctx.import_region(&welcome.objects)?;
         let ring = ctx.import_region(&welcome.ring)?;
@@ -140,14 +140,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             slots_bytes: round_up(slots_bytes, 64),
             sender: Sender::new(ring_bytes),
             is_blocked: false,
-            record: Vec::with_capacity(record_bytes(basis.agreed.message_bytes)),
-            basis,
+            record: Vec::with_capacity(record_bytes(resources.agreed.message_bytes)),
+            resources,
             ctx: ctx.clone(),
         };
         if table.len < welcome.table.bytes() as u64 || ring.len < ring_bytes as u64 {
             return Err(SetupError::Unusable { what: "regions" });
         }
-        session.basis.queues.qp.connect(&welcome.qp)?;
+        session.resources.queues.qp.connect(&welcome.qp)?;
         Ok(session)
     }
 
@@ -162,18 +162,18 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             false => Vec::new(),
         };
         Ok(Attach {
-            qp: self.basis.queues.qp.export()?,
+            qp: self.resources.queues.qp.export()?,
             mailbox: self.mailbox.export(&watches)?,
-            values: self.basis.values.mr.export(&[])?,
+            values: self.resources.values.mr.export(&[])?,
         })
     }
 
-    fn basis(&self) -> &ConnResources<P> {
-        &self.basis
+    fn resources(&self) -> &ConnResources<P> {
+        &self.resources
     }
 
-    fn basis_mut(&mut self) -> &mut ConnResources<P> {
-        &mut self.basis
+    fn resources_mut(&mut self) -> &mut ConnResources<P> {
+        &mut self.resources
     }
 
     /// Stages a record with the request; returns the ring's tail after it.
@@ -239,16 +239,16 @@ impl<P: Provider> Session<P> {
             imm: None,
         };
         let sge = self.buffers.sge(offset, bytes.len());
-        self.basis.queues.stage(wr_id, op, sge, signaled);
+        self.resources.queues.stage(wr_id, op, sge, signaled);
     }
 
     /// Reads how far the server has consumed the ring; returns whether that has changed.
     pub(super) fn hear_notice(&mut self) -> bool {
         let head = self.replies.notice();
         self.sender.acknowledge(head).unwrap_or_else(|error| {
-            let session = self.basis.agreed.id;
+            let session = self.resources.agreed.id;
             tracing::debug!(%error, session, head, "the server acknowledged an impossible position in the ring");
-            self.basis.agreed.broken = true;
+            self.resources.agreed.broken = true;
             false
         })
     }
@@ -261,14 +261,14 @@ impl<P: Provider> Session<P> {
         large: Option<u8>,
         out: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let values = &self.basis.values;
+        let values = &self.resources.values;
         let space = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
         match self.replies.reply(place, sequence, space, out) {
             Ok(reply) => reply,
             Err(error) => {
-                let (session, is_long) = (self.basis.agreed.id, large.is_some());
+                let (session, is_long) = (self.resources.agreed.id, large.is_some());
                 tracing::debug!(%error, session, place, sequence, is_long, "the server sent a malformed reply");
-                self.basis.agreed.broken = true;
+                self.resources.agreed.broken = true;
                 None
             }
         }
@@ -281,7 +281,7 @@ impl<P: Provider> Session<P> {
         let sge = self
             .buffers
             .sge(self.slots_at(place), count * self.shape.table.kind.bytes());
-        self.basis
+        self.resources
             .queues
             .stage(SLOTS | place as u64, SendOp::Read { remote }, sge, true);
     }
@@ -297,7 +297,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_moves(&mut self, place: usize) {
         let remote = self.table.at(MOVES_OFFSET);
         let sge = self.buffers.sge(self.moves_at(place), 8);
-        self.basis
+        self.resources
             .queues
             .stage(MOVES | place as u64, SendOp::Read { remote }, sge, true);
     }
@@ -313,10 +313,10 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_object(&mut self, place: usize, object: &ObjectRef, large: Option<u8>) {
         let remote = self.objects.at(object.offset as usize);
         let sge = match large {
-            Some(large) => self.basis.values.sge(large, object.len as usize),
+            Some(large) => self.resources.values.sge(large, object.len as usize),
             None => self.buffers.sge(self.object_at(place), object.len as usize),
         };
-        self.basis
+        self.resources
             .queues
             .stage(OBJECT | place as u64, SendOp::Read { remote }, sge, true);
     }
@@ -325,7 +325,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn object(&self, place: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.basis.values.copy_out(large, out),
+            Some(large) => self.resources.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.object_at(place), out),
         }
     }
@@ -333,7 +333,7 @@ impl<P: Provider> Session<P> {
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.basis.queues.qp.to_error();
+        self.resources.queues.qp.to_error();
         for region in [&self.table, &self.objects, &self.ring] {
             self.ctx.forget_region(region);
         }

@@ -8,7 +8,7 @@
 //! | offset from the place's end | size | field | meaning |
 //! |---|---|---|---|
 //! | -32 - length | length | value | `Value` |
-//! | -32 | 8 | sum | CRC-64 of the next two words and the value, wherever the value is; 0 where the fabric orders WRITEs |
+//! | -32 | 8 | sum | CRC-64 of the words at -24 and -8 and of the value, wherever the value is; 0 where the fabric orders WRITEs |
 //! | -24 | 4 | length | of the value, bytes: `Value`, `Written`, `Long` |
 //! | -20 | 1 | status | [`Status`] |
 //! | -19 | 3 | | 0 |

@@ -52,7 +52,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes the first word of a record; `None` if it is 0: there is no record yet.
+    /// Decodes the first word of a record or filler; `None` if the word is 0, which means that neither has arrived.
+    /// Checks nothing else: any other word gives `Some`, and the rest of the record may still be missing.
     pub fn decode(word: u64) -> Option<Header> {
         let len = word as u32;
         (word != 0).then_some(Header {

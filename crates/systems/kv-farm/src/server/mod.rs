@@ -106,7 +106,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             message_bytes: options.message_bytes,
             reply_bytes: round_up(options.message_bytes, 64),
             ring_bytes: options.ring_bytes,
-            sums: hello.wishes.sums || !ctx.caps().writes.ordered,
+            sums: hello.params.sums || !ctx.caps().writes.ordered,
         };
         let conn = Connection::<P>::new(ctx, wire_options)?;
         let (ring, qp) = conn.exports(ctx)?;

@@ -28,7 +28,8 @@ pub struct ServerOptions {
     /// Longest request, and space for a reply (there rounded up to a multiple of 64), with their headers, bytes; at
     /// least 282. Values that do not fit are transferred by READ and WRITE.
     pub message_bytes: usize,
-    /// Length of each client's ring, bytes: a multiple of 64, at least four records with the longest request.
+    /// Length of each client's ring, bytes: a multiple of 64, at least four times the record of the longest request, at
+    /// most 16 MiB (clients refuse a longer one).
     pub ring_bytes: usize,
     /// Whether a full shard evicts a key instead of refusing a new one: the object written longest ago if memory is
     /// full, a key of the new key's neighbourhood if the table is.
@@ -70,9 +71,9 @@ pub struct ServerStats {
     /// GET messages: misses and expiries to confirm, and GETs after too many torn or late READs; a GET of a long value
     /// may send two. The server does not see other GETs.
     pub gets: u64,
-    /// Long values whose READ from a client was begun.
+    /// READs begun by the server to fetch a long value from a client's memory, one per value.
     pub pulls: u64,
-    /// Long values whose WRITE to a client was begun.
+    /// WRITEs begun by the server to put a long value into a client's memory, one per value.
     pub pushes: u64,
     /// Keys evicted to make space.
     pub evictions: u64,

@@ -161,7 +161,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         }
     }
 
-    fn looked(&mut self, session: &mut Session<P>) {
+    fn control_polled(&mut self, session: &mut Session<P>) {
         self.stats.tables += std::mem::take(&mut session.table_count);
     }
 

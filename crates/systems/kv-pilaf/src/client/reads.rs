@@ -32,7 +32,7 @@ impl Reader {
             Step::Retry => {
                 self.stats.torn += 1;
                 if let Some(session) = ops.session(at) {
-                    session.is_curious = true;
+                    session.expects_frame = true;
                 }
                 ops.rest(at);
             }
@@ -108,7 +108,7 @@ impl Reader {
         let now_s = match told {
             // The server has just answered that the item is alive.
             true => 0,
-            false => get.session.basis.agreed.now_s(now),
+            false => get.session.resources.agreed.now_s(now),
         };
         let step = match lookup.read(&self.scratch, get.key, now_s, &get.session.shape) {
             // The record has changed since the server named it: ask again, because only the server's answer is
@@ -123,7 +123,7 @@ impl Reader {
     pub(super) fn notified<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, record: &RecordRef) {
         let get = ops.view(at).expect(ITS_SESSION);
         if !is_within(record, &get.session.shape) {
-            get.session.basis.agreed.broken = true;
+            get.session.resources.agreed.broken = true;
             return;
         }
         get.own.lookup().notified(*record);

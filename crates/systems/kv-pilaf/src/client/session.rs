@@ -47,7 +47,7 @@ pub(super) fn operations_for(depth: usize) -> usize {
 
 /// A client's queues and buffers for one shard, and the addresses of the shard's memory.
 pub struct Session<P: Provider> {
-    pub(super) basis: ConnResources<P>,
+    pub(super) resources: ConnResources<P>,
     buffers: P::Mr,
     tables: Tables<P>,
     extents: RemoteRegion,
@@ -59,7 +59,7 @@ pub struct Session<P: Provider> {
     /// READs that wait until earlier ones complete.
     held: VecDeque<SendWr>,
     /// Whether torn data was read, which may mean that the table has grown.
-    pub(super) is_curious: bool,
+    pub(super) expects_frame: bool,
     /// Number of tables adopted and not yet counted.
     pub(super) table_count: u64,
     ctx: Rc<P::Context>,
@@ -72,14 +72,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn wishes(_: &P::Context) {}
+    fn client_params(_: &P::Context) {}
 
     /// Posts RECVs for all replies.
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         let agreed = Agreed::new(&welcome.terms, now)?;
         let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
         let values = (agreed.item_bytes_max, Access::REMOTE_READ);
-        let basis = ConnResources::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
+        let resources = ConnResources::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
         let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
         let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
@@ -93,34 +93,34 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             },
             tables,
             extents,
-            basis,
+            resources,
             slot_bytes,
             reads: 0,
             reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
             held: VecDeque::with_capacity(slots + VALUES_MAX * PIECES_MAX),
-            is_curious: false,
+            expects_frame: false,
             table_count: 0,
             ctx: ctx.clone(),
         };
-        session.basis.queues.qp.connect(&welcome.qp)?;
+        session.resources.queues.qp.connect(&welcome.qp)?;
         (0..slots).for_each(|slot| session.expect(slot));
-        session.basis.queues.post(ctx.cpu())?;
+        session.resources.queues.post(ctx.cpu())?;
         Ok(session)
     }
 
     fn attach(&self) -> Result<Attach, SetupError> {
         Ok(Attach {
-            qp: self.basis.queues.qp.export()?,
-            values: self.basis.values.mr.export(&[])?,
+            qp: self.resources.queues.qp.export()?,
+            values: self.resources.values.mr.export(&[])?,
         })
     }
 
-    fn basis(&self) -> &ConnResources<P> {
-        &self.basis
+    fn resources(&self) -> &ConnResources<P> {
+        &self.resources
     }
 
-    fn basis_mut(&mut self) -> &mut ConnResources<P> {
-        &mut self.basis
+    fn resources_mut(&mut self) -> &mut ConnResources<P> {
+        &mut self.resources
     }
 
     /// Stages a message; there is always space.
@@ -136,12 +136,12 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             imm: None,
         };
         let sge = self.buffers.sge(at, len);
-        self.basis.queues.stage(SENT | slot as u64, op, sge, true);
+        self.resources.queues.stage(SENT | slot as u64, op, sge, true);
         Some(0)
     }
 
-    fn is_curious(&self) -> bool {
-        self.is_curious
+    fn expects_frame(&self) -> bool {
+        self.expects_frame
     }
 
     fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
@@ -156,8 +156,8 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     /// Adopts a table that the server has announced, and reports it to the server once no READ of older tables is in
     /// flight. GETs in progress notice the change by the table's epoch.
-    fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
-        self.is_curious = false;
+    fn control_polled(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+        self.expects_frame = false;
         if self.tables.adopt()? {
             (self.shape.epoch, self.shape.entry_count) = (self.tables.epoch(), self.tables.entry_count());
             self.table_count += 1;
@@ -175,19 +175,19 @@ impl<P: Provider> Session<P> {
     }
 
     fn entry_at(&self, slot: usize) -> usize {
-        self.at(slot) + round_up(2 * self.basis.agreed.message_bytes, 64)
+        self.at(slot) + round_up(2 * self.resources.agreed.message_bytes, 64)
     }
 
     fn reply_at(&self, slot: usize) -> usize {
-        self.at(slot) + self.basis.agreed.message_bytes
+        self.at(slot) + self.resources.agreed.message_bytes
     }
 
     /// Stages a RECV into slot `slot`'s buffer. The reply that it receives may belong to another slot.
     fn expect(&mut self, slot: usize) {
         let sge = self
             .buffers
-            .sge(self.reply_at(slot), self.basis.agreed.message_bytes);
-        self.basis.queues.expect(RECV | slot as u64, sge);
+            .sge(self.reply_at(slot), self.resources.agreed.message_bytes);
+        self.resources.queues.expect(RECV | slot as u64, sge);
     }
 
     /// Copies the reply in the buffer of RECV `slot` to `out`, and stages the RECV again.
@@ -210,7 +210,7 @@ impl<P: Provider> Session<P> {
             self.tables.end_read();
         }
         match self.held.pop_front() {
-            Some(read) => self.basis.queues.push(read),
+            Some(read) => self.resources.queues.push(read),
             None => self.reads -= 1,
         }
     }
@@ -226,7 +226,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_record(&mut self, slot: usize, record: &RecordRef, large: Option<u8>) {
         let remote = self.extents.at(record.offset as usize);
         let sge = match large {
-            Some(large) => self.basis.values.sge(large, record.len as usize),
+            Some(large) => self.resources.values.sge(large, record.len as usize),
             None => self.buffers.sge(self.entry_at(slot) + 64, record.len as usize),
         };
         self.read(RECORD, slot, remote, sge);
@@ -236,14 +236,14 @@ impl<P: Provider> Session<P> {
     pub(super) fn record(&self, slot: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.basis.values.copy_out(large, out),
+            Some(large) => self.resources.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.entry_at(slot) + 64, out),
         }
     }
 
     fn read(&mut self, what: u64, slot: usize, remote: RemoteAddr, sge: Sge) {
         let whole = SendWr::read(remote, sge).signaled(WrId(what | slot as u64));
-        let pieces = self.basis.queues.pieces;
+        let pieces = self.resources.queues.pieces;
         pieces.of(whole).for_each(|wr| self.push(wr));
     }
 
@@ -256,13 +256,13 @@ impl<P: Provider> Session<P> {
             return self.held.push_back(read);
         }
         self.reads += 1;
-        self.basis.queues.push(read);
+        self.resources.queues.push(read);
     }
 }
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.basis.queues.qp.to_error();
+        self.resources.queues.qp.to_error();
         self.ctx.forget_region(&self.extents);
     }
 }

@@ -129,7 +129,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         }
     }
 
-    fn news(&mut self, conn: &mut Connection<P>) -> Result<Option<Grown>, PeerError> {
+    fn notification(&mut self, conn: &mut Connection<P>) -> Result<Option<Grown>, PeerError> {
         match conn.notify(self.epoch()) {
             true => Ok(Some(Grown { table: self.table()? })),
             false => Ok(None),
@@ -149,7 +149,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         }
     }
 
-    fn looked<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Connection<P>> + Clone)
+    fn control_polled<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Connection<P>> + Clone)
     where
         Connection<P>: 'a,
     {

@@ -67,7 +67,7 @@ pub struct ServerStats {
     /// GET messages: misses and expiries to confirm, and GETs after too many torn READs. The server does not see other
     /// GETs.
     pub gets: u64,
-    /// Long values whose READ from a client was begun.
+    /// READs begun by the server to fetch a long value from a client's memory, one per value.
     pub pulls: u64,
     /// Keys evicted to make space.
     pub evictions: u64,

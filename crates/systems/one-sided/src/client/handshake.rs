@@ -60,7 +60,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             shard_count: self.shard_count,
             previous: self.previous,
             secret: self.secret.clone(),
-            wishes: S::wishes(&self.ctx),
+            params: S::client_params(&self.ctx),
         };
         Ok(control.send_message(&hello)?)
     }
@@ -74,7 +74,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
     ) -> Result<Taken<S>, SetupError> {
         if let Some(session) = session.take() {
             frame.decode::<Ready>()?;
-            self.previous = session.basis().agreed.id;
+            self.previous = session.resources().agreed.id;
             return Ok(Taken::Done(session));
         }
         let new = S::new(&self.ctx, self.slots, &frame.decode()?, self.hello_at)?;

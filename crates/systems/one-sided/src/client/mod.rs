@@ -130,7 +130,7 @@ pub trait Reader<P: Provider>: Sized {
     }
 
     /// Called after the control channel of a session was polled.
-    fn looked(&mut self, session: &mut Self::Session) {
+    fn control_polled(&mut self, session: &mut Self::Session) {
         let _ = session;
     }
 
@@ -189,9 +189,9 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
             self.reader.lost(&mut self.ops);
         }
         if let Some(session) = self.ops.session_with(shard) {
-            self.reader.looked(session);
+            self.reader.control_polled(session);
             if !was_up {
-                self.ops.stir();
+                self.ops.retry_all();
             }
         }
     }
@@ -201,14 +201,14 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         let Some(session) = self.ops.session_with(shard) else {
             return;
         };
-        let count = session.basis_mut().queues.poll(cpu, &mut self.wcs);
+        let count = session.resources_mut().queues.poll(cpu, &mut self.wcs);
         for wc in &self.wcs[..count] {
             // An earlier completion may have shown that the session is broken.
             let Some(session) = self.ops.session_with(shard) else {
                 return;
             };
             if wc.status != WcStatus::Success {
-                let session = session.basis_mut();
+                let session = session.resources_mut();
                 tracing::debug!(
                     status = ?wc.status, shard, session = session.agreed.id, operation = wc.wr_id.0,
                     "the queue pair to a shard failed"

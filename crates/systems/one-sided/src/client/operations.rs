@@ -34,7 +34,7 @@ pub struct Operations<P: Provider, R: Reader<P>> {
     /// Operations that can begin at once.
     ready: VecDeque<u32>,
     /// Whether any operation may be able to continue although nothing arrived.
-    pub(super) stirred: bool,
+    pub(super) retries_all: bool,
     /// Earliest end of a backoff.
     rest_until: Ns,
     ctx: Rc<P::Context>,
@@ -61,7 +61,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             list: (0..slots).map(|_| Operation::default()).collect(),
             order: KeyOrder::new(slots),
             ready: VecDeque::with_capacity(slots),
-            stirred: false,
+            retries_all: false,
             rest_until: Ns::MAX,
             free: (0..slots as u32).rev().collect(),
             sequences: 0,
@@ -156,8 +156,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
 
     /// Makes the next poll visit all operations, because a resource became available that any of them may wait for.
     #[inline]
-    pub fn stir(&mut self) {
-        self.stirred = true;
+    pub fn retry_all(&mut self) {
+        self.retries_all = true;
     }
 
     /// Lends operation `at` a buffer for the long record or object that it will READ. `None`: the operation waits, and
@@ -167,7 +167,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// If the operation's session does not work.
     pub fn lend_for(&mut self, at: usize, wait: R::Wait) -> Option<u8> {
         let session = self.session(at).expect("a session that works");
-        let large = session.basis_mut().values.lend(at);
+        let large = session.resources_mut().values.lend(at);
         if large.is_none() {
             self.list[at].execution.wait_for_buffer(wait);
         }
@@ -192,7 +192,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         };
         let item_bytes_max = self
             .any_session()
-            .map(|session| session.basis().agreed.item_bytes_max);
+            .map(|session| session.resources().agreed.item_bytes_max);
         if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), value_bytes) > max) {
             return Err(SubmitError::TooLarge);
         }
@@ -253,8 +253,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return;
         };
         if let Some(session) = self.session(at) {
-            session.basis_mut().values.take_back(large);
-            self.stirred = true;
+            session.resources_mut().values.take_back(large);
+            self.retries_all = true;
         }
     }
 
@@ -289,7 +289,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
                 _ => execution.restart(),
             }
         }
-        self.stirred = true;
+        self.retries_all = true;
     }
 
     /// Ends an operation whose deadline has passed.
@@ -297,14 +297,14 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let is_idle = self.list[at].execution.is_idle();
         // Its reply or READ may still arrive, unless the session ends.
         if !is_idle && let Some(session) = self.session(at) {
-            session.basis_mut().agreed.broken = true;
+            session.resources_mut().agreed.broken = true;
         }
         if is_idle || !self.list[at].submitted.is_update() {
             if let Some(session) = self.session(at) {
-                session.basis_mut().values.leave(at);
+                session.resources_mut().values.leave(at);
             }
             // The next operation in the buffer's queue may be served now.
-            self.stirred = true;
+            self.retries_all = true;
             self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
         }
     }
@@ -321,7 +321,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return false;
         };
         let submitted = &mut self.list[at].submitted;
-        submitted.hash = session.basis().agreed.hasher.hash(&submitted.key);
+        submitted.hash = session.resources().agreed.hasher.hash(&submitted.key);
         submitted.shard = submitted.hash.partition_index(shard_count);
         self.session(at).is_some()
     }
@@ -341,12 +341,12 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// Whether a sweep is due.
     #[inline]
     pub(super) fn is_due(&self, now: Ns) -> bool {
-        self.stirred || self.next_time() <= now
+        self.retries_all || self.next_time() <= now
     }
 
     /// Resets the reasons for a sweep; the caller sweeps.
     pub(super) fn begin_sweep(&mut self) {
-        self.stirred = false;
+        self.retries_all = false;
         self.rest_until = Ns::MAX;
         self.ready.clear();
     }
@@ -379,7 +379,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
 
     /// Earliest time at which an operation may continue although nothing arrives.
     pub(super) fn next_event(&self) -> Ns {
-        match self.stirred || !self.ready.is_empty() {
+        match self.retries_all || !self.ready.is_empty() {
             true => Ns::ZERO,
             false => self.next_time(),
         }

@@ -17,7 +17,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         execution.carried(at);
         match execution.state() {
             State::Sending => self.vacate(at),
-            State::Asking { .. } => self.stirred = true,
+            State::Asking { .. } => self.retries_all = true,
             _ => {}
         }
     }
@@ -47,15 +47,15 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         if submitted.kind == OpKind::Put {
             request.kind = RequestKind::Put;
             if !session
-                .basis()
+                .resources()
                 .agreed
                 .fits_message(submitted.key.len(), value.len())
             {
                 let item_bytes = R::item_bytes(submitted.key.len(), value.len());
-                if item_bytes > session.basis().agreed.item_bytes_max {
+                if item_bytes > session.resources().agreed.item_bytes_max {
                     return Err(Refusal::TooLarge);
                 }
-                let values = &mut session.basis_mut().values;
+                let values = &mut session.resources_mut().values;
                 let Some(buffer) = values.lend(at) else {
                     return Ok(None);
                 };
@@ -84,11 +84,11 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let session = self.links[submitted.shard].session()?;
         let large = match is_long {
             false => None,
-            true => Some(session.basis_mut().values.lend(at)?),
+            true => Some(session.resources_mut().values.lend(at)?),
         };
         self.sequences += 1;
         execution.renumber(self.sequences);
-        let values = &mut session.basis_mut().values;
+        let values = &mut session.resources_mut().values;
         let request = Request {
             kind: RequestKind::Get,
             slot: at as u16,
@@ -108,7 +108,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             Some(_) => self.list[at].execution.sent(large),
             None => {
                 if let (Some(large), Some(session)) = (large, self.session(at)) {
-                    session.basis_mut().values.take_back(large);
+                    session.resources_mut().values.take_back(large);
                 }
             }
         }

@@ -181,7 +181,7 @@ pub trait Session<P: Provider>: Sized {
     const VERSION: u16;
 
     /// The system's parameters that this client sends in `Hello`.
-    fn wishes(ctx: &P::Context) -> Self::ClientParams;
+    fn client_params(ctx: &P::Context) -> Self::ClientParams;
 
     /// Creates the client's resources from the server's `welcome`, for at most `slots` operations in flight, and
     /// connects them. The server read its clock at local time `since` or later.
@@ -202,17 +202,17 @@ pub trait Session<P: Provider>: Sized {
     fn attach(&self) -> Result<Self::Attach, SetupError>;
 
     /// The session's queues, parameters and buffers that are the same in every system.
-    fn basis(&self) -> &ConnResources<P>;
+    fn resources(&self) -> &ConnResources<P>;
 
-    /// As [`basis`](Session::basis), mutable.
-    fn basis_mut(&mut self) -> &mut ConnResources<P>;
+    /// As [`resources`](Session::resources), mutable.
+    fn resources_mut(&mut self) -> &mut ConnResources<P>;
 
     /// Stages the request of operation `at`. Returns the position in the request ring after it, or 0 if the system has
     /// no ring; `None` if there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
     /// Whether the session should poll its control channel at once, because a frame is likely to have arrived.
-    fn is_curious(&self) -> bool {
+    fn expects_frame(&self) -> bool {
         false
     }
 
@@ -229,17 +229,17 @@ pub trait Session<P: Provider>: Sized {
     ///
     /// # Errors
     /// [`SetupError`] if the session must end.
-    fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+    fn control_polled(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
         let _ = control;
         Ok(())
     }
 
     /// Posts all staged requests. If that fails, marks the session as broken.
     fn post(&mut self, cpu: &P::Cpu) {
-        let basis = self.basis_mut();
-        if let Err(error) = basis.queues.post(cpu) {
-            tracing::debug!(%error, session = basis.agreed.id, "requests to a shard could not be posted");
-            basis.agreed.broken = true;
+        let resources = self.resources_mut();
+        if let Err(error) = resources.queues.post(cpu) {
+            tracing::debug!(%error, session = resources.agreed.id, "requests to a shard could not be posted");
+            resources.agreed.broken = true;
         }
     }
 }

@@ -34,7 +34,7 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
     pub(super) fn session(&mut self) -> Option<&mut S> {
         self.session
             .as_deref_mut()
-            .filter(|session| !session.basis().agreed.broken)
+            .filter(|session| !session.resources().agreed.broken)
     }
 
     pub(super) fn take_error(&mut self) -> Option<SetupError> {
@@ -44,7 +44,7 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
     /// Time at which it must be [polled](ShardLink::poll).
     pub(super) fn next_timer(&self) -> Ns {
         match &self.session {
-            Some(session) if session.basis().agreed.broken || session.is_curious() => Ns::ZERO,
+            Some(session) if session.resources().agreed.broken || session.expects_frame() => Ns::ZERO,
             _ => self.link.next_timer(),
         }
     }
@@ -61,10 +61,10 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
 
     fn advance(&mut self, now: Ns) -> Result<(), SetupError> {
         if let Some(session) = &self.session {
-            if session.basis().agreed.broken {
+            if session.resources().agreed.broken {
                 return Err(Loss::Broken.into());
             }
-            if session.is_curious() {
+            if session.expects_frame() {
                 self.link.look_soon();
             }
         }
@@ -84,7 +84,7 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
             }
         }
         match (&mut self.session, self.link.control()) {
-            (Some(session), Some(control)) if is_due => session.looked(control),
+            (Some(session), Some(control)) if is_due => session.control_polled(control),
             _ => Ok(()),
         }
     }

@@ -80,7 +80,7 @@ pub enum WorkDone {
     Idle,
     /// Work was done.
     Busy,
-    /// Work was done, and clients must be sent the [notification](ShardLogic::news).
+    /// Work was done, and clients must be sent the [notification](ShardLogic::notification).
     Notify,
 }
 
@@ -98,7 +98,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     type Welcome: Message;
     /// The client's second message: its queue pair and memory.
     type Attach: Message;
-    /// Message to clients about a change at the shard, such as a new table: see [`news`](ShardLogic::news).
+    /// Message to clients about a change at the shard, such as a new table: see [`notification`](ShardLogic::notification).
     type Notification: Message;
 
     /// Version of the system's messages and layouts; clients with another version are refused.
@@ -183,7 +183,7 @@ pub trait ShardLogic<P: Provider>: Sized {
     ///
     /// # Errors
     /// [`PeerError`] if the notification cannot be created: the session ends.
-    fn news(&mut self, conn: &mut Self::Connection) -> Result<Option<Self::Notification>, PeerError> {
+    fn notification(&mut self, conn: &mut Self::Connection) -> Result<Option<Self::Notification>, PeerError> {
         let _ = conn;
         Ok(None)
     }
@@ -199,7 +199,7 @@ pub trait ShardLogic<P: Provider>: Sized {
 
     /// Called after all control channels were polled; `conns` are the connections of the remaining clients that have
     /// sent `Hello`.
-    fn looked<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Self::Connection> + Clone)
+    fn control_polled<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Self::Connection> + Clone)
     where
         Self::Connection: 'a,
     {

@@ -146,7 +146,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         }
         self.peers.retain(|peer| !peer.is_gone());
         let conns = self.peers.iter().filter_map(|peer| peer.conn.as_ref());
-        self.host.looked(now, conns);
+        self.host.control_polled(now, conns);
         !frames.is_empty() || self.peers.len() < before
     }
 
@@ -253,8 +253,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
     fn tell_all(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| !peer.is_gone()) {
             let Some(conn) = &mut peer.conn else { continue };
-            match self.host.news(conn) {
-                Ok(Some(news)) => peer.send(&news),
+            match self.host.notification(conn) {
+                Ok(Some(notification)) => peer.send(&notification),
                 Ok(None) => {}
                 Err(error) => {
                     let (client, session, shard) = (peer.peer(), peer.session, self.membership.shard);

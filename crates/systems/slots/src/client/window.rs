@@ -96,7 +96,8 @@ pub enum Before {
     Unsure,
 }
 
-/// A slot that was just taken for a request.
+/// A slot that [`Window::claim`] has taken for a request. The caller fills in its record, including the phase. Dropping
+/// the claim does not free the slot: [`Window::release`] does.
 pub struct Claim<'a> {
     /// Index of the slot in the [`Window`], across all partitions.
     pub index: usize,
@@ -250,8 +251,9 @@ impl Window {
         self.busy_count -= count;
     }
 
-    /// Number of the last request in slot `at`: requests to the slot's partition are counted from 0 at the session's
-    /// start. Meaningless for a slot that was never used.
+    /// The number r of the last request that took the slot with index `at` (counted across all partitions): its
+    /// position among the requests to its partition, from 0 at the start of the session. Meaningless for a slot that
+    /// was never used.
     pub fn r_of(&self, at: usize) -> u64 {
         let last = self.next_r[at >> self.window_log2].wrapping_sub(1);
         last.wrapping_sub(last.wrapping_sub(at as u64) & self.mask as u64)

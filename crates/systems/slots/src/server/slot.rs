@@ -119,8 +119,9 @@ impl SlotState {
         self.last_commit = commit.0;
     }
 
-    /// Records that the request is taken for execution or refusal. Its status must follow with
-    /// [`finish`](SlotState::finish); until then it counts as unknown.
+    /// Records that the request with the commit word `commit` is taken, to be executed or refused: from now on neither
+    /// it nor an older request of the slot is new. The caller has checked that it is new. [`finish`](SlotState::finish)
+    /// must follow with its status; until then its result counts as unknown.
     #[inline(always)]
     pub fn take(&mut self, commit: Commit) {
         self.last_commit = commit.0;

@@ -116,7 +116,7 @@ impl Cluster {
             shard_count: 1,
             previous,
             secret: Vec::new(),
-            wishes: FarmParams { sums: false },
+            params: FarmParams { sums: false },
         };
         stream.send_message(&hello).expect("space");
         let welcome: Welcome = self.receive(&mut stream).decode().expect("a welcome");

@@ -35,7 +35,7 @@ pub fn hello() -> Hello {
         shard_count: 1,
         previous: 0,
         secret: Vec::new(),
-        wishes: (),
+        params: (),
     }
 }
 

@@ -23,7 +23,7 @@ const SLOT: u64 = 2 << 32;
 
 /// One client at one shard. Each place has a request, a reply and a slot in the buffers.
 pub struct Session<P: Provider> {
-    basis: ConnResources<P>,
+    resources: ConnResources<P>,
     buffers: P::Mr,
     slots: RemoteRegion,
     ctx: Rc<P::Context>,
@@ -31,7 +31,7 @@ pub struct Session<P: Provider> {
 
 impl<P: Provider> Session<P> {
     fn message_bytes(&self) -> usize {
-        self.basis.agreed.message_bytes
+        self.resources.agreed.message_bytes
     }
 
     fn request_at(&self, at: usize) -> usize {
@@ -48,7 +48,7 @@ impl<P: Provider> Session<P> {
 
     fn expect(&mut self, at: usize) {
         let sge = self.buffers.sge(self.reply_at(at), self.message_bytes());
-        self.basis.queues.expect(RECV | at as u64, sge);
+        self.resources.queues.expect(RECV | at as u64, sge);
     }
 
     fn read_slot(&mut self, at: usize, hash: KeyHash) {
@@ -56,7 +56,7 @@ impl<P: Provider> Session<P> {
         let remote = self.slots.at(hash.bucket_index(mask) as usize * SLOT_BYTES);
         let sge = self.buffers.sge(self.slot_at(at), SLOT_BYTES);
         let read = SendWr::read(remote, sge).signaled(WrId(SLOT | at as u64));
-        self.basis.queues.push(read);
+        self.resources.queues.push(read);
     }
 }
 
@@ -67,7 +67,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = 1;
 
-    fn wishes(_: &P::Context) {}
+    fn client_params(_: &P::Context) {}
 
     fn new(
         ctx: &Rc<P::Context>,
@@ -80,29 +80,29 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let memory = ctx.alloc(places * place_bytes, PageWish::Small)?;
         let values = (SLOT_BYTES, Access::LOCAL);
         let mut session: Session<P> = Session {
-            basis: ConnResources::<P>::new(ctx, agreed, (2 * places, places), values)?,
+            resources: ConnResources::<P>::new(ctx, agreed, (2 * places, places), values)?,
             buffers: ctx.register(&memory, Access::LOCAL)?,
             slots: ctx.import_region(&welcome.slots)?,
             ctx: ctx.clone(),
         };
-        session.basis.queues.qp.connect(&welcome.qp)?;
+        session.resources.queues.qp.connect(&welcome.qp)?;
         (0..places).for_each(|at| session.expect(at));
-        session.basis.queues.post(ctx.cpu())?;
+        session.resources.queues.post(ctx.cpu())?;
         Ok(session)
     }
 
     fn attach(&self) -> Result<Attach, SetupError> {
         Ok(Attach {
-            qp: self.basis.queues.qp.export()?,
+            qp: self.resources.queues.qp.export()?,
         })
     }
 
-    fn basis(&self) -> &ConnResources<P> {
-        &self.basis
+    fn resources(&self) -> &ConnResources<P> {
+        &self.resources
     }
 
-    fn basis_mut(&mut self) -> &mut ConnResources<P> {
-        &mut self.basis
+    fn resources_mut(&mut self) -> &mut ConnResources<P> {
+        &mut self.resources
     }
 
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
@@ -117,14 +117,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             imm: None,
         };
         let sge = self.buffers.sge(offset, len);
-        self.basis.queues.stage(SENT | at as u64, op, sge, true);
+        self.resources.queues.stage(SENT | at as u64, op, sge, true);
         Some(0)
     }
 }
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.basis.queues.qp.to_error();
+        self.resources.queues.qp.to_error();
         self.ctx.forget_region(&self.slots);
     }
 }
