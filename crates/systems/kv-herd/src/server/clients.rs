@@ -117,6 +117,12 @@ impl Client {
         self.turn = self.turn.skip_done(&self.states);
     }
 
+    /// Whether a commit word of the client may become visible byte by byte: its requests are WRITEs on a fabric that
+    /// needs checksums. Datagrams arrive whole.
+    pub(super) fn may_tear_words(&self) -> bool {
+        self.params.rule.crc_required && self.params.front_end == FrontEnd::Slots
+    }
+
     /// The facts about the client that are needed to take its plain requests.
     #[inline(always)]
     pub(super) fn plain(&self) -> PlainClient {

@@ -23,7 +23,7 @@ pub(super) enum Taken {
     Again,
     /// A word to be ignored, which counts as seen from now on.
     Noted,
-    /// A request whose checksum is wrong, because not all of it has landed: look again.
+    /// A request whose checksum or commit word is wrong, because not all of it has landed: look again.
     Torn,
 }
 
@@ -86,6 +86,11 @@ impl<V: Variant> Intake<V> {
         }
         let again = verdict == Verdict::Again;
         let Ok(parsed) = Parsed::new(commit, client.params.rule, client.stripe.body_bytes_max()) else {
+            // Some of its bytes may still be those of the slot's previous request, which had a checksum, too.
+            if commit.has_crc() && client.may_tear_words() {
+                counters.irregular.crc_mismatches += 1;
+                return Taken::Torn;
+            }
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
         let place = &mut self.requests.free()[0];

@@ -71,6 +71,32 @@ fn a_torn_request_is_not_executed() {
     assert_eq!(early_executions(&options(), None), 0);
 }
 
+/// Software RoCE copies a WRITE by bytes: a PUT's commit word had its sequence number and value length, and still the
+/// operation of the GET that was in the slot before. It was refused as malformed.
+#[test]
+fn a_commit_word_of_two_requests_is_not_refused() {
+    let mut world = World::unordered(&options(), None);
+    let mut fake = world.connect();
+    for _ in 0..fake.map.window {
+        assert_eq!(fake.get(&mut world, b"k"), None);
+    }
+    let (_, slot, request) = fake.next(SlotOp::Put, b"k", b"value", 0);
+    let mut bytes = request.body.clone();
+    bytes.extend_from_slice(&request.hash.to_bytes());
+    bytes.extend_from_slice(&request.commit.0.to_le_bytes());
+    let (start, most) = (
+        fake.map.slot_offset(0, slot) + fake.map.slot_bytes - bytes.len(),
+        bytes.len() - 2,
+    );
+    fake.write_at(start, &bytes[..most]).expect("posted");
+    world.settle();
+    assert!(fake.replies().is_empty(), "it has not landed");
+    fake.write_at(start + most, &bytes[most..]).expect("posted");
+    world.settle();
+    assert_eq!(fake.replies().len(), 1);
+    assert_eq!(fake.get(&mut world, b"k").as_deref(), Some(&b"value"[..]));
+}
+
 /// Where the last word lands last, no checksum is asked for, and none is needed.
 #[test]
 fn an_ordered_write_without_a_checksum_is_taken_whole() {
