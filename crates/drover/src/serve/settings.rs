@@ -77,7 +77,6 @@ impl Settings {
             let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";
             return Err(Failure::new(exit::USAGE, text));
         }
-        args.sockets.refuse_what_is_not_there()?;
         let file = match &args.program.config {
             Some(path) => read_file(path)?,
             None => Args::default(),
@@ -101,6 +100,7 @@ fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Resu
     let system = service.system.value;
     let port = sockets::default_port(&typed.sockets, &file.sockets, system.offers.memcached);
     let sockets = SocketSettings::fill(typed.sockets, file.sockets, rows, port)?;
+    sockets.refuse_what_is_not_there()?;
     // `drover config` shows `-B` after `-b` and `-R`, the help before them.
     rows.sort_by_key(|row| row.name == "protocol");
     let commands = CommandSettings::fill(typed.commands, file.commands, rows)?;

@@ -216,8 +216,10 @@ impl AsyncClient {
         local.cells[index] = Some(Cell::default());
         let taken = match local.backlog.is_empty() {
             true => {
-                // An operation's deadline counts from now, and the last `drive` may be long ago.
-                local.session.0.refresh();
+                // An operation's deadline counts from now, and the last `drive` may be long ago, unless others are in flight.
+                if local.free.len() + 1 == local.cells.len() {
+                    local.session.0.refresh();
+                }
                 local.session.0.submit(op, index as Token)
             }
             false => Err(SubmitError::WindowFull),

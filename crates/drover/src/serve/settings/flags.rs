@@ -63,7 +63,6 @@ macro_rules! flags {
 
         $(#[$settings_doc])*
         #[derive(Clone, Debug)]
-        #[allow(dead_code, reason = "some settings only appear in `drover config`")]
         pub struct $Settings {
             $(
                 $(#[doc = $help])*

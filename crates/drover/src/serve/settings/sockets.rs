@@ -63,21 +63,19 @@ flags! {
         .check(|count| *count > 0, |_| "-R 0: at least 1".to_string());
 }
 
-impl SocketArgs {
+impl SocketSettings {
     /// Refuses protocols that memcached has and drover has not.
     pub(super) fn refuse_what_is_not_there(&self) -> Result<(), Failure> {
         let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
-        if let Some(port) = self.udp_port.filter(|port| *port != 0) {
-            return refuse(format!(
-                "-U {port}: there is no UDP; clients use TCP (-p) or a Unix socket (-s)"
-            ));
-        }
-        match self.protocol.as_deref() {
-            None | Some("ascii" | "auto") => Ok(()),
-            Some("binary") => {
+        match (self.udp_port.value, self.protocol.value.as_str()) {
+            (0, "ascii" | "auto") => Ok(()),
+            (0, "binary") => {
                 refuse("-B binary: there is no binary protocol; ascii includes the meta commands".to_owned())
             }
-            Some(other) => refuse(format!("-B {other}: expected ascii or auto")),
+            (0, other) => refuse(format!("-B {other}: expected ascii or auto")),
+            (port, _) => refuse(format!(
+                "-U {port}: there is no UDP; clients use TCP (-p) or a Unix socket (-s)"
+            )),
         }
     }
 }
