@@ -153,7 +153,7 @@ impl Partition {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^46.
+    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^45.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
         Partition::create(options)
     }
@@ -174,7 +174,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// As [`Partition::new`].
     ///
     /// # Panics
-    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^46.
+    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^45.
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))

@@ -584,12 +584,12 @@ proptest! {
 
     #[test]
     fn cache_mode_with_narrow_offsets(ops in prop::collection::vec(op(), 1..OPS)) {
-        run::<13>(FIFO, &ops)?;
+        run::<14>(FIFO, &ops)?;
     }
 
     #[test]
     fn cache_mode_that_renews_what_is_read(ops in prop::collection::vec(op(), 1..OPS)) {
-        run::<13>(Mode::Cache { move_to_head: 0.3 }, &ops)?;
+        run::<14>(Mode::Cache { move_to_head: 0.3 }, &ops)?;
     }
 
     #[test]
