@@ -117,6 +117,13 @@ impl KeyHash {
         ((self.low >> 16) & 0xffff_ffff) & mask
     }
 
+    /// The bits that choose the key's bucket in a table of any number of buckets: bits 16-47 of the hash. Bucket i of n
+    /// is that of the i-th of n equal shares of the 2^32 values.
+    #[inline]
+    pub fn bucket_bits(self) -> u32 {
+        (self.low >> 16) as u32
+    }
+
     /// The tag, never 0: bits 0-15 of the hash, or 1 if they are 0, because an all-zero slot word means empty.
     #[inline]
     pub fn tag(self) -> u16 {

@@ -3,7 +3,8 @@
 //!
 //! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It gives out no Rust references
 //!   except to atomics: access is by word loads and stores with stated ordering, and by copies in and out.
-//! - [`MaskedRegion`] and [`LineTable`] are power-of-two pieces of a region whose offsets wrap: for logs and indexes.
+//! - [`MaskedRegion`], [`BoundedRegion`] and [`LineTable`] are pieces of a region that every offset or index is inside of:
+//!   for rings, items and indexes.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
@@ -33,7 +34,7 @@ pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::{LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion};
+pub use masked::{BoundedRegion, LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
 pub use observe::{MapObserver, observe_mappings};
 pub use region::Region;

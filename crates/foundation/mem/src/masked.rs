@@ -1,5 +1,5 @@
-//! [`MaskedRegion`] and [`LineTable`]: power-of-two ranges whose offsets are masked into place, so that logs and
-//! indexes pay for no bounds check.
+//! [`MaskedRegion`], [`BoundedRegion`] and [`LineTable`]: ranges whose offsets are masked or limited to their length, so
+//! that rings, logs and indexes pay for no bounds check.
 
 use crate::{AllocError, LINE_BYTES, PageWish, Region, arch, round_up};
 use drover_base::{Cpu, Line};
@@ -130,7 +130,107 @@ impl std::fmt::Debug for MaskedRegion {
     }
 }
 
-/// A place in a [`MaskedRegion`], for access to the bytes from it on; `at` is a distance from it in bytes. At least
+/// Bytes of a [`Region`], of any number, addressed by offsets; an offset that is not inside is taken as 0. Otherwise as
+/// [`MaskedRegion`], at the price of a comparison.
+#[derive(Clone)]
+pub struct BoundedRegion {
+    /// Keeps the mapping alive.
+    region: Region,
+    base: NonNull<u8>,
+    /// Number of addressed bytes, a multiple of 8.
+    len: usize,
+    /// Mapped bytes from `base` on: at least the length and [`MaskedRef::REACH`].
+    span: usize,
+}
+
+// SAFETY: as for MaskedRegion.
+unsafe impl Send for BoundedRegion {}
+// SAFETY: as above.
+unsafe impl Sync for BoundedRegion {}
+
+impl BoundedRegion {
+    /// Creates a view of the first `bytes` bytes of `region`, which must extend at least [`MaskedRef::REACH`] bytes
+    /// beyond them.
+    ///
+    /// # Panics
+    /// If `bytes` is 0 or not a multiple of 8, or the region is too short or read-only.
+    pub fn new(region: Region, bytes: usize) -> BoundedRegion {
+        assert!(
+            bytes > 0 && bytes.is_multiple_of(8),
+            "{bytes} is not a positive multiple of 8"
+        );
+        BoundedRegion {
+            base: start_of(&region, 0, MaskedRegion::mapped_bytes(bytes)),
+            span: region.len(),
+            region,
+            len: bytes,
+        }
+    }
+
+    /// Allocates zeroed memory of this process only: `bytes` and [`MaskedRef::REACH`] more, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system does not provide the memory.
+    ///
+    /// # Panics
+    /// If `bytes` is 0 or not a multiple of 8.
+    pub fn private(bytes: usize, wish: PageWish) -> Result<BoundedRegion, AllocError> {
+        let region = Region::private(MaskedRegion::mapped_bytes(bytes), wish)?;
+        Ok(BoundedRegion::new(region, bytes))
+    }
+
+    /// Length of the addressed range in bytes.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The whole region given to [`new`](BoundedRegion::new), which is longer than the addressed range.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// A reference to the bytes from `offset` on, after `offset` was rounded down to a multiple of 8, or from 0 on if
+    /// `offset` is not inside.
+    #[inline(always)]
+    pub fn place(&self, offset: u64) -> MaskedRef<'_> {
+        let offset = offset as usize & !7;
+        // A conditional move, not a branch.
+        let offset = if offset < self.len { offset } else { 0 };
+        MaskedRef {
+            // SAFETY: the offset is below the length, and `new` checked that the length is mapped.
+            ptr: unsafe { self.base.add(offset) },
+            left: self.span - offset,
+            region: PhantomData,
+        }
+    }
+
+    /// Loads the 8-byte little-endian word at `offset`, treated as in [`place`](BoundedRegion::place). Relaxed.
+    #[inline(always)]
+    pub fn load(&self, offset: u64) -> u64 {
+        self.place(offset).load(0)
+    }
+
+    /// Stores the 8-byte little-endian word at `offset`, treated as in [`place`](BoundedRegion::place). Relaxed.
+    #[inline(always)]
+    pub fn store(&self, offset: u64, value: u64) {
+        self.place(offset).store(0, value);
+    }
+}
+
+impl std::fmt::Debug for BoundedRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "BoundedRegion({} bytes, {})",
+            self.len,
+            self.region.page_kind()
+        )
+    }
+}
+
+/// A place in a [`MaskedRegion`] or [`BoundedRegion`], for access to the bytes from it on; `at` is a distance from it in bytes. At least
 /// [`REACH`](MaskedRef::REACH) bytes from it on are mapped, so a word within that distance costs one instruction, and
 /// an item that crosses the end of the range is contiguous.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +238,7 @@ pub struct MaskedRef<'a> {
     ptr: NonNull<u8>,
     /// Mapped bytes from `ptr` on.
     left: usize,
-    region: PhantomData<&'a MaskedRegion>,
+    region: PhantomData<&'a Region>,
 }
 
 impl MaskedRef<'_> {
@@ -292,15 +392,15 @@ impl MaskedRef<'_> {
     }
 }
 
-/// 2^n bytes of a [`Region`] as cache lines of 8 words, addressed by byte offsets modulo the length: the shape of a
-/// bucket table. Accesses are Relaxed; words are little-endian in memory on every machine.
+/// Bytes of a [`Region`] as cache lines of 8 words: the shape of a bucket table. The number of lines need not be a power
+/// of two. Accesses are Relaxed; words are little-endian in memory on every machine.
 #[derive(Clone)]
 pub struct LineTable {
     /// Keeps the mapping alive.
     region: Region,
     base: NonNull<u8>,
-    /// Length - 64: clears the bits above the length and the six bits below a line.
-    mask: usize,
+    /// Number of lines, 1 to 2^32.
+    count: u64,
 }
 
 // SAFETY: as for MaskedRegion.
@@ -309,25 +409,27 @@ unsafe impl Send for LineTable {}
 unsafe impl Sync for LineTable {}
 
 impl LineTable {
-    /// Creates a view of `bytes` bytes of `region`, from offset `start` on.
+    /// Creates a view of `count` lines of `region`, from offset `start` on.
     ///
     /// # Panics
-    /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
-    /// short or read-only.
-    pub fn new(region: Region, start: usize, bytes: usize) -> LineTable {
-        let base = checked_base(&region, start, bytes, bytes);
+    /// If `count` is not 1 to 2^32, `start` is not a multiple of a line, or the region is too short or read-only.
+    pub fn new(region: Region, start: usize, count: usize) -> LineTable {
+        assert!(
+            (1..=1 << 32).contains(&count),
+            "{count} lines: want 1 to 2^32"
+        );
         LineTable {
+            base: start_of(&region, start, count * LINE_BYTES),
             region,
-            base,
-            mask: bytes - LINE_BYTES,
+            count: count as u64,
         }
     }
 
-    /// Length in bytes (not lines), a power of two.
+    /// Number of lines (not bytes), 1 to 2^32.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "a table is never empty")]
     pub fn len(&self) -> usize {
-        self.mask + LINE_BYTES
+        self.count as usize
     }
 
     /// The whole region given to [`new`](LineTable::new), which may be longer than the table.
@@ -335,14 +437,32 @@ impl LineTable {
         &self.region
     }
 
-    /// The line that contains byte `offset` of the table, taken modulo the length.
+    /// The line with index `index`; that with index 0 if there is no such line.
     #[inline(always)]
-    pub fn at(&self, offset: u64) -> LineRef<'_> {
+    pub fn at(&self, index: u64) -> LineRef<'_> {
+        let index = if index < self.count { index } else { 0 };
         LineRef {
-            // SAFETY: the masked offset is at most length - 64, and `new` checked that the length is mapped.
-            ptr: unsafe { self.base.add(offset as usize & self.mask) },
+            // SAFETY: the index is below the number of lines, which `new` checked to be mapped.
+            ptr: unsafe { self.base.add(index as usize * LINE_BYTES) },
             table: PhantomData,
         }
+    }
+
+    /// The line whose share of the 2^32 values of `hash` contains this one: hash / 2^32 of the way through the table.
+    /// Costs a multiplication, and no comparison.
+    #[inline(always)]
+    pub fn of_hash(&self, hash: u32) -> LineRef<'_> {
+        LineRef {
+            // SAFETY: a product of a number below 2^32 and the number of lines, divided by 2^32, is below the latter.
+            ptr: unsafe { self.base.add(scaled(hash, self.count) as usize * LINE_BYTES) },
+            table: PhantomData,
+        }
+    }
+
+    /// Index of the line that [`of_hash`](LineTable::of_hash) returns.
+    #[inline(always)]
+    pub fn index_of(&self, hash: u32) -> u64 {
+        scaled(hash, self.count)
     }
 
     /// A copy of the table's address and length, which computes addresses of lines for prefetches in a loop.
@@ -350,26 +470,27 @@ impl LineTable {
     pub fn addrs(&self) -> LineAddrs {
         LineAddrs {
             base: self.base.as_ptr() as usize,
-            mask: self.mask,
+            count: self.count,
         }
     }
 
     /// Stores zero to every word of the table.
     pub fn zero(&self) {
-        for offset in (0..self.len() as u64).step_by(LINE_BYTES) {
-            (0..8).for_each(|i| self.at(offset).store(i, 0));
+        for index in 0..self.count {
+            (0..8).for_each(|i| self.at(index).store(i, 0));
         }
     }
 }
 
+/// `hash` / 2^32 of `count`.
+#[inline(always)]
+fn scaled(hash: u32, count: u64) -> u64 {
+    (u64::from(hash) * count) >> 32
+}
+
 impl std::fmt::Debug for LineTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "LineTable({} lines, {})",
-            self.len() / LINE_BYTES,
-            self.region.page_kind()
-        )
+        write!(f, "LineTable({} lines, {})", self.count, self.region.page_kind())
     }
 }
 
@@ -378,14 +499,17 @@ impl std::fmt::Debug for LineTable {
 #[derive(Clone, Copy, Debug)]
 pub struct LineAddrs {
     base: usize,
-    mask: usize,
+    count: u64,
 }
 
 impl LineAddrs {
-    /// The address of the line that contains byte `offset` of the table, taken modulo the length.
+    /// The address of the line that [`LineTable::of_hash`] returns.
     #[inline(always)]
-    pub fn at(self, offset: u64) -> Line {
-        Line(self.base.wrapping_add(offset as usize & self.mask))
+    pub fn of_hash(self, hash: u32) -> Line {
+        Line(
+            self.base
+                .wrapping_add(scaled(hash, self.count) as usize * LINE_BYTES),
+        )
     }
 }
 
@@ -437,6 +561,11 @@ fn checked_base(region: &Region, start: usize, bytes: usize, mapped: usize) -> N
         bytes.is_power_of_two() && bytes >= LINE_BYTES,
         "{bytes} is not a power of two of at least a line"
     );
+    start_of(region, start, mapped)
+}
+
+/// The address of `start`, from which `mapped` bytes of the region can be read and written.
+fn start_of(region: &Region, start: usize, mapped: usize) -> NonNull<u8> {
     assert!(
         start == round_up(start, LINE_BYTES),
         "start {start} is not a multiple of a line"
@@ -466,17 +595,39 @@ mod tests {
         assert_eq!((m.load(120), m.load(127), m.load(120 + 128)), (5, 5, 5));
         m.place(0).store(MaskedRef::REACH, 6);
         assert_eq!(m.load(0), 6, "what is out of reach is masked into it");
-        let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 64, 128);
-        t.at(64 + 256 + 7).store(15, 9);
+        let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 64, 3);
+        t.at(1).store(15, 9);
         assert_eq!(
             (
-                t.at(64).load(7),
+                t.at(1).load(7),
                 t.region().load_u64(64 + 64 + 56, Ordering::Relaxed)
             ),
             (9, 9)
         );
+        assert_eq!((t.at(3).line(), t.at(u64::MAX).line()), (t.at(0).line(), t.at(0).line()));
         t.zero();
-        assert_eq!(t.at(64).load(7), 0);
+        assert_eq!(t.at(1).load(7), 0);
+        let b = BoundedRegion::private(72, PageWish::Small).expect("memory");
+        b.store(64, 7);
+        b.store(72, 8);
+        assert_eq!((b.load(71), b.load(0), b.load(u64::MAX)), (7, 8, 8));
+    }
+
+    #[test]
+    fn hashes_are_spread_over_any_number_of_lines() {
+        for count in [1usize, 3, 7, 64] {
+            let region = Region::private(4096, PageWish::Small).expect("memory");
+            let t = LineTable::new(region, 0, count);
+            let mut seen = vec![0; count];
+            for part in 0..1 << 10u32 {
+                let hash = part << 22 | 0x3f_ffff;
+                seen[t.index_of(hash) as usize] += 1;
+                assert_eq!(t.of_hash(hash).line(), t.at(t.index_of(hash)).line());
+                assert_eq!(t.of_hash(hash).line(), t.addrs().of_hash(hash));
+            }
+            let even = 1024 / count;
+            assert!(seen.iter().all(|&n| (even..=even + 1).contains(&n)), "{seen:?}");
+        }
     }
 
     #[test]
@@ -512,12 +663,12 @@ mod tests {
         #[test]
         fn high_halves_match_like_a_loop(picks in prop::array::uniform8(0usize..5), pick in 0usize..5) {
             const HIGHS: [u16; 5] = [0, 1, 0x7fff, 0x8000, 0xffff];
-            let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 128);
+            let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 2);
             for (i, &p) in picks.iter().enumerate() {
-                t.at(64).store(i, (u64::from(HIGHS[p]) << 48) | 0xffff_ffff);
+                t.at(1).store(i, (u64::from(HIGHS[p]) << 48) | 0xffff_ffff);
             }
             let want = (0..8).filter(|&i| picks[i] == pick).map(|i| 1 << i).sum::<u32>();
-            prop_assert_eq!(t.at(64).match_high16(HIGHS[pick]), want);
+            prop_assert_eq!(t.at(1).match_high16(HIGHS[pick]), want);
         }
 
         #[test]

@@ -1,10 +1,9 @@
 //! [`BucketLines`]: the addresses of a table's buckets.
 
-use crate::BUCKET_BYTES;
 use drover_base::{KeyHash, Line};
 use drover_mem::{LineAddrs, LineTable};
 
-/// Computes the address of any bucket's cache line, to prefetch it. It consists of the table's base address and a mask,
+/// Computes the address of any bucket's cache line, to prefetch it. It consists of the table's base address and length,
 /// which stay in registers in a loop over requests. It does not keep the table's memory alive.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketLines {
@@ -20,7 +19,7 @@ impl BucketLines {
     /// the main bucket, without the spare ones of its chain.
     #[inline(always)]
     pub fn of(self, hash: KeyHash) -> Line {
-        self.addrs.at(hash.bucket_index(u64::MAX) * BUCKET_BYTES as u64)
+        self.addrs.of_hash(hash.bucket_bits())
     }
 }
 
@@ -32,8 +31,8 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_the_buckets() {
-        let cache = CacheTable::<48>::private(16, PageWish::Small).expect("memory");
-        let store = StoreTable::<48>::private(16, PageWish::Small).expect("memory");
+        let cache = CacheTable::private(13, PageWish::Small).expect("memory");
+        let store = StoreTable::private(13, PageWish::Small).expect("memory");
         for i in 0..100u32 {
             let hash = HashSeed::new(1, 2).hash(&i.to_le_bytes());
             assert_eq!(cache.bucket_lines().of(hash), cache.bucket(hash).line());

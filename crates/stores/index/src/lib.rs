@@ -4,19 +4,18 @@
 //! stores the slot that it chose. Memory is a [`drover_mem::LineTable`], so a table can be in huge pages, next to the
 //! items, and be read by another thread.
 //!
-//! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
-//! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, it evicts the oldest item.
+//! - [`Slot`] is one 64-bit entry: tag high, offset low, with the uses of the item between; or a ghost; 0 = empty.
+//! - [`CacheTable`] is the lossy table of 8-slot buckets.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
-//! - [`Seqlock`] and [`LogHead`] let other threads read the data of one writer.
+//! - [`Seqlock`] lets other threads read the data of one writer.
 //! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece that a reader fetches proves that it is
 //!   whole.
-//! - [`Sweep`] computes which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
 //! use drover_index::{CacheTable, Slot};
 //! use drover_base::HashSeed;
 //! use drover_mem::PageWish;
-//! let table = CacheTable::<48>::private(1024, PageWish::Small)?;
+//! let table = CacheTable::private(1000, PageWish::Small)?;
 //! let hash = HashSeed::new(1, 2).hash(b"user42");
 //! let bucket = table.bucket(hash);
 //! bucket.set(3, Slot::new(hash.tag(), 4096));
@@ -37,17 +36,15 @@ pub mod hopscotch;
 mod seqlock;
 mod slot;
 mod store_table;
-mod sweep;
 mod table_header;
 mod table_memory;
 
 pub use bucket_lines::BucketLines;
-pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
+pub use cache_table::{CacheBucket, CacheTable};
 pub use crc64::{Crc64, crc64};
-pub use seqlock::{LogHead, Seqlock, Ticket};
-pub use slot::{Slot, SlotMask, Span};
+pub use seqlock::{Seqlock, Ticket};
+pub use slot::{Slot, SlotMask};
 pub use store_table::{SlotPosition, StoreBucket, StoreTable};
-pub use sweep::Sweep;
 pub use table_memory::TableMemory;
 
 /// Number of slots in a bucket of a [`CacheTable`].

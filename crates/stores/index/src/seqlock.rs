@@ -1,4 +1,4 @@
-//! [`Seqlock`] and [`LogHead`]: let readers follow one writer that never waits for them.
+//! [`Seqlock`]: lets readers follow one writer that never waits for them.
 //!
 //! ```text
 //! writer:  sequence = odd;  fence Release;  change the data (Relaxed);  sequence = even (Release)
@@ -7,6 +7,10 @@
 //! The data are words accessed Relaxed, so a half-changed state is a value, not undefined behaviour; the reader
 //! discards it. Why it works: a reader that saw any word written after the writer's Release fence also sees, after its
 //! own Acquire fence, the odd sequence stored before that fence, and no longer finds `s`.
+//!
+//! That holds for words written after the end of a change, too. So an entry that is removed under its lock protects what
+//! it referred to: whoever overwrites those bytes later, under another lock or none, is noticed by a reader that was
+//! still copying them.
 
 use drover_base::sync::{AtomicU64, Ordering, fence};
 
@@ -65,48 +69,6 @@ impl Seqlock {
         // Acquire: pairs with the Release fence of `begin_write`.
         fence(Ordering::Acquire);
         self.sequence.load(Ordering::Relaxed) == ticket.0
-    }
-}
-
-/// Write position (the *head*) of a circular log, in bytes ever appended, which the writer announces before it
-/// overwrites old bytes. A reader copies an item and then reads the head: if the item is not further behind the head
-/// than the log is long, it was not overwritten during the copy.
-#[derive(Debug)]
-pub struct LogHead {
-    head: AtomicU64,
-}
-
-impl Default for LogHead {
-    fn default() -> LogHead {
-        LogHead {
-            head: AtomicU64::new(0),
-        }
-    }
-}
-
-impl LogHead {
-    /// Announces that the log is about to be written up to virtual offset `head`. The writer calls it before it writes:
-    /// everything more than the log's size behind `head` may be overwritten from now on.
-    #[inline]
-    pub fn publish(&self, head: u64) {
-        self.head.store(head, Ordering::Relaxed);
-        // Release: pairs with the Acquire fence of `after_read`; a reader that sees our bytes sees this head.
-        fence(Ordering::Release);
-    }
-
-    /// The head, read before a copy. It may be outdated: only [`after_read`](LogHead::after_read) shows whether the
-    /// copy is valid.
-    #[inline]
-    pub fn before_read(&self) -> u64 {
-        self.head.load(Ordering::Relaxed)
-    }
-
-    /// The head, read after a copy: at or beyond the end of every write that the copy may have seen.
-    #[inline]
-    pub fn after_read(&self) -> u64 {
-        // Acquire: pairs with the Release fence of `publish`.
-        fence(Ordering::Acquire);
-        self.head.load(Ordering::Relaxed)
     }
 }
 
@@ -202,32 +164,80 @@ mod loom_tests {
         });
     }
 
-    /// A log of two cells: cell `offset % 2` holds the value `offset`. The reader copies the cell of offset 0 while the
-    /// writer appends 2, which overwrites it, after publishing head 3 by `publish`.
-    fn overwritten_log(publish: fn(&LogHead, u64)) {
+    /// An entry under a lock, which refers to one of two places (0 = to none), and the places' bytes.
+    struct Entry {
+        lock: Seqlock,
+        entry: AtomicU64,
+        places: [AtomicU64; 2],
+    }
+
+    /// Bytes of the entry's item, and of another's.
+    const OURS: u64 = 7;
+    const THEIRS: u64 = 9;
+
+    /// A reader follows the entry and copies the bytes, while `change` removes the entry or moves its item, and another
+    /// item takes its place.
+    fn overwritten_item(change: fn(&Entry)) {
         loom::model(move || {
-            let head = Arc::new((LogHead::default(), AtomicU64::new(0)));
-            let theirs = head.clone();
-            let writer = thread::spawn(move || {
-                publish(&theirs.0, 3);
-                theirs.1.store(2, Ordering::Relaxed);
+            let item = Arc::new(Entry {
+                lock: Seqlock::default(),
+                entry: AtomicU64::new(1),
+                places: [AtomicU64::new(OURS), AtomicU64::new(0)],
             });
-            let cell = head.1.load(Ordering::Relaxed);
-            if head.0.after_read() <= 2 {
-                assert_eq!(cell, 0, "overwritten");
+            let theirs = item.clone();
+            let writer = thread::spawn(move || change(&theirs));
+            if let Some(ticket) = item.lock.begin_read() {
+                let place = item.entry.load(Ordering::Relaxed);
+                let bytes = (place > 0).then(|| item.places[place as usize - 1].load(Ordering::Relaxed));
+                if item.lock.is_current(ticket) {
+                    assert!(bytes.is_none_or(|bytes| bytes == OURS), "another's bytes");
+                }
             }
             writer.join().expect("the writer ends");
         });
     }
 
     #[test]
-    fn loom_log_head_is_seen_before_the_overwriting() {
-        overwritten_log(LogHead::publish);
+    fn loom_an_evicted_item_is_not_read_from_the_bytes_of_the_next() {
+        overwritten_item(|item| {
+            item.lock.begin_write();
+            item.entry.store(0, Ordering::Relaxed);
+            item.lock.end_write();
+            item.places[0].store(THEIRS, Ordering::Relaxed);
+        });
     }
 
     #[test]
-    #[should_panic(expected = "overwritten")]
-    fn loom_catches_a_head_without_its_fence() {
-        overwritten_log(|head, to| head.head.store(to, Ordering::Relaxed));
+    fn loom_a_moved_item_is_read_whole_from_either_place() {
+        overwritten_item(|item| {
+            item.lock.begin_write();
+            item.places[1].store(OURS, Ordering::Relaxed);
+            item.entry.store(2, Ordering::Relaxed);
+            item.lock.end_write();
+            item.places[0].store(THEIRS, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "another's bytes")]
+    fn loom_catches_an_overwriting_before_the_entry_is_removed() {
+        overwritten_item(|item| {
+            item.places[0].store(THEIRS, Ordering::Relaxed);
+            item.lock.begin_write();
+            item.entry.store(0, Ordering::Relaxed);
+            item.lock.end_write();
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "another's bytes")]
+    fn loom_catches_a_removal_without_its_fence() {
+        overwritten_item(|item| {
+            let sequence = item.lock.sequence.load(Ordering::Relaxed);
+            item.lock.sequence.store(sequence + 1, Ordering::Relaxed);
+            item.entry.store(0, Ordering::Relaxed);
+            item.lock.end_write();
+            item.places[0].store(THEIRS, Ordering::Relaxed);
+        });
     }
 }

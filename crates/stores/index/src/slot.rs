@@ -1,44 +1,53 @@
 //! [`Slot`]: one entry of a bucket.
 //!
 //! ```text
-//! bit 63        48 47                                             0
-//!     |    tag    |        virtual log offset modulo 2^BITS        |      0 = empty
+//! bit 63    48 47                        3  2      1  0
+//!     |  tag  |   offset of the item / 8   | read | uses |    an item
+//!     |   0   |  tag (32-47)  |        time (0-31)       |    a ghost: an item that has gone
+//!                                                             0 = empty
 //! ```
-//! The tag is never 0, so no entry is 0 *(stated in `[MICA §4.3.2]`)*.
+//! The tag is never 0, so no entry is 0, and a search for a tag finds items only *(a tag of 16 bits, never 0: stated in
+//! `[MICA §4.3.2]`; uses and ghosts are what `[S3-FIFO]` keeps of an item, in bits that offsets leave free)*.
 
-/// An entry of a bucket: the tag of the key's hash, and the offset at which the item starts. In a log the offset is
-/// *virtual*: it counts all bytes ever appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which make it wrap.
+/// An entry of a bucket: an item, given by the tag of its key's hash and its offset, with the number of times it was
+/// used lately; or a *ghost*, the tag of an item that has gone; or nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Slot<const BITS: u32 = 48>(u64);
+pub struct Slot(u64);
 
-/// A log's size in the form that [`Slot::is_within`] compares with; created by [`Slot::span`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span<const BITS: u32 = 48>(u64);
-
-impl<const BITS: u32> Slot<BITS> {
+impl Slot {
     /// An empty slot.
-    pub const EMPTY: Slot<BITS> = Slot(0);
+    pub const EMPTY: Slot = Slot(0);
+    /// Most uses that an entry counts.
+    pub const USES_MAX: u64 = 3;
+    /// Items are at offsets below this.
+    pub const OFFSET_END: u64 = 1 << 48;
 
-    /// Left shift that drops the tag and all other bits above the offset.
-    const ABOVE: u32 = {
-        assert!(BITS >= 8 && BITS <= 48);
-        64 - BITS
-    };
+    const USES: u64 = Slot::USES_MAX;
+    const READ: u64 = 4;
+    const FLAGS: u64 = Slot::USES | Slot::READ;
 
-    /// Creates an entry for the item at virtual `offset`, of which the lower `BITS` bits are kept. `tag` must not be 0,
-    /// or the entry may read as empty.
+    /// Creates an entry for the item at `offset`, a multiple of 8 below [`OFFSET_END`](Slot::OFFSET_END), unused and
+    /// unread. `tag` must not be 0, or the entry may read as empty.
     ///
     /// # Panics
-    /// In debug builds, if `tag` is 0.
+    /// In debug builds, if `tag` is 0 or the offset is impossible.
     #[inline(always)]
-    pub fn new(tag: u16, offset: u64) -> Slot<BITS> {
+    pub fn new(tag: u16, offset: u64) -> Slot {
         debug_assert!(tag != 0, "tag 0 means empty");
-        Slot((u64::from(tag) << 48) | ((offset << Self::ABOVE) >> Self::ABOVE))
+        debug_assert!(offset.is_multiple_of(8) && offset < Slot::OFFSET_END);
+        Slot((u64::from(tag) << 48) | offset)
+    }
+
+    /// Creates the ghost of an item with `tag` that went at `time`, on a clock of the caller's that wraps.
+    #[inline(always)]
+    pub fn ghost(tag: u16, time: u32) -> Slot {
+        debug_assert!(tag != 0, "tag 0 means empty");
+        Slot((u64::from(tag) << 32) | u64::from(time))
     }
 
     /// The entry stored as `word`.
     #[inline(always)]
-    pub fn from_word(word: u64) -> Slot<BITS> {
+    pub fn from_word(word: u64) -> Slot {
         Slot(word)
     }
 
@@ -48,48 +57,83 @@ impl<const BITS: u32> Slot<BITS> {
         self.0
     }
 
-    /// Whether the slot is empty.
+    /// Whether the slot is empty: no item, no ghost.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Tag of the key's hash: the upper 16 bits of the word. 0 for an empty slot.
+    /// Whether the slot is the entry of an item.
+    #[inline(always)]
+    pub fn is_item(self) -> bool {
+        self.0 >> 48 != 0
+    }
+
+    /// Tag of the item's key. 0 for a ghost and an empty slot.
     #[inline(always)]
     pub fn tag(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
-    /// Virtual offset modulo 2^`BITS`. Masked by the log's size it is the offset in memory.
+    /// Offset of the item.
     #[inline(always)]
     pub fn offset(self) -> u64 {
-        (self.0 << Self::ABOVE) >> Self::ABOVE
+        self.0 & (Slot::OFFSET_END - 1) & !Slot::FLAGS
     }
 
-    /// Bytes from the start of the item to `head` (the next byte to be appended), modulo 2^`BITS`.
+    /// Number of uses counted, up to [`USES_MAX`](Slot::USES_MAX).
     #[inline(always)]
-    pub fn distance(self, head: u64) -> u64 {
-        (head.wrapping_sub(self.0) << Self::ABOVE) >> Self::ABOVE
+    pub fn uses(self) -> u64 {
+        self.0 & Slot::USES
     }
 
-    /// Converts a log's `size` in bytes for [`is_within`](Slot::is_within): done once, it saves a shift on the hot
-    /// path.
+    /// Whether the item was read since it was stored.
     #[inline(always)]
-    pub fn span(size: u64) -> Span<BITS> {
-        Span(size << Self::ABOVE)
+    pub fn is_read(self) -> bool {
+        self.0 & Slot::READ != 0
     }
 
-    /// [`is_live`](Slot::is_live) for a log whose size was converted to a span.
+    /// Whether [`read`](Slot::read) would change nothing: true for items that are read often.
     #[inline(always)]
-    pub fn is_within(self, head: u64, span: Span<BITS>) -> bool {
-        (head.wrapping_sub(self.0) << Self::ABOVE) <= span.0
+    pub fn is_saturated(self) -> bool {
+        self.0 & Slot::FLAGS == Slot::FLAGS
     }
 
-    /// Whether the item is still in a log of `size` bytes whose next byte is appended at `head`. A distance of exactly
-    /// `size` is live. Not meaningful for an empty slot.
+    /// The entry after one more GET.
     #[inline(always)]
-    pub fn is_live(self, head: u64, size: u64) -> bool {
-        self.is_within(head, Self::span(size))
+    pub fn read(self) -> Slot {
+        self.used().with_read(true)
+    }
+
+    /// The entry after one more use that is not a GET.
+    #[inline(always)]
+    pub fn used(self) -> Slot {
+        Slot(self.0 + u64::from(self.uses() < Slot::USES_MAX))
+    }
+
+    /// The entry with another mark of whether it was read.
+    #[inline(always)]
+    pub fn with_read(self, is_read: bool) -> Slot {
+        Slot(self.0 & !Slot::READ | if is_read { Slot::READ } else { 0 })
+    }
+
+    /// The entry with `uses` uses.
+    #[inline(always)]
+    pub fn with_uses(self, uses: u64) -> Slot {
+        debug_assert!(uses <= Slot::USES_MAX);
+        Slot(self.0 & !Slot::USES | uses)
+    }
+
+    /// The same entry for an item that was copied to `offset`.
+    #[inline(always)]
+    pub fn moved_to(self, offset: u64) -> Slot {
+        Slot(Slot::new(self.tag(), offset).0 | self.0 & Slot::FLAGS)
+    }
+
+    /// Tag and time of a ghost; `None` for an item or an empty slot.
+    #[inline(always)]
+    pub fn as_ghost(self) -> Option<(u16, u32)> {
+        (!self.is_item() && !self.is_empty()).then_some(((self.0 >> 32) as u16, self.0 as u32))
     }
 }
 
@@ -157,29 +201,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn validity_at_distance_exactly_size() {
-        let slot = Slot::<48>::new(7, 1000);
-        assert!(slot.is_live(1000, 4096), "just about to be appended");
-        assert!(
-            slot.is_live(1000 + 4096, 4096),
-            "head is where the next byte goes"
+    fn fields_of_an_entry_do_not_mix() {
+        let offset = Slot::OFFSET_END - 8;
+        let slot = Slot::new(0xffff, offset);
+        assert_eq!((slot.tag(), slot.offset(), slot.uses()), (0xffff, offset, 0));
+        assert!(slot.is_item() && !slot.is_read() && slot.as_ghost().is_none());
+        let read = slot.read();
+        assert_eq!((read.uses(), read.is_read(), read.offset()), (1, true, offset));
+        let moved = read.moved_to(16);
+        assert_eq!(
+            (moved.tag(), moved.offset(), moved.uses(), moved.is_read()),
+            (0xffff, 16, 1, true)
         );
-        assert!(!slot.is_live(1000 + 4096 + 1, 4096));
-        assert!(
-            !slot.is_live(999, 4096),
-            "an offset in the future is 2^48 - 1 behind"
-        );
+        assert_eq!(moved.with_uses(0).with_read(false), Slot::new(0xffff, 16));
     }
 
     #[test]
-    fn offsets_wrap_at_their_width() {
-        let near_end = Slot::<16>::new(0xffff, 0xfff8);
-        assert_eq!((near_end.tag(), near_end.offset()), (0xffff, 0xfff8));
-        assert_eq!(near_end.distance(0x1_0010), 0x18);
-        assert!(near_end.is_live(0x1_0010, 0x18) && !near_end.is_live(0x1_0010, 0x10));
-        let wide = Slot::<48>::new(0xffff, (1 << 48) - 8);
-        assert_eq!(wide.distance((1 << 48) + 16), 24);
-        assert_eq!(Slot::<48>::new(1, 1 << 48).offset(), 0);
+    fn uses_stop_at_their_maximum() {
+        let mut slot = Slot::new(1, 8);
+        for uses in [1, 2, 3, 3] {
+            assert!(!slot.is_saturated() || uses == 3);
+            slot = slot.used();
+            assert_eq!(slot.uses(), uses);
+        }
+        assert!(!slot.is_saturated() && slot.read().is_saturated());
+        assert_eq!(slot.read().read(), slot.read());
+    }
+
+    #[test]
+    fn a_ghost_is_neither_an_item_nor_empty() {
+        for (tag, time) in [(1, 0), (0xffff, u32::MAX), (7, 5)] {
+            let ghost = Slot::ghost(tag, time);
+            assert_eq!(ghost.as_ghost(), Some((tag, time)));
+            assert!(!ghost.is_item() && !ghost.is_empty() && ghost.tag() == 0);
+        }
+        assert_eq!(Slot::EMPTY.as_ghost(), None);
+        assert!(Slot::EMPTY.is_empty() && !Slot::EMPTY.is_item());
     }
 
     #[test]

@@ -20,10 +20,10 @@ const NEXT: usize = STORE_SLOTS;
 /// The bits of a [`SlotMask`] that are slots, not the link.
 const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
 
-/// A table of [`Slot`]s that never evicts: a power-of-two number of 7-slot *main* buckets. A full bucket is followed by
+/// A table of [`Slot`]s that never evicts: 7-slot *main* buckets, of any number. A full bucket is followed by
 /// a *spare* bucket, so that a key's bucket becomes a chain.
 #[derive(Clone, Debug)]
-pub struct StoreTable<const BITS: u32 = 48> {
+pub struct StoreTable {
     main: LineTable,
     spare: LineTable,
     /// Number of the first free spare bucket, 0 = none.
@@ -32,7 +32,7 @@ pub struct StoreTable<const BITS: u32 = 48> {
 
 /// A reference to one bucket of a [`StoreTable`], main or spare.
 #[derive(Clone, Copy, Debug)]
-pub struct StoreBucket<'t, const BITS: u32 = 48> {
+pub struct StoreBucket<'t> {
     line: LineRef<'t>,
     /// Number of the spare bucket, 0 for a main bucket.
     spare_number: u64,
@@ -47,24 +47,23 @@ pub struct SlotPosition {
     pub slot_index: usize,
 }
 
-impl<const BITS: u32> StoreTable<BITS> {
+impl StoreTable {
     /// Number of spare buckets for `bucket_count` main ones: a tenth of them, rounded up.
     pub const fn spare_count(bucket_count: usize) -> usize {
         bucket_count.div_ceil(10)
     }
 
-    /// Bytes of a table of `bucket_count` main buckets, and its spare ones; memory is reserved for a power of two of
-    /// these.
+    /// Bytes of a table of `bucket_count` main buckets, and its spare ones.
     pub const fn bytes(bucket_count: usize) -> usize {
-        (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
+        (bucket_count + Self::spare_count(bucket_count)) * BUCKET_BYTES
     }
 
     /// Places a table of `bucket_count` main buckets, and spare ones, at offset `start` of `region`. That memory must
     /// be zero. The table is then empty.
     ///
     /// # Panics
-    /// If `bucket_count` is not a power of two up to 2^32, or the buckets do not fit.
-    pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable<BITS> {
+    /// If `bucket_count` is not 1 to 2^32, or the buckets do not fit.
+    pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable {
         let mut table = StoreTable::resume(region, start, bucket_count, 0);
         table.link_spares();
         table
@@ -75,16 +74,11 @@ impl<const BITS: u32> StoreTable<BITS> {
     ///
     /// # Panics
     /// As [`new`](StoreTable::new).
-    pub fn resume(region: Region, start: usize, bucket_count: usize, free: u64) -> StoreTable<BITS> {
-        assert!(
-            bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
-            "{bucket_count} buckets: want a power of two up to 2^32"
-        );
+    pub fn resume(region: Region, start: usize, bucket_count: usize, free: u64) -> StoreTable {
         let main_bytes = bucket_count * BUCKET_BYTES;
-        let spare_bytes = Self::bytes(bucket_count) - main_bytes;
         StoreTable {
-            main: LineTable::new(region.clone(), start, main_bytes),
-            spare: LineTable::new(region, start + main_bytes, spare_bytes),
+            main: LineTable::new(region.clone(), start, bucket_count),
+            spare: LineTable::new(region, start + main_bytes, Self::spare_count(bucket_count)),
             free,
         }
     }
@@ -102,15 +96,15 @@ impl<const BITS: u32> StoreTable<BITS> {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `bucket_count` is not a power of two up to 2^32.
-    pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable<BITS>, AllocError> {
+    /// If `bucket_count` is not 1 to 2^32.
+    pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable, AllocError> {
         let region = Region::private(Self::bytes(bucket_count), pages)?;
         Ok(StoreTable::new(region, 0, bucket_count))
     }
 
     /// Number of main buckets, without spare ones.
     pub fn bucket_count(&self) -> u64 {
-        (self.main.len() / BUCKET_BYTES) as u64
+        self.main.len() as u64
     }
 
     /// Addresses of the main buckets, for prefetching.
@@ -137,29 +131,38 @@ impl<const BITS: u32> StoreTable<BITS> {
 
     /// The main bucket of the keys with `hash`.
     #[inline(always)]
-    pub fn bucket(&self, hash: KeyHash) -> StoreBucket<'_, BITS> {
-        self.bucket_at(hash.bucket_index(u64::MAX))
+    pub fn bucket(&self, hash: KeyHash) -> StoreBucket<'_> {
+        StoreBucket {
+            line: self.main.of_hash(hash.bucket_bits()),
+            spare_number: 0,
+        }
     }
 
-    /// The main bucket numbered `index` modulo the number of main buckets.
+    /// Number of the main bucket of the keys with `hash`, from 0.
     #[inline(always)]
-    pub fn bucket_at(&self, index: u64) -> StoreBucket<'_, BITS> {
+    pub fn bucket_index(&self, hash: KeyHash) -> u64 {
+        self.main.index_of(hash.bucket_bits())
+    }
+
+    /// The main bucket numbered `index`, from 0; that numbered 0 if there is no such bucket.
+    #[inline(always)]
+    pub fn bucket_at(&self, index: u64) -> StoreBucket<'_> {
         StoreBucket {
-            line: self.main.at(index * BUCKET_BYTES as u64),
+            line: self.main.at(index),
             spare_number: 0,
         }
     }
 
     /// The bucket after `bucket` in its chain; `None` if it is the last.
     #[inline(always)]
-    pub fn next(&self, bucket: StoreBucket<'_, BITS>) -> Option<StoreBucket<'_, BITS>> {
+    pub fn next(&self, bucket: StoreBucket<'_>) -> Option<StoreBucket<'_>> {
         let number = bucket.line.load(NEXT);
         (number != 0).then(|| self.spare(number))
     }
 
     /// The bucket at `place` in the chain of `hash`.
     #[inline]
-    pub fn bucket_of(&self, hash: KeyHash, place: SlotPosition) -> StoreBucket<'_, BITS> {
+    pub fn bucket_of(&self, hash: KeyHash, place: SlotPosition) -> StoreBucket<'_> {
         if place.spare_number == 0 {
             self.bucket(hash)
         } else {
@@ -168,9 +171,9 @@ impl<const BITS: u32> StoreTable<BITS> {
     }
 
     #[inline]
-    fn spare(&self, number: u64) -> StoreBucket<'_, BITS> {
+    fn spare(&self, number: u64) -> StoreBucket<'_> {
         StoreBucket {
-            line: self.spare.at((number - 1) * BUCKET_BYTES as u64),
+            line: self.spare.at(number - 1),
             spare_number: number,
         }
     }
@@ -245,7 +248,7 @@ impl<const BITS: u32> StoreTable<BITS> {
     }
 }
 
-impl<const BITS: u32> StoreBucket<'_, BITS> {
+impl StoreBucket<'_> {
     /// Address of the bucket's cache line, for prefetching.
     #[inline(always)]
     pub fn line(self) -> Line {
@@ -269,18 +272,18 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
 
     /// The slot with index `slot_index`, 0 to 6.
     #[inline(always)]
-    pub fn slot(self, slot_index: usize) -> Slot<BITS> {
+    pub fn slot(self, slot_index: usize) -> Slot {
         Slot::from_word(self.line.load(slot_index))
     }
 
     /// Stores `slot` at index `slot_index`, 0 to 6.
     #[inline(always)]
-    pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
+    pub fn set(self, slot_index: usize, slot: Slot) {
         self.line.store(slot_index, slot.word());
     }
 
     /// All slots of this bucket (not of its chain), empty ones included, in order.
-    pub fn slots(self) -> [Slot<BITS>; STORE_SLOTS] {
+    pub fn slots(self) -> [Slot; STORE_SLOTS] {
         std::array::from_fn(|i| self.slot(i))
     }
 
@@ -295,9 +298,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    /// A hash of bucket `bucket`, of up to 64: the upper bits choose the bucket, so they are its bits in reverse.
     fn hash(bucket: u64) -> KeyHash {
         KeyHash {
-            low: bucket << 16 | 5,
+            low: u64::from((bucket as u32).reverse_bits()) << 16 | 5,
             high: 0,
         }
     }
@@ -346,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_full_bucket_chains_and_the_chain_shrinks_again() {
-        let mut table = StoreTable::<48>::private(16, PageWish::Small).expect("memory");
+        let mut table = StoreTable::private(16, PageWish::Small).expect("memory");
         assert_eq!(table.free_spares(), 2);
         (1..=20).for_each(|o| assert!(insert(&mut table, 3, o * 8)));
         assert_eq!(
@@ -375,7 +379,7 @@ mod tests {
 
         #[test]
         fn chains_hold_what_was_inserted(ops in prop::collection::vec((0u64..2, any::<prop::sample::Index>(), any::<bool>()), 1..OPS_END)) {
-            let mut table = StoreTable::<48>::private(32, PageWish::Small).expect("memory");
+            let mut table = StoreTable::private(32, PageWish::Small).expect("memory");
             let mut model = [BTreeSet::new(), BTreeSet::new()];
             for (i, (bucket, pick, add)) in ops.into_iter().enumerate() {
                 let set = &mut model[bucket as usize];
