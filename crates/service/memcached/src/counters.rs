@@ -166,7 +166,7 @@ impl From<drover_store::PartitionStats> for Holdings {
             total_items: stats.puts(),
             bytes: stats.bytes,
             limit_maxbytes: stats.bytes_max,
-            evictions: stats.evicted_bucket_full + stats.evicted_log_wrapped,
+            evictions: stats.evicted(),
             reclaimed: stats.expired,
             slots: stats.slots,
         }

@@ -3,7 +3,7 @@
 //!
 //! OP is `none` (only choosing keys), `prefetch` (both stages), `get`, `put` (update in place of the same size),
 //! `prefetch-get` and `prefetch-put` (a whole operation with the hint), `insert` (a new key), `miss` or `delete` (with
-//! a put). MODE is `cache` (default) or `store`. Two runs with different counts, subtracted, give the cost of an
+//! a put). MODE is `cache` (S3-FIFO, default), `fifo` or `store`. Two runs with different counts, subtracted, give the cost of an
 //! operation without set-up; subtracting `none` as well removes the loop. Keys are 16 bytes, values 32. COUNT is at
 //! most 61440.
 
@@ -20,7 +20,8 @@ fn main() {
     let count: usize = args.next().and_then(|n| n.parse().ok()).expect("a count");
     let mode = match args.next().as_deref() {
         Some("store") => Mode::Store,
-        _ => Mode::Cache { move_to_head: 1.0 },
+        Some("fifo") => Mode::FIFO,
+        _ => Mode::S3_FIFO,
     };
     let cpu = NativeCpu::new(1);
     let seed = HashSeed::new(1, 2);
@@ -36,6 +37,7 @@ fn main() {
         log_bytes: 1 << 22,
         bucket_count: 1 << 13,
         pages: PageWish::Small,
+        hash_seed: Some(seed),
         ..Default::default()
     })
     .expect("memory");

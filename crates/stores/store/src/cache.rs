@@ -1,110 +1,135 @@
-//! [`Cache`]: cache mode, a lossy index over a circular log.
+//! [`Cache`]: cache mode, a lossy index over circular logs.
 //!
 //! ```text
-//! get:  for each slot with our tag:   dead? empty it.   other key? next slot.   expired? empty it, miss.
-//!       hit -> the item (moved to the head of the log if it is old and the mode requires it)
-//! put:  own item of the same lengths -> overwrite its value
-//!       else scan the whole bucket.  own item with space -> overwrite it
-//!       else append and take: own slot, ghost, empty, dead, oldest
+//! get:  for each slot with our tag:   other key? next slot.   expired? remove it, miss.   hit -> count the use
+//! put:  own item of at least the length -> overwrite it
+//!       else make space at the head of a log, append, and take: own slot, ghost, empty, a neighbour's
 //! ```
 //! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
-//! go to the `_slow` half, which starts again. A key never has two slots: a slot is taken only after a scan of the
-//! whole bucket.
+//! go to the `_slow` half, which starts again.
+//!
+//! Every item in a log has exactly one slot, and every slot of an item refers to one: an item is removed from its slot
+//! before its bytes are reused, and becomes a skip marker if it is removed before the tail reaches it. So the counters
+//! are exact. Which items go is decided in `evict.rs`.
 
 use crate::frozen::State;
 use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
-use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
+use crate::queue::Queue;
 use crate::reader::{Reader, View};
 use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
-use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
-use drover_mem::{MaskedRegion, Region};
+use drover_base::{Cpu, KeyHash, KeyHasher};
+use drover_index::{BucketLines, CACHE_SLOTS, CacheTable, Slot};
+use drover_mem::{BoundedRegion, Region};
 
+mod evict;
 mod extras;
 mod watch;
 
+use evict::Log;
+
 pub use watch::Evicted;
 
-/// Lossy index, circular log, one owner.
+/// Lossy index, circular logs, one owner.
 #[derive(Debug)]
-pub(crate) struct Cache<S, const BITS: u32> {
-    table: CacheTable<BITS>,
-    log: Log,
-    /// Distance behind the head within which items are live.
-    live: Span<BITS>,
-    /// Distance behind the head beyond which an item moves when read.
-    fresh: Span<BITS>,
+pub(crate) struct Cache<S> {
+    table: CacheTable,
+    memory: BoundedRegion,
+    /// The log of new items; empty, of no size, in a FIFO cache.
+    small: Queue,
+    /// The log of the items that were used again; of all items in a FIFO cache.
+    main: Queue,
+    /// Hashes the keys of items that leave, whose hashes are not stored; `None` if the partition was not told its seed.
+    hasher: Option<KeyHasher>,
+    /// Clock of the ghosts: their number so far.
+    ghosts: u32,
+    /// Items that the current PUT may still append again.
+    repeats_left: u32,
+    /// Bucket and slot index of the item that the current PUT replaces; `None` once that has left.
+    replaced: Option<(u64, usize)>,
     /// Offset in a candidate of the second line that a prefetch requests.
     reach: usize,
     limits: Limits,
     version: u64,
-    sweep: Sweep,
     sharing: S,
     counters: Counters,
+    /// Bytes of all items.
+    bytes: u64,
     /// Present while evictions are watched.
-    watch: Option<Box<watch::Watch>>,
+    watch: Option<watch::Watch>,
     /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
 }
 
-/// Result of the scan of a bucket for a PUT.
-struct Found {
-    /// The key's slot and its item's offset.
-    own: Option<(usize, u64)>,
-    /// Slots with our tag whose items are dead.
-    ghosts: SlotMask,
-}
+/// Slot index and entry of a key's item.
+type Found = Option<(usize, Slot)>;
 
-impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
+impl<S: Sharing> Cache<S> {
     /// A cache in memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), with the index that is there.
     pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
-        let Mode::Cache { move_to_head } = options.mode else {
+        let Mode::Cache { eviction } = options.mode else {
             unreachable!("the partition chose cache mode");
         };
-        // One mapping for both: huge pages are not rounded up twice, and bytes read beyond the end of the log are the
-        // start of the index.
-        let log_bytes = options.log_bytes;
-        let table = CacheTable::new(region.clone(), log_bytes, options.bucket_count);
+        let log_bytes = options.log_bytes as u64;
+        let main_bytes = evict::main_bytes(eviction, log_bytes);
         Cache {
-            sweep: Sweep::new(BITS, table.bucket_count(), log_bytes as u64),
-            log: Log::new(MaskedRegion::new(region, 0, log_bytes)),
-            table,
-            live: Slot::span(log_bytes as u64),
-            fresh: Slot::span((move_to_head.clamp(0.0, 1.0) * log_bytes as f64) as u64),
+            // One mapping for both: huge pages are not rounded up twice, and bytes read beyond the end of the logs are
+            // the start of the index.
+            table: CacheTable::new(region.clone(), options.log_bytes, options.bucket_count),
+            memory: BoundedRegion::new(region, options.log_bytes),
+            main: Queue::new(0, main_bytes),
+            small: Queue::new(main_bytes, log_bytes),
+            hasher: options.hash_seed.map(|seed| seed.hasher()),
+            ghosts: 0,
+            repeats_left: 0,
+            replaced: None,
             reach: 0,
-            limits: Limits::new(options, log_bytes),
+            limits: Limits::new(options, main_bytes as usize),
             version: 0,
             sharing,
             counters: Counters::default(),
+            bytes: 0,
             watch: None,
             scratch: Vec::new(),
         }
     }
 
-    /// Continues with the state of an earlier partition in this memory.
-    pub(crate) fn resume(&mut self, state: &State) {
-        self.log.resume(state.head);
-        self.sharing.publish_head(state.head);
+    /// Continues with the state of an earlier partition in this memory; `None` if it is impossible.
+    pub(crate) fn resume(mut self, state: &State) -> Option<Self> {
+        let main_bytes = self.main.size();
+        let end = main_bytes + self.small.size();
+        self.main = Queue::resume(0, main_bytes, state.main.tail, state.main.used)?;
+        self.small = Queue::resume(main_bytes, end, state.small.tail, state.small.used)?;
         self.version = state.version;
         self.reach = (state.reach as usize).min(64);
+        self.ghosts = state.ghosts as u32;
         self.counters.items = state.items;
+        self.bytes = state.bytes;
+        Some(self)
     }
 
     pub(crate) fn state(&self) -> State {
         State {
-            head: self.log.head(),
+            main: self.main.into(),
+            small: self.small.into(),
             version: self.version,
             reach: self.reach as u64,
             free: 0,
             items: self.counters.items,
+            bytes: self.bytes,
+            ghosts: u64::from(self.ghosts),
         }
     }
 
-    pub(crate) fn memory(&self) -> &MaskedRegion {
-        self.log.memory()
+    /// Both logs.
+    pub(crate) fn logs(&self) -> [Queue; 2] {
+        [self.main, self.small]
+    }
+
+    pub(crate) fn memory(&self) -> &BoundedRegion {
+        &self.memory
     }
 
     #[inline(always)]
@@ -118,7 +143,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         cpu.touch(bucket.line());
         let candidates = bucket.matches(hash.tag());
         for i in candidates {
-            let place = self.log.place(bucket.slot(i).word());
+            let place = self.memory.place(bucket.slot(i).offset());
             cpu.prefetch(place.line(0));
             cpu.prefetch(place.line(self.reach));
         }
@@ -134,10 +159,10 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
         let at = self.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
-        Some(ItemRef::new(self.log.place(at)))
+        Some(ItemRef::new(self.memory.place(at)))
     }
 
-    /// Offset of the key's item; bits above its width may be set.
+    /// Offset of the key's item.
     #[inline(always)]
     pub(crate) fn get_offset<C: Cpu>(
         &mut self,
@@ -148,37 +173,28 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         hint: Hint,
     ) -> Option<u64> {
         let key = Key { hash, bytes };
-        cpu.touch(self.table.bucket(key.hash).line());
-        let slot = self.likely_slot(key.hash, hint);
-        if slot.is_empty() && !hint.is_candidate() {
+        let bucket = self.table.bucket(key.hash);
+        cpu.touch(bucket.line());
+        let Some(i) = hint.slot_index().or_else(|| bucket.matches(hash.tag()).first()) else {
             self.counters.misses += 1;
             return None;
-        }
-        if !slot.is_empty() && slot.is_within(self.log.head(), self.fresh) {
-            let place = self.log.place(slot.word());
+        };
+        let slot = bucket.slot(i);
+        if slot.is_item() {
+            let place = self.memory.place(slot.offset());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
             if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
+                // Stored only if it changes: the entries of items that are read often do not.
+                if !slot.is_saturated() {
+                    bucket.set(i, slot.read());
+                }
                 self.counters.hits += 1;
                 item::touch_rest(cpu, place, lens);
-                return Some(slot.word());
+                return Some(slot.offset());
             }
         }
         self.get_slow(cpu, key.hash, key.bytes, now_s)
-    }
-
-    /// The most likely slot of the key: the hinted one (which may be empty by now), else the first with its tag, else
-    /// an empty one.
-    #[inline(always)]
-    fn likely_slot(&self, hash: KeyHash, hint: Hint) -> Slot<BITS> {
-        let bucket = self.table.bucket(hash);
-        match hint.slot_index() {
-            Some(i) => bucket.slot(i),
-            None => bucket
-                .matches(hash.tag())
-                .first()
-                .map_or(Slot::EMPTY, |i| bucket.slot(i)),
-        }
     }
 
     /// Offset of the key's item. The key is passed in two arguments, so that the fast path does not have to spill it to
@@ -186,97 +202,53 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     #[cold]
     #[inline(never)]
     fn get_slow<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, bytes: &[u8], now_s: u32) -> Option<u64> {
-        let Some(at) = self.find(cpu, Key { hash, bytes }, now_s) else {
+        let Some((i, slot)) = self.find(cpu, Key { hash, bytes }, now_s) else {
             self.counters.misses += 1;
             return None;
         };
+        self.table.bucket(hash).set(i, slot.read());
         self.counters.hits += 1;
-        let place = self.log.place(at);
+        let place = self.memory.place(slot.offset());
         item::touch_rest(cpu, place, Lens::load(place));
-        Some(at)
+        Some(slot.offset())
     }
 
-    /// Offset of the key's live item, after a move if one is due.
-    fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
-        let (i, slot) = self.find_slot(cpu, key, now_s)?;
-        if slot.is_within(self.log.head(), self.fresh) {
-            return Some(slot.offset());
-        }
-        Some(self.renew(key.hash, i, slot))
-    }
-
-    fn find_slot<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(usize, Slot<BITS>)> {
-        let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
-        for i in candidates {
-            let slot = self.table.bucket(key.hash).slot(i);
-            if !slot.is_within(self.log.head(), self.live) {
-                self.drop_slot(key.hash, i);
-                self.counters.evicted_log_wrapped += 1;
-                continue;
-            }
-            let place = self.log.place(slot.word());
+    /// The key's slot, for PUTs: its item may have expired.
+    #[inline]
+    fn find_any<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
+        let bucket = self.table.bucket(key.hash);
+        for i in bucket.matches(key.hash.tag()) {
+            let slot = bucket.slot(i);
+            let place = self.memory.place(slot.offset());
             cpu.touch(place.line(0));
-            if !item::is_own_there(place, key) {
-                continue;
+            if item::is_own_there(place, key) {
+                return Some((i, slot));
             }
-            if Meta::load(place).is_expired(now_s) {
-                self.drop_slot(key.hash, i);
-                self.counters.expired += 1;
-                return None;
-            }
-            return Some((i, slot));
         }
         None
     }
 
-    fn drop_slot(&mut self, hash: KeyHash, i: usize) {
-        self.table.bucket(hash).set(i, Slot::EMPTY);
+    /// The key's slot; an expired item is removed.
+    fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Found {
+        let found = self.find_any(cpu, key)?;
+        if Meta::load(self.memory.place(found.1.offset())).is_expired(now_s) {
+            self.counters.expired += 1;
+            self.counters.expired_unread += u64::from(!found.1.is_read());
+            self.remove(self.table.bucket_index(key.hash), found.0, Slot::EMPTY);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// Removes the item of a slot, which becomes `after`; its bytes become a skip marker.
+    fn remove(&mut self, bucket_index: u64, slot_index: usize, after: Slot) {
+        let bucket = self.table.bucket_at(bucket_index);
+        let at = bucket.slot(slot_index).offset();
+        self.sharing.begin_write(bucket_index);
+        bucket.set(slot_index, after);
+        self.sharing.end_write(bucket_index);
+        self.discard(at);
         self.counters.items -= 1;
-    }
-
-    /// Copies the item of `slot` to the head of the log. The copy ascends by words and overwrites the log's oldest
-    /// bytes: its target may overlap the part of the source already read, never the part still to be read.
-    #[cold]
-    fn renew(&mut self, hash: KeyHash, slot_index: usize, slot: Slot<BITS>) -> u64 {
-        let before = self.log.head();
-        let need = Lens::load(self.log.place(slot.word())).item_size();
-        if self.watch.is_some() {
-            self.note_evictions(need, Some(slot.offset()));
-        }
-        self.sharing.begin_write(hash);
-        let to = self.log.reserve(&self.sharing, need);
-        for at in (0..need as u64).step_by(8) {
-            let word = self.log.place(slot.offset() + at).load(0);
-            self.log.place(to + at).store(0, word);
-        }
-        self.table.bucket(hash).set(slot_index, Slot::new(slot.tag(), to));
-        self.sharing.end_write(hash);
-        self.sweep(before);
-        self.counters.renewed += 1;
-        to
-    }
-
-    /// Cleans the buckets that are due after the head has moved from `before` to its current position.
-    #[inline(always)]
-    fn sweep(&mut self, before: u64) {
-        let due = self.sweep.due(before, self.log.head());
-        if !due.is_empty() {
-            self.clean(due);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn clean(&mut self, due: std::ops::Range<u64>) {
-        for index in due {
-            let cleaned = self
-                .table
-                .bucket_at(index)
-                .clean(self.log.head(), self.log.size());
-            self.counters.items -= cleaned;
-            self.counters.evicted_log_wrapped += cleaned;
-            self.counters.sweeps += 1;
-        }
     }
 
     #[inline(always)]
@@ -291,16 +263,27 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         condition: Condition,
         hint: Hint,
     ) -> PutOutcome {
-        cpu.touch(self.table.bucket(key.hash).line());
-        let slot = self.likely_slot(key.hash, hint);
-        if !slot.is_empty() && slot.is_within(self.log.head(), self.live) && condition == Condition::Always {
-            let place = self.log.place(slot.word());
+        let bucket = self.table.bucket(key.hash);
+        cpu.touch(bucket.line());
+        let likely = hint
+            .slot_index()
+            .or_else(|| bucket.matches(key.hash.tag()).first());
+        if let Some(i) = likely
+            && condition == Condition::Always
+        {
+            let slot = bucket.slot(i);
+            let place = self.memory.place(slot.offset());
             let lens = Lens::load(place);
-            if item::is_own(place, lens, key) && lens.same_plain(key.bytes.len(), value.len()) {
+            if slot.is_item()
+                && item::is_own(place, lens, key)
+                && lens.same_plain(key.bytes.len(), value.len())
+            {
+                let index = self.table.bucket_index(key.hash);
                 self.version = next_version(self.version);
-                self.sharing.begin_write(key.hash);
+                self.sharing.begin_write(index);
                 item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version as u32));
-                self.sharing.end_write(key.hash);
+                bucket.set(i, slot.used().with_read(false));
+                self.sharing.end_write(index);
                 item::touch(cpu, place, item::item_bytes(lens.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
                 return PutOutcome::Stored {
@@ -323,23 +306,37 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        let key = Key { hash, bytes };
+        let key = self.verified(Key { hash, bytes });
         if !self.limits.allow(key, value.len(), 0) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
-        let found = self.scan(cpu, key);
-        if let Some(refusal) = self.refuse(&found, now_s, condition) {
+        let found = self.find_any(cpu, key);
+        if let Some(refusal) = self.refuse(found, now_s, condition) {
             return refusal;
         }
         self.version = next_version(self.version);
-        self.place_item(cpu, key, &value, Meta::new(expire_s, self.version as u32), found);
+        let meta = Meta::new(expire_s, self.version as u32);
+        self.place_item(cpu, key, &value, meta, found, now_s);
         PutOutcome::Stored {
             version: self.version as u32,
         }
     }
 
-    /// Writes the item in place of the key's own if it fits, else at the head of the log; returns its offset.
+    /// The key with the hash under which its item will be looked for when it leaves. A caller may pass another: then
+    /// the item would be lost in the index.
+    #[inline]
+    fn verified<'k>(&self, key: Key<'k>) -> Key<'k> {
+        match &self.hasher {
+            Some(hasher) if !key.bytes.is_empty() => Key {
+                hash: hasher.hash(key.bytes),
+                ..key
+            },
+            _ => key,
+        }
+    }
+
+    /// Writes the item in place of the key's own if it fits, else at the head of a log; returns its offset.
     #[inline(always)]
     fn place_item<C: Cpu, B: Body>(
         &mut self,
@@ -348,145 +345,134 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         body: &B,
         meta: Meta,
         found: Found,
+        now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body);
-        if let Some((_, at)) = found.own {
-            let place = self.log.place(at);
+        if let Some((i, slot)) = found {
+            let place = self.memory.place(slot.offset());
             let reserved = Lens::load(place).item_size();
             if reserved >= need {
-                self.sharing.begin_write(key.hash);
+                let index = self.table.bucket_index(key.hash);
+                self.sharing.begin_write(index);
                 item::write_body(place, reserved, key.bytes.len(), body, meta);
-                self.sharing.end_write(key.hash);
+                self.table.bucket(key.hash).set(i, slot.used().with_read(false));
+                self.sharing.end_write(index);
                 item::touch(cpu, place, need);
                 self.counters.updates_in_place += 1;
-                return at;
+                return slot.offset();
             }
         }
-        self.append(cpu, key, body, meta, found)
+        self.append(cpu, key, body, meta, found, now_s)
     }
 
-    /// Checks every slot with the key's tag. Empties a second slot of the same key, if there is one.
+    /// Appends the item to a log, where space is made if necessary, and stores its offset in a slot; returns it.
     #[inline]
-    fn scan<C: Cpu>(&mut self, cpu: &C, key: Key<'_>) -> Found {
-        let mut found = Found {
-            own: None,
-            ghosts: SlotMask::default(),
+    fn append<C: Cpu, B: Body>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        body: &B,
+        meta: Meta,
+        found: Found,
+        now_s: u32,
+    ) -> u64 {
+        let need = item::bytes_of(key, body) as u64;
+        let (log, ghost) = self.admit(key.hash, need, found);
+        let index = self.table.bucket_index(key.hash);
+        let mut own = found.map(|(i, _)| i);
+        if !self.queue(log).has_space(need) {
+            self.replaced = own.map(|i| (index, i));
+            self.make_space(cpu, log, need, now_s);
+            own = self.replaced.map(|(_, i)| i);
+        }
+        let slot_index = match own {
+            Some(i) => i,
+            None => self.take_slot(cpu, key.hash, ghost),
         };
-        let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
-        for i in candidates {
-            let slot = self.table.bucket(key.hash).slot(i);
-            if !slot.is_within(self.log.head(), self.live) {
-                found.ghosts.insert(i);
-                continue;
-            }
-            let place = self.log.place(slot.word());
-            cpu.touch(place.line(0));
-            if !item::is_own_there(place, key) {
-                continue;
-            }
-            match found.own {
-                Some(_) => self.drop_slot(key.hash, i),
-                None => found.own = Some((i, slot.offset())),
-            }
+        self.sharing.begin_write(index);
+        let bucket = self.table.bucket(key.hash);
+        // The item may have been moved since it was found.
+        let old = own.map(|i| bucket.slot(i).offset());
+        let at = match log {
+            Log::Main => self.main.append(&self.memory, need),
+            Log::Small => self.small.append(&self.memory, need),
+        };
+        item::write(self.memory.place(at), need as usize, key, body, meta);
+        let uses = found.map_or(0, |(_, slot)| slot.used().uses());
+        bucket.set(slot_index, Slot::new(key.hash.tag(), at).with_uses(uses));
+        self.sharing.end_write(index);
+        self.bytes += need;
+        match old {
+            Some(old) => self.discard(old),
+            None => self.counters.items += 1,
         }
-        found
-    }
-
-    /// Appends the item and stores its offset in a slot; returns its offset.
-    #[inline]
-    fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
-        let need = item::bytes_of(key, body);
-        if self.watch.is_some() {
-            self.note_evictions(need, found.own.map(|(_, at)| at));
+        match found {
+            Some(_) => self.counters.updates_moved += 1,
+            None => self.counters.inserts += 1,
         }
-        let slot_index = self.take_slot(key.hash, &found);
-        let before = self.log.head();
-        self.sharing.begin_write(key.hash);
-        let at = self.log.reserve(&self.sharing, need);
-        item::write(self.log.place(at), need, key, body, meta);
-        self.table
-            .bucket(key.hash)
-            .set(slot_index, Slot::new(key.hash.tag(), at));
-        self.sharing.end_write(key.hash);
-        self.sweep(before);
-        item::touch(cpu, self.log.place(at), need);
-        self.reach = (need - 1).min(64);
+        item::touch(cpu, self.memory.place(at), need as usize);
+        self.reach = (need as usize - 1).min(64);
         at
     }
 
-    /// Takes a slot for a new item of the key and counts the item that it replaces.
-    #[inline]
-    fn take_slot(&mut self, hash: KeyHash, found: &Found) -> usize {
-        let count = &mut self.counters;
-        if let Some((i, _)) = found.own {
-            count.updates_moved += 1;
-            return i;
-        }
-        let choice = self
-            .table
-            .bucket(hash)
-            .choose(found.ghosts, self.log.head(), self.log.size());
-        match choice.reason {
-            Reason::Empty => count.items += 1,
-            Reason::Ghost | Reason::Dead => count.evicted_log_wrapped += 1,
-            Reason::Oldest => count.evicted_bucket_full += 1,
-        }
-        count.inserts += 1;
-        if self.watch.is_some() && choice.reason == Reason::Oldest {
-            self.note_displaced(self.table.bucket(hash).slot(choice.slot_index));
-        }
-        choice.slot_index
+    /// Turns the bytes of an item that has no slot any more into a skip marker.
+    fn discard(&mut self, at: u64) {
+        let place = self.memory.place(at);
+        let size = Lens::load(place).item_size();
+        item::write_skip(place, size);
+        self.bytes -= size as u64;
     }
 
     /// The refusal of a PUT by `condition`, if any.
     #[inline]
-    fn refuse(&self, found: &Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
+    fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
         if condition == Condition::Always {
             return None;
         }
-        let present = found.own.map(|(_, at)| Meta::load(self.log.place(at)));
+        let present = found.map(|(_, slot)| Meta::load(self.memory.place(slot.offset())));
         condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         cpu.touch(self.table.bucket(key.hash).line());
-        let Some(at) = self.find(cpu, key, now_s) else {
+        let Some((_, slot)) = self.find(cpu, key, now_s) else {
             return false;
         };
-        let place = self.log.place(at);
-        self.sharing.begin_write(key.hash);
+        let place = self.memory.place(slot.offset());
+        let index = self.table.bucket_index(key.hash);
+        self.sharing.begin_write(index);
         Meta::new(expire_s, Meta::load(place).version()).store(place);
-        self.sharing.end_write(key.hash);
+        self.sharing.end_write(index);
         true
     }
 
     pub(crate) fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         cpu.touch(self.table.bucket(key.hash).line());
-        let mut deleted = false;
-        while let Some((i, _)) = self.find_slot(cpu, key, now_s) {
-            self.sharing.begin_write(key.hash);
-            self.drop_slot(key.hash, i);
-            self.sharing.end_write(key.hash);
-            deleted = true;
-        }
-        self.counters.deletes += u64::from(deleted);
-        deleted
+        let Some((i, _)) = self.find(cpu, key, now_s) else {
+            return false;
+        };
+        self.remove(self.table.bucket_index(key.hash), i, Slot::EMPTY);
+        self.counters.deletes += 1;
+        true
     }
 
     pub(crate) fn clear(&mut self) {
         self.sharing.begin_clear();
         self.table.clear();
         self.sharing.end_clear();
+        for queue in [&mut self.small, &mut self.main] {
+            queue.clear();
+        }
+        self.counters.cleared += self.counters.items;
         self.counters.items = 0;
+        self.bytes = 0;
     }
 
-    /// The live, unexpired items of the bucket numbered `index`.
+    /// The unexpired items of the bucket numbered `index`.
     pub(crate) fn scan_bucket(&self, index: u64, now_s: u32, visit: &mut dyn FnMut(ItemRef<'_>)) {
-        for slot in self.table.bucket_at(index).slots() {
-            if slot.is_empty() || !slot.is_within(self.log.head(), self.live) {
-                continue;
-            }
-            let item = ItemRef::new(self.log.place(slot.word()));
+        let slots = self.table.bucket_at(index).slots();
+        for slot in slots.into_iter().filter(|slot| slot.is_item()) {
+            let item = ItemRef::new(self.memory.place(slot.offset()));
             if !item.is_expired(now_s) {
                 visit(item);
             }
@@ -504,18 +490,15 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     pub(crate) fn stats(&self) -> PartitionStats {
-        let bytes = self.log.head().min(self.log.size());
-        self.counters.stats(
-            bytes,
-            self.log.size(),
-            self.table.bucket_count() * CACHE_SLOTS as u64,
-        )
+        let slots = self.table.bucket_count() * CACHE_SLOTS as u64;
+        self.counters
+            .stats(self.bytes, self.main.size() + self.small.size(), slots)
     }
 }
 
-impl<const BITS: u32> Cache<SharedReads, BITS> {
-    pub(crate) fn reader(&self) -> Reader<BITS> {
+impl Cache<SharedReads> {
+    pub(crate) fn reader(&self) -> Reader {
         let view = View::Cache(self.table.clone());
-        Reader::new(view, self.log.memory().clone(), self.sharing.clone())
+        Reader::new(view, self.memory.clone(), self.sharing.clone())
     }
 }

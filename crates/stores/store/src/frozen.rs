@@ -6,8 +6,9 @@
 
 use crate::VALUE_BYTES_MAX;
 use crate::item::Lens;
+use crate::queue::Queue;
 use drover_index::{STORE_SLOTS, Slot};
-use drover_mem::{MaskedRef, MaskedRegion};
+use drover_mem::{BoundedRegion, MaskedRef};
 use std::sync::atomic::Ordering;
 
 /// Reason why partitions start empty instead of with the items in a memory file. Displays as one line.
@@ -59,11 +60,30 @@ pub struct Frozen {
 /// State that is not in the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct State {
-    pub(crate) head: u64,
+    pub(crate) main: Extent,
+    pub(crate) small: Extent,
     pub(crate) version: u64,
     pub(crate) reach: u64,
     pub(crate) free: u64,
     pub(crate) items: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ghosts: u64,
+}
+
+/// The part of a log that is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) tail: u64,
+    pub(crate) used: u64,
+}
+
+impl From<Queue> for Extent {
+    fn from(queue: Queue) -> Extent {
+        Extent {
+            tail: queue.start_of_items(),
+            used: queue.used(),
+        }
+    }
 }
 
 /// Digests of the memory.
@@ -78,22 +98,21 @@ const NEVER: u64 = u64::MAX;
 
 impl Frozen {
     /// Number of words of [`to_words`](Frozen::to_words).
-    pub(crate) const WORDS: usize = 8;
+    pub(crate) const WORDS: usize = 13;
 
     pub(crate) fn to_words(self) -> [u64; Frozen::WORDS] {
-        let State {
-            head,
-            version,
-            reach,
-            free,
-            items,
-        } = self.state;
+        let state = self.state;
         [
-            head,
-            version,
-            reach,
-            free,
-            items,
+            state.main.tail,
+            state.main.used,
+            state.small.tail,
+            state.small.used,
+            state.version,
+            state.reach,
+            state.free,
+            state.items,
+            state.bytes,
+            state.ghosts,
             self.clear_at_s.map_or(NEVER, u64::from),
             self.digests.index,
             self.digests.items,
@@ -102,22 +121,31 @@ impl Frozen {
 
     pub(crate) fn from_words(words: [u64; Frozen::WORDS]) -> Frozen {
         let [
-            head,
+            main_tail,
+            main_used,
+            small_tail,
+            small_used,
             version,
             reach,
             free,
             items,
+            bytes,
+            ghosts,
             clear_at,
             index_digest,
             items_digest,
         ] = words;
+        let extent = |tail, used| Extent { tail, used };
         Frozen {
             state: State {
-                head,
+                main: extent(main_tail, main_used),
+                small: extent(small_tail, small_used),
                 version,
                 reach,
                 free,
                 items,
+                bytes,
+                ghosts,
             },
             clear_at_s: u32::try_from(clear_at).ok(),
             digests: Digests {
@@ -147,22 +175,24 @@ impl Digest {
 /// Contents of the memory of a partition.
 pub(crate) struct Survey {
     pub(crate) digests: Digests,
-    /// Offsets of all items, sorted; empty in cache mode.
+    /// Offsets of all items, sorted.
     pub(crate) offsets: Vec<u64>,
 }
 
 impl Survey {
-    /// Surveys `memory` with an index of `table_bytes` at its end. The contents may be arbitrary.
+    /// Surveys `memory` with an index of `table_bytes` at its end. The contents may be arbitrary. `logs` are those of a
+    /// cache.
     ///
     /// # Errors
-    /// [`Doubt`] if the index does not match the digest `index`, where given, or an item is malformed.
-    pub(crate) fn new<const BITS: u32>(
-        memory: &MaskedRegion,
+    /// [`Doubt`] if the index does not match the digest `index`, where given, an item is malformed, or the logs do not
+    /// hold exactly the items of the index.
+    pub(crate) fn new(
+        memory: &BoundedRegion,
         table_bytes: usize,
-        is_store: bool,
-        state: &State,
+        logs: Option<[Queue; 2]>,
         index: Option<u64>,
     ) -> Result<Survey, Doubt> {
+        let is_store = logs.is_none();
         let table = memory.len()..memory.len() + table_bytes;
         let words = || {
             let at = table.clone().step_by(8);
@@ -171,31 +201,53 @@ impl Survey {
         let mut digest = Digest::NEW;
         words().for_each(|word| digest.add(word));
         let found = digest.0;
-        if index.is_some_and(|index| index != found) || !state.head.is_multiple_of(8) {
+        if index.is_some_and(|index| index != found) {
             return Err(Doubt::Contents { what: "the index" });
         }
         let (mut digest, mut offsets, mut bytes) = (Digest::NEW, Vec::new(), Vec::new());
         for (i, word) in words().enumerate() {
-            let slot = Slot::<BITS>::from_word(word);
+            let slot = Slot::from_word(word);
             let is_link = is_store && i % (STORE_SLOTS + 1) == STORE_SLOTS;
-            if slot.is_empty() || is_link {
+            if !slot.is_item() || is_link {
                 continue;
             }
+            offsets.push(slot.offset());
             if is_store {
-                offsets.push(slot.offset());
                 digest.add(memory.load(slot.offset().wrapping_sub(8)));
-            } else if !slot.is_live(state.head, memory.len() as u64) {
-                continue;
             }
-            add_item(&mut digest, memory.place(slot.word()), &mut bytes)?;
+            add_item(&mut digest, memory.place(slot.offset()), &mut bytes)?;
         }
         offsets.sort_unstable();
+        if let Some(logs) = logs
+            && !hold_exactly(logs, memory, &offsets)
+        {
+            return Err(Doubt::Contents { what: "the log" });
+        }
         let digests = Digests {
             index: found,
             items: digest.0,
         };
         Ok(Survey { digests, offsets })
     }
+}
+
+/// Whether a walk through the logs finds the items at `offsets`, sorted, and no other.
+fn hold_exactly(logs: [Queue; 2], memory: &BoundedRegion, offsets: &[u64]) -> bool {
+    let mut walked = Vec::with_capacity(offsets.len());
+    for mut log in logs {
+        while let Some(at) = log.tail() {
+            let lens = Lens::load(memory.place(at));
+            if !log.can_drop(lens.item_size() as u64) {
+                return false;
+            }
+            if !lens.is_skip() {
+                walked.push(at);
+            }
+            log.drop_tail(lens.item_size() as u64);
+        }
+    }
+    walked.sort_unstable();
+    walked == offsets
 }
 
 /// Adds all bytes of an item.

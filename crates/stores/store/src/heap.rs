@@ -14,7 +14,7 @@
 //! classes, splitting at 32 bytes: stated in `[MICA §4.2.2]`; it scans one list for all long chunks where we have 25,
 //! our choice, so that a PUT of a large value does not search the whole heap.)*
 
-use drover_mem::{MaskedRef, MaskedRegion};
+use drover_mem::{BoundedRegion, MaskedRef};
 
 /// End of a list.
 const NONE: u64 = u64::MAX;
@@ -40,7 +40,7 @@ const TRIES: usize = 16;
 /// Segregated-fit allocator. Offsets refer to the content of a chunk.
 #[derive(Debug)]
 pub(crate) struct Heap {
-    memory: MaskedRegion,
+    memory: BoundedRegion,
     /// First free chunk of each class.
     lists: Box<[u64; CLASSES]>,
     /// One bit per class with free chunks.
@@ -50,7 +50,7 @@ pub(crate) struct Heap {
 
 impl Heap {
     /// A heap with one free chunk.
-    pub(crate) fn new(memory: MaskedRegion) -> Heap {
+    pub(crate) fn new(memory: BoundedRegion) -> Heap {
         let mut heap = Heap {
             memory,
             lists: Box::new([NONE; CLASSES]),
@@ -63,7 +63,7 @@ impl Heap {
 
     /// A heap left by an earlier owner in this memory, in which exactly the chunks of `used`, sorted offsets, are in
     /// use. `None` if the memory does not match; then it is unchanged.
-    pub(crate) fn resume(memory: MaskedRegion, used: &[u64]) -> Option<Heap> {
+    pub(crate) fn resume(memory: BoundedRegion, used: &[u64]) -> Option<Heap> {
         let mut heap = Heap {
             memory,
             lists: Box::new([NONE; CLASSES]),
@@ -115,7 +115,7 @@ impl Heap {
         self.insert(0, self.size());
     }
 
-    pub(crate) fn memory(&self) -> &MaskedRegion {
+    pub(crate) fn memory(&self) -> &BoundedRegion {
         &self.memory
     }
 
@@ -283,7 +283,7 @@ mod tests {
     const SIZE: usize = 1 << 14;
 
     fn heap() -> Heap {
-        Heap::new(MaskedRegion::private(SIZE, PageWish::Small).expect("memory"))
+        Heap::new(BoundedRegion::private(SIZE, PageWish::Small).expect("memory"))
     }
 
     /// Walks all chunks: they must tile the heap, both tags must agree, no two free chunks may be adjacent, and each

@@ -454,17 +454,17 @@ impl<'p> ItemRef<'p> {
         Meta::new(mark.expire_s.unwrap_or(meta.expire_s()), version)
     }
 
-    /// Applies `mark` as far as the item has the fields for it; `hash` is that of its key, `next` is the partition's
+    /// Applies `mark` as far as the item has the fields for it; `bucket` is that of its key, `next` is the partition's
     /// next version.
-    pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, hash: KeyHash, now_s: u32, next: u64, sharing: &S) {
+    pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, bucket: u64, now_s: u32, next: u64, sharing: &S) {
         let (meta, extras) = (self.marked_meta(mark, next), self.extras());
         let marked = extras.marked(mark, now_s, next);
         // Stored only if it changes: a line that is read often stays shared in the caches for a second. Readers on
         // other threads read only the meta word.
         if meta != self.meta() {
-            sharing.begin_write(hash);
+            sharing.begin_write(bucket);
             meta.store(self.place);
-            sharing.end_write(hash);
+            sharing.end_write(bucket);
         }
         if self.has_extras() && marked != extras {
             marked.store(self.place, body_start(self.key_len()));

@@ -4,7 +4,7 @@
 //! another partition. One thread calls it. With [`SharedReads`] other threads may read through a [`Reader`]; with
 //! [`Exclusive`], the default, they cannot, and writes cost less.
 //!
-//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] evicts the oldest items to make space;
+//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] evicts items to make space ([`Eviction`] says which);
 //!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
@@ -17,12 +17,23 @@
 //! `prefetch_item` for all, then the operations. The passes share no state: the last one checks everything again.
 //!
 //! ```
-//! use drover_base::HashSeed; use drover_mem::NativeCpu; use drover_store::{Key, Partition, PartitionOptions,
-//! PutOutcome}; let cpu = NativeCpu::new(1); let seed = HashSeed::new(1, 2); let mut partition =
-//! Partition::new(&PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() })?; let key =
-//! Key { hash: seed.hash(b"user42"), bytes: b"user42" }; let now_s = 100; // seconds since the server started
-//! assert!(matches!(partition.put(&cpu, key, b"value", 0, now_s), PutOutcome::Stored { .. })); let item =
-//! partition.get(&cpu, key, now_s).expect("just stored"); let mut out = [0; 5]; item.copy_value(&mut out);
+//! use drover_base::HashSeed;
+//! use drover_mem::NativeCpu;
+//! use drover_store::{Key, Partition, PartitionOptions, PutOutcome};
+//! let cpu = NativeCpu::new(1);
+//! let seed = HashSeed::new(1, 2);
+//! let mut partition = Partition::new(&PartitionOptions {
+//!     log_bytes: 1 << 20,
+//!     bucket_count: 1000,
+//!     hash_seed: Some(seed),
+//!     ..Default::default()
+//! })?;
+//! let key = Key { hash: seed.hash(b"user42"), bytes: b"user42" };
+//! let now_s = 100; // seconds since the server started
+//! assert!(matches!(partition.put(&cpu, key, b"value", 0, now_s), PutOutcome::Stored { .. }));
+//! let item = partition.get(&cpu, key, now_s).expect("just stored");
+//! let mut out = [0; 5];
+//! item.copy_value(&mut out);
 //! assert_eq!(&out, b"value");
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
@@ -66,10 +77,10 @@ mod extras;
 mod frozen;
 mod heap;
 mod item;
-mod log;
 mod lossless;
 mod options;
 mod partition;
+mod queue;
 mod reader;
 mod sharing;
 mod stats;
@@ -81,7 +92,7 @@ pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
 pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
-pub use options::{Mode, PartitionOptions};
+pub use options::{Eviction, Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};
 pub use sharing::{Exclusive, SharedReads, Sharing};

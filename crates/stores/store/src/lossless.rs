@@ -16,7 +16,7 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPosition, StoreTable};
-use drover_mem::{MaskedRegion, Region};
+use drover_mem::{BoundedRegion, Region};
 
 mod extras;
 
@@ -25,8 +25,8 @@ const WASTE_BYTES_MAX: usize = 24;
 
 /// Lossless index, heap, one owner.
 #[derive(Debug)]
-pub(crate) struct Lossless<S, const BITS: u32> {
-    table: StoreTable<BITS>,
+pub(crate) struct Lossless<S> {
+    table: StoreTable,
     heap: Heap,
     limits: Limits,
     version: u64,
@@ -39,11 +39,11 @@ pub(crate) struct Lossless<S, const BITS: u32> {
 /// The key's slot and its item's offset.
 type Found = Option<(SlotPosition, u64)>;
 
-impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
+impl<S: Sharing> Lossless<S> {
     /// A store in zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
     pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
         let table = StoreTable::new(region.clone(), options.log_bytes, options.bucket_count);
-        let heap = Heap::new(MaskedRegion::new(region, 0, options.log_bytes));
+        let heap = Heap::new(BoundedRegion::new(region, options.log_bytes));
         Lossless::of(options, sharing, table, heap)
     }
 
@@ -59,7 +59,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         if used.len() as u64 != state.items {
             return None;
         }
-        let heap = Heap::resume(MaskedRegion::new(region.clone(), 0, options.log_bytes), used)?;
+        let heap = Heap::resume(BoundedRegion::new(region.clone(), options.log_bytes), used)?;
         let table = StoreTable::resume(region, options.log_bytes, options.bucket_count, state.free);
         let mut store = Lossless::of(options, sharing, table, heap);
         store.version = state.version;
@@ -67,7 +67,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some(store)
     }
 
-    fn of(options: &PartitionOptions, sharing: S, table: StoreTable<BITS>, heap: Heap) -> Self {
+    fn of(options: &PartitionOptions, sharing: S, table: StoreTable, heap: Heap) -> Self {
         debug_assert_eq!(options.mode, Mode::Store);
         Lossless {
             table,
@@ -82,15 +82,14 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
 
     pub(crate) fn state(&self) -> State {
         State {
-            head: 0,
             version: self.version,
-            reach: 0,
             free: self.table.free(),
             items: self.counters.items,
+            ..State::default()
         }
     }
 
-    pub(crate) fn memory(&self) -> &MaskedRegion {
+    pub(crate) fn memory(&self) -> &BoundedRegion {
         self.heap.memory()
     }
 
@@ -105,7 +104,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         cpu.touch(bucket.line());
         let candidates = bucket.matches(hash.tag());
         for i in candidates {
-            let place = self.heap.place(bucket.slot(i).word());
+            let place = self.heap.place(bucket.slot(i).offset());
             cpu.prefetch(place.line(0));
             cpu.prefetch(place.line(drover_mem::LINE_BYTES));
         }
@@ -149,7 +148,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         if let Some(slot) = slot
             && !slot.is_empty()
         {
-            let place = self.heap.place(slot.word());
+            let place = self.heap.place(slot.offset());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
             if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
@@ -203,9 +202,9 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     fn remove(&mut self, hash: KeyHash, slot_place: SlotPosition, offset: u64) {
-        self.sharing.begin_write(hash);
+        self.sharing.begin_write(self.table.bucket_index(hash));
         self.table.remove(hash, slot_place);
-        self.sharing.end_write(hash);
+        self.sharing.end_write(self.table.bucket_index(hash));
         self.heap.free(offset);
         self.counters.items -= 1;
     }
@@ -282,11 +281,11 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             return (space >= need).then(|| self.overwrite(cpu, key, body, meta, old, space));
         };
         self.write(cpu, new, key, body, meta);
-        self.sharing.begin_write(key.hash);
+        self.sharing.begin_write(self.table.bucket_index(key.hash));
         self.table
             .bucket_of(key.hash, slot_place)
             .set(slot_place.slot_index, Slot::new(key.hash.tag(), new));
-        self.sharing.end_write(key.hash);
+        self.sharing.end_write(self.table.bucket_index(key.hash));
         self.heap.free(old);
         self.counters.updates_moved += 1;
         Some(new)
@@ -303,9 +302,9 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         space: usize,
     ) -> u64 {
         let place = self.heap.place(offset);
-        self.sharing.begin_write(key.hash);
+        self.sharing.begin_write(self.table.bucket_index(key.hash));
         item::write_body(place, space, key.bytes.len(), body, meta);
-        self.sharing.end_write(key.hash);
+        self.sharing.end_write(self.table.bucket_index(key.hash));
         item::touch(cpu, place, item::bytes_of(key, body));
         self.counters.updates_in_place += 1;
         offset
@@ -314,14 +313,14 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     fn insert<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta) -> Option<u64> {
         let offset = self.heap.allocate(item::bytes_of(key, body))?;
         self.write(cpu, offset, key, body, meta);
-        self.sharing.begin_write(key.hash);
+        self.sharing.begin_write(self.table.bucket_index(key.hash));
         let space = self.table.space(key.hash);
         if let Some(p) = space {
             self.table
                 .bucket_of(key.hash, p)
                 .set(p.slot_index, Slot::new(key.hash.tag(), offset));
         }
-        self.sharing.end_write(key.hash);
+        self.sharing.end_write(self.table.bucket_index(key.hash));
         if space.is_none() {
             self.heap.free(offset);
             return None;
@@ -349,9 +348,9 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             return false;
         };
         let place = self.heap.place(offset);
-        self.sharing.begin_write(key.hash);
+        self.sharing.begin_write(self.table.bucket_index(key.hash));
         Meta::new(expire_s, Meta::load(place).version()).store(place);
-        self.sharing.end_write(key.hash);
+        self.sharing.end_write(self.table.bucket_index(key.hash));
         true
     }
 
@@ -369,6 +368,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         self.table.clear();
         self.heap.clear();
         self.sharing.end_clear();
+        self.counters.cleared += self.counters.items;
         self.counters.items = 0;
     }
 
@@ -377,7 +377,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         let mut at = Some(self.table.bucket_at(index));
         while let Some(bucket) = at {
             for slot in bucket.slots().into_iter().filter(|slot| !slot.is_empty()) {
-                let item = ItemRef::new(self.heap.place(slot.word()));
+                let item = ItemRef::new(self.heap.place(slot.offset()));
                 if !item.is_expired(now_s) {
                     visit(item);
                 }
@@ -403,8 +403,8 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 }
 
-impl<const BITS: u32> Lossless<SharedReads, BITS> {
-    pub(crate) fn reader(&self) -> Reader<BITS> {
+impl Lossless<SharedReads> {
+    pub(crate) fn reader(&self) -> Reader {
         let view = View::Store(self.table.clone());
         Reader::new(view, self.heap.memory().clone(), self.sharing.clone())
     }

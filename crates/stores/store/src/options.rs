@@ -1,21 +1,42 @@
 //! [`PartitionOptions`]: sizes of a partition and its behaviour when full.
 
+use drover_base::HashSeed;
 use drover_index::CACHE_SLOTS;
 use drover_mem::PageWish;
 
 /// Behaviour of a partition that is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT that is not too large always finds space: it overwrites the items of the log that were appended longest
-    /// ago and, if the bucket is full, evicts the oldest item in it.
+    /// A PUT that is not too large always finds space: other items are evicted. So is an item of a full bucket of the
+    /// index.
     Cache {
-        /// Share of the log, 0.0 to 1.0 (other numbers are clamped): a GET, expiry change or mark of an item further
-        /// behind the head than this copies the item to the head, so that items in use stay. 1.0 = never (FIFO, as
-        /// HERD), 0.0 = always (LRU).
-        move_to_head: f64,
+        /// Which items are evicted.
+        eviction: Eviction,
     },
     /// Nothing is evicted; a PUT that finds no space returns [`PutOutcome::Full`](crate::PutOutcome::Full).
     Store,
+}
+
+impl Mode {
+    /// A cache that evicts the items that were stored longest ago.
+    pub const FIFO: Mode = Mode::Cache {
+        eviction: Eviction::Fifo,
+    };
+    /// A cache that evicts the items that are used least.
+    pub const S3_FIFO: Mode = Mode::Cache {
+        eviction: Eviction::S3Fifo,
+    };
+}
+
+/// Which items a full cache evicts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Eviction {
+    /// Those that were stored longest ago, whether they were read or not, as MICA and HERD do.
+    Fifo,
+    /// Those that were not used again soon after they were stored, and those that were not used since they were looked
+    /// at last (S3-FIFO). More hits from the same memory than LRU; one scan of many keys does not empty the cache.
+    #[default]
+    S3Fifo,
 }
 
 /// Mode, sizes and pages of a [`Partition`](crate::Partition).
@@ -23,12 +44,14 @@ pub enum Mode {
 pub struct PartitionOptions {
     /// Cache or store: the behaviour when full.
     pub mode: Mode,
-    /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a power of
-    /// two. The index takes further memory.
+    /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a multiple
+    /// of 64. The index takes further memory.
     pub log_bytes: usize,
-    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store): a power of
-    /// two.
+    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^32.
     pub bucket_count: usize,
+    /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
+    /// searches the whole index, which only tests can afford.
+    pub hash_seed: Option<HashSeed>,
     /// Longest value accepted in bytes. [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) applies if this is larger, and an
     /// item must fit into `log_bytes`.
     pub value_bytes_max: usize,
@@ -38,12 +61,13 @@ pub struct PartitionOptions {
 }
 
 impl Default for PartitionOptions {
-    /// A FIFO cache of 64 MiB with space for a million small items.
+    /// A cache of 64 MiB with space for a million small items.
     fn default() -> PartitionOptions {
         PartitionOptions {
-            mode: Mode::Cache { move_to_head: 1.0 },
+            mode: Mode::S3_FIFO,
             log_bytes: 64 << 20,
             bucket_count: 1 << 17,
+            hash_seed: None,
             value_bytes_max: 1 << 20,
             pages: PageWish::HugeIfAny,
         }
@@ -53,7 +77,8 @@ impl Default for PartitionOptions {
 impl PartitionOptions {
     /// Options for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)). The index is
     /// then at most three quarters full (six sevenths in store mode). `log_bytes` is the product of the two numbers,
-    /// rounded up to a power of two, at least 64 KiB; the rest is as by default. In store mode add 16 to `item_bytes`,
+    /// rounded up to a power of two, at least 64 KiB, and the number of buckets is a power of two; the rest is as by
+    /// default. In store mode add 16 to `item_bytes`,
     /// for the heap's tags.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;

@@ -11,21 +11,20 @@ use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
-use drover_mem::{AllocError, MaskedRef, MaskedRegion, Region};
+use drover_mem::{AllocError, BoundedRegion, MaskedRef, Region};
 
 /// Stores the items of one share of the keys: owns the memory of items and index, and executes the operations of one
-/// thread. `S` decides whether other threads may read ([`Exclusive`]: no); `BITS` is the width of log offsets, less
-/// than 48 only in tests.
+/// thread. `S` decides whether other threads may read ([`Exclusive`]: no).
 #[derive(Debug)]
-pub struct Partition<S: Sharing = Exclusive, const BITS: u32 = 48> {
-    inner: Inner<S, BITS>,
+pub struct Partition<S: Sharing = Exclusive> {
+    inner: Inner<S>,
     clear_at_s: Option<u32>,
 }
 
 #[derive(Debug)]
-enum Inner<S: Sharing, const BITS: u32> {
-    Cache(Cache<S, BITS>),
-    Store(Lossless<S, BITS>),
+enum Inner<S: Sharing> {
+    Cache(Cache<S>),
+    Store(Lossless<S>),
 }
 
 /// Calls the same function in either mode.
@@ -153,20 +152,20 @@ impl Partition {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^45.
+    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^32.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
         Partition::create(options)
     }
 }
 
-impl<const BITS: u32> Partition<SharedReads, BITS> {
+impl Partition<SharedReads> {
     /// Creates a reader for another thread; there may be any number of them.
-    pub fn reader(&self) -> Reader<BITS> {
+    pub fn reader(&self) -> Reader {
         dispatch!(&self.inner, mode => mode.reader())
     }
 }
 
-impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
+impl<S: Sharing> Partition<S> {
     /// Creates an empty partition: with [`SharedReads`] as `S`, other threads may read it through
     /// [`reader`](Partition::reader)s.
     ///
@@ -174,7 +173,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// As [`Partition::new`].
     ///
     /// # Panics
-    /// If `log_bytes` or `bucket_count` is not a power of two or, in cache mode, `log_bytes` is more than 2^45.
+    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^32.
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))
@@ -188,7 +187,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     fn table_bytes(options: &PartitionOptions) -> usize {
         match options.mode {
             Mode::Cache { .. } => options.bucket_count * BUCKET_BYTES,
-            Mode::Store => StoreTable::<BITS>::bytes(options.bucket_count),
+            Mode::Store => StoreTable::bytes(options.bucket_count),
         }
     }
 
@@ -218,12 +217,14 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     pub fn freeze(&self) -> Frozen {
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
-        let is_store = matches!(self.inner, Inner::Store(_));
-        let table_bytes = match &self.inner {
-            Inner::Cache(cache) => cache.bucket_count() as usize * BUCKET_BYTES,
-            Inner::Store(store) => StoreTable::<BITS>::bytes(store.bucket_count() as usize),
+        let (table_bytes, logs) = match &self.inner {
+            Inner::Cache(cache) => (
+                cache.bucket_count() as usize * BUCKET_BYTES,
+                Some(cache.logs()),
+            ),
+            Inner::Store(store) => (StoreTable::bytes(store.bucket_count() as usize), None),
         };
-        let survey = Survey::new::<BITS>(memory, table_bytes, is_store, &state, None);
+        let survey = Survey::new(memory, table_bytes, logs, None);
         let digests = survey.expect("a partition's own items are sound").digests;
         Frozen {
             state,
@@ -241,20 +242,28 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// # Panics
     /// As [`create_in`](Partition::create_in).
     pub fn thaw(options: &PartitionOptions, region: Region, frozen: &Frozen) -> Result<Self, Doubt> {
-        let (state, is_store) = (&frozen.state, options.mode == Mode::Store);
-        let memory = MaskedRegion::new(region.clone(), 0, options.log_bytes);
-        let index = Some(frozen.digests.index);
-        let survey = Survey::new::<BITS>(&memory, Self::table_bytes(options), is_store, state, index)?;
-        if survey.digests != frozen.digests {
-            return Err(Doubt::Contents { what: "an item" });
-        }
+        let state = &frozen.state;
+        let memory = BoundedRegion::new(region.clone(), options.log_bytes);
         let sharing = S::for_buckets(options.bucket_count);
-        let inner = if is_store {
-            let store = Lossless::resume(options, sharing, region, state, &survey.offsets);
-            Inner::Store(store.ok_or(Doubt::Contents { what: "the heap" })?)
+        let doubt = |what| Doubt::Contents { what };
+        let survey = |logs| {
+            let index = Some(frozen.digests.index);
+            let survey = Survey::new(&memory, Self::table_bytes(options), logs, index)?;
+            match survey.digests == frozen.digests {
+                true => Ok(survey),
+                false => Err(doubt("an item")),
+            }
+        };
+        let inner = if options.mode == Mode::Store {
+            let used = survey(None)?.offsets;
+            let store = Lossless::resume(options, sharing, region, state, &used);
+            Inner::Store(store.ok_or(doubt("the heap"))?)
         } else {
-            let mut cache = Cache::in_region(options, sharing, region);
-            cache.resume(state);
+            let cache = Cache::in_region(options, sharing, region).resume(state);
+            let cache = cache.ok_or(doubt("the log"))?;
+            if survey(Some(cache.logs()))?.offsets.len() as u64 != state.items {
+                return Err(doubt("the number of items"));
+            }
             Inner::Cache(cache)
         };
         Ok(Partition {
@@ -287,7 +296,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
 
     /// The key's item; `None` if it does not exist or is expired (then it is removed). `now_s` is in seconds since
     /// server start. Cost: two lines, bucket and item, plus further lines of a longer item or a chain of buckets; in
-    /// cache mode, a copy of the item if it is due to move to the head of the log ([`Mode::Cache`]).
+    /// cache mode the use is counted in the bucket, so that the item is evicted later.
     #[inline(always)]
     pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
         self.get_hinted(cpu, key, now_s, Hint::NONE)
@@ -438,15 +447,11 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         (cursor + 1 < bucket_count).then_some(cursor + 1)
     }
 
-    /// Records evicted items from now on; in store mode there are none. Cost: a scan of the whole index; while active,
-    /// an allocation for each evicted item and one or two for each item that the log overwrites. `hash_of` computes the
-    /// hashes of keys, which are not stored: an item stored under another hash than that of its key is not recorded
-    /// when the log overwrites it. If evictions are already watched, nothing changes.
-    pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + Sync + 'static) {
-        if let Inner::Cache(cache) = &mut self.inner
-            && !cache.is_watched()
-        {
-            cache.watch_evictions(Box::new(hash_of));
+    /// Records evicted items from now on; in store mode there are none. Cost: an allocation for each evicted item. If
+    /// evictions are already watched, nothing changes.
+    pub fn watch_evictions(&mut self) {
+        if let Inner::Cache(cache) = &mut self.inner {
+            cache.watch_evictions();
         }
     }
 

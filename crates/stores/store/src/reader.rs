@@ -1,14 +1,14 @@
 //! [`Reader`]: another thread's read access to a partition that its owner continues to write.
 //!
 //! All data that a reader sees may be half-changed, including an item's lengths. So it copies first and validates
-//! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved and, in cache mode, the log's head
-//! must not have passed the item.
+//! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved. An item's bytes are reused only after
+//! its entry was removed under that lock.
 
 use crate::item::{self, ItemRef, Key, Lens, Meta, VALUE_BYTES_MAX};
 use crate::sharing::SharedReads;
 use drover_base::{Cpu, KeyHash};
 use drover_index::{CacheTable, Slot, StoreTable};
-use drover_mem::{MaskedRef, MaskedRegion};
+use drover_mem::{BoundedRegion, MaskedRef};
 
 /// Most tries of a reader before it gives up because the owner writes too fast.
 const TRIES: usize = 1000;
@@ -19,17 +19,17 @@ const CHAIN_MAX: usize = 1 << 16;
 /// Read access to a [`Partition`](crate::Partition)`<SharedReads>` from another thread, in the same memory; made by
 /// [`Partition::reader`](crate::Partition::reader).
 #[derive(Clone, Debug)]
-pub struct Reader<const BITS: u32 = 48> {
-    view: View<BITS>,
-    memory: MaskedRegion,
+pub struct Reader {
+    view: View,
+    memory: BoundedRegion,
     crew: SharedReads,
 }
 
 /// Read access to the owner's index.
 #[derive(Clone, Debug)]
-pub(crate) enum View<const BITS: u32> {
-    Cache(CacheTable<BITS>),
-    Store(StoreTable<BITS>),
+pub(crate) enum View {
+    Cache(CacheTable),
+    Store(StoreTable),
 }
 
 /// Result of a GET by a [`Reader`].
@@ -64,8 +64,8 @@ pub struct OwnedItem {
     pub version: u32,
 }
 
-impl<const BITS: u32> Reader<BITS> {
-    pub(crate) fn new(view: View<BITS>, memory: MaskedRegion, crew: SharedReads) -> Reader<BITS> {
+impl Reader {
+    pub(crate) fn new(view: View, memory: BoundedRegion, crew: SharedReads) -> Reader {
         Reader { view, memory, crew }
     }
 
@@ -115,13 +115,16 @@ impl<const BITS: u32> Reader<BITS> {
         between: impl FnOnce(),
     ) -> Option<ReadOutcome> {
         out.clear();
-        let lock = self.crew.lock(key.hash);
+        let index = match &self.view {
+            View::Cache(table) => table.bucket_index(key.hash),
+            View::Store(table) => table.bucket_index(key.hash),
+        };
+        let lock = self.crew.lock(index);
         let ticket = lock.begin_read()?;
-        let head = self.crew.head().before_read();
         let mut own = None;
-        self.each_slot(key.hash.bucket_index(u64::MAX), |slot| {
-            if own.is_none() && slot.tag() == key.hash.tag() && self.may_be_live(slot, head) {
-                let place = self.memory.place(slot.word());
+        self.each_slot(index, |slot| {
+            if own.is_none() && slot.tag() == key.hash.tag() {
+                let place = self.memory.place(slot.offset());
                 cpu.touch(place.line(0));
                 if item::is_own(place, Lens::load(place), key) {
                     own = Some(slot);
@@ -134,7 +137,7 @@ impl<const BITS: u32> Reader<BITS> {
         let item = self.plausible(slot)?;
         item.copy_value(out);
         between();
-        if !lock.is_current(ticket) || !self.may_be_live(slot, self.crew.head().after_read()) {
+        if !lock.is_current(ticket) {
             return None;
         }
         if item.meta.is_expired(now_s) {
@@ -149,34 +152,30 @@ impl<const BITS: u32> Reader<BITS> {
 
     /// One try of [`scan`](Reader::scan).
     fn try_scan(&self, index: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> bool {
-        let lock = self.crew.lock_at(index);
+        let lock = self.crew.lock(index);
         let Some(ticket) = lock.begin_read() else {
             return false;
         };
-        let head = self.crew.head().before_read();
         let mut copies = Vec::new();
         let mut torn = false;
         self.each_slot(index, |slot| {
-            if !slot.is_empty() && self.may_be_live(slot, head) {
+            if slot.is_item() {
                 match self.plausible(slot) {
-                    Some(item) => copies.push((slot, item.to_owned(), item.meta.is_expired(now_s))),
+                    Some(item) => copies.push((item.to_owned(), item.meta.is_expired(now_s))),
                     None => torn = true,
                 }
             }
         });
-        let head = self.crew.head().after_read();
         if torn || !lock.is_current(ticket) {
             return false;
         }
-        let whole = copies
-            .into_iter()
-            .filter(|(slot, _, expired)| !expired && self.may_be_live(*slot, head));
-        out.extend(whole.map(|(_, item, _)| item));
+        let unexpired = copies.into_iter().filter(|(_, expired)| !expired);
+        out.extend(unexpired.map(|(item, _)| item));
         true
     }
 
     /// Calls `visit` with all slots of a bucket and its chain.
-    fn each_slot(&self, index: u64, mut visit: impl FnMut(Slot<BITS>)) {
+    fn each_slot(&self, index: u64, mut visit: impl FnMut(Slot)) {
         match &self.view {
             View::Cache(table) => table.bucket_at(index).slots().into_iter().for_each(visit),
             View::Store(table) => {
@@ -190,17 +189,9 @@ impl<const BITS: u32> Reader<BITS> {
         }
     }
 
-    /// Whether the log has not passed the item yet (cache mode).
-    fn may_be_live(&self, slot: Slot<BITS>, head: u64) -> bool {
-        match self.view {
-            View::Cache(_) => slot.is_live(head, self.memory.len() as u64),
-            View::Store(_) => true,
-        }
-    }
-
     /// The item of `slot` if its lengths are plausible: then copying it stays inside the memory.
-    fn plausible(&self, slot: Slot<BITS>) -> Option<Sighting<'_>> {
-        let place = self.memory.place(slot.word());
+    fn plausible(&self, slot: Slot) -> Option<Sighting<'_>> {
+        let place = self.memory.place(slot.offset());
         let (lens, meta) = (Lens::load(place), Meta::load(place));
         let plausible = lens.value_len() <= VALUE_BYTES_MAX && place.maps(0, lens.bytes());
         plausible.then_some(Sighting { place, lens, meta })
@@ -242,7 +233,7 @@ mod tests {
     use drover_base::HashSeed;
     use drover_mem::{NativeCpu, PageWish};
 
-    const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
+    const FIFO: Mode = Mode::FIFO;
 
     fn partition(mode: Mode) -> Partition<SharedReads> {
         let options = PartitionOptions {
@@ -307,11 +298,9 @@ mod tests {
 
     #[test]
     fn an_item_the_log_overwrote_meanwhile_is_not_believed() {
-        // A key of another bucket under another lock: only the head shows that it overwrote the item.
-        let stranger = (0u8..).find(|&b| {
-            let mine = key(b"key").hash.bucket_index(3);
-            key(&[b]).hash.bucket_index(3) != mine
-        });
+        // A key of another bucket under another lock, whose item needs the space.
+        let bucket = |key: Key<'_>| key.hash.bucket_bits() >> 30;
+        let stranger = (0u8..).find(|&b| bucket(key(&[b])) != bucket(key(b"key")));
         let stranger = [stranger.expect("one of many")];
         let overwrite = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 4020]);
         assert_eq!(read_beside(FIFO, overwrite), None);
@@ -369,7 +358,8 @@ mod tests {
             reader.get(&cpu, key(b"key"), 4, &mut out),
             ReadOutcome::Hit { expire_s: 5, .. }
         ));
-        reader.crew.lock(key(b"key").hash).begin_write();
+        let bucket = u64::from(key(b"key").hash.bucket_bits() >> 30);
+        reader.crew.lock(bucket).begin_write();
         assert_eq!(reader.get(&cpu, key(b"key"), 4, &mut out), ReadOutcome::Busy);
     }
 }

@@ -12,8 +12,7 @@ macro_rules! counters {
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub struct PartitionStats {
-            /// Bytes of memory that hold items, with headers, padding and, in store mode, the heap's tags. In cache
-            /// mode the bytes ever appended to the log, at most its size: removing items does not reduce the number.
+            /// Bytes of all items, with headers, padding and, in store mode, the heap's tags.
             pub bytes: u64,
             /// Bytes of memory for items, used or free.
             pub bytes_max: u64,
@@ -31,8 +30,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Number of slots in use now. In cache mode some may be of items that the log has overwritten: an upper bound of
-    /// the number of items. In both modes expired items that no operation has found are included.
+    /// Number of items now. Expired items that no operation and no eviction has found are included.
     items,
     /// GETs that found their key, not expired.
     hits,
@@ -49,25 +47,40 @@ counters! {
     full,
     /// PUTs refused because the key, the value or the whole item is too long.
     too_large,
-    /// Items that a GET, an expiry change or a mark moved to the head of the log; 0 in store mode and in a FIFO cache.
+    /// Items that were due to leave the log of new items and moved to the main log, most of them because they had been
+    /// used again; 0 in store mode and in a FIFO cache.
+    promoted,
+    /// Items that were due to leave the main log and were appended to it again, because they had been used since; 0 in
+    /// store mode and in a FIFO cache.
     renewed,
     /// DELETEs that found their key, not expired.
     deletes,
-    /// Items evicted because their bucket was full, expired ones included; 0 in store mode.
+    /// Items evicted because their bucket was full; 0 in store mode.
     evicted_bucket_full,
-    /// Slots emptied or reused because the log had overwritten their items; 0 in store mode.
+    /// Items evicted because a log had no space for another item; 0 in store mode.
     evicted_log_wrapped,
-    /// Items removed because a GET, DELETE, expiry change or mark found them expired. (A PUT that replaces an expired
-    /// item is not counted here.)
+    /// Evicted items that no GET had read since they were stored.
+    evicted_unread,
+    /// Items removed because an operation found them expired. (A PUT that replaces an expired item is not counted
+    /// here.)
     expired,
-    /// Buckets that the sweep for overwritten items has visited; 0 in store mode.
-    sweeps,
+    /// Expired items removed because their space was needed; 0 in store mode.
+    reclaimed,
+    /// Expired items, of both kinds, that no GET had read since they were stored.
+    expired_unread,
+    /// Items removed by [`clear`](crate::Partition::clear).
+    cleared,
 }
 
 impl PartitionStats {
     /// Number of GETs, with or without a hit.
     pub fn gets(&self) -> u64 {
         self.hits + self.misses
+    }
+
+    /// Number of items evicted, for whatever reason.
+    pub fn evicted(&self) -> u64 {
+        self.evicted_bucket_full + self.evicted_log_wrapped
     }
 
     /// Number of PUTs that were stored, and of marks that added extras.

@@ -44,7 +44,7 @@ fn key(index: u64) -> [u8; 16] {
 }
 
 fn server_options(key_count: usize) -> ServerOptions {
-    let cache = Mode::Cache { move_to_head: 1.0 };
+    let cache = Mode::S3_FIFO;
     ServerOptions {
         partition: PartitionOptions::for_items(cache, key_count, item_bytes(16, 32)),
         ..ServerOptions::default()

@@ -78,13 +78,13 @@ impl SteppedSystem for Herd {
     }
 }
 
-/// Partitions have space for at least four times their share of the keys, so that almost nothing is evicted.
+/// Partitions have space for at least four times their share of the keys, so that almost nothing is evicted; what is, as in HERD's paper.
 fn server_options(format: Format, sizes: &SteppedSizes) -> ServerOptions {
     let items = (4 * (sizes.key_count as usize / sizes.shard_count)).max(ITEMS_MIN);
     let item_bytes = item_bytes(sizes.key_bytes, sizes.value_bytes);
     let mut options = ServerOptions {
         partition_count: sizes.shard_count,
-        partition: PartitionOptions::for_items(Mode::Cache { move_to_head: 1.0 }, items, item_bytes),
+        partition: PartitionOptions::for_items(Mode::FIFO, items, item_bytes),
         idle_sweeps: 1,
         ..ServerOptions::default()
     };

@@ -72,7 +72,7 @@ impl System for Herd {
     /// The memory is less than 64 KiB per shard.
     fn plan(sizes: &Sizes) -> Result<HerdPlan, String> {
         let shards = sizes.shard_count.max(1);
-        let mode = Mode::Cache { move_to_head: 1.0 };
+        let mode = Mode::S3_FIFO;
         let (partition, item_bytes, item_bytes_max) = match sizes.capacity {
             Capacity::Memory { bytes } => {
                 let share = bytes / shards;

@@ -70,8 +70,7 @@ impl ServiceStats {
         line("curr_items", self.total(|w| w.partition.items));
         line("bytes", self.total(|w| w.partition.bytes));
         line("limit_maxbytes", self.total(|w| w.partition.bytes_max));
-        let evictions = |w: &WorkerStats| w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped;
-        line("evictions", self.total(evictions));
+        line("evictions", self.total(|w| w.partition.evicted()));
         line("expired", self.total(|w| w.partition.expired));
         for (name, counter) in MEMCACHED {
             line(name, self.total(|w| value_of(counters, w, counter)));

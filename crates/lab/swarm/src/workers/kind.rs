@@ -160,8 +160,8 @@ impl Kind {
             Kind::Silence => silence(options, dice),
             Kind::Skew => options.machines.skew_max = time(dice, Ns(100), Ns::from_ms(5)),
             Kind::Pressure => {
-                options.server.partition.log_bytes = 1 << between(dice, 12, 15);
-                options.server.partition.bucket_count = 1 << between(dice, 0, 3);
+                options.server.partition.log_bytes = 64 * between(dice, 40, 512) as usize;
+                options.server.partition.bucket_count = between(dice, 1, 8) as usize;
                 options.load.keys = between(dice, 8, 200);
             }
             Kind::Expiry => {
@@ -311,7 +311,7 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     // The number of large values that fit is not specified, so only caches get them.
     let has_large = has(Kind::Large) || has(Kind::Oversize);
     if has_large && options.server.partition.mode == Mode::Store {
-        options.server.partition.mode = Mode::Cache { move_to_head: 1.0 };
+        options.server.partition.mode = Mode::S3_FIFO;
     }
     if has(Kind::Paper) {
         speak_as_the_paper(options);

@@ -232,9 +232,7 @@ fn server(dice: &Stream) -> ServerSizes {
         partition: PartitionOptions {
             mode: match dice.chance(0.25) {
                 true => Mode::Store,
-                false => Mode::Cache {
-                    move_to_head: pick(dice, &[1.0, 0.5]),
-                },
+                false => pick(dice, &[Mode::S3_FIFO, Mode::S3_FIFO, Mode::FIFO]),
             },
             log_bytes: LARGE_LOG_BYTES,
             bucket_count: LARGE_BUCKETS,

@@ -86,8 +86,7 @@ impl<C: Cpu> Executor<'_, C> {
         self.core.watched = kinds;
         let watches = kinds & kind::EVICTIONS != 0;
         if watches {
-            let hasher = self.server.hasher.clone();
-            self.partition.watch_evictions(move |key| hasher.hash(key));
+            self.partition.watch_evictions();
         } else {
             self.partition.unwatch_evictions();
         }

@@ -8,11 +8,11 @@ use crate::sharing::Sharing;
 use drover_base::Cpu;
 use std::mem::take;
 
-impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
+impl<S: Sharing> Cache<S> {
     /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         cpu.touch(self.table.bucket(key.hash).line());
-        self.find(cpu, key, now_s)
+        self.find(cpu, key, now_s).map(|(_, slot)| slot.offset())
     }
 
     /// Applies the change that `decide` returns to the key's item at `at`.
@@ -24,32 +24,42 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         now_s: u32,
         decide: impl FnOnce(ItemRef<'_>) -> Mark,
     ) -> ItemRef<'_> {
-        let mark = decide(ItemRef::new(self.log.place(at)));
+        let mark = decide(ItemRef::new(self.memory.place(at)));
         let next = next_version(self.version);
         if mark.cas != NewCas::Keep {
             self.version = next;
         }
-        let item = ItemRef::new(self.log.place(at));
+        let item = ItemRef::new(self.memory.place(at));
         if item.has_extras() || !mark.needs_extras() {
-            item.mark(&mark, key.hash, now_s, next, &self.sharing);
-            return ItemRef::new(self.log.place(at));
+            let index = self.table.bucket_index(key.hash);
+            item.mark(&mark, index, now_s, next, &self.sharing);
+            return ItemRef::new(self.memory.place(at));
         }
         let extras = item.extras().marked(&mark, now_s, next);
         let meta = item.marked_meta(&mark, next);
-        let at = self.give_extras(cpu, key, at, extras, meta);
-        ItemRef::new(self.log.place(at))
+        let at = self.give_extras(cpu, key, at, extras, meta, now_s);
+        ItemRef::new(self.memory.place(at))
     }
 
     /// Stores the value of the item at `at` again, with extras.
     #[cold]
-    fn give_extras<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, extras: Extras, meta: Meta) -> u64 {
+    #[allow(clippy::too_many_arguments, reason = "a rare path")]
+    fn give_extras<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        at: u64,
+        extras: Extras,
+        meta: Meta,
+        now_s: u32,
+    ) -> u64 {
         let mut value = take(&mut self.scratch);
-        ItemRef::new(self.log.place(at)).read_value(&mut value);
+        ItemRef::new(self.memory.place(at)).read_value(&mut value);
         let body = WithExtras::new(extras, &value);
         let fits = self.limits.allow(key, value.len(), EXTRAS_BYTES);
         let at = if fits {
-            let found = self.scan(cpu, key);
-            self.place_item(cpu, key, &body, meta, found)
+            let found = self.find_any(cpu, key);
+            self.place_item(cpu, key, &body, meta, found, now_s)
         } else {
             at
         };
@@ -64,6 +74,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         put: &ExtraPut<'_>,
         now_s: u32,
     ) -> ExtraOutcome {
+        let key = self.verified(key);
         cpu.touch(self.table.bucket(key.hash).line());
         let mut old = take(&mut self.scratch);
         let outcome = self.put_joined(cpu, key, put, now_s, &mut old);
@@ -80,9 +91,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         now_s: u32,
         old: &mut Vec<u8>,
     ) -> ExtraOutcome {
-        let found = self.scan(cpu, key);
+        let found = self.find_any(cpu, key);
         let next = next_version(self.version);
-        let plan = match put.plan(self.live_item(&found, now_s), now_s, next, old) {
+        let plan = match put.plan(self.live_item(found, now_s), now_s, next, old) {
             Ok(plan) => plan,
             Err(refusal) => return refusal,
         };
@@ -92,13 +103,14 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             return ExtraOutcome::TooLarge;
         }
         self.version = next;
-        self.place_item(cpu, key, &body, Meta::new(plan.expire_s, next as u32), found);
+        let meta = Meta::new(plan.expire_s, next as u32);
+        self.place_item(cpu, key, &body, meta, found, now_s);
         ExtraOutcome::Stored { cas: plan.extras.cas }
     }
 
-    fn live_item(&self, found: &Found, now_s: u32) -> Option<ItemRef<'_>> {
-        let (_, at) = found.own?;
-        let item = ItemRef::new(self.log.place(at));
+    fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
+        let (_, slot) = found?;
+        let item = ItemRef::new(self.memory.place(slot.offset()));
         (!item.is_expired(now_s)).then_some(item)
     }
 }

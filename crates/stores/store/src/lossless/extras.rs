@@ -8,7 +8,7 @@ use crate::sharing::Sharing;
 use drover_base::Cpu;
 use std::mem::take;
 
-impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
+impl<S: Sharing> Lossless<S> {
     /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         self.find_live(cpu, key, now_s).map(|(_, offset)| offset)
@@ -30,7 +30,8 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         }
         let item = ItemRef::new(self.heap.place(at));
         if item.has_extras() || !mark.needs_extras() {
-            item.mark(&mark, key.hash, now_s, next, &self.sharing);
+            let index = self.table.bucket_index(key.hash);
+            item.mark(&mark, index, now_s, next, &self.sharing);
             return ItemRef::new(self.heap.place(at));
         }
         let extras = item.extras().marked(&mark, now_s, next);

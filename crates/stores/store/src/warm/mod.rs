@@ -101,12 +101,16 @@ impl WarmFile {
             file.set_len(shape.partitions * shape.part_bytes)?;
         }
         let used = || vec![Part::Used; partition_count];
+        let seed = record.as_ref().map_or(fixed_seed.unwrap_or(seed), |r| r.seed);
         let warm = WarmFile {
+            options: PartitionOptions {
+                hash_seed: Some(seed),
+                ..*options
+            },
             file,
             meta,
-            options: *options,
             shape,
-            seed: record.as_ref().map_or(fixed_seed.unwrap_or(seed), |r| r.seed),
+            seed,
             // Seconds must not run backwards if the clock was set back meanwhile.
             start_unix_s: record.as_ref().map_or(now_unix_s, |r| {
                 r.start_unix_s - r.stop_unix_s.saturating_sub(now_unix_s).min(r.start_unix_s)

@@ -5,24 +5,24 @@
 //! | 0 | [`MAGIC`] |
 //! | 1 | [`FORMAT`]: changes whenever items, index or this table change |
 //! | 2 | number of partitions |
-//! | 3 | 0 = cache mode, 1 = store mode |
+//! | 3 | 0 = FIFO cache, 1 = store mode, 2 = S3-FIFO cache |
 //! | 4, 5 | log bytes and buckets of each partition |
 //! | 6 | bytes of the file per partition |
 //! | 7 | bytes of the longest value |
 //! | 8, 9 | hash seed |
 //! | 10 | start of counting seconds, in seconds since 1970 |
 //! | 11 | time of writing, in seconds since 1970 |
-//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second to clear it in (2^64 - 1: never), digests of index and items |
+//! | 12 + 13 i | partition i: tail and bytes in use of the main and of the small log, version, reach, first free spare bucket, items, bytes of items, clock of the ghosts, second to clear it in (2^64 - 1: never), digests of index and items |
 //! | last | digest of all words before it |
 //!
 //! Words of 8 bytes, little-endian.
 
 use crate::frozen::{Digest, Doubt, Frozen};
-use crate::{Mode, PartitionOptions};
+use crate::{Eviction, Mode, PartitionOptions};
 use drover_base::HashSeed;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"drovwarm");
-pub(crate) const FORMAT: u64 = 3;
+pub(crate) const FORMAT: u64 = 5;
 
 /// Words before the first partition.
 const HEAD_WORDS: usize = 12;
@@ -31,7 +31,7 @@ const HEAD_WORDS: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub(crate) partitions: u64,
-    pub(crate) is_store: bool,
+    pub(crate) mode: u64,
     pub(crate) log_bytes: u64,
     pub(crate) bucket_count: u64,
     pub(crate) part_bytes: u64,
@@ -42,7 +42,15 @@ impl Shape {
     pub(crate) fn new(options: &PartitionOptions, partitions: usize, part_bytes: usize) -> Shape {
         Shape {
             partitions: partitions as u64,
-            is_store: options.mode == Mode::Store,
+            mode: match options.mode {
+                Mode::Cache {
+                    eviction: Eviction::Fifo,
+                } => 0,
+                Mode::Store => 1,
+                Mode::Cache {
+                    eviction: Eviction::S3Fifo,
+                } => 2,
+            },
             log_bytes: options.log_bytes as u64,
             bucket_count: options.bucket_count as u64,
             part_bytes: part_bytes as u64,
@@ -55,7 +63,7 @@ impl Shape {
         let fields = |shape: &Shape| {
             [
                 ("the number of partitions", shape.partitions),
-                ("the mode (0 cache, 1 store)", u64::from(shape.is_store)),
+                ("the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache)", shape.mode),
                 ("the memory for items", shape.log_bytes),
                 ("the number of buckets", shape.bucket_count),
                 ("the length of a partition", shape.part_bytes),
@@ -88,7 +96,7 @@ impl Record {
             MAGIC,
             FORMAT,
             shape.partitions,
-            u64::from(shape.is_store),
+            shape.mode,
             shape.log_bytes,
             shape.bucket_count,
             shape.part_bytes,
@@ -120,7 +128,7 @@ impl Record {
             magic,
             format,
             partitions,
-            is_store,
+            mode,
             log_bytes,
             bucket_count,
             part_bytes,
@@ -140,13 +148,13 @@ impl Record {
             return Err(Doubt::Record("damaged: its checksum is wrong"));
         }
         let (parts, rest) = parts.as_chunks::<{ Frozen::WORDS }>();
-        if parts.len() as u64 != partitions || !rest.is_empty() || is_store > 1 || stop < start {
+        if parts.len() as u64 != partitions || !rest.is_empty() || mode > 2 || stop < start {
             return Err(Doubt::Record("inconsistent"));
         }
         Ok(Record {
             shape: Shape {
                 partitions,
-                is_store: is_store == 1,
+                mode,
                 log_bytes,
                 bucket_count,
                 part_bytes,
@@ -175,7 +183,7 @@ mod tests {
         Record {
             shape: Shape {
                 partitions,
-                is_store: true,
+                mode: 1,
                 log_bytes: 1 << 20,
                 bucket_count: 64,
                 part_bytes: 2 << 20,
@@ -185,7 +193,10 @@ mod tests {
             start_unix_s: 100,
             stop_unix_s: 200,
             frozen: (0..partitions)
-                .map(|i| Frozen::from_words([8 * i, i, 64, 1, i, [u64::MAX, 7][i as usize % 2], !i, i << 32]))
+                .map(|i| {
+                    let never = [u64::MAX, 7][i as usize % 2];
+                    Frozen::from_words([8 * i, i, 64, 1, i, 3, 4, 5, 6, 7, never, !i, i << 32])
+                })
                 .collect(),
         }
     }
@@ -241,7 +252,7 @@ mod tests {
                 "its description is in the format of another version",
             ),
             (|w| w[2] += 1, "its description is inconsistent"),
-            (|w| w[3] = 2, "its description is inconsistent"),
+            (|w| w[3] = 3, "its description is inconsistent"),
             (|w| w[11] = 0, "its description is inconsistent"),
             (|w| w.push(0), "its description is inconsistent"),
         ];
@@ -256,7 +267,7 @@ mod tests {
         assert_eq!(was.check(&was), Ok(()));
         let others: [fn(&mut Shape); 6] = [
             |s| s.partitions += 1,
-            |s| s.is_store = false,
+            |s| s.mode = 2,
             |s| s.log_bytes *= 2,
             |s| s.bucket_count *= 2,
             |s| s.part_bytes *= 2,

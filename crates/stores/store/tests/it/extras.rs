@@ -1,6 +1,6 @@
 //! Items with extras and native items: the behaviour that memcached's commands rely on, one per test, in both modes.
 
-use crate::common::{FIFO, hash_at, partition};
+use crate::common::{FIFO, hash_at, partition, S3_FIFO};
 use drover_mem::NativeCpu;
 use drover_store::{
     Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
@@ -66,7 +66,7 @@ impl One {
 }
 
 fn in_both_modes(test: impl Fn(One)) {
-    [FIFO, Mode::Store, Mode::Cache { move_to_head: 0.0 }]
+    [FIFO, Mode::Store, S3_FIFO]
         .map(One::new)
         .into_iter()
         .for_each(test);

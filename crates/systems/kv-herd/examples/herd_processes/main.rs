@@ -59,7 +59,7 @@ fn serve(device_name: &str, addr: &str, how: &str) -> Result<(), Failure> {
     let options = ServerOptions {
         partition_count: if how == "two" { 2 } else { 1 },
         partition: PartitionOptions {
-            mode: Mode::Cache { move_to_head: 1.0 },
+            mode: Mode::S3_FIFO,
             log_bytes: 16 << 20,
             bucket_count: 4096,
             pages: PageWish::Small,

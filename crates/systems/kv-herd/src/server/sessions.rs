@@ -60,10 +60,6 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
     ) -> Sessions<P, V> {
         let (options, started, variant) = (&setup.options, setup.started, setup.variant);
         let (cpu, caps) = (ctx.cpu(), ctx.caps());
-        let hash_seed = options
-            .identity
-            .hash_seed
-            .unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
         let header = crate::layout::DATAGRAM_HEADER_BYTES;
         let slot_bytes_max = options
             .clients
@@ -83,7 +79,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             },
             identity: Identity {
                 epoch: options.identity.epoch.unwrap_or_else(|| cpu.random()).max(1),
-                hash_seed,
+                hash_seed: options.identity.hash_seed.expect("set up"),
                 item_bytes_max: options.item_bytes_max,
             },
             slot_clients_max: options.clients.with_slots_max,

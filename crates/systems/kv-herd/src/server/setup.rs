@@ -4,7 +4,7 @@ use super::mail::Event;
 use super::options::ServerOptions;
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
-use drover_base::{Cpu, Ns};
+use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::StartError;
 use drover_rt::{Mailbox, Mailer, unbounded_mailbox};
 use drover_verbs::{Context, Device, Provider, Waker};
@@ -47,12 +47,18 @@ impl<P: Provider, V> Setup<P, V> {
     ) -> Result<(Setup<P, V>, Mailbox<Event>), StartError> {
         check::<P>(device, options)?;
         let (events, mail) = unbounded_mailbox(control.clone());
+        let mut options = options.clone();
+        if options.identity.hash_seed.is_none() {
+            let ctx = device.context()?;
+            let cpu = ctx.cpu();
+            options.identity.hash_seed = Some(HashSeed::new(cpu.random(), cpu.random()));
+        }
         let setup = Setup {
             device: device.clone(),
-            options: options.clone(),
             events,
             control,
-            started: start_of::<P>(device, options)?,
+            started: start_of::<P>(device, &options)?,
+            options,
             variant,
         };
         Ok((setup, mail))

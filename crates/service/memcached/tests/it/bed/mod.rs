@@ -34,7 +34,7 @@ pub struct Client {
 
 pub fn partition(log_bytes: usize) -> Partition {
     Partition::new(&PartitionOptions {
-        mode: Mode::Cache { move_to_head: 1.0 },
+        mode: Mode::S3_FIFO,
         log_bytes,
         bucket_count: BUCKETS,
         pages: PageWish::Small,

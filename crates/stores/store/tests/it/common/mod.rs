@@ -4,9 +4,10 @@
 
 use drover_base::KeyHash;
 use drover_mem::{NativeCpu, PageWish};
-use drover_store::{Exclusive, Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
+use drover_store::{Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
 
-pub const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
+pub const FIFO: Mode = Mode::FIFO;
+pub const S3_FIFO: Mode = Mode::S3_FIFO;
 
 pub fn options(mode: Mode, log_bytes: usize, bucket_count: usize) -> PartitionOptions {
     PartitionOptions {
@@ -22,19 +23,11 @@ pub fn partition(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition
     Partition::new(&options(mode, log_bytes, bucket_count)).expect("memory")
 }
 
-/// A partition whose log offsets have only `BITS` bits.
-pub fn narrow<const BITS: u32>(
-    mode: Mode,
-    log_bytes: usize,
-    bucket_count: usize,
-) -> Partition<Exclusive, BITS> {
-    Partition::create(&options(mode, log_bytes, bucket_count)).expect("memory")
-}
-
-/// A hash in `bucket` with `tag`, different for every `unique`.
+/// A hash of bucket `bucket`, modulo the number of buckets if that is a power of two, with `tag`, different for every
+/// `unique`. The upper bits choose the bucket, so they are those of its number in reverse.
 pub fn hash_at(bucket: u64, tag: u16, unique: u64) -> KeyHash {
     KeyHash {
-        low: u64::from(tag) | (bucket << 16),
+        low: u64::from(tag) | (u64::from((bucket as u32).reverse_bits()) << 16),
         high: unique,
     }
 }
@@ -53,8 +46,8 @@ pub fn tag_of(key: u64) -> u16 {
 }
 
 /// Our partition, as a [`Kv`].
-pub struct Ours<const BITS: u32 = 48> {
-    pub partition: Partition<Exclusive, BITS>,
+pub struct Ours {
+    pub partition: Partition,
     /// Result of the last prefetch; used for the next operation on any key.
     hint: Hint,
     pub cpu: NativeCpu,
@@ -70,7 +63,7 @@ impl Ours {
     }
 }
 
-impl<const BITS: u32> Kv for Ours<BITS> {
+impl Kv for Ours {
     fn look_ahead(&mut self, key: u64) {
         let hash = hash_at(0, tag_of(key), key);
         self.partition.prefetch_bucket(&self.cpu, hash, false);

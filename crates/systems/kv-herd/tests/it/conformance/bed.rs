@@ -35,7 +35,7 @@ pub fn server_options(options: &BedOptions) -> ServerOptions {
             mode: if options.store_mode {
                 Mode::Store
             } else {
-                Mode::Cache { move_to_head: 1.0 }
+                Mode::S3_FIFO
             },
             log_bytes,
             bucket_count: (log_bytes / 64 / 4).max(16),

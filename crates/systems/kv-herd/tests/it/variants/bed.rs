@@ -133,7 +133,7 @@ impl<V: Variant> Bed for HerdBed<V> {
     fn start(options: &BedOptions) -> Self {
         let mode = match options.store_mode {
             true => Mode::Store,
-            false => Mode::Cache { move_to_head: 1.0 },
+            false => Mode::S3_FIFO,
         };
         let mut server_options = ServerOptions {
             partition_count: options.partition_count,

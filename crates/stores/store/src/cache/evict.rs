@@ -1,0 +1,271 @@
+//! Which items a cache evicts *(S3-FIFO: `[S3-FIFO]`, SOSP 2023; the bounds and the ghosts in index slots are ours)*.
+//!
+//! ```text
+//!  new item --> small log --used again?--> main log --used since?--> main log again, one use less
+//!                  |  no                       |  no
+//!                  v                           v
+//!                ghost (its key, soon stored again, goes to the main log at once)      gone
+//! ```
+//! Items leave at the tails only, one at a time, so nothing is overwritten that is still in the index. The exception is a
+//! full bucket: then one of its eight items gives way.
+
+use super::Cache;
+use crate::item::{self, ItemRef, Lens, Meta};
+use crate::options::Eviction;
+use crate::queue::Queue;
+use crate::sharing::Sharing;
+use drover_base::{Cpu, KeyHash};
+use drover_index::Slot;
+
+/// Share of the memory for items that the small log has: one in so many.
+const SMALL_SHARE: u64 = 10;
+/// An item larger than one part in so many of the small log goes to the main log: a few would push out all the others.
+const SMALL_ITEMS_MIN: u64 = 8;
+/// Uses in the small log from which an item moves to the main log.
+const USES_TO_STAY: u64 = 1;
+/// Most items that one PUT appends to the main log again. Items used more often than others could make a PUT walk the
+/// whole log, so after that many the tail goes whatever its uses are.
+pub(crate) const REPEATS_MAX: u32 = 16;
+
+/// One of the two logs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Log {
+    Small,
+    Main,
+}
+
+/// Bytes of the main log if both have `log_bytes`.
+pub(super) fn main_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
+    match eviction {
+        Eviction::Fifo => log_bytes,
+        Eviction::S3Fifo => log_bytes - (log_bytes / SMALL_SHARE & !63),
+    }
+}
+
+/// Reason why an item leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leave {
+    Expired,
+    Evicted,
+    /// The current PUT replaces it.
+    Replaced,
+}
+
+impl<S: Sharing> Cache<S> {
+    pub(super) fn queue(&mut self, log: Log) -> &mut Queue {
+        match log {
+            Log::Small => &mut self.small,
+            Log::Main => &mut self.main,
+        }
+    }
+
+    /// The log for an item of `need` bytes, and the slot of the ghost that it was admitted by. `found` is the key's
+    /// present item.
+    #[inline]
+    pub(super) fn admit(&self, hash: KeyHash, need: u64, found: super::Found) -> (Log, Option<usize>) {
+        if need > self.small.size() / SMALL_ITEMS_MIN {
+            return (Log::Main, None);
+        }
+        if let Some((_, slot)) = found {
+            let log = match self.main.contains(slot.offset()) {
+                true => Log::Main,
+                false => Log::Small,
+            };
+            return (log, None);
+        }
+        match self.table.bucket(hash).ghost_of(hash.tag()) {
+            Some((i, went)) if self.is_recent(went) => (Log::Main, Some(i)),
+            _ => (Log::Small, None),
+        }
+    }
+
+    /// Whether a ghost made at time `went` still counts: no more ghosts came after it than there are items.
+    fn is_recent(&self, went: u32) -> bool {
+        u64::from(self.ghosts.wrapping_sub(went)) <= self.counters.items
+    }
+
+    /// Evicts items until `need` bytes can be appended to `log`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_space<C: Cpu>(&mut self, cpu: &C, log: Log, need: u64, now_s: u32) {
+        self.repeats_left = REPEATS_MAX;
+        while !self.queue(log).has_space(need) {
+            match log {
+                Log::Small => self.shorten_small(cpu, now_s),
+                Log::Main => self.shorten_main(cpu, now_s),
+            }
+        }
+    }
+
+    /// Removes what is at the tail of the small log: the item moves to the main log or leaves.
+    fn shorten_small<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+        let Some((at, lens)) = self.tail_of(cpu, Log::Small) else {
+            return;
+        };
+        let size = lens.item_size() as u64;
+        if lens.is_skip() {
+            return self.small.drop_tail(size);
+        }
+        let (bucket_index, i) = self.slot_of(cpu, at);
+        let slot = self.table.bucket_at(bucket_index).slot(i);
+        let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
+        if expired || (slot.uses() < USES_TO_STAY && !self.main.has_space(size)) {
+            let leave = if expired { Leave::Expired } else { Leave::Evicted };
+            self.leave(bucket_index, i, leave);
+            return self.small.drop_tail(size);
+        }
+        while !self.main.has_space(size) {
+            self.shorten_main(cpu, now_s);
+        }
+        let to = self.main.append(&self.memory, size);
+        self.relocate(bucket_index, i, to, slot.with_uses(0));
+        self.counters.promoted += 1;
+        self.small.drop_tail(size);
+    }
+
+    /// Removes what is at the tail of the main log: the item is appended again, or leaves.
+    fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+        let Some((at, lens)) = self.tail_of(cpu, Log::Main) else {
+            return;
+        };
+        let size = lens.item_size() as u64;
+        if lens.is_skip() {
+            return self.main.drop_tail(size);
+        }
+        let (bucket_index, i) = self.slot_of(cpu, at);
+        let slot = self.table.bucket_at(bucket_index).slot(i);
+        let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
+        let keep = slot.uses() > 0 && self.repeats_left > 0 && self.small.size() > 0;
+        if expired || !keep {
+            let leave = if expired { Leave::Expired } else { Leave::Evicted };
+            self.leave(bucket_index, i, leave);
+            return self.main.drop_tail(size);
+        }
+        self.repeats_left -= 1;
+        let to = self.main.rotate(&self.memory, size);
+        self.relocate(bucket_index, i, to, slot.with_uses(slot.uses() - 1));
+        self.counters.renewed += 1;
+    }
+
+    /// The tail of a log and the first word there; `None` if the log is empty.
+    #[inline]
+    fn tail_of<C: Cpu>(&mut self, cpu: &C, log: Log) -> Option<(u64, Lens)> {
+        let at = self.queue(log).tail()?;
+        let place = self.memory.place(at);
+        cpu.touch(place.line(0));
+        Some((at, Lens::load(place)))
+    }
+
+    /// Bucket and slot index of the item at `at`.
+    fn slot_of<C: Cpu>(&self, cpu: &C, at: u64) -> (u64, usize) {
+        let item = ItemRef::new(self.memory.place(at));
+        let hash = match (item.hash_key(), &self.hasher) {
+            (Some(hash), _) => Some(hash),
+            (None, Some(hasher)) => {
+                let mut key = [0; item::KEY_BYTES_MAX];
+                let len = item.copy_key(&mut key);
+                Some(hasher.hash(&key[..len]))
+            }
+            (None, None) => None,
+        };
+        if let Some(hash) = hash {
+            let bucket = self.table.bucket(hash);
+            cpu.touch(bucket.line());
+            if let Some(i) = bucket.slot_of(hash.tag(), at) {
+                return (self.table.bucket_index(hash), i);
+            }
+        }
+        self.search_slot_of(at)
+    }
+
+    /// As [`slot_of`](Cache::slot_of), by a search of the whole index: for partitions that were not told the seed of
+    /// their keys' hashes.
+    #[cold]
+    fn search_slot_of(&self, at: u64) -> (u64, usize) {
+        let is_it = |slot: &Slot| slot.is_item() && slot.offset() == at;
+        let found = (0..self.table.bucket_count()).find_map(|index| {
+            let slots = self.table.bucket_at(index).slots();
+            slots.iter().position(is_it).map(|i| (index, i))
+        });
+        found.expect("every item in a log has a slot")
+    }
+
+    /// Copies the item of a slot to `to`, which may overlap its place from below, and updates the slot.
+    fn relocate(&mut self, bucket_index: u64, i: usize, to: u64, slot: Slot) {
+        let bucket = self.table.bucket_at(bucket_index);
+        let from = slot.offset();
+        let size = Lens::load(self.memory.place(from)).item_size() as u64;
+        self.sharing.begin_write(bucket_index);
+        if from != to {
+            for at in (0..size).step_by(8) {
+                self.memory.store(to + at, self.memory.load(from + at));
+            }
+        }
+        bucket.set(i, slot.moved_to(to));
+        self.sharing.end_write(bucket_index);
+    }
+
+    /// Removes the item of a slot at the tail of a log. An evicted one leaves a ghost if it is in the small log.
+    fn leave(&mut self, bucket_index: u64, i: usize, mut why: Leave) {
+        if self.replaced == Some((bucket_index, i)) {
+            (self.replaced, why) = (None, Leave::Replaced);
+        }
+        let slot = self.table.bucket_at(bucket_index).slot(i);
+        let unread = u64::from(!slot.is_read());
+        let mut after = Slot::EMPTY;
+        match why {
+            Leave::Replaced => (),
+            Leave::Expired => {
+                self.counters.reclaimed += 1;
+                self.counters.expired_unread += unread;
+            }
+            Leave::Evicted => {
+                self.counters.evicted_log_wrapped += 1;
+                self.counters.evicted_unread += unread;
+                self.note_evicted(slot);
+                if self.small.contains(slot.offset()) {
+                    self.ghosts = self.ghosts.wrapping_add(1);
+                    after = Slot::ghost(slot.tag(), self.ghosts);
+                }
+            }
+        }
+        self.sharing.begin_write(bucket_index);
+        self.table.bucket_at(bucket_index).set(i, after);
+        self.sharing.end_write(bucket_index);
+        self.counters.items -= 1;
+        self.bytes -= Lens::load(self.memory.place(slot.offset())).item_size() as u64;
+    }
+
+    /// Takes a slot for a new item of the bucket of `hash`: that of its ghost, an empty one, that of the oldest ghost, or
+    /// that of the item that is missed least, which is evicted.
+    #[inline]
+    pub(super) fn take_slot<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, ghost: Option<usize>) -> usize {
+        let bucket = self.table.bucket(hash);
+        // An eviction since may have taken the ghost's slot.
+        let ghost = ghost.filter(|&i| !bucket.slot(i).is_item());
+        match ghost.or_else(|| bucket.free(self.ghosts)) {
+            Some(i) => i,
+            None => self.displace(cpu, hash),
+        }
+    }
+
+    /// Evicts the item of a full bucket that has the fewest uses, of those the one nearest to leaving its log.
+    #[cold]
+    fn displace<C: Cpu>(&mut self, cpu: &C, hash: KeyHash) -> usize {
+        let bucket = self.table.bucket(hash);
+        let slots = bucket.slots();
+        let rank = |i: &usize| {
+            let slot = slots[*i];
+            let queue = if self.main.contains(slot.offset()) { &self.main } else { &self.small };
+            let uses = if self.small.size() > 0 { slot.uses() } else { 0 };
+            (uses, queue.age_rank(slot.offset()))
+        };
+        let i = (0..slots.len()).min_by_key(rank).expect("eight slots");
+        cpu.touch(self.memory.place(slots[i].offset()).line(0));
+        self.counters.evicted_bucket_full += 1;
+        self.counters.evicted_unread += u64::from(!slots[i].is_read());
+        self.note_evicted(slots[i]);
+        self.remove(self.table.bucket_index(hash), i, Slot::EMPTY);
+        i
+    }
+}

@@ -1,0 +1,329 @@
+//! [`Queue`]: a circular log in a range of memory, whose items leave in the order in which they came.
+//!
+//! ```text
+//!  not wrapped:  start |      | tail -> item | item | item | head ->       | end
+//!  wrapped:      start | item | item | head ->     | tail -> item | skip   | end
+//! ```
+//! The range from the tail to the head is a sequence of items and skip markers without a gap, so the tail can be walked.
+//! An item never crosses the end: what is left of a lap is skipped. A removed item becomes a skip marker.
+
+use crate::item;
+use drover_mem::BoundedRegion;
+
+/// A circular log in bytes `start` to `end` of a memory. It holds positions only; the memory is passed to the calls that
+/// write to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Queue {
+    start: u64,
+    end: u64,
+    /// Offset of the next byte to append.
+    head: u64,
+    /// Offset of the oldest item.
+    tail: u64,
+    /// Bytes from the tail to the head, skipped ones included.
+    used: u64,
+}
+
+impl Queue {
+    /// An empty queue in bytes `start` to `end`, multiples of 8.
+    pub(crate) fn new(start: u64, end: u64) -> Queue {
+        debug_assert!(start <= end && start.is_multiple_of(8) && end.is_multiple_of(8));
+        Queue {
+            start,
+            end,
+            head: start,
+            tail: start,
+            used: 0,
+        }
+    }
+
+    /// A queue in bytes `start` to `end` whose oldest item is at `tail` and whose bytes in use are `used`; `None` if
+    /// that is impossible.
+    pub(crate) fn resume(start: u64, end: u64, tail: u64, used: u64) -> Option<Queue> {
+        let empty = Queue::new(start, end);
+        let fits = (start..=end).contains(&tail) && used <= empty.size();
+        if !fits || !tail.is_multiple_of(8) || !used.is_multiple_of(8) || used == 0 && tail != start {
+            return None;
+        }
+        if used == 0 {
+            return Some(empty);
+        }
+        let straight = tail + used;
+        let head = if straight >= end {
+            straight - empty.size()
+        } else {
+            straight
+        };
+        (tail < end).then_some(Queue {
+            head,
+            tail,
+            used,
+            ..empty
+        })
+    }
+
+    /// Bytes of the range.
+    #[inline]
+    pub(crate) fn size(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Bytes from the tail to the head: items, removed items and skipped ends.
+    #[inline]
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Whether the item at `offset` is in this queue.
+    #[inline]
+    pub(crate) fn contains(&self, offset: u64) -> bool {
+        (self.start..self.end).contains(&offset)
+    }
+
+    /// Offset of the oldest item or skip marker; `None` if the queue is empty.
+    #[inline]
+    pub(crate) fn tail(&self) -> Option<u64> {
+        (self.used > 0).then_some(self.tail)
+    }
+
+    /// Offset at which the oldest item is, or would be in an empty queue.
+    pub(crate) fn start_of_items(&self) -> u64 {
+        self.tail
+    }
+
+    /// Whether `bytes` at the tail, a number of any origin, can be given up.
+    pub(crate) fn can_drop(&self, bytes: u64) -> bool {
+        bytes > 0 && bytes.is_multiple_of(8) && bytes <= self.used && bytes <= self.end - self.tail
+    }
+
+    /// Bytes between the head and the end of the range, or the tail if the queue has wrapped.
+    #[inline]
+    fn ahead(&self) -> u64 {
+        if self.used > 0 && self.head <= self.tail {
+            self.tail - self.head
+        } else {
+            self.end - self.head
+        }
+    }
+
+    /// Whether an item of `need` bytes can be appended now.
+    #[inline]
+    pub(crate) fn has_space(&self, need: u64) -> bool {
+        let wrapped = self.used > 0 && self.head <= self.tail;
+        self.ahead() >= need || (!wrapped && self.tail - self.start >= need)
+    }
+
+    /// Takes `need` bytes, a positive multiple of 8 for which there [is space](Queue::has_space), at the head; returns
+    /// their offset. The rest of the lap is skipped if it is too short.
+    #[inline]
+    pub(crate) fn append(&mut self, memory: &BoundedRegion, need: u64) -> u64 {
+        debug_assert!(need > 0 && need.is_multiple_of(8) && self.has_space(need));
+        let left = self.ahead();
+        if left < need {
+            item::write_skip(memory.place(self.head), left as usize);
+            self.used += left;
+            self.head = self.start;
+        }
+        let at = self.head;
+        self.used += need;
+        self.head += need;
+        if self.head == self.end {
+            self.head = self.start;
+        }
+        at
+    }
+
+    /// Gives up the `bytes` at the tail.
+    #[inline]
+    pub(crate) fn drop_tail(&mut self, bytes: u64) {
+        debug_assert!(self.can_drop(bytes));
+        self.used -= bytes;
+        self.tail += bytes;
+        if self.tail == self.end {
+            self.tail = self.start;
+        }
+        if self.used == 0 {
+            *self = Queue::new(self.start, self.end);
+        }
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Queue::new(self.start, self.end);
+    }
+
+    /// Which of the items leaves first: a smaller number for one nearer to the tail, in 1/65,536 of the range, so that
+    /// two queues can be compared.
+    #[inline]
+    pub(crate) fn age_rank(&self, offset: u64) -> u64 {
+        let distance = if offset >= self.tail {
+            offset - self.tail
+        } else {
+            offset + self.size() - self.tail
+        };
+        (distance << 16) / self.size()
+    }
+
+    /// Gives up the item of `bytes` at the tail and takes as many at the head, where it always fits; returns their
+    /// offset. The item is still in its old place, which may overlap the new one from above: it must be copied in
+    /// ascending order.
+    #[inline]
+    pub(crate) fn rotate(&mut self, memory: &BoundedRegion, bytes: u64) -> u64 {
+        let alone = self.used == bytes;
+        if alone {
+            return self.tail;
+        }
+        self.drop_tail(bytes);
+        self.append(memory, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Lens;
+    use drover_base::Rng;
+    use drover_mem::{PageWish, Region};
+    use std::collections::VecDeque;
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    use std::sync::atomic::Ordering;
+
+    const SIZE: u64 = 4000;
+
+    fn memory() -> BoundedRegion {
+        BoundedRegion::private(SIZE as usize + 64, PageWish::Small).expect("memory")
+    }
+
+    /// Position of an item of `need` bytes when the head is at `head` of a log of `size`: our rule, or a flawed one.
+    type PlaceRule = fn(head: u64, size: u64, need: u64) -> u64;
+
+    fn ours(head: u64, size: u64, need: u64) -> u64 {
+        let memory = memory();
+        let mut queue = Queue::new(0, size);
+        queue.head = head % size;
+        queue.tail = queue.head;
+        head - head % size + queue.append(&memory, need) + if head % size + need > size { size } else { 0 }
+    }
+
+    /// The rule of one public code: it measures the space left at the *virtual* head, which is correct on lap 1 only.
+    fn virtual_head(head: u64, size: u64, need: u64) -> u64 {
+        if size.wrapping_sub(head) < need {
+            head.next_multiple_of(size)
+        } else {
+            head
+        }
+    }
+
+    /// Three laps of mixed sizes; the first byte written outside the log, if any.
+    fn first_byte_outside(place: PlaceRule) -> Option<u64> {
+        let (size, mut head) = (SIZE, 0);
+        for i in 0u64.. {
+            let need = 24 + 8 * (i * 7 % 41);
+            let at = place(head, size, need);
+            let physical = at % size;
+            if physical + need > size {
+                return Some(physical + need);
+            }
+            head = at + need;
+            if head > 3 * size {
+                return None;
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn defect_2_wrap_test_uses_the_physical_head() {
+        assert_eq!(first_byte_outside(ours), None);
+        assert!(
+            first_byte_outside(virtual_head).is_some(),
+            "the flaw must be caught"
+        );
+    }
+
+    /// Appends, drops and rotates at random, and compares with a list of the items. Every byte outside the range stays
+    /// as it was, and a walk from the tail finds exactly the items.
+    #[test]
+    fn a_walk_finds_the_items_in_order() {
+        let seed = RandomState::new().build_hasher().finish();
+        println!("seed {seed}");
+        for round in 0..if cfg!(miri) { 1 } else { 50 } {
+            let mut rng = Rng::new(seed, round, 0);
+            let region = Region::private(8192, PageWish::Small).expect("memory");
+            let memory = BoundedRegion::new(region.clone(), SIZE as usize + 64);
+            let (start, end) = (64, 64 + 8 * (8 + rng.below(SIZE / 8 - 7)));
+            let mut queue = Queue::new(start, end);
+            let mut model: VecDeque<(u64, u64, u64)> = VecDeque::new();
+            for number in 0..if cfg!(miri) { 60 } else { 400 } {
+                let need = 8 * (2 + rng.below((queue.size() / 8 - 2).min(60) + 1));
+                if rng.below(4) == 0 {
+                    rotate(&mut queue, &memory, &mut model);
+                }
+                while !queue.has_space(need) {
+                    drop_tail(&mut queue, &memory, &mut model);
+                }
+                let at = queue.append(&memory, need);
+                write(&memory, at, need, number);
+                model.push_back((at, need, number));
+                assert_eq!(walk(&queue, &memory), model);
+            }
+            let outside = (0..start).step_by(8).chain((end..4096).step_by(8));
+            for at in outside {
+                assert_eq!(region.load_u64(at as usize, Ordering::Relaxed), 0, "byte {at}");
+            }
+            let again = Queue::resume(start, end, queue.tail, queue.used);
+            assert_eq!(again, Some(queue));
+        }
+    }
+
+    fn write(memory: &BoundedRegion, at: u64, need: u64, number: u64) {
+        memory.store(at, need);
+        for word in (8..need).step_by(8) {
+            memory.store(at + word, number);
+        }
+    }
+
+    fn drop_tail(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
+        let lens = Lens::load(memory.place(queue.tail().expect("not empty")));
+        queue.drop_tail(lens.item_size() as u64);
+        if !lens.is_skip() {
+            model.pop_front();
+        }
+    }
+
+    fn rotate(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
+        let Some(tail) = queue.tail() else { return };
+        let lens = Lens::load(memory.place(tail));
+        if lens.is_skip() {
+            return;
+        }
+        let to = queue.rotate(memory, lens.item_size() as u64);
+        for word in (0..lens.item_size() as u64).step_by(8) {
+            memory.store(to + word, memory.load(tail + word));
+        }
+        let (_, need, number) = model.pop_front().expect("an item");
+        model.push_back((to, need, number));
+    }
+
+    fn walk(queue: &Queue, memory: &BoundedRegion) -> VecDeque<(u64, u64, u64)> {
+        let (mut queue, mut found) = (*queue, VecDeque::new());
+        while let Some(at) = queue.tail() {
+            let lens = Lens::load(memory.place(at));
+            if !lens.is_skip() {
+                let number = memory.load(at + 8);
+                let words = (8..lens.item_size() as u64).step_by(8);
+                assert!(words.map(|word| memory.load(at + word)).all(|word| word == number));
+                found.push_back((at, lens.item_size() as u64, number));
+            }
+            queue.drop_tail(lens.item_size() as u64);
+        }
+        found
+    }
+
+    #[test]
+    fn impossible_positions_are_not_resumed() {
+        for (tail, used) in [(8, 0), (72, 8), (64, 4096), (60, 8), (SIZE, 8), (64, 12)] {
+            assert_eq!(Queue::resume(64, SIZE, tail, used).is_some(), (tail, used) == (72, 8), "{tail} {used}");
+        }
+    }
+}
