@@ -101,7 +101,7 @@ pub enum AllocError {
 }
 
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
-const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// An owned mapping, unmapped on drop.
 pub(crate) struct Mapping {
@@ -110,6 +110,8 @@ pub(crate) struct Mapping {
     pub(crate) kind: PageKind,
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) writable: bool,
+    /// Whether it is anonymous memory of this process alone.
+    pub(crate) is_private: bool,
 }
 
 // SAFETY: a Mapping is an address range; every access to its bytes goes through atomics or `bulk_copy`.
@@ -139,6 +141,7 @@ impl Mapping {
                             kind: PageKind::Huge,
                             fd: None,
                             writable: true,
+                            is_private: true,
                         });
                     }
                     Err(source) if wish == PageWish::Huge => {
@@ -176,6 +179,7 @@ impl Mapping {
                 kind,
                 fd: None,
                 writable: true,
+                is_private: true,
             })
         }
     }
@@ -227,6 +231,7 @@ impl Mapping {
             kind,
             fd: Some(fd),
             writable: true,
+            is_private: false,
         })
     }
 
@@ -268,6 +273,7 @@ impl Mapping {
             kind,
             fd: None,
             writable,
+            is_private: false,
         })
     }
 
@@ -307,7 +313,22 @@ impl Mapping {
             kind,
             fd: None,
             writable: true,
+            is_private: false,
         })
+    }
+
+    /// Returns whole pages of private memory to the system, so that they read as zeros; returns whether it could.
+    pub(crate) fn discard(&self, offset: usize, len: usize) -> bool {
+        if !self.is_private || cfg!(miri) {
+            return false;
+        }
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: the range is inside the mapping, which is ours alone; its pages read as zeros afterwards, as if they
+        // had been stored, and all accesses to them are atomic or opaque copies.
+        unsafe {
+            let start = self.base.as_ptr().wrapping_add(offset).cast();
+            rustix::mm::madvise(start, len, Advice::LinuxDontNeed).is_ok()
+        }
     }
 
     /// Its addresses.
@@ -338,6 +359,7 @@ impl Mapping {
             kind: PageKind::Small,
             fd: None,
             writable: true,
+            is_private: false,
         }
     }
 }

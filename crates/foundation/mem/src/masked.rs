@@ -392,15 +392,73 @@ impl MaskedRef<'_> {
     }
 }
 
-/// Bytes of a [`Region`] as cache lines of 8 words: the shape of a bucket table. The number of lines need not be a power
-/// of two. Accesses are Relaxed; words are little-endian in memory on every machine.
+/// Bytes of a [`Region`] as cache lines of 8 words: the shape of a bucket table. The number of lines in use need not be a
+/// power of two, and may change ([`Spread`]). Accesses are Relaxed; words are little-endian in memory on every machine.
 #[derive(Clone)]
 pub struct LineTable {
     /// Keeps the mapping alive.
     region: Region,
     base: NonNull<u8>,
-    /// Number of lines, 1 to 2^32.
-    count: u64,
+    /// Number of lines that are mapped, 1 to 2^31.
+    capacity: u64,
+    spread: Spread,
+}
+
+/// How the 2^32 hashes are spread over lines. Hash h belongs to line h n / 2^32, rounded down, where n is `low` for hashes
+/// below `boundary` and `high` for all others. So a table changes its size line by line: the boundary moves past the
+/// hashes of the lines whose contents have been moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    /// Number of lines for hashes below the boundary.
+    pub low: u64,
+    /// Number of lines for the other hashes.
+    pub high: u64,
+    /// 0 to 2^32; 0 = `high` is the number for all hashes.
+    pub boundary: u64,
+}
+
+impl Spread {
+    /// The same number of lines for all hashes.
+    pub const fn even(count: u64) -> Spread {
+        Spread {
+            low: count,
+            high: count,
+            boundary: 0,
+        }
+    }
+
+    /// Index of the line of `hash`.
+    #[inline(always)]
+    pub fn index_of(self, hash: u32) -> u64 {
+        // A conditional move, not a branch.
+        let count = if u64::from(hash) < self.boundary {
+            self.low
+        } else {
+            self.high
+        };
+        (u64::from(hash) * count) >> 32
+    }
+
+    /// Index of the line of `hash`, which is below 2^32, and the hashes that belong to that line.
+    pub fn line_of(self, hash: u64) -> (u64, std::ops::Range<u64>) {
+        let is_low = hash < self.boundary;
+        let count = if is_low { self.low } else { self.high };
+        let index = (hash * count) >> 32;
+        let [first, end] = [index, index + 1].map(|index| (index << 32).div_ceil(count));
+        match is_low {
+            true => (index, first..end.min(self.boundary)),
+            false => (index, first.max(self.boundary)..end),
+        }
+    }
+
+    /// Number of lines that may be in use.
+    pub fn lines(self) -> u64 {
+        if self.boundary == 0 {
+            self.high
+        } else {
+            self.low.max(self.high)
+        }
+    }
 }
 
 // SAFETY: as for MaskedRegion.
@@ -409,27 +467,47 @@ unsafe impl Send for LineTable {}
 unsafe impl Sync for LineTable {}
 
 impl LineTable {
-    /// Creates a view of `count` lines of `region`, from offset `start` on.
+    /// Creates a view of `count` lines of `region`, from offset `start` on, all of them in use.
     ///
     /// # Panics
-    /// If `count` is not 1 to 2^32, `start` is not a multiple of a line, or the region is too short or read-only.
+    /// If `count` is not 1 to 2^31, `start` is not a multiple of a line, or the region is too short or read-only.
     pub fn new(region: Region, start: usize, count: usize) -> LineTable {
         assert!(
-            (1..=1 << 32).contains(&count),
-            "{count} lines: want 1 to 2^32"
+            (1..=1 << 31).contains(&count),
+            "{count} lines: want 1 to 2^31"
         );
         LineTable {
             base: start_of(&region, start, count * LINE_BYTES),
             region,
-            count: count as u64,
+            capacity: count as u64,
+            spread: Spread::even(count as u64),
         }
     }
 
-    /// Number of lines (not bytes), 1 to 2^32.
+    /// Number of lines that are mapped, 1 to 2^31.
     #[inline(always)]
-    #[allow(clippy::len_without_is_empty, reason = "a table is never empty")]
-    pub fn len(&self) -> usize {
-        self.count as usize
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// How hashes are spread over the lines.
+    #[inline(always)]
+    pub fn spread(&self) -> Spread {
+        self.spread
+    }
+
+    /// Changes how hashes are spread over the lines.
+    ///
+    /// # Panics
+    /// If a number of lines is 0 or more than are mapped.
+    pub fn set_spread(&mut self, spread: Spread) {
+        let fits = |count| (1..=self.capacity).contains(&count);
+        assert!(
+            fits(spread.low) && fits(spread.high),
+            "{spread:?} of {} lines",
+            self.capacity
+        );
+        self.spread = spread;
     }
 
     /// The whole region given to [`new`](LineTable::new), which may be longer than the table.
@@ -437,10 +515,10 @@ impl LineTable {
         &self.region
     }
 
-    /// The line with index `index`; that with index 0 if there is no such line.
+    /// The line with index `index`; that with index 0 if it is not mapped.
     #[inline(always)]
     pub fn at(&self, index: u64) -> LineRef<'_> {
-        let index = if index < self.count { index } else { 0 };
+        let index = if index < self.capacity { index } else { 0 };
         LineRef {
             // SAFETY: the index is below the number of lines, which `new` checked to be mapped.
             ptr: unsafe { self.base.add(index as usize * LINE_BYTES) },
@@ -448,49 +526,44 @@ impl LineTable {
         }
     }
 
-    /// The line whose share of the 2^32 values of `hash` contains this one: hash / 2^32 of the way through the table.
-    /// Costs a multiplication, and no comparison.
+    /// The line of `hash`, as [`spread`](LineTable::spread) says. Costs a multiplication, and no check.
     #[inline(always)]
     pub fn of_hash(&self, hash: u32) -> LineRef<'_> {
+        let index = self.spread.index_of(hash) as usize;
         LineRef {
-            // SAFETY: a product of a number below 2^32 and the number of lines, divided by 2^32, is below the latter.
-            ptr: unsafe { self.base.add(scaled(hash, self.count) as usize * LINE_BYTES) },
+            // SAFETY: a product of a number below 2^32 and a number of lines, divided by 2^32, is below the latter, which
+            // is at most the number of mapped lines.
+            ptr: unsafe { self.base.add(index * LINE_BYTES) },
             table: PhantomData,
         }
     }
 
-    /// Index of the line that [`of_hash`](LineTable::of_hash) returns.
-    #[inline(always)]
-    pub fn index_of(&self, hash: u32) -> u64 {
-        scaled(hash, self.count)
-    }
-
-    /// A copy of the table's address and length, which computes addresses of lines for prefetches in a loop.
+    /// A copy of the table's address and spread, which computes addresses of lines for prefetches in a loop.
     #[inline(always)]
     pub fn addrs(&self) -> LineAddrs {
         LineAddrs {
             base: self.base.as_ptr() as usize,
-            count: self.count,
+            spread: self.spread,
         }
     }
 
-    /// Stores zero to every word of the table.
+    /// Stores zero to every word of every line in use.
     pub fn zero(&self) {
-        for index in 0..self.count {
+        for index in 0..self.spread.lines() {
             (0..8).for_each(|i| self.at(index).store(i, 0));
         }
     }
 }
 
-/// `hash` / 2^32 of `count`.
-#[inline(always)]
-fn scaled(hash: u32, count: u64) -> u64 {
-    (u64::from(hash) * count) >> 32
-}
-
 impl std::fmt::Debug for LineTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LineTable({} lines, {})", self.count, self.region.page_kind())
+        write!(
+            f,
+            "LineTable({:?} of {} lines, {})",
+            self.spread,
+            self.capacity,
+            self.region.page_kind()
+        )
     }
 }
 
@@ -499,17 +572,15 @@ impl std::fmt::Debug for LineTable {
 #[derive(Clone, Copy, Debug)]
 pub struct LineAddrs {
     base: usize,
-    count: u64,
+    spread: Spread,
 }
 
 impl LineAddrs {
     /// The address of the line that [`LineTable::of_hash`] returns.
     #[inline(always)]
     pub fn of_hash(self, hash: u32) -> Line {
-        Line(
-            self.base
-                .wrapping_add(scaled(hash, self.count) as usize * LINE_BYTES),
-        )
+        let index = self.spread.index_of(hash) as usize;
+        Line(self.base.wrapping_add(index * LINE_BYTES))
     }
 }
 
@@ -621,8 +692,9 @@ mod tests {
             let mut seen = vec![0; count];
             for part in 0..1 << 10u32 {
                 let hash = part << 22 | 0x3f_ffff;
-                seen[t.index_of(hash) as usize] += 1;
-                assert_eq!(t.of_hash(hash).line(), t.at(t.index_of(hash)).line());
+                let index = t.spread().index_of(hash);
+                seen[index as usize] += 1;
+                assert_eq!(t.of_hash(hash).line(), t.at(index).line());
                 assert_eq!(t.of_hash(hash).line(), t.addrs().of_hash(hash));
             }
             let even = 1024 / count;
@@ -654,6 +726,28 @@ mod tests {
     #[should_panic(expected = "of a region of")]
     fn a_region_without_reach_is_refused() {
         MaskedRegion::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 4096);
+    }
+
+    #[test]
+    fn a_boundary_divides_the_hashes() {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        let mut t = LineTable::new(region, 0, 8);
+        let spread = Spread {
+            low: 4,
+            high: 8,
+            boundary: 1 << 31,
+        };
+        t.set_spread(spread);
+        assert_eq!((spread.index_of((1 << 31) - 1), spread.index_of(1 << 31)), (1, 4));
+        assert_eq!(t.of_hash(u32::MAX).line(), t.at(7).line());
+        assert_eq!((spread.lines(), Spread::even(3).lines()), (8, 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "of 8 lines")]
+    fn a_spread_beyond_the_mapping_is_refused() {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        LineTable::new(region, 0, 8).set_spread(Spread::even(9));
     }
 
     /// Longest comparison tested; shorter under Miri, which is slow.

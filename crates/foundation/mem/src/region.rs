@@ -444,6 +444,22 @@ impl Region {
         }
     }
 
+    /// Zeroes `len` bytes from `offset` on, without ordering, and returns the memory of whole pages to the system where it
+    /// can be: they take memory again when they are next touched.
+    ///
+    /// # Panics
+    /// As [`zero`](Region::zero).
+    pub fn discard(&self, offset: usize, len: usize) {
+        self.check_writable(offset, len);
+        let page = crate::map::PAGE_BYTES;
+        let (start, end) = (offset.next_multiple_of(page), (offset + len) / page * page);
+        if start >= end || !self.mapping.discard(start, end - start) {
+            return self.zero(offset, len);
+        }
+        self.zero(offset, start - offset);
+        self.zero(end, offset + len - end);
+    }
+
     /// Whether `[offset, offset + len)` is inside the region. Never panics: for numbers that came from a peer.
     #[inline]
     pub fn contains(&self, offset: usize, len: usize) -> bool {

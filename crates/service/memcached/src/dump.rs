@@ -10,6 +10,9 @@ use drover_store::{ItemRef, KEY_BYTES_MAX};
 /// Buckets of one piece: some 500 items at most, so that no piece takes long.
 const PIECE_BUCKETS: u64 = 64;
 
+/// Number of hashes that choose a bucket.
+const HASHES: u64 = 1 << 32;
+
 /// Format of a dump's lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -23,35 +26,41 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Dump {
     pub(crate) kind: Kind,
-    /// First bucket of this piece.
-    pub(crate) bucket: u64,
+    /// Where this piece begins among the hashes of keys, 0 to 2^32.
+    pub(crate) from: u64,
 }
 
 impl Dump {
-    /// A dump that starts at the first bucket.
+    /// A dump that starts at the first hash.
     pub(crate) fn new(kind: Kind) -> Dump {
-        Dump { kind, bucket: 0 }
+        Dump { kind, from: 0 }
     }
 
-    /// The piece after this one, or `None` if this is the last of `bucket_count` buckets.
+    /// The piece after this one, or `None` if this is the last of an index of `bucket_count` buckets.
     pub(crate) fn next(self, bucket_count: u64) -> Option<Dump> {
-        let bucket = self.bucket + PIECE_BUCKETS;
-        (bucket < bucket_count).then_some(Dump { bucket, ..self })
+        let from = self.end_of(bucket_count);
+        (from < HASHES).then_some(Dump { from, ..self })
+    }
+
+    /// End of this piece among the hashes.
+    fn end_of(self, bucket_count: u64) -> u64 {
+        self.from
+            .saturating_add((HASHES * PIECE_BUCKETS / bucket_count.max(1)).max(1))
     }
 
     /// Encodes the piece for another core.
     pub(crate) fn to_bytes(self) -> [u8; 9] {
         let mut bytes = [u8::from(self.kind == Kind::Keys); 9];
-        bytes[1..].copy_from_slice(&self.bucket.to_le_bytes());
+        bytes[1..].copy_from_slice(&self.from.to_le_bytes());
         bytes
     }
 
     /// The inverse of [`to_bytes`](Dump::to_bytes).
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Dump> {
-        let (&kind, bucket) = bytes.split_first()?;
+        let (&kind, from) = bytes.split_first()?;
         Some(Dump {
             kind: if kind == 0 { Kind::Meta } else { Kind::Keys },
-            bucket: u64::from_le_bytes(bucket.try_into().ok()?),
+            from: u64::from_le_bytes(from.try_into().ok()?),
         })
     }
 
@@ -65,31 +74,23 @@ impl Dump {
 
     /// Appends the lines of this piece's items on this core.
     pub(crate) fn write<C: Cpu>(self, executor: &mut Executor<'_, C>, output: &mut Output) {
-        if self.bucket >= executor.server.settings.bucket_count {
-            return;
-        }
         let start_unix_s = executor.server.start_unix_s;
+        let end = self.end_of(executor.server.settings.bucket_count);
         let line = &mut executor.core.line;
-        let mut bucket = self.bucket;
-        for _ in 0..PIECE_BUCKETS {
-            let next = executor.partition.scan(bucket, executor.now_s, |item| {
-                let mut key = [0; KEY_BYTES_MAX];
-                let len = item.copy_key(&mut key);
-                if len == 0 {
-                    return; // The item stores only its key's hash, so no memcached client could name it.
-                }
-                line.start(b"");
-                match self.kind {
-                    Kind::Meta => write_meta(line, item, &key[..len], start_unix_s),
-                    Kind::Keys => write_key(line, &key[..len]),
-                }
-                output.push(line.bytes());
-            });
-            match next {
-                Some(next) => bucket = next,
-                None => return,
+        // The position may have come from another core's message.
+        executor.partition.scan(self.from..end.min(HASHES), executor.now_s, |item| {
+            let mut key = [0; KEY_BYTES_MAX];
+            let len = item.copy_key(&mut key);
+            if len == 0 {
+                return; // The item stores only its key's hash, so no memcached client could name it.
             }
-        }
+            line.start(b"");
+            match self.kind {
+                Kind::Meta => write_meta(line, item, &key[..len], start_unix_s),
+                Kind::Keys => write_key(line, &key[..len]),
+            }
+            output.push(line.bytes());
+        });
     }
 }
 

@@ -8,13 +8,24 @@
 
 use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
-use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
+use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region, Spread};
 
 /// A lossy table of [`Slot`]s: any number of 8-slot buckets, a cache line each. Its owner decides which entry of a full
-/// bucket gives way to a new one.
+/// bucket gives way to a new one. The number of buckets can change while the table is used, a bucket at a time.
 #[derive(Clone, Debug)]
 pub struct CacheTable {
     lines: LineTable,
+    /// Number of buckets that the table has, or will have when all buckets have been moved.
+    wanted: u64,
+}
+
+/// Result of [`CacheTable::move_bucket`].
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Whether that was the last bucket: the number of buckets is the wanted one.
+    pub done: bool,
+    /// Entries of items whose new bucket is full of items: they are not in the table any more. The others are empty.
+    pub displaced: [Slot; CACHE_SLOTS],
 }
 
 /// A reference to one bucket of a [`CacheTable`].
@@ -28,10 +39,11 @@ impl CacheTable {
     /// already: zeros are an empty table.
     ///
     /// # Panics
-    /// If `bucket_count` is not 1 to 2^32, or the buckets do not fit.
+    /// If `bucket_count` is not 1 to 2^31, or the buckets do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> CacheTable {
         CacheTable {
             lines: LineTable::new(region, start, bucket_count),
+            wanted: bucket_count as u64,
         }
     }
 
@@ -41,21 +53,122 @@ impl CacheTable {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `bucket_count` is not 1 to 2^32.
+    /// If `bucket_count` is not 1 to 2^31.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<CacheTable, AllocError> {
         let region = Region::private(bucket_count * BUCKET_BYTES, pages)?;
         Ok(CacheTable::new(region, 0, bucket_count))
     }
 
-    /// Number of buckets.
+    /// Number of buckets; while it changes, the larger of the old and the new number.
     pub fn bucket_count(&self) -> u64 {
-        self.lines.len() as u64
+        self.lines.spread().lines()
+    }
+
+    /// Number of buckets that there is memory for.
+    pub fn capacity(&self) -> u64 {
+        self.lines.capacity()
+    }
+
+    /// How hashes are spread over the buckets.
+    pub fn spread(&self) -> Spread {
+        self.lines.spread()
+    }
+
+    /// Number of buckets that the table has, or will have when all buckets have been moved.
+    pub fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    /// Continues with what an earlier owner left, as told by [`spread`](CacheTable::spread) and
+    /// [`wanted`](CacheTable::wanted), which together with the memory are the whole state of a table. Returns whether
+    /// that is possible; if not, nothing changes.
+    pub fn resume(&mut self, spread: Spread, wanted: u64) -> bool {
+        let fits = |count| (1..=self.lines.capacity()).contains(&count);
+        let sound = fits(spread.low)
+            && fits(spread.high)
+            && spread.low <= spread.high
+            && spread.boundary <= 1 << 32
+            && (wanted == spread.low || wanted == spread.high);
+        if sound {
+            self.lines.set_spread(spread);
+            self.wanted = wanted;
+        }
+        sound
+    }
+
+    /// Whether the number of buckets is being changed.
+    #[inline(always)]
+    pub fn is_resizing(&self) -> bool {
+        let spread = self.lines.spread();
+        spread.low != spread.high
+    }
+
+    /// Begins to change the number of buckets to `count`. [`move_bucket`](CacheTable::move_bucket) must be called until it
+    /// is done; meanwhile every key is found. Buckets that are added must be zero.
+    ///
+    /// # Panics
+    /// If the number is already being changed, or there is no space for so many.
+    pub fn begin_resize(&mut self, count: u64) {
+        assert!(!self.is_resizing(), "a change inside a change");
+        let old = self.lines.spread().high;
+        self.wanted = count;
+        // Buckets of a growing table move upwards, the last one first; those of a shrinking one downwards, the first one
+        // first. So a bucket's new place is free of entries that are still to be moved, but for those of that bucket.
+        self.lines.set_spread(match count > old {
+            true => Spread {
+                low: old,
+                high: count,
+                boundary: 1 << 32,
+            },
+            false => Spread {
+                low: count,
+                high: old,
+                boundary: 0,
+            },
+        });
+    }
+
+    /// Moves the items of one more bucket to where they belong from now on; its ghosts are dropped. `hash_of` returns the
+    /// [bucket bits](KeyHash::bucket_bits) of an item's key; `time` is as for [`free`](CacheBucket::free). Does nothing if
+    /// the number of buckets is not being changed.
+    pub fn move_bucket(&mut self, time: u32, hash_of: impl Fn(Slot) -> u32) -> Moved {
+        let Spread { low, high, boundary } = self.lines.spread();
+        let mut displaced = [Slot::EMPTY; CACHE_SLOTS];
+        if low == high {
+            return Moved {
+                done: true,
+                displaced,
+            };
+        }
+        let grows = self.wanted == high;
+        let (old, new) = if grows { (low, high) } else { (high, low) };
+        let next_to_boundary = if grows { boundary - 1 } else { boundary };
+        let index = (next_to_boundary * old) >> 32;
+        let first_hash = |index: u64| (index << 32).div_ceil(old);
+        let boundary = first_hash(if grows { index } else { index + 1 });
+        let done = boundary == if grows { 0 } else { 1 << 32 };
+        let slots = self.bucket_at(index).slots();
+        (0..CACHE_SLOTS).for_each(|i| self.bucket_at(index).set(i, Slot::EMPTY));
+        self.lines.set_spread(match done {
+            true => Spread::even(new),
+            false => Spread { low, high, boundary },
+        });
+        for (i, slot) in slots.into_iter().enumerate().filter(|(_, slot)| slot.is_item()) {
+            let bucket = CacheBucket {
+                line: self.lines.of_hash(hash_of(slot)),
+            };
+            match bucket.free(time) {
+                Some(free) => bucket.set(free, slot),
+                None => displaced[i] = slot,
+            }
+        }
+        Moved { done, displaced }
     }
 
     /// Number of the bucket of the keys with `hash`, from 0.
     #[inline(always)]
     pub fn bucket_index(&self, hash: KeyHash) -> u64 {
-        self.lines.index_of(hash.bucket_bits())
+        self.lines.spread().index_of(hash.bucket_bits())
     }
 
     /// The bucket of the keys with `hash`.
@@ -147,6 +260,7 @@ impl CacheBucket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::{BuildHasher, Hasher, RandomState};
 
     fn table() -> CacheTable {
         CacheTable::private(1, PageWish::Small).expect("memory")
@@ -177,6 +291,62 @@ mod tests {
         assert_eq!((bucket.slot_of(7, 128), bucket.slot_of(7, 136)), (Some(4), None));
         table.clear();
         assert!(bucket.slots().iter().all(|slot| slot.is_empty()));
+    }
+
+    /// A table of up to `capacity` buckets with `items` entries of random hashes, and those hashes. The offset of an item
+    /// tells its number.
+    fn filled(capacity: usize, count: u64, items: u64) -> (CacheTable, Vec<KeyHash>) {
+        let mut table = CacheTable::private(capacity, PageWish::Small).expect("memory");
+        assert!(table.resume(Spread::even(count), count));
+        let mut rng = drover_base::Rng::new(RandomState::new().build_hasher().finish(), 0, 0);
+        let mut hashes = Vec::new();
+        for number in 0..items {
+            let hash = KeyHash {
+                low: rng.next_u64(),
+                high: 0,
+            };
+            let bucket = table.bucket(hash);
+            if let Some(i) = bucket.free(0) {
+                bucket.set(i, Slot::new(hash.tag(), 8 * number));
+            }
+            hashes.push(hash);
+        }
+        (table, hashes)
+    }
+
+    /// Numbers of the items that a look-up finds.
+    fn found(table: &CacheTable, hashes: &[KeyHash]) -> Vec<u64> {
+        let is_there = |&number: &u64| {
+            let hash = hashes[number as usize];
+            table.bucket(hash).slot_of(hash.tag(), 8 * number).is_some()
+        };
+        (0..hashes.len() as u64).filter(is_there).collect()
+    }
+
+    #[test]
+    fn a_table_of_another_size_has_the_same_items_at_every_step() {
+        for (from, to) in [(1, 7), (5, 6), (40, 45), (7, 3), (64, 1), (9, 200)] {
+            let capacity = from.max(to) as usize;
+            let (mut table, hashes) = filled(capacity, from, 3 * from.min(to));
+            let mut want = found(&table, &hashes);
+            table.begin_resize(to);
+            for step in 1.. {
+                let moved = table.move_bucket(0, |slot| hashes[slot.offset() as usize / 8].bucket_bits());
+                let gone = moved.displaced.into_iter().filter(|slot| slot.is_item());
+                for slot in gone {
+                    want.retain(|&number| number != slot.offset() / 8);
+                }
+                assert_eq!(found(&table, &hashes), want, "{from} to {to}, step {step}");
+                if moved.done {
+                    assert_eq!(step, from, "each bucket is moved once");
+                    break;
+                }
+            }
+            assert_eq!(table.spread(), Spread::even(to));
+            let entries = (0..capacity as u64).map(|i| table.bucket_at(i).slots());
+            let items = entries.flatten().filter(|slot| slot.is_item()).count();
+            assert_eq!(items, want.len(), "nothing is left behind");
+        }
     }
 
     #[test]

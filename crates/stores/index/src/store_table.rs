@@ -62,7 +62,7 @@ impl StoreTable {
     /// be zero. The table is then empty.
     ///
     /// # Panics
-    /// If `bucket_count` is not 1 to 2^32, or the buckets do not fit.
+    /// If `bucket_count` is not 1 to 2^31, or the buckets do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable {
         let mut table = StoreTable::resume(region, start, bucket_count, 0);
         table.link_spares();
@@ -96,7 +96,7 @@ impl StoreTable {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `bucket_count` is not 1 to 2^32.
+    /// If `bucket_count` is not 1 to 2^31.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable, AllocError> {
         let region = Region::private(Self::bytes(bucket_count), pages)?;
         Ok(StoreTable::new(region, 0, bucket_count))
@@ -104,7 +104,7 @@ impl StoreTable {
 
     /// Number of main buckets, without spare ones.
     pub fn bucket_count(&self) -> u64 {
-        self.main.len() as u64
+        self.main.capacity()
     }
 
     /// Addresses of the main buckets, for prefetching.
@@ -141,7 +141,7 @@ impl StoreTable {
     /// Number of the main bucket of the keys with `hash`, from 0.
     #[inline(always)]
     pub fn bucket_index(&self, hash: KeyHash) -> u64 {
-        self.main.index_of(hash.bucket_bits())
+        self.main.spread().index_of(hash.bucket_bits())
     }
 
     /// The main bucket numbered `index`, from 0; that numbered 0 if there is no such bucket.

@@ -12,7 +12,7 @@
 //! before its bytes are reused, and becomes a skip marker if it is removed before the tail reaches it. So the counters
 //! are exact. Which items go is decided in `evict.rs`.
 
-use crate::frozen::State;
+use crate::frozen::{Extent, State};
 use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::queue::Queue;
@@ -21,11 +21,13 @@ use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash, KeyHasher};
-use drover_index::{BucketLines, CACHE_SLOTS, CacheTable, Slot};
-use drover_mem::{BoundedRegion, Region};
+use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot};
+use drover_mem::{BoundedRegion, MaskedRef, Region, Spread};
 
 mod evict;
 mod extras;
+mod resize;
+mod sizes;
 mod watch;
 
 use evict::Log;
@@ -45,8 +47,10 @@ pub(crate) struct Cache<S> {
     hasher: Option<KeyHasher>,
     /// Clock of the ghosts: their number so far.
     ghosts: u32,
-    /// Items that the current PUT may still append again.
-    repeats_left: u32,
+    /// What is small and what is large here, and how much may be copied.
+    sizes: sizes::Sizes,
+    /// Whether the main log has had no space yet.
+    is_filling: bool,
     /// Bucket and slot index of the item that the current PUT replaces; `None` once that has left.
     replaced: Option<(u64, usize)>,
     /// Offset in a candidate of the second line that a prefetch requests.
@@ -55,12 +59,23 @@ pub(crate) struct Cache<S> {
     version: u64,
     sharing: S,
     counters: Counters,
-    /// Bytes of all items.
-    bytes: u64,
+    /// Present if the index may change its size.
+    resize: Option<resize::Resize>,
     /// Present while evictions are watched.
     watch: Option<watch::Watch>,
     /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
+}
+
+/// Bytes of memory for the logs and for the index of a cache, as far as they may grow.
+pub(crate) fn memory_of(options: &PartitionOptions) -> [usize; 2] {
+    let index_bytes = options.bucket_count * BUCKET_BYTES;
+    if !options.elastic {
+        return [options.log_bytes, index_bytes.max(MaskedRef::REACH)];
+    }
+    let total = options.log_bytes + index_bytes;
+    let index_max = (total / resize::INDEX_SHARE_MAX).next_multiple_of(BUCKET_BYTES);
+    [total, index_max.max(index_bytes).max(MaskedRef::REACH)]
 }
 
 /// Slot index and entry of a key's item.
@@ -73,24 +88,36 @@ impl<S: Sharing> Cache<S> {
             unreachable!("the partition chose cache mode");
         };
         let log_bytes = options.log_bytes as u64;
-        let main_bytes = evict::main_bytes(eviction, log_bytes);
+        let small_bytes = evict::small_bytes(eviction, log_bytes);
+        let [log_space, index_space] = memory_of(options);
+        // One mapping for both: bytes read beyond the end of the logs are the start of the index.
+        let mut table = CacheTable::new(region.clone(), log_space, index_space / BUCKET_BYTES);
+        let count = options.bucket_count as u64;
+        table.resume(Spread::even(count), count);
+        let resize = (options.elastic && options.hash_seed.is_some())
+            .then(|| resize::Resize::new(log_bytes + (options.bucket_count * BUCKET_BYTES) as u64));
+        // As long as the main log will be if the index grows as far as it may.
+        let growth = match options.elastic {
+            true => index_space - options.bucket_count * BUCKET_BYTES,
+            false => 0,
+        };
+        let item_bytes_max = (log_bytes - small_bytes) as usize - growth;
         Cache {
-            // One mapping for both: huge pages are not rounded up twice, and bytes read beyond the end of the logs are
-            // the start of the index.
-            table: CacheTable::new(region.clone(), options.log_bytes, options.bucket_count),
-            memory: BoundedRegion::new(region, options.log_bytes),
-            main: Queue::new(0, main_bytes),
-            small: Queue::new(main_bytes, log_bytes),
+            table,
+            memory: BoundedRegion::new(region, log_space),
+            small: Queue::new(0, small_bytes),
+            main: Queue::new(small_bytes, log_bytes),
+            resize,
             hasher: options.hash_seed.map(|seed| seed.hasher()),
             ghosts: 0,
-            repeats_left: 0,
+            sizes: sizes::Sizes::default(),
+            is_filling: true,
             replaced: None,
             reach: 0,
-            limits: Limits::new(options, main_bytes as usize),
+            limits: Limits::new(options, item_bytes_max),
             version: 0,
             sharing,
             counters: Counters::default(),
-            bytes: 0,
             watch: None,
             scratch: Vec::new(),
         }
@@ -98,29 +125,49 @@ impl<S: Sharing> Cache<S> {
 
     /// Continues with the state of an earlier partition in this memory; `None` if it is impossible.
     pub(crate) fn resume(mut self, state: &State) -> Option<Self> {
-        let main_bytes = self.main.size();
-        let end = main_bytes + self.small.size();
-        self.main = Queue::resume(0, main_bytes, state.main.tail, state.main.used)?;
-        self.small = Queue::resume(main_bytes, end, state.small.tail, state.small.used)?;
+        let small_bytes = self.small.size();
+        let spread = Spread {
+            low: state.index[0],
+            high: state.index[1],
+            boundary: state.index[2],
+        };
+        let end = state.main_end;
+        if end <= small_bytes || end > self.memory.len() as u64 || !end.is_multiple_of(8) {
+            return None;
+        }
+        if !self.table.resume(spread, state.index[3]) {
+            return None;
+        }
+        let resume = |start, end, log: &Extent| Queue::resume(start, end, log.tail, log.used, log.live);
+        self.main = resume(small_bytes, end, &state.main)?;
+        self.small = resume(0, small_bytes, &state.small)?;
         self.version = state.version;
         self.reach = (state.reach as usize).min(64);
         self.ghosts = state.ghosts as u32;
         self.counters.items = state.items;
-        self.bytes = state.bytes;
         Some(self)
     }
 
     pub(crate) fn state(&self) -> State {
         State {
             main: self.main.into(),
+            main_end: self.main.end(),
             small: self.small.into(),
+            index: {
+                let spread = self.table.spread();
+                [spread.low, spread.high, spread.boundary, self.table.wanted()]
+            },
             version: self.version,
             reach: self.reach as u64,
             free: 0,
             items: self.counters.items,
-            bytes: self.bytes,
             ghosts: u64::from(self.ghosts),
         }
+    }
+
+    /// Bytes of the memory for the index, in use or not.
+    pub(crate) fn index_space(&self) -> usize {
+        self.table.capacity() as usize * BUCKET_BYTES
     }
 
     /// Both logs.
@@ -377,7 +424,14 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body) as u64;
-        let (log, ghost) = self.admit(key.hash, need, found);
+        if found.is_none() && self.resize.is_some_and(|resize| self.counters.items >= resize.due_at) {
+            self.adapt(cpu, now_s);
+        }
+        if found.is_none() {
+            self.sizes.insert(need, self.counters.items, self.bytes());
+        }
+        let admitted = self.admit(key.hash, need, found);
+        let (log, ghost) = (admitted.log, admitted.ghost);
         let index = self.table.bucket_index(key.hash);
         let mut own = found.map(|(i, _)| i);
         if !self.queue(log).has_space(need) {
@@ -398,10 +452,9 @@ impl<S: Sharing> Cache<S> {
             Log::Small => self.small.append(&self.memory, need),
         };
         item::write(self.memory.place(at), need as usize, key, body, meta);
-        let uses = found.map_or(0, |(_, slot)| slot.used().uses());
+        let uses = found.map_or(admitted.uses, |(_, slot)| slot.used().uses());
         bucket.set(slot_index, Slot::new(key.hash.tag(), at).with_uses(uses));
         self.sharing.end_write(index);
-        self.bytes += need;
         match old {
             Some(old) => self.discard(old),
             None => self.counters.items += 1,
@@ -420,7 +473,10 @@ impl<S: Sharing> Cache<S> {
         let place = self.memory.place(at);
         let size = Lens::load(place).item_size();
         item::write_skip(place, size);
-        self.bytes -= size as u64;
+        match self.main.contains(at) {
+            true => self.main.forget(size as u64),
+            false => self.small.forget(size as u64),
+        }
     }
 
     /// The refusal of a PUT by `condition`, if any.
@@ -465,7 +521,7 @@ impl<S: Sharing> Cache<S> {
         }
         self.counters.cleared += self.counters.items;
         self.counters.items = 0;
-        self.bytes = 0;
+        self.is_filling = true;
     }
 
     /// The unexpired items of the bucket numbered `index`.
@@ -479,8 +535,14 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    pub(crate) fn bucket_count(&self) -> u64 {
-        self.table.bucket_count()
+    pub(crate) fn spread(&self) -> Spread {
+        self.table.spread()
+    }
+
+    /// [Bucket bits](KeyHash::bucket_bits) of an item's key, if they can be known.
+    pub(crate) fn hash_of(&self, item: ItemRef<'_>) -> Option<u64> {
+        let hash = item.hash(self.hasher.as_ref())?;
+        Some(u64::from(hash.bucket_bits()))
     }
 
     /// Items removed because an operation found them expired.
@@ -489,10 +551,23 @@ impl<S: Sharing> Cache<S> {
         self.counters.expired
     }
 
+    /// Bytes of all items.
+    fn bytes(&self) -> u64 {
+        self.main.live() + self.small.live()
+    }
+
+    /// Bytes of memory for items; of an elastic cache with the index.
+    fn bytes_max(&self) -> u64 {
+        match self.resize {
+            Some(resize) => resize.total,
+            None => self.main.size() + self.small.size(),
+        }
+    }
+
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * CACHE_SLOTS as u64;
         self.counters
-            .stats(self.bytes, self.main.size() + self.small.size(), slots)
+            .stats(self.bytes(), self.bytes_max(), slots)
     }
 }
 

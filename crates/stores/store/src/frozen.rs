@@ -61,12 +61,14 @@ pub struct Frozen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct State {
     pub(crate) main: Extent,
+    pub(crate) main_end: u64,
     pub(crate) small: Extent,
+    /// The three numbers of the index's spread, and the wanted number of buckets.
+    pub(crate) index: [u64; 4],
     pub(crate) version: u64,
     pub(crate) reach: u64,
     pub(crate) free: u64,
     pub(crate) items: u64,
-    pub(crate) bytes: u64,
     pub(crate) ghosts: u64,
 }
 
@@ -75,6 +77,7 @@ pub(crate) struct State {
 pub(crate) struct Extent {
     pub(crate) tail: u64,
     pub(crate) used: u64,
+    pub(crate) live: u64,
 }
 
 impl From<Queue> for Extent {
@@ -82,6 +85,7 @@ impl From<Queue> for Extent {
         Extent {
             tail: queue.start_of_items(),
             used: queue.used(),
+            live: queue.live(),
         }
     }
 }
@@ -98,20 +102,26 @@ const NEVER: u64 = u64::MAX;
 
 impl Frozen {
     /// Number of words of [`to_words`](Frozen::to_words).
-    pub(crate) const WORDS: usize = 13;
+    pub(crate) const WORDS: usize = 19;
 
     pub(crate) fn to_words(self) -> [u64; Frozen::WORDS] {
         let state = self.state;
         [
             state.main.tail,
             state.main.used,
+            state.main.live,
+            state.main_end,
             state.small.tail,
             state.small.used,
+            state.small.live,
+            state.index[0],
+            state.index[1],
+            state.index[2],
+            state.index[3],
             state.version,
             state.reach,
             state.free,
             state.items,
-            state.bytes,
             state.ghosts,
             self.clear_at_s.map_or(NEVER, u64::from),
             self.digests.index,
@@ -123,28 +133,35 @@ impl Frozen {
         let [
             main_tail,
             main_used,
+            main_live,
+            main_end,
             small_tail,
             small_used,
+            small_live,
+            low,
+            high,
+            boundary,
+            wanted,
             version,
             reach,
             free,
             items,
-            bytes,
             ghosts,
             clear_at,
             index_digest,
             items_digest,
         ] = words;
-        let extent = |tail, used| Extent { tail, used };
+        let extent = |tail, used, live| Extent { tail, used, live };
         Frozen {
             state: State {
-                main: extent(main_tail, main_used),
-                small: extent(small_tail, small_used),
+                main: extent(main_tail, main_used, main_live),
+                main_end,
+                small: extent(small_tail, small_used, small_live),
+                index: [low, high, boundary, wanted],
                 version,
                 reach,
                 free,
                 items,
-                bytes,
                 ghosts,
             },
             clear_at_s: u32::try_from(clear_at).ok(),
@@ -235,6 +252,7 @@ impl Survey {
 fn hold_exactly(logs: [Queue; 2], memory: &BoundedRegion, offsets: &[u64]) -> bool {
     let mut walked = Vec::with_capacity(offsets.len());
     for mut log in logs {
+        let (live, mut log_live) = (log.live(), 0);
         while let Some(at) = log.tail() {
             let lens = Lens::load(memory.place(at));
             if !log.can_drop(lens.item_size() as u64) {
@@ -242,8 +260,12 @@ fn hold_exactly(logs: [Queue; 2], memory: &BoundedRegion, offsets: &[u64]) -> bo
             }
             if !lens.is_skip() {
                 walked.push(at);
+                log_live += lens.item_size() as u64;
             }
-            log.drop_tail(lens.item_size() as u64);
+            log.drop_skipped(lens.item_size() as u64);
+        }
+        if live != log_live {
+            return false;
         }
     }
     walked.sort_unstable();

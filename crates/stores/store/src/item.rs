@@ -17,7 +17,7 @@
 
 use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
 use crate::sharing::Sharing;
-use drover_base::{Cpu, KeyHash};
+use drover_base::{Cpu, KeyHash, KeyHasher};
 use drover_mem::{LINE_BYTES, MaskedRef, Region};
 
 /// Bytes before the name.
@@ -210,6 +210,18 @@ pub(crate) fn is_own_there(place: MaskedRef<'_>, key: Key<'_>) -> bool {
     is_own(place, Lens::load(place), key)
 }
 
+/// Hash of the key of the item at `place`; `None` if it has a key and there is no hasher.
+#[inline]
+pub(crate) fn hash_of(place: MaskedRef<'_>, hasher: Option<&KeyHasher>) -> Option<KeyHash> {
+    let key_len = Lens::load(place).key_len();
+    if key_len == 0 {
+        return Some(hash_at(place));
+    }
+    let mut key = [0; KEY_BYTES_MAX];
+    place.copy_out(HEADER_BYTES, &mut key[..key_len]);
+    hasher.map(|hasher| hasher.hash(&key[..key_len]))
+}
+
 /// Offset of extras or value in an item.
 #[inline(always)]
 pub(crate) const fn body_start(key_len: usize) -> usize {
@@ -396,6 +408,11 @@ impl<'p> ItemRef<'p> {
     /// ([`Mark::won`](crate::Mark::won)).
     pub fn is_won(&self) -> bool {
         self.extras().access.is_won()
+    }
+
+    /// The hash of its key; `None` if that is not stored and there is no hasher.
+    pub(crate) fn hash(&self, hasher: Option<&KeyHasher>) -> Option<KeyHash> {
+        hash_of(self.place, hasher)
     }
 
     /// The hash, if it is the key; `None` if the item has a key, whose hash is not stored.

@@ -16,7 +16,7 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPosition, StoreTable};
-use drover_mem::{BoundedRegion, Region};
+use drover_mem::{BoundedRegion, Region, Spread};
 
 mod extras;
 
@@ -384,6 +384,15 @@ impl<S: Sharing> Lossless<S> {
             }
             at = self.table.next(bucket);
         }
+    }
+
+    pub(crate) fn spread(&self) -> Spread {
+        Spread::even(self.table.bucket_count())
+    }
+
+    /// [Bucket bits](KeyHash::bucket_bits) of an item's key, if they can be known.
+    pub(crate) fn hash_of(&self, item: ItemRef<'_>) -> Option<u64> {
+        Some(u64::from(item.hash_key()?.bucket_bits()))
     }
 
     pub(crate) fn bucket_count(&self) -> u64 {

@@ -47,8 +47,12 @@ pub struct PartitionOptions {
     /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a multiple
     /// of 64. The index takes further memory.
     pub log_bytes: usize,
-    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^32.
+    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^31.
     pub bucket_count: usize,
+    /// Whether a cache may change the number of buckets as its items need it, at the expense or to the benefit of the
+    /// memory for items: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
+    /// other thread reads.
+    pub elastic: bool,
     /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
     /// searches the whole index, which only tests can afford.
     pub hash_seed: Option<HashSeed>,
@@ -67,6 +71,7 @@ impl Default for PartitionOptions {
             mode: Mode::S3_FIFO,
             log_bytes: 64 << 20,
             bucket_count: 1 << 17,
+            elastic: false,
             hash_seed: None,
             value_bytes_max: 1 << 20,
             pages: PageWish::HugeIfAny,

@@ -1,6 +1,6 @@
 //! [`Partition`]: the operations, in both modes.
 
-use crate::cache::{Cache, Evicted};
+use crate::cache::{self, Cache, Evicted};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
@@ -10,8 +10,9 @@ use crate::sharing::{Exclusive, SharedReads, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
+use drover_index::{BucketLines, SlotMask, StoreTable};
 use drover_mem::{AllocError, BoundedRegion, MaskedRef, Region};
+use std::ops::Range;
 
 /// Stores the items of one share of the keys: owns the memory of items and index, and executes the operations of one
 /// thread. `S` decides whether other threads may read ([`Exclusive`]: no).
@@ -152,7 +153,7 @@ impl Partition {
     /// [`AllocError`] if the memory cannot be allocated.
     ///
     /// # Panics
-    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^32.
+    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^31.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
         Partition::create(options)
     }
@@ -173,7 +174,7 @@ impl<S: Sharing> Partition<S> {
     /// As [`Partition::new`].
     ///
     /// # Panics
-    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^32.
+    /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^31.
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))
@@ -181,13 +182,17 @@ impl<S: Sharing> Partition<S> {
 
     /// Bytes of memory, items and index, that a partition with these options needs.
     pub fn memory_bytes(options: &PartitionOptions) -> usize {
-        options.log_bytes + Self::table_bytes(options).max(MaskedRef::REACH)
+        Self::spaces(options).iter().sum()
     }
 
-    fn table_bytes(options: &PartitionOptions) -> usize {
+    /// Bytes of memory for items and for the index.
+    fn spaces(options: &PartitionOptions) -> [usize; 2] {
         match options.mode {
-            Mode::Cache { .. } => options.bucket_count * BUCKET_BYTES,
-            Mode::Store => StoreTable::bytes(options.bucket_count),
+            Mode::Cache { .. } => cache::memory_of(options),
+            Mode::Store => {
+                let index_bytes = StoreTable::bytes(options.bucket_count);
+                [options.log_bytes, index_bytes.max(MaskedRef::REACH)]
+            }
         }
     }
 
@@ -196,7 +201,8 @@ impl<S: Sharing> Partition<S> {
     /// # Panics
     /// As [`Partition::new`], and if the region is shorter than [`memory_bytes`](Partition::memory_bytes).
     pub fn create_in(options: &PartitionOptions, region: Region) -> Self {
-        region.zero(options.log_bytes, Self::table_bytes(options));
+        let [items, index] = Self::spaces(options);
+        region.discard(items, index);
         Self::in_region(options, region)
     }
 
@@ -218,10 +224,7 @@ impl<S: Sharing> Partition<S> {
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
         let (table_bytes, logs) = match &self.inner {
-            Inner::Cache(cache) => (
-                cache.bucket_count() as usize * BUCKET_BYTES,
-                Some(cache.logs()),
-            ),
+            Inner::Cache(cache) => (cache.index_space(), Some(cache.logs())),
             Inner::Store(store) => (StoreTable::bytes(store.bucket_count() as usize), None),
         };
         let survey = Survey::new(memory, table_bytes, logs, None);
@@ -243,12 +246,13 @@ impl<S: Sharing> Partition<S> {
     /// As [`create_in`](Partition::create_in).
     pub fn thaw(options: &PartitionOptions, region: Region, frozen: &Frozen) -> Result<Self, Doubt> {
         let state = &frozen.state;
-        let memory = BoundedRegion::new(region.clone(), options.log_bytes);
+        let [items, index_bytes] = Self::spaces(options);
+        let memory = BoundedRegion::new(region.clone(), items);
         let sharing = S::for_buckets(options.bucket_count);
         let doubt = |what| Doubt::Contents { what };
         let survey = |logs| {
             let index = Some(frozen.digests.index);
-            let survey = Survey::new(&memory, Self::table_bytes(options), logs, index)?;
+            let survey = Survey::new(&memory, index_bytes, logs, index)?;
             match survey.digests == frozen.digests {
                 true => Ok(survey),
                 false => Err(doubt("an item")),
@@ -438,13 +442,26 @@ impl<S: Sharing> Partition<S> {
         self.clear_at_s = at_s;
     }
 
-    /// Calls `visit` with the live items of the bucket at `cursor` and returns the cursor of the next bucket, `None`
-    /// after the last. Start with 0. An item stored or removed during a scan is seen once or not at all; other items
-    /// are seen once.
-    pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
-        dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
-        let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
-        (cursor + 1 < bucket_count).then_some(cursor + 1)
+    /// Calls `visit` with the items whose keys' hashes have their [bucket bits](KeyHash::bucket_bits) in `hashes`, and that
+    /// are not expired. A scan in pieces begins each where the last one ended, from 0 to 2^32: then an item stored or
+    /// removed meanwhile is seen once or not at all, and every other item once.
+    pub fn scan(&self, hashes: Range<u64>, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) {
+        let spread = dispatch!(&self.inner, mode => mode.spread());
+        let mut at = hashes.start;
+        while at < hashes.end.min(1 << 32) {
+            let (index, bucket) = spread.line_of(at);
+            at = bucket.end;
+            // Where it is not known to which of two pieces an item of a divided bucket belongs, it is the first.
+            let (whole, unknown) = (
+                bucket.start >= hashes.start && bucket.end <= hashes.end,
+                bucket.start >= hashes.start,
+            );
+            dispatch!(&self.inner, mode => mode.scan_bucket(index, now_s, &mut |item| {
+                if whole || mode.hash_of(item).map_or(unknown, |hash| hashes.contains(&hash)) {
+                    visit(item);
+                }
+            }));
+        }
     }
 
     /// Records evicted items from now on; in store mode there are none. Cost: an allocation for each evicted item. If

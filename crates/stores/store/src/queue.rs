@@ -16,12 +16,16 @@ use drover_mem::BoundedRegion;
 pub(crate) struct Queue {
     start: u64,
     end: u64,
+    /// Nothing is appended from here on; less than the end while the queue is being shortened.
+    limit: u64,
     /// Offset of the next byte to append.
     head: u64,
     /// Offset of the oldest item.
     tail: u64,
     /// Bytes from the tail to the head, skipped ones included.
     used: u64,
+    /// Bytes of the items among them.
+    live: u64,
 }
 
 impl Queue {
@@ -31,17 +35,19 @@ impl Queue {
         Queue {
             start,
             end,
+            limit: end,
             head: start,
             tail: start,
             used: 0,
+            live: 0,
         }
     }
 
-    /// A queue in bytes `start` to `end` whose oldest item is at `tail` and whose bytes in use are `used`; `None` if
-    /// that is impossible.
-    pub(crate) fn resume(start: u64, end: u64, tail: u64, used: u64) -> Option<Queue> {
+    /// A queue in bytes `start` to `end` whose oldest item is at `tail`, and of whose `used` bytes in use `live` are of
+    /// items; `None` if that is impossible.
+    pub(crate) fn resume(start: u64, end: u64, tail: u64, used: u64, live: u64) -> Option<Queue> {
         let empty = Queue::new(start, end);
-        let fits = (start..=end).contains(&tail) && used <= empty.size();
+        let fits = (start..=end).contains(&tail) && used <= empty.size() && live <= used;
         if !fits || !tail.is_multiple_of(8) || !used.is_multiple_of(8) || used == 0 && tail != start {
             return None;
         }
@@ -58,6 +64,7 @@ impl Queue {
             head,
             tail,
             used,
+            live,
             ..empty
         })
     }
@@ -72,6 +79,26 @@ impl Queue {
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Bytes of items.
+    #[inline]
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes without an item: free, of removed items, and skipped. While the range is being shortened, what would be
+    /// left after it.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        (self.limit - self.start).saturating_sub(self.live)
+    }
+
+    /// Notes that `bytes` of an item, all or some, have become a skip marker.
+    #[inline]
+    pub(crate) fn forget(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.live);
+        self.live -= bytes;
     }
 
     /// Whether the item at `offset` is in this queue.
@@ -91,26 +118,86 @@ impl Queue {
         self.tail
     }
 
+    /// Whether the tail is at the start of the range: a lap of it begins.
+    #[inline]
+    pub(crate) fn is_at_start(&self) -> bool {
+        self.tail == self.start
+    }
+
     /// Whether `bytes` at the tail, a number of any origin, can be given up.
     pub(crate) fn can_drop(&self, bytes: u64) -> bool {
         bytes > 0 && bytes.is_multiple_of(8) && bytes <= self.used && bytes <= self.end - self.tail
     }
 
+    /// End of the range.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether items or skipped bytes reach from the tail over the end to the head.
+    #[inline]
+    fn is_wrapped(&self) -> bool {
+        self.used > 0 && self.head <= self.tail
+    }
+
     /// Bytes between the head and the end of the range, or the tail if the queue has wrapped.
     #[inline]
     fn ahead(&self) -> u64 {
-        if self.used > 0 && self.head <= self.tail {
+        if self.is_wrapped() {
             self.tail - self.head
         } else {
-            self.end - self.head
+            self.limit.saturating_sub(self.head)
         }
+    }
+
+    /// Begins to shorten the range: nothing is appended from `limit` on. The end moves there by
+    /// [`settle`](Queue::settle) when the tail has passed what is there.
+    pub(crate) fn shorten_to(&mut self, limit: u64) {
+        debug_assert!((self.start..=self.end).contains(&limit) && limit.is_multiple_of(8));
+        self.limit = limit;
+    }
+
+    /// Whether the range is being shortened.
+    #[inline]
+    pub(crate) fn is_shortening(&self) -> bool {
+        self.limit < self.end
+    }
+
+    /// Skips the rest of the lap if the head is beyond where the range shall end.
+    pub(crate) fn leave_end(&mut self, memory: &BoundedRegion) {
+        if !self.is_wrapped() && self.head > self.limit {
+            let left = self.end - self.head;
+            item::write_skip(memory.place(self.head), left as usize);
+            self.used += left;
+            self.head = self.start;
+        }
+    }
+
+    /// Moves the end to where it shall be, if nothing is beyond it any more; returns whether it is there.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.is_shortening() && !self.is_wrapped() && self.head <= self.limit {
+            self.end = self.limit;
+            if self.used > 0 && self.head == self.end {
+                self.head = self.start;
+            }
+        }
+        !self.is_shortening()
+    }
+
+    /// Moves the end up to `end`, unless items reach over the present one; returns whether it was moved.
+    pub(crate) fn lengthen_to(&mut self, end: u64) -> bool {
+        debug_assert!(end >= self.end && end.is_multiple_of(8));
+        if self.is_wrapped() {
+            return false;
+        }
+        (self.end, self.limit) = (end, end);
+        true
     }
 
     /// Whether an item of `need` bytes can be appended now.
     #[inline]
     pub(crate) fn has_space(&self, need: u64) -> bool {
-        let wrapped = self.used > 0 && self.head <= self.tail;
-        self.ahead() >= need || (!wrapped && self.tail - self.start >= need)
+        self.ahead() >= need || (!self.is_wrapped() && self.tail - self.start >= need)
     }
 
     /// Takes `need` bytes, a positive multiple of 8 for which there [is space](Queue::has_space), at the head; returns
@@ -118,14 +205,15 @@ impl Queue {
     #[inline]
     pub(crate) fn append(&mut self, memory: &BoundedRegion, need: u64) -> u64 {
         debug_assert!(need > 0 && need.is_multiple_of(8) && self.has_space(need));
-        let left = self.ahead();
-        if left < need {
+        if self.ahead() < need {
+            let left = self.end - self.head;
             item::write_skip(memory.place(self.head), left as usize);
             self.used += left;
             self.head = self.start;
         }
         let at = self.head;
         self.used += need;
+        self.live += need;
         self.head += need;
         if self.head == self.end {
             self.head = self.start;
@@ -133,9 +221,16 @@ impl Queue {
         at
     }
 
-    /// Gives up the `bytes` at the tail.
+    /// Gives up the item of `bytes` at the tail.
     #[inline]
-    pub(crate) fn drop_tail(&mut self, bytes: u64) {
+    pub(crate) fn drop_item(&mut self, bytes: u64) {
+        self.forget(bytes);
+        self.drop_skipped(bytes);
+    }
+
+    /// Gives up the `bytes` of a skip marker at the tail.
+    #[inline]
+    pub(crate) fn drop_skipped(&mut self, bytes: u64) {
         debug_assert!(self.can_drop(bytes));
         self.used -= bytes;
         self.tail += bytes;
@@ -143,13 +238,15 @@ impl Queue {
             self.tail = self.start;
         }
         if self.used == 0 {
-            *self = Queue::new(self.start, self.end);
+            self.clear();
         }
     }
 
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
+        let limit = self.limit;
         *self = Queue::new(self.start, self.end);
+        self.limit = limit;
     }
 
     /// Which of the items leaves first: a smaller number for one nearer to the tail, in 1/65,536 of the range, so that
@@ -173,7 +270,7 @@ impl Queue {
         if alone {
             return self.tail;
         }
-        self.drop_tail(bytes);
+        self.drop_item(bytes);
         self.append(memory, bytes)
     }
 }
@@ -271,7 +368,8 @@ mod tests {
             for at in outside {
                 assert_eq!(region.load_u64(at as usize, Ordering::Relaxed), 0, "byte {at}");
             }
-            let again = Queue::resume(start, end, queue.tail, queue.used);
+            let items: u64 = model.iter().map(|&(_, need, _)| need).sum();
+            let again = Queue::resume(start, end, queue.tail, queue.used, items);
             assert_eq!(again, Some(queue));
         }
     }
@@ -285,10 +383,11 @@ mod tests {
 
     fn drop_tail(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
         let lens = Lens::load(memory.place(queue.tail().expect("not empty")));
-        queue.drop_tail(lens.item_size() as u64);
-        if !lens.is_skip() {
-            model.pop_front();
+        if lens.is_skip() {
+            return queue.drop_skipped(lens.item_size() as u64);
         }
+        queue.drop_item(lens.item_size() as u64);
+        model.pop_front();
     }
 
     fn rotate(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
@@ -315,7 +414,7 @@ mod tests {
                 assert!(words.map(|word| memory.load(at + word)).all(|word| word == number));
                 found.push_back((at, lens.item_size() as u64, number));
             }
-            queue.drop_tail(lens.item_size() as u64);
+            queue.drop_skipped(lens.item_size() as u64);
         }
         found
     }
@@ -323,7 +422,7 @@ mod tests {
     #[test]
     fn impossible_positions_are_not_resumed() {
         for (tail, used) in [(8, 0), (72, 8), (64, 4096), (60, 8), (SIZE, 8), (64, 12)] {
-            assert_eq!(Queue::resume(64, SIZE, tail, used).is_some(), (tail, used) == (72, 8), "{tail} {used}");
+            assert_eq!(Queue::resume(64, SIZE, tail, used, 0).is_some(), (tail, used) == (72, 8), "{tail} {used}");
         }
     }
 }

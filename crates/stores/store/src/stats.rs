@@ -14,7 +14,7 @@ macro_rules! counters {
         pub struct PartitionStats {
             /// Bytes of all items, with headers, padding and, in store mode, the heap's tags.
             pub bytes: u64,
-            /// Bytes of memory for items, used or free.
+            /// Bytes of memory for items, used or free; in an elastic cache for items and index.
             pub bytes_max: u64,
             /// Number of slots of the index, used or free, without those of spare buckets.
             pub slots: u64,

@@ -1,7 +1,7 @@
 //! Which items a cache evicts *(S3-FIFO: `[S3-FIFO]`, SOSP 2023; the bounds and the ghosts in index slots are ours)*.
 //!
 //! ```text
-//!  new item --> small log --used again?--> main log --used since?--> main log again, one use less
+//!  new item --> small log --used again?--> main log --used since?--> main log again, fewer uses left
 //!                  |  no                       |  no
 //!                  v                           v
 //!                ghost (its key, soon stored again, goes to the main log at once)      gone
@@ -10,7 +10,8 @@
 //! full bucket: then one of its eight items gives way.
 
 use super::Cache;
-use crate::item::{self, ItemRef, Lens, Meta};
+use super::sizes::{Class, Sizes};
+use crate::item::{self, Lens, Meta};
 use crate::options::Eviction;
 use crate::queue::Queue;
 use crate::sharing::Sharing;
@@ -21,11 +22,8 @@ use drover_index::Slot;
 const SMALL_SHARE: u64 = 10;
 /// An item larger than one part in so many of the small log goes to the main log: a few would push out all the others.
 const SMALL_ITEMS_MIN: u64 = 8;
-/// Uses in the small log from which an item moves to the main log.
-const USES_TO_STAY: u64 = 1;
-/// Most items that one PUT appends to the main log again. Items used more often than others could make a PUT walk the
-/// whole log, so after that many the tail goes whatever its uses are.
-pub(crate) const REPEATS_MAX: u32 = 16;
+/// Removed items may take one part in so many of the main log; more are reclaimed before other items are evicted.
+const HOLES_SHARE: u64 = 32;
 
 /// One of the two logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,12 +32,31 @@ pub(super) enum Log {
     Main,
 }
 
-/// Bytes of the main log if both have `log_bytes`.
-pub(super) fn main_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
+/// How an item enters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admission {
+    pub(super) log: Log,
+    /// Slot of the key's ghost, if that admitted it.
+    pub(super) ghost: Option<usize>,
+    /// Uses with which it begins.
+    pub(super) uses: u64,
+}
+
+/// Bytes of the small log if both have `log_bytes`.
+pub(super) fn small_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
     match eviction {
-        Eviction::Fifo => log_bytes,
-        Eviction::S3Fifo => log_bytes - (log_bytes / SMALL_SHARE & !63),
+        Eviction::Fifo => 0,
+        Eviction::S3Fifo => log_bytes / SMALL_SHARE & !63,
     }
+}
+
+/// How often the caller removes a tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// As often as it takes to make space: what may be copied is limited.
+    Needed,
+    /// A limited number of times for each PUT.
+    Limited,
 }
 
 /// Reason why an item leaves.
@@ -59,40 +76,51 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// The log for an item of `need` bytes, and the slot of the ghost that it was admitted by. `found` is the key's
-    /// present item.
+    /// Where an item of `need` bytes enters. `found` is the key's present item.
     #[inline]
-    pub(super) fn admit(&self, hash: KeyHash, need: u64, found: super::Found) -> (Log, Option<usize>) {
+    pub(super) fn admit(&self, hash: KeyHash, need: u64, found: super::Found) -> Admission {
+        let mut admission = Admission {
+            log: Log::Main,
+            ghost: None,
+            uses: 0,
+        };
         if need > self.small.size() / SMALL_ITEMS_MIN {
-            return (Log::Main, None);
+            return admission;
         }
         if let Some((_, slot)) = found {
-            let log = match self.main.contains(slot.offset()) {
-                true => Log::Main,
-                false => Log::Small,
-            };
-            return (log, None);
+            if self.small.contains(slot.offset()) {
+                admission.log = Log::Small;
+            }
+            return admission;
         }
         match self.table.bucket(hash).ghost_of(hash.tag()) {
-            Some((i, went)) if self.is_recent(went) => (Log::Main, Some(i)),
-            _ => (Log::Small, None),
+            Some((i, went)) if self.is_recent(went) => {
+                admission.ghost = Some(i);
+                let class = self.sizes.class(need);
+                // For a large item its return is no more than one use.
+                (admission.log, admission.uses) = match class {
+                    Class::Large => (Log::Small, 1),
+                    Class::Small | Class::Normal => (Log::Main, class.uses_in_main()),
+                };
+            }
+            _ => admission.log = Log::Small,
         }
+        admission
     }
 
-    /// Whether a ghost made at time `went` still counts: no more ghosts came after it than there are items.
+    /// Whether a ghost made at time `went` still counts: about as many items left after it as there are now.
     fn is_recent(&self, went: u32) -> bool {
-        u64::from(self.ghosts.wrapping_sub(went)) <= self.counters.items
+        u64::from(self.ghosts.wrapping_sub(went)) <= self.counters.items - self.counters.items / 8
     }
 
     /// Evicts items until `need` bytes can be appended to `log`.
     #[cold]
     #[inline(never)]
     pub(super) fn make_space<C: Cpu>(&mut self, cpu: &C, log: Log, need: u64, now_s: u32) {
-        self.repeats_left = REPEATS_MAX;
         while !self.queue(log).has_space(need) {
             match log {
                 Log::Small => self.shorten_small(cpu, now_s),
-                Log::Main => self.shorten_main(cpu, now_s),
+                Log::Main => self.shorten_main(cpu, now_s, Pace::Needed),
             }
         }
     }
@@ -104,47 +132,70 @@ impl<S: Sharing> Cache<S> {
         };
         let size = lens.item_size() as u64;
         if lens.is_skip() {
-            return self.small.drop_tail(size);
+            return self.small.drop_skipped(size);
         }
         let (bucket_index, i) = self.slot_of(cpu, at);
         let slot = self.table.bucket_at(bucket_index).slot(i);
         let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
-        if expired || (slot.uses() < USES_TO_STAY && !self.main.has_space(size)) {
+        let class = self.sizes.class(size);
+        let has_space = (self.is_filling && self.main.has_space(size)) || self.main_has_room();
+        let stays = has_space || slot.uses() >= class.uses_to_move();
+        if expired || !stays {
             let leave = if expired { Leave::Expired } else { Leave::Evicted };
             self.leave(bucket_index, i, leave);
-            return self.small.drop_tail(size);
+            return self.small.drop_item(size);
         }
         while !self.main.has_space(size) {
-            self.shorten_main(cpu, now_s);
+            self.shorten_main(cpu, now_s, Pace::Needed);
         }
         let to = self.main.append(&self.memory, size);
-        self.relocate(bucket_index, i, to, slot.with_uses(0));
+        self.relocate(bucket_index, i, to, slot.with_uses(class.uses_in_main()));
         self.counters.promoted += 1;
-        self.small.drop_tail(size);
+        self.small.drop_item(size);
     }
 
     /// Removes what is at the tail of the main log: the item is appended again, or leaves.
-    fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+    pub(super) fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32, pace: Pace) {
+        self.is_filling = false;
         let Some((at, lens)) = self.tail_of(cpu, Log::Main) else {
             return;
         };
         let size = lens.item_size() as u64;
         if lens.is_skip() {
-            return self.main.drop_tail(size);
+            self.main.drop_skipped(size);
+            return self.look_at_lap();
         }
         let (bucket_index, i) = self.slot_of(cpu, at);
         let slot = self.table.bucket_at(bucket_index).slot(i);
         let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
-        let keep = slot.uses() > 0 && self.repeats_left > 0 && self.small.size() > 0;
-        if expired || !keep {
+        // Space of removed items is reclaimed before any other: those between them are kept.
+        let cost = match self.main_has_room() {
+            true => 0,
+            false => self.sizes.class(size).uses_to_stay(),
+        };
+        let may_copy = |sizes: &mut Sizes| pace == Pace::Limited || sizes.spend(size);
+        let stays = self.small.size() > 0 && slot.uses() >= cost && may_copy(&mut self.sizes);
+        if expired || !stays {
             let leave = if expired { Leave::Expired } else { Leave::Evicted };
             self.leave(bucket_index, i, leave);
-            return self.main.drop_tail(size);
+            self.main.drop_item(size);
+            return self.look_at_lap();
         }
-        self.repeats_left -= 1;
         let to = self.main.rotate(&self.memory, size);
-        self.relocate(bucket_index, i, to, slot.with_uses(slot.uses() - 1));
+        self.relocate(bucket_index, i, to, slot.with_uses(slot.uses() - cost));
         self.counters.renewed += 1;
+    }
+
+    /// Whether so much of the main log is without items that it is worth copying those that are there.
+    fn main_has_room(&self) -> bool {
+        self.main.room() > self.main.size() / HOLES_SHARE
+    }
+
+    /// Has the sizes looked at when a lap of the main log's tail begins.
+    fn look_at_lap(&mut self) {
+        if self.main.is_at_start() {
+            self.adapt_soon();
+        }
     }
 
     /// The tail of a log and the first word there; `None` if the log is empty.
@@ -158,17 +209,7 @@ impl<S: Sharing> Cache<S> {
 
     /// Bucket and slot index of the item at `at`.
     fn slot_of<C: Cpu>(&self, cpu: &C, at: u64) -> (u64, usize) {
-        let item = ItemRef::new(self.memory.place(at));
-        let hash = match (item.hash_key(), &self.hasher) {
-            (Some(hash), _) => Some(hash),
-            (None, Some(hasher)) => {
-                let mut key = [0; item::KEY_BYTES_MAX];
-                let len = item.copy_key(&mut key);
-                Some(hasher.hash(&key[..len]))
-            }
-            (None, None) => None,
-        };
-        if let Some(hash) = hash {
+        if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_ref()) {
             let bucket = self.table.bucket(hash);
             cpu.touch(bucket.line());
             if let Some(i) = bucket.slot_of(hash.tag(), at) {
@@ -233,7 +274,6 @@ impl<S: Sharing> Cache<S> {
         self.table.bucket_at(bucket_index).set(i, after);
         self.sharing.end_write(bucket_index);
         self.counters.items -= 1;
-        self.bytes -= Lens::load(self.memory.place(slot.offset())).item_size() as u64;
     }
 
     /// Takes a slot for a new item of the bucket of `hash`: that of its ghost, an empty one, that of the oldest ghost, or

@@ -12,7 +12,7 @@
 //! | 8, 9 | hash seed |
 //! | 10 | start of counting seconds, in seconds since 1970 |
 //! | 11 | time of writing, in seconds since 1970 |
-//! | 12 + 13 i | partition i: tail and bytes in use of the main and of the small log, version, reach, first free spare bucket, items, bytes of items, clock of the ghosts, second to clear it in (2^64 - 1: never), digests of index and items |
+//! | 12 + 19 i | partition i: of the main log tail, bytes in use, bytes of items and end; of the small log the first three; the three numbers of the index's spread, and the wanted number of buckets; version, reach, first free spare bucket, items, clock of the ghosts, second to clear it in (2^64 - 1: never), digests of index and items |
 //! | last | digest of all words before it |
 //!
 //! Words of 8 bytes, little-endian.
@@ -195,7 +195,7 @@ mod tests {
             frozen: (0..partitions)
                 .map(|i| {
                     let never = [u64::MAX, 7][i as usize % 2];
-                    Frozen::from_words([8 * i, i, 64, 1, i, 3, 4, 5, 6, 7, never, !i, i << 32])
+                    Frozen::from_words([8 * i, i, 6, 9, 64, 1, 7, 2, 3, 4, 5, i, 3, 4, 5, 7, never, !i, i << 32])
                 })
                 .collect(),
         }

@@ -1,6 +1,6 @@
 //! Cache mode: eviction order, loss rates, wraps of the log and of offsets, tags, lengths, expiry.
 
-use crate::common::{FIFO, S3_FIFO, hash_at, options, partition};
+use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options, partition};
 use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{
@@ -396,12 +396,9 @@ fn scan_shows_every_item_once_and_clear_forgets_all() {
     }
     let scan = |p: &Partition| {
         let mut seen = Vec::new();
-        let mut cursor = Some(0);
-        while let Some(at) = cursor {
-            cursor = p.scan(at, 1, |item| {
+        p.scan(ALL, 1, |item| {
                 seen.push(u64::from_le_bytes(item.to_key().try_into().expect("8 bytes")))
-            });
-        }
+        });
         seen.sort_unstable();
         seen
     };

@@ -5,6 +5,7 @@ mod common;
 mod cost;
 mod crew;
 mod defects;
+mod elastic;
 mod evicted;
 mod extras;
 mod model;

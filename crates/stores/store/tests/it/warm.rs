@@ -2,7 +2,7 @@
 //! cold and reports the reason.
 #![cfg(not(miri))]
 
-use crate::common::{FIFO, options};
+use crate::common::{ALL, FIFO, options};
 use drover_base::{HashSeed, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{
@@ -64,19 +64,16 @@ type Items = BTreeMap<Vec<u8>, (Vec<u8>, u32, u32, u64, u32)>;
 
 fn items(partition: &Partition) -> Items {
     let mut all = Items::new();
-    let mut cursor = Some(0);
-    while let Some(at) = cursor {
-        cursor = partition.scan(at, 1, |item: ItemRef<'_>| {
-            let rest = (
-                item.to_value(),
-                item.expire_s(),
-                item.version(),
-                item.cas(),
-                item.flags(),
-            );
-            all.insert(item.to_key(), rest);
-        });
-    }
+    partition.scan(ALL, 1, |item: ItemRef<'_>| {
+        let rest = (
+            item.to_value(),
+            item.expire_s(),
+            item.version(),
+            item.cas(),
+            item.flags(),
+        );
+        all.insert(item.to_key(), rest);
+    });
     all
 }
 

@@ -6,6 +6,9 @@ use drover_base::KeyHash;
 use drover_mem::{NativeCpu, PageWish};
 use drover_store::{Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
 
+/// All hashes, for a scan.
+pub const ALL: std::ops::Range<u64> = 0..1 << 32;
+
 pub const FIFO: Mode = Mode::FIFO;
 pub const S3_FIFO: Mode = Mode::S3_FIFO;
 

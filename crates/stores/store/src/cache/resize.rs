@@ -1,0 +1,163 @@
+//! Division of a cache's memory between items and index: the index follows the number of items.
+//!
+//! ```text
+//!   | small log |         main log          |  not mapped  |   index   |   not mapped   |
+//!                          end <- moves ->                              <- moves -> end
+//! ```
+//! The sum of both stays the same. To give the index more, the main log is shortened first: its end moves when the tail
+//! has passed it, at once while the log has not been full yet. Then the index grows by a few buckets per PUT. To give
+//! the log more, it is the other way round. So no PUT does more than a bounded part of the work.
+
+use super::Cache;
+use super::evict::Pace;
+use crate::item;
+use crate::sharing::Sharing;
+use drover_base::Cpu;
+use drover_index::{BUCKET_BYTES, CACHE_SLOTS};
+
+/// Share of the slots that shall have items, in per cent: with more, items are lost because their buckets are full; with
+/// less, there is less space for items. The other slots hold ghosts.
+const LOAD_PERCENT: u64 = 55;
+/// Buckets moved by each PUT of a new key while the index changes its size.
+const BUCKETS_PER_PUT: u32 = 2;
+/// Items of the main log that each PUT of a new key passes while the log is being shortened.
+const ITEMS_PER_PUT: u32 = 4;
+/// Most that the index grows by at once: times its size.
+const GROWTH_MAX: u64 = 4;
+/// Items from which their mean length says how many will fit.
+const ITEMS_TO_JUDGE: u64 = 32;
+/// The index may take one part in so many of the memory.
+pub(super) const INDEX_SHARE_MAX: usize = 4;
+
+/// State of an index that may change its size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resize {
+    /// Bytes of logs and index together.
+    pub(super) total: u64,
+    /// Number of items above which the next PUT of a new key looks at the sizes.
+    pub(super) due_at: u64,
+    /// Number of buckets that the index shall have, once the main log is short enough.
+    wanted: Option<u64>,
+}
+
+impl Resize {
+    pub(super) fn new(total: u64) -> Resize {
+        Resize {
+            total,
+            due_at: ITEMS_TO_JUDGE,
+            wanted: None,
+        }
+    }
+}
+
+impl<S: Sharing> Cache<S> {
+    /// Looks at the sizes, and goes on with a change of them. For a PUT of a new key.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn adapt<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+        let Some(mut resize) = self.resize else {
+            return;
+        };
+        resize.due_at = 0;
+        if self.table.is_resizing() {
+            self.move_buckets(cpu);
+        } else if let Some(wanted) = resize.wanted {
+            if self.pass_end(cpu, now_s) {
+                self.release_log();
+                self.table.begin_resize(wanted);
+                resize.wanted = None;
+            }
+        } else {
+            self.lengthen_log(resize.total);
+            let (now, wanted) = (self.table.bucket_count(), self.buckets_wanted());
+            if wanted > now + now / 16 {
+                let wanted = wanted.min(now * GROWTH_MAX);
+                self.main
+                    .shorten_to(self.main.end() - (wanted - now) * BUCKET_BYTES as u64);
+                resize.wanted = Some(wanted);
+            } else if wanted < now - now / 4 {
+                self.table.begin_resize(wanted);
+            } else {
+                resize.due_at = now * CACHE_SLOTS as u64 * LOAD_PERCENT / 100;
+                resize.due_at = resize.due_at.max(self.counters.items + now / 4 + 1);
+            }
+        }
+        self.resize = Some(resize);
+    }
+
+    /// Lets the tail of the main log pass some items, if its end cannot be moved yet; returns whether it was moved.
+    fn pass_end<C: Cpu>(&mut self, cpu: &C, now_s: u32) -> bool {
+        self.main.leave_end(&self.memory);
+        for _ in 0..ITEMS_PER_PUT {
+            if self.main.settle() {
+                break;
+            }
+            self.shorten_main(cpu, now_s, Pace::Limited);
+        }
+        self.main.settle()
+    }
+
+    /// Makes the next PUT of a new key look at the sizes: for when the main log begins a lap.
+    pub(super) fn adapt_soon(&mut self) {
+        if let Some(resize) = &mut self.resize {
+            resize.due_at = 0;
+        }
+    }
+
+    /// Number of buckets for as many items as the memory will hold, if they go on to be as long as now.
+    fn buckets_wanted(&self) -> u64 {
+        let Some(resize) = self.resize else {
+            return self.table.bucket_count();
+        };
+        let items = self.counters.items.max(1);
+        let per_item = self.bytes() / items + BUCKET_BYTES as u64 * 100 / (CACHE_SLOTS as u64 * LOAD_PERCENT);
+        let expected = resize.total / per_item.max(1);
+        let buckets = expected * 100 / (CACHE_SLOTS as u64 * LOAD_PERCENT);
+        let most = resize.total / (INDEX_SHARE_MAX * BUCKET_BYTES) as u64;
+        buckets.clamp(1, most.max(1))
+    }
+
+    fn move_buckets<C: Cpu>(&mut self, cpu: &C) {
+        for _ in 0..BUCKETS_PER_PUT {
+            let (memory, hasher) = (&self.memory, &self.hasher);
+            let moved = self.table.move_bucket(self.ghosts, |slot| {
+                let place = memory.place(slot.offset());
+                cpu.touch(place.line(0));
+                item::hash_of(place, hasher.as_ref()).map_or(0, |hash| hash.bucket_bits())
+            });
+            for slot in moved.displaced.into_iter().filter(|slot| slot.is_item()) {
+                self.counters.evicted_bucket_full += 1;
+                self.counters.evicted_unread += u64::from(!slot.is_read());
+                self.note_evicted(slot);
+                self.discard(slot.offset());
+                self.counters.items -= 1;
+            }
+            if moved.done {
+                return;
+            }
+        }
+    }
+
+    /// Gives the main log what a smaller index has left, if its items do not reach over its end now.
+    fn lengthen_log(&mut self, total: u64) {
+        let index_bytes = self.table.bucket_count() * BUCKET_BYTES as u64;
+        let end = total - index_bytes;
+        if end > self.main.end() && self.main.lengthen_to(end) {
+            self.is_filling = true;
+            self.release_index(index_bytes);
+        }
+    }
+
+    /// Returns the pages behind the end of the main log to the system.
+    fn release_log(&self) {
+        let (from, to) = (self.main.end() as usize, self.memory.len());
+        self.memory.region().discard(from, to - from);
+    }
+
+    /// Returns the pages behind the index to the system.
+    fn release_index(&self, index_bytes: u64) {
+        let from = self.memory.len() + index_bytes as usize;
+        let region = self.memory.region();
+        region.discard(from, region.len() - from);
+    }
+}
