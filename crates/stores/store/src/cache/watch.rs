@@ -110,8 +110,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     /// Records that another item takes the slot of this one.
     #[cold]
     pub(super) fn note_displaced(&mut self, slot: Slot<BITS>) {
+        let offset = self.log.head() - slot.distance(self.log.head());
         if let Some(mut watch) = self.watch.take() {
-            watch.note(ItemRef::new(self.log.place(slot.word())));
+            // An item before the tail is one that the head is about to overwrite, too: it is recorded already.
+            if offset >= watch.tail {
+                watch.note(ItemRef::new(self.log.place(offset)));
+            }
             self.watch = Some(watch);
         }
     }
@@ -136,11 +140,8 @@ impl fmt::Debug for Watch {
 
 impl Watch {
     fn note(&mut self, item: ItemRef<'_>) {
-        let item = Evicted::of(item);
-        // An item that loses its slot may also be where the head is about to write.
-        let known = self.evicted.last().is_some_and(|last| *last == item);
-        if self.evicted.len() < TOLD_LATER_MAX && !known {
-            self.evicted.push(item);
+        if self.evicted.len() < TOLD_LATER_MAX {
+            self.evicted.push(Evicted::of(item));
         }
     }
 }
