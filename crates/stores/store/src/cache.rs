@@ -3,8 +3,8 @@
 //! ```text
 //! get:  for each slot with our tag:   dead? empty it.   other key? next slot.   expired? empty it, miss.
 //!       hit -> the item (moved to the head of the log if it is old and the mode requires it)
-//! put:  own item of the same lengths -> overwrite its value
-//!       else scan the whole bucket.  own item with space -> overwrite it
+//! put:  plain, and own item is plain and of the same lengths -> overwrite its value
+//!       else scan the whole bucket.  own item not shorter -> overwrite it, and mark the rest as skipped
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
 //! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
@@ -12,7 +12,7 @@
 //! whole bucket.
 
 use crate::frozen::State;
-use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
+use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Value};
 use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
@@ -157,10 +157,10 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if !slot.is_empty() && slot.is_within(self.log.head(), self.fresh) {
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
-            let (lens, meta) = (Lens::load(place), Meta::load(place));
-            if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
+            let head = Head::load(place);
+            if item::is_own(place, head, key) && !head.is_expired(place, now_s) {
                 self.counters.hits += 1;
-                item::touch_rest(cpu, place, lens);
+                item::touch_rest(cpu, place, head);
                 return Some(slot.word());
             }
         }
@@ -192,7 +192,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         };
         self.counters.hits += 1;
         let place = self.log.place(at);
-        item::touch_rest(cpu, place, Lens::load(place));
+        item::touch_rest(cpu, place, Head::load(place));
         Some(at)
     }
 
@@ -219,7 +219,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             if !item::is_own_there(place, key) {
                 continue;
             }
-            if Meta::load(place).is_expired(now_s) {
+            if Head::load(place).is_expired(place, now_s) {
                 self.drop_slot(key.hash, i);
                 self.counters.expired += 1;
                 return None;
@@ -239,7 +239,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     #[cold]
     fn renew(&mut self, hash: KeyHash, slot_index: usize, slot: Slot<BITS>) -> u64 {
         let before = self.log.head();
-        let need = Lens::load(self.log.place(slot.word())).item_size();
+        let need = Head::load(self.log.place(slot.word())).bytes();
         if self.watch.is_some() {
             self.note_evictions(need, Some(slot.offset()));
         }
@@ -293,19 +293,19 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     ) -> PutOutcome {
         cpu.touch(self.table.bucket(key.hash).line());
         let slot = self.likely_slot(key.hash, hint);
-        if !slot.is_empty() && slot.is_within(self.log.head(), self.live) && condition == Condition::Always {
+        let is_plain = condition == Condition::Always && expire_s == 0;
+        if is_plain && !slot.is_empty() && slot.is_within(self.log.head(), self.live) {
             let place = self.log.place(slot.word());
-            let lens = Lens::load(place);
-            if item::is_own(place, lens, key) && lens.same_plain(key.bytes.len(), value.len()) {
+            let head = Head::load(place);
+            if item::is_own(place, head, key) && head.same_plain(key.bytes.len(), value.len()) {
                 self.version = next_version(self.version);
+                let version = item::version_of(self.version);
                 self.sharing.begin_write(key.hash);
-                item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version as u32));
+                item::rewrite_value(place, head, value, version);
                 self.sharing.end_write(key.hash);
-                item::touch(cpu, place, item::item_bytes(lens.key_len(), value.len()));
+                item::touch(cpu, place, item::item_bytes(head.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
-                return PutOutcome::Stored {
-                    version: self.version as u32,
-                };
+                return PutOutcome::Stored { version };
             }
         }
         self.put_slow(cpu, key.hash, key.bytes, value, expire_s, now_s, condition)
@@ -324,7 +324,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         condition: Condition,
     ) -> PutOutcome {
         let key = Key { hash, bytes };
-        if !self.limits.allow(key, value.len(), 0) {
+        if !self.limits.allow(key, value.len(), Kind::Plain) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
@@ -333,36 +333,37 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             return refusal;
         }
         self.version = next_version(self.version);
-        self.place_item(cpu, key, &value, Meta::new(expire_s, self.version as u32), found);
-        PutOutcome::Stored {
-            version: self.version as u32,
-        }
+        let version = item::version_of(self.version);
+        let fields = Fields::native(expire_s);
+        let body = Body {
+            version,
+            fields,
+            value,
+        };
+        self.place_item(cpu, key, &body, found);
+        PutOutcome::Stored { version }
     }
 
-    /// Writes the item in place of the key's own if it fits, else at the head of the log; returns its offset.
+    /// Writes the item in place of the key's own if it is not longer, else at the head of the log; returns its offset.
     #[inline(always)]
-    fn place_item<C: Cpu, B: Body>(
-        &mut self,
-        cpu: &C,
-        key: Key<'_>,
-        body: &B,
-        meta: Meta,
-        found: Found,
-    ) -> u64 {
+    fn place_item<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
         if let Some((_, at)) = found.own {
             let place = self.log.place(at);
-            let reserved = Lens::load(place).item_size();
-            if reserved >= need {
+            let old = Head::load(place).bytes();
+            if old >= need {
                 self.sharing.begin_write(key.hash);
-                item::write_body(place, reserved, key.bytes.len(), body, meta);
+                item::write_body(place, key.bytes.len(), body);
+                if old > need {
+                    item::write_skip(self.log.place(at + need as u64), old - need);
+                }
                 self.sharing.end_write(key.hash);
                 item::touch(cpu, place, need);
                 self.counters.updates_in_place += 1;
                 return at;
             }
         }
-        self.append(cpu, key, body, meta, found)
+        self.append(cpu, key, body, found)
     }
 
     /// Checks every slot with the key's tag. Empties a second slot of the same key, if there is one.
@@ -394,7 +395,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
 
     /// Appends the item and stores its offset in a slot; returns its offset.
     #[inline]
-    fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
+    fn append<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
         if self.watch.is_some() {
             self.note_evictions(need, found.own.map(|(_, at)| at));
@@ -403,7 +404,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let before = self.log.head();
         self.sharing.begin_write(key.hash);
         let at = self.log.reserve(&self.sharing, need);
-        item::write(self.log.place(at), need, key, body, meta);
+        item::write(self.log.place(at), key, body);
         self.table
             .bucket(key.hash)
             .set(slot_index, Slot::new(key.hash.tag(), at));
@@ -444,8 +445,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if condition == Condition::Always {
             return None;
         }
-        let present = found.own.map(|(_, at)| Meta::load(self.log.place(at)));
-        condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
+        condition.refuse(self.live_item(found, now_s).map(|item| item.version()))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
@@ -453,10 +453,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let Some(at) = self.find(cpu, key, now_s) else {
             return false;
         };
-        let place = self.log.place(at);
-        self.sharing.begin_write(key.hash);
-        Meta::new(expire_s, Meta::load(place).version()).store(place);
-        self.sharing.end_write(key.hash);
+        let item = ItemRef::new(self.log.place(at));
+        let (fields, version) = (item.fields().with_expiry(expire_s), item.version());
+        self.change_fields(cpu, key, at, fields, version);
         true
     }
 

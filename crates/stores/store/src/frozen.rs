@@ -4,8 +4,7 @@
 //! contents; only if it matches, the items that it refers to, byte by byte. So no link is followed and no length used
 //! that was not written by a partition.
 
-use crate::VALUE_BYTES_MAX;
-use crate::item::Lens;
+use crate::item::Head;
 use drover_index::{STORE_SLOTS, Slot};
 use drover_mem::{MaskedRef, MaskedRegion};
 use std::sync::atomic::Ordering;
@@ -200,9 +199,9 @@ impl Survey {
 
 /// Adds all bytes of an item.
 fn add_item(digest: &mut Digest, place: MaskedRef<'_>, bytes: &mut Vec<u8>) -> Result<(), Doubt> {
-    let lens = Lens::load(place);
-    let len = lens.bytes();
-    if lens.value_len() > VALUE_BYTES_MAX || !place.maps(0, len) {
+    let head = Head::load(place);
+    let len = head.bytes();
+    if head.is_skip() || !place.maps(0, len) {
         return Err(Doubt::Contents { what: "an item" });
     }
     bytes.resize(len, 0);

@@ -78,9 +78,11 @@ mod warm;
 pub use cache::Evicted;
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
-pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
+pub use extras::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
-pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
+pub use item::{
+    EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes,
+};
 pub use options::{Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};

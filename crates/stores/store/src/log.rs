@@ -77,7 +77,8 @@ impl Log {
 mod tests {
     use super::*;
     use crate::Exclusive;
-    use crate::item::Lens;
+    use crate::item::{Body, Fields, Head, Key};
+    use drover_base::KeyHash;
     use drover_mem::{PageWish, Region};
     use std::sync::atomic::Ordering;
 
@@ -137,13 +138,23 @@ mod tests {
         let region = Region::private(2 * SIZE, PageWish::Small).expect("memory");
         let mut log = Log::new(MaskedRegion::new(region.clone(), 0, SIZE));
         let mut placed = Vec::new();
+        let key = Key {
+            hash: KeyHash { low: 1, high: 2 },
+            bytes: b"key",
+        };
         for i in 0usize.. {
             let need = 32 + 8 * (i * 13 % 60);
             let at = log.reserve(&Exclusive, need);
             for word in (0..need).step_by(8) {
                 log.memory.store(at + word as u64, u64::MAX);
             }
-            log.memory.store(at, need as u64);
+            let value = &[7; 600][..need - item::item_bytes(3, 0)];
+            let body = Body {
+                version: 1,
+                fields: Fields::native(0),
+                value,
+            };
+            item::write(log.place(at), key, &body);
             placed.push((at, need));
             if log.head() > 3 * SIZE as u64 {
                 break;
@@ -161,11 +172,11 @@ mod tests {
         let mut at = start;
         let mut walked = Vec::new();
         while at < log.head() {
-            let lens = Lens::load(log.place(at));
-            if !lens.is_skip() {
-                walked.push((at, lens.item_size()));
+            let head = Head::load(log.place(at));
+            if !head.is_skip() {
+                walked.push((at, head.bytes()));
             }
-            at += lens.item_size() as u64;
+            at += head.step() as u64;
         }
         let want: Vec<_> = placed.into_iter().filter(|&(at, _)| at >= start).collect();
         assert_eq!((at, walked), (log.head(), want));
@@ -176,9 +187,9 @@ mod tests {
         let mut log = log(SIZE);
         assert_eq!(log.reserve(&Exclusive, 4000), 0);
         assert_eq!(log.reserve(&Exclusive, 104), 4096);
-        let lens = Lens::load(log.place(4000));
-        assert!(lens.is_skip());
-        assert_eq!((lens.item_size(), log.head()), (96, 4200));
+        let head = Head::load(log.place(4000));
+        assert!(head.is_skip());
+        assert_eq!((head.skipped(), log.head()), (96, 4200));
         assert_eq!(log.reserve(&Exclusive, SIZE), 8192, "as large as the log");
         assert_eq!(log.reserve(&Exclusive, 8), 12288, "an exact fit skips nothing");
     }

@@ -1,8 +1,8 @@
-//! Items with extras in cache mode.
+//! Items with optional fields in cache mode.
 
 use super::{Cache, Found};
-use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
-use crate::item::{Body, ItemRef, Key, Meta};
+use crate::extras::{ExtraOutcome, ExtraPut, Mark, NewCas};
+use crate::item::{Body, Fields, ItemRef, Key, Value};
 use crate::partition::next_version;
 use crate::sharing::Sharing;
 use drover_base::Cpu;
@@ -29,27 +29,42 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if mark.cas != NewCas::Keep {
             self.version = next;
         }
-        let item = ItemRef::new(self.log.place(at));
-        if item.has_extras() || !mark.needs_extras() {
-            item.mark(&mark, key.hash, now_s, next, &self.sharing);
-            return ItemRef::new(self.log.place(at));
-        }
-        let extras = item.extras().marked(&mark, now_s, next);
-        let meta = item.marked_meta(&mark, next);
-        let at = self.give_extras(cpu, key, at, extras, meta);
+        let (fields, version) = ItemRef::new(self.log.place(at)).marked(&mark, now_s, next);
+        let at = self.change_fields(cpu, key, at, fields, version);
         ItemRef::new(self.log.place(at))
     }
 
-    /// Stores the value of the item at `at` again, with extras.
+    /// Gives the item at `at` other fields and another version; returns its offset.
+    #[inline]
+    pub(super) fn change_fields<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        at: u64,
+        fields: Fields,
+        version: u32,
+    ) -> u64 {
+        let item = ItemRef::new(self.log.place(at));
+        if item.try_rewrite(fields, version, key.hash, &self.sharing) {
+            return at;
+        }
+        self.store_again(cpu, key, at, fields, version)
+    }
+
+    /// Stores the value of the item at `at` again, with more fields.
     #[cold]
-    fn give_extras<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, extras: Extras, meta: Meta) -> u64 {
+    fn store_again<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, fields: Fields, version: u32) -> u64 {
         let mut value = take(&mut self.scratch);
         ItemRef::new(self.log.place(at)).read_value(&mut value);
-        let body = WithExtras::new(extras, &value);
-        let fits = self.limits.allow(key, value.len(), EXTRAS_BYTES);
+        let fits = self.limits.allow(key, value.len(), fields.kind());
         let at = if fits {
             let found = self.scan(cpu, key);
-            self.place_item(cpu, key, &body, meta, found)
+            let body = Body {
+                version,
+                fields,
+                value: &value[..],
+            };
+            self.place_item(cpu, key, &body, found)
         } else {
             at
         };
@@ -86,17 +101,17 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             Ok(plan) => plan,
             Err(refusal) => return refusal,
         };
-        let body = put.body(plan.extras, old);
-        if !self.limits.allow(key, body.value_len(), EXTRAS_BYTES) {
+        let body = put.body(&plan, old);
+        if !self.limits.allow(key, body.value.value_len(), plan.fields.kind()) {
             self.counters.too_large += 1;
             return ExtraOutcome::TooLarge;
         }
         self.version = next;
-        self.place_item(cpu, key, &body, Meta::new(plan.expire_s, next as u32), found);
-        ExtraOutcome::Stored { cas: plan.extras.cas }
+        self.place_item(cpu, key, &body, found);
+        ExtraOutcome::Stored { cas: plan.cas() }
     }
 
-    fn live_item(&self, found: &Found, now_s: u32) -> Option<ItemRef<'_>> {
+    pub(super) fn live_item(&self, found: &Found, now_s: u32) -> Option<ItemRef<'_>> {
         let (_, at) = found.own?;
         let item = ItemRef::new(self.log.place(at));
         (!item.is_expired(now_s)).then_some(item)

@@ -2,7 +2,7 @@
 //! items; so the watch inspects the items that the head is about to overwrite.
 
 use super::Cache;
-use crate::item::{ItemRef, Lens};
+use crate::item::{Head, ItemRef};
 use crate::sharing::Sharing;
 use drover_base::KeyHash;
 use drover_index::Slot;
@@ -95,14 +95,14 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let head = before + need + if left < need { left } else { 0 };
         while watch.tail < before && head - watch.tail > size {
             let place = self.log.place(watch.tail);
-            let lens = Lens::load(place);
-            if !lens.is_skip()
+            let word = Head::load(place);
+            if !word.is_skip()
                 && own != Some(Slot::<BITS>::new(1, watch.tail).offset())
                 && self.has_slot_for(watch.tail, &watch.hash_of)
             {
                 watch.note(ItemRef::new(place));
             }
-            watch.tail += lens.item_size().max(8) as u64; // never 0, so the loop ends
+            watch.tail += word.step() as u64;
         }
         self.watch = Some(watch);
     }
