@@ -394,7 +394,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     /// Appends the item and stores its offset in a slot; returns its offset.
-    #[inline]
+    #[inline(always)]
     fn append<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
         if self.watch.is_some() {

@@ -155,7 +155,7 @@ pub(crate) fn write_body<V: Value>(place: MaskedRef<'_>, key_len: usize, body: &
 #[inline(always)]
 pub(crate) fn rewrite_value(place: MaskedRef<'_>, head: Head, value: &[u8], version: u32) {
     debug_assert!(head.same_plain(head.key_len(), value.len()));
-    head.with_version(version).store(place);
+    head.plain_with_version(version).store(place);
     place.copy_in_padded(head.body_start(), value);
 }
 

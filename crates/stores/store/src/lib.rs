@@ -8,8 +8,8 @@
 //!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
-//! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. Items that do
-//!   not use them do not store them.
+//! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. An item stores
+//!   only the fields that its content needs ([`item_bytes`]).
 //! - [`Extents`] allocates memory for records that peers READ.
 //! - [`WarmFile`] keeps the memory of partitions in a file, so that a restarted server still has its items.
 //!

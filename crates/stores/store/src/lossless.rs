@@ -9,7 +9,7 @@
 
 use crate::frozen::State;
 use crate::heap::Heap;
-use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Value};
+use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms, Value};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{SharedReads, Sharing};
@@ -237,7 +237,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         }
         let next = next_version(self.version);
         let version = item::version_of(next);
-        let fields = Fields::native(expire_s).with_terms();
+        let fields = Fields::Terms(Terms { expire_s, flags: 0 });
         let body = Body {
             version,
             fields,
@@ -266,7 +266,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
     fn replace<C: Cpu, V: Value>(
         &mut self,
@@ -295,7 +295,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some(new)
     }
 
-    #[inline]
+    #[inline(always)]
     fn overwrite<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>, offset: u64) -> u64 {
         let place = self.heap.place(offset);
         self.sharing.begin_write(key.hash);
@@ -306,6 +306,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         offset
     }
 
+    #[inline(always)]
     fn insert<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>) -> Option<u64> {
         let offset = self.heap.allocate(item::bytes_of(key, body))?;
         self.write(cpu, offset, key, body);
@@ -327,6 +328,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     /// Writes an item that is not in the index yet.
+    #[inline(always)]
     fn write<C: Cpu, V: Value>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &Body<V>) {
         let place = self.heap.place(offset);
         item::write(place, key, body);

@@ -60,8 +60,13 @@ impl Head {
     /// The same head with another version.
     #[inline(always)]
     pub(super) fn with_version(self, version: u32) -> Head {
-        let rest = HAS_EXTRAS | (1 << VERSION_BIT) - 1;
-        Head(self.0 & rest | u64::from(version) << VERSION_BIT)
+        Head(self.0 & HAS_EXTRAS | self.plain_with_version(version).0)
+    }
+
+    /// The same head of an item without extras, with another version.
+    #[inline(always)]
+    pub(super) fn plain_with_version(self, version: u32) -> Head {
+        Head(u64::from(self.0 as u32) | u64::from(version) << VERSION_BIT)
     }
 
     #[inline(always)]
@@ -106,10 +111,13 @@ impl Head {
     /// Offset of the value.
     #[inline(always)]
     pub(crate) fn value_start(self) -> usize {
-        // Each flag is shifted to the position of the length that it stands for.
-        const _: () =
-            assert!(HAS_TERMS >> 20 == TERMS_BYTES as u64 && HAS_EXTRAS >> 59 == EXTRAS_BYTES as u64);
-        self.body_start() + ((self.0 >> 20) as usize & TERMS_BYTES) + ((self.0 >> 59) as usize & EXTRAS_BYTES)
+        // A branch, because it is predicted for plain items, the usual ones.
+        if !self.has_terms() {
+            return self.body_start();
+        }
+        // The flag is shifted to the position of the length that it stands for.
+        const _: () = assert!(HAS_EXTRAS >> 59 == EXTRAS_BYTES as u64);
+        self.body_start() + TERMS_BYTES + ((self.0 >> 59) as usize & EXTRAS_BYTES)
     }
 
     /// Bytes of the whole item, a multiple of 8.
