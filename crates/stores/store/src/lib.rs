@@ -50,12 +50,12 @@
 //! | | cache | store |
 //! |---|---|---|
 //! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
-//! | GET hit with its copy | 85 | 111 |
-//! | GET hit with both prefetches, by its hint | 109 | 138 |
-//! | GET miss | 23 | 130 |
-//! | PUT of the same length | 114 | 226 |
-//! | PUT of a new key | 239 | 393 |
-//! | DELETE and a PUT | 335 | 683 |
+//! | GET hit with its copy | 82 | 118 |
+//! | GET hit with both prefetches, by its hint | 105 | 145 |
+//! | GET miss | 23 | 132 |
+//! | PUT of the same length | 115 | 209 |
+//! | PUT of a new key | 249 | 365 |
+//! | DELETE and a PUT | 343 | 630 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
 #![forbid(unsafe_code)]
