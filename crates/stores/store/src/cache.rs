@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! get:  for each slot with our tag:   other key? next slot.   expired? remove it, miss.   hit -> count the use
-//! put:  own item of at least the length -> overwrite it
+//! put:  own item not shorter -> overwrite it, and mark the rest as skipped
 //!       else make space at the head of a log, append, and take: own slot, ghost, empty, a neighbour's
 //! ```
 //! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
@@ -13,7 +13,7 @@
 //! are exact. Which items go is decided in `evict.rs`.
 
 use crate::frozen::{Extent, State};
-use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
+use crate::item::{self, Body, Fields, Head, ItemRef, Key, Value};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::queue::Queue;
 use crate::reader::{Reader, View};
@@ -230,14 +230,14 @@ impl<S: Sharing> Cache<S> {
         if slot.is_item() {
             let place = self.memory.place(slot.offset());
             cpu.touch(place.line(0));
-            let (lens, meta) = (Lens::load(place), Meta::load(place));
-            if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
+            let head = Head::load(place);
+            if item::is_own(place, head, key) && !head.is_expired(place, now_s) {
                 // Stored only if it changes: the entries of items that are read often do not.
                 if !slot.is_saturated() {
                     bucket.set(i, slot.read());
                 }
                 self.counters.hits += 1;
-                item::touch_rest(cpu, place, lens);
+                item::touch_rest(cpu, place, head);
                 return Some(slot.offset());
             }
         }
@@ -256,7 +256,7 @@ impl<S: Sharing> Cache<S> {
         self.table.bucket(hash).set(i, slot.read());
         self.counters.hits += 1;
         let place = self.memory.place(slot.offset());
-        item::touch_rest(cpu, place, Lens::load(place));
+        item::touch_rest(cpu, place, Head::load(place));
         Some(slot.offset())
     }
 
@@ -278,7 +278,8 @@ impl<S: Sharing> Cache<S> {
     /// The key's slot; an expired item is removed.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Found {
         let found = self.find_any(cpu, key)?;
-        if Meta::load(self.memory.place(found.1.offset())).is_expired(now_s) {
+        let place = self.memory.place(found.1.offset());
+        if Head::load(place).is_expired(place, now_s) {
             self.counters.expired += 1;
             self.counters.expired_unread += u64::from(!found.1.is_read());
             self.remove(self.table.bucket_index(key.hash), found.0, Slot::EMPTY);
@@ -317,25 +318,25 @@ impl<S: Sharing> Cache<S> {
             .or_else(|| bucket.matches(key.hash.tag()).first());
         if let Some(i) = likely
             && condition == Condition::Always
+            && expire_s == 0
         {
             let slot = bucket.slot(i);
             let place = self.memory.place(slot.offset());
-            let lens = Lens::load(place);
+            let head = Head::load(place);
             if slot.is_item()
-                && item::is_own(place, lens, key)
-                && lens.same_plain(key.bytes.len(), value.len())
+                && item::is_own(place, head, key)
+                && head.same_plain(key.bytes.len(), value.len())
             {
                 let index = self.table.bucket_index(key.hash);
                 self.version = next_version(self.version);
+                let version = item::version_of(self.version);
                 self.sharing.begin_write(index);
-                item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version as u32));
+                item::rewrite_value(place, head, value, version);
                 bucket.set(i, slot.used().with_read(false));
                 self.sharing.end_write(index);
-                item::touch(cpu, place, item::item_bytes(lens.key_len(), value.len()));
+                item::touch(cpu, place, item::item_bytes(head.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
-                return PutOutcome::Stored {
-                    version: self.version as u32,
-                };
+                return PutOutcome::Stored { version };
             }
         }
         self.put_slow(cpu, key.hash, key.bytes, value, expire_s, now_s, condition)
@@ -354,7 +355,8 @@ impl<S: Sharing> Cache<S> {
         condition: Condition,
     ) -> PutOutcome {
         let key = self.verified(Key { hash, bytes });
-        if !self.limits.allow(key, value.len(), 0) {
+        let fields = Fields::native(expire_s);
+        if !self.limits.allow(key, value.len(), fields.kind()) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
@@ -363,11 +365,14 @@ impl<S: Sharing> Cache<S> {
             return refusal;
         }
         self.version = next_version(self.version);
-        let meta = Meta::new(expire_s, self.version as u32);
-        self.place_item(cpu, key, &value, meta, found, now_s);
-        PutOutcome::Stored {
-            version: self.version as u32,
-        }
+        let version = item::version_of(self.version);
+        let body = Body {
+            version,
+            fields,
+            value,
+        };
+        self.place_item(cpu, key, &body, found, now_s);
+        PutOutcome::Stored { version }
     }
 
     /// The key with the hash under which its item will be looked for when it leaves. A caller may pass another: then
@@ -383,49 +388,53 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Writes the item in place of the key's own if it fits, else at the head of a log; returns its offset.
+    /// Writes the item in place of the key's own if it is not longer, else at the head of a log; returns its offset.
     #[inline(always)]
-    fn place_item<C: Cpu, B: Body>(
+    fn place_item<C: Cpu, V: Value>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        body: &B,
-        meta: Meta,
+        body: &Body<V>,
         found: Found,
         now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body);
         if let Some((i, slot)) = found {
             let place = self.memory.place(slot.offset());
-            let reserved = Lens::load(place).item_size();
-            if reserved >= need {
+            let old = Head::load(place).bytes();
+            if old >= need {
                 let index = self.table.bucket_index(key.hash);
                 self.sharing.begin_write(index);
-                item::write_body(place, reserved, key.bytes.len(), body, meta);
+                item::write_body(place, key.bytes.len(), body);
+                if old > need {
+                    item::write_skip(self.memory.place(slot.offset() + need as u64), old - need);
+                }
                 self.table.bucket(key.hash).set(i, slot.used().with_read(false));
                 self.sharing.end_write(index);
                 item::touch(cpu, place, need);
+                if old > need {
+                    self.forget(slot.offset(), (old - need) as u64);
+                }
                 self.counters.updates_in_place += 1;
                 return slot.offset();
             }
         }
-        self.append(cpu, key, body, meta, found, now_s)
+        self.append(cpu, key, body, found, now_s)
     }
 
     /// Appends the item to a log, where space is made if necessary, and stores its offset in a slot; returns it.
     #[inline]
-    fn append<C: Cpu, B: Body>(
+    fn append<C: Cpu, V: Value>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        body: &B,
-        meta: Meta,
+        body: &Body<V>,
         found: Found,
         now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body) as u64;
         if found.is_none() && self.resize.is_some_and(|resize| self.counters.items >= resize.due_at) {
-            self.adapt(cpu, now_s);
+            self.adapt(cpu, need, now_s);
         }
         if found.is_none() {
             self.sizes.insert(need, self.counters.items, self.bytes());
@@ -451,7 +460,7 @@ impl<S: Sharing> Cache<S> {
             Log::Main => self.main.append(&self.memory, need),
             Log::Small => self.small.append(&self.memory, need),
         };
-        item::write(self.memory.place(at), need as usize, key, body, meta);
+        item::write(self.memory.place(at), key, body);
         let uses = found.map_or(admitted.uses, |(_, slot)| slot.used().uses());
         bucket.set(slot_index, Slot::new(key.hash.tag(), at).with_uses(uses));
         self.sharing.end_write(index);
@@ -471,11 +480,16 @@ impl<S: Sharing> Cache<S> {
     /// Turns the bytes of an item that has no slot any more into a skip marker.
     fn discard(&mut self, at: u64) {
         let place = self.memory.place(at);
-        let size = Lens::load(place).item_size();
+        let size = Head::load(place).bytes();
         item::write_skip(place, size);
+        self.forget(at, size as u64);
+    }
+
+    /// Notes that `bytes` of the item at `at`, all or some, have become a skip marker.
+    fn forget(&mut self, at: u64, bytes: u64) {
         match self.main.contains(at) {
-            true => self.main.forget(size as u64),
-            false => self.small.forget(size as u64),
+            true => self.main.forget(bytes),
+            false => self.small.forget(bytes),
         }
     }
 
@@ -485,8 +499,7 @@ impl<S: Sharing> Cache<S> {
         if condition == Condition::Always {
             return None;
         }
-        let present = found.map(|(_, slot)| Meta::load(self.memory.place(slot.offset())));
-        condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
+        condition.refuse(self.live_item(found, now_s).map(|item| item.version()))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
@@ -494,11 +507,9 @@ impl<S: Sharing> Cache<S> {
         let Some((_, slot)) = self.find(cpu, key, now_s) else {
             return false;
         };
-        let place = self.memory.place(slot.offset());
-        let index = self.table.bucket_index(key.hash);
-        self.sharing.begin_write(index);
-        Meta::new(expire_s, Meta::load(place).version()).store(place);
-        self.sharing.end_write(index);
+        let item = ItemRef::new(self.memory.place(slot.offset()));
+        let (fields, version) = (item.fields().with_expiry(expire_s), item.version());
+        self.change_fields(cpu, key, slot.offset(), fields, version, now_s);
         true
     }
 

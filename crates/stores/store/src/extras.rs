@@ -1,113 +1,15 @@
-//! *Extras*: item fields that memcached's commands need and the native protocol does not.
+//! Changes and PUTs with the item fields that memcached's commands need and the native protocol does not.
 //!
-//! | offset | size | field | meaning |
-//! |---|---|---|---|
-//! | 0 | 4 | flags | the client's own 32 bits |
-//! | 4 | 4 | access | last access in bits 0-28, then fetched, stale, won |
-//! | 8 | 8 | cas | number compared by memcached's `cas` |
-//!
-//! Little-endian, between padded key and value. An item has extras if it was stored by
-//! [`put_extra`](crate::Partition::put_extra), and loses them when a native PUT replaces it. An item without extras has
-//! flags 0, its version as CAS number, and counts as not fetched.
+//! An item has only those [fields](crate::item) that its content needs. A native PUT that replaces it drops the others.
 
-use crate::item::{Body, ItemRef};
+use crate::item::{Access, Body, Extras, Fields, ItemRef, Terms, Value, version_of};
 use drover_mem::MaskedRef;
-
-/// Bytes that *extras* add to an item: flags, CAS number, time of last access and marks, for memcached's commands.
-pub const EXTRAS_BYTES: usize = 16;
-
-/// Bits of the access word below its three marks: seconds since server start, up to 17 years.
-const ACCESSED_S: u32 = (1 << 29) - 1;
-const FETCHED: u32 = 1 << 29;
-const STALE: u32 = 1 << 30;
-const WON: u32 = 1 << 31;
-
-/// Last access of an item, and its marks.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Access(u32);
-
-impl Access {
-    /// Access word of an item stored at `now_s`.
-    fn new(now_s: u32) -> Access {
-        Access(now_s & ACCESSED_S)
-    }
-
-    pub(crate) fn accessed_s(self) -> u32 {
-        self.0 & ACCESSED_S
-    }
-
-    pub(crate) fn is_fetched(self) -> bool {
-        self.0 & FETCHED != 0
-    }
-
-    pub(crate) fn is_stale(self) -> bool {
-        self.0 & STALE != 0
-    }
-
-    pub(crate) fn is_won(self) -> bool {
-        self.0 & WON != 0
-    }
-
-    fn with(self, bit: u32, wish: Option<bool>) -> Access {
-        match wish {
-            Some(true) => Access(self.0 | bit),
-            Some(false) => Access(self.0 & !bit),
-            None => self,
-        }
-    }
-
-    fn marked(self, mark: &Mark, now_s: u32) -> Access {
-        let seen = if mark.access {
-            Access(now_s & ACCESSED_S | self.0 & !ACCESSED_S | FETCHED)
-        } else {
-            self
-        };
-        seen.with(STALE, mark.stale).with(WON, mark.won)
-    }
-}
-
-/// Extras of an item.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Extras {
-    pub(crate) flags: u32,
-    pub(crate) access: Access,
-    pub(crate) cas: u64,
-}
-
-impl Extras {
-    pub(crate) fn load(place: MaskedRef<'_>, at: usize) -> Extras {
-        let word = place.load(at);
-        Extras {
-            flags: word as u32,
-            access: Access((word >> 32) as u32),
-            cas: place.load(at + 8),
-        }
-    }
-
-    pub(crate) fn store(self, place: MaskedRef<'_>, at: usize) {
-        place.store(at, u64::from(self.flags) | (u64::from(self.access.0) << 32));
-        place.store(at + 8, self.cas);
-    }
-
-    /// The extras after `mark` at `now_s`; `next` is the partition's next version.
-    pub(crate) fn marked(self, mark: &Mark, now_s: u32, next: u64) -> Extras {
-        Extras {
-            flags: self.flags,
-            access: self.access.marked(mark, now_s),
-            cas: match mark.cas {
-                NewCas::Keep => self.cas,
-                NewCas::Next => next,
-                NewCas::Exactly(cas) => cas,
-            },
-        }
-    }
-}
 
 /// A change to an existing item that keeps its value: expiry, access, marks, CAS number. The default changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
     /// Whether to record the time of access and that the item was fetched. Ignored for an item without extras, unless
-    /// another field of this change adds them.
+    /// another field of this change adds extras.
     pub access: bool,
     /// New expiry in seconds since server start; 0 = never, `None` = unchanged.
     pub expire_s: Option<u32>,
@@ -157,6 +59,9 @@ pub struct ExtraPut<'a> {
     pub condition: ExtraCondition,
     /// New CAS number of the item; `None` = the partition's next version.
     pub cas: Option<u64>,
+    /// Whether to record the time of this PUT and of later accesses ([`Mark::access`]), which takes extras. If not, the
+    /// item has [extras](crate::EXTRAS_BYTES) only if `cas` is given, or for marks and the last access that it keeps.
+    pub track_access: bool,
 }
 
 impl Default for ExtraPut<'_> {
@@ -170,6 +75,7 @@ impl Default for ExtraPut<'_> {
             keep: false,
             condition: ExtraCondition::Always,
             cas: None,
+            track_access: false,
         }
     }
 }
@@ -222,16 +128,24 @@ pub enum ExtraOutcome {
     Absent,
 }
 
-/// Fields other than the value that a PUT writes.
+/// What a PUT writes, other than the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    pub(crate) extras: Extras,
-    pub(crate) expire_s: u32,
+    pub(crate) fields: Fields,
+    pub(crate) version: u32,
+}
+
+impl Plan {
+    /// The item's CAS number.
+    pub(crate) fn cas(&self) -> u64 {
+        let extras = self.fields.extras();
+        extras.map_or(u64::from(self.version), |extras| extras.cas)
+    }
 }
 
 impl ExtraPut<'_> {
-    /// The fields to write when `own` is the key's live item and `next` the partition's next version; or the refusal.
-    /// Copies the value to be joined to `old`.
+    /// The smallest fields to write when `own` is the key's live item and `next` the partition's next version; or the
+    /// refusal. Copies the value to be joined to `old`.
     pub(crate) fn plan(
         &self,
         own: Option<ItemRef<'_>>,
@@ -241,33 +155,38 @@ impl ExtraPut<'_> {
     ) -> Result<Plan, ExtraOutcome> {
         old.clear();
         let late = self.check(own.map(|item| item.cas()))?;
-        let mut plan = Plan {
-            extras: Extras {
-                flags: self.flags,
-                access: Access::new(now_s),
-                cas: self.cas.unwrap_or(next),
-            },
+        let mut terms = Terms {
             expire_s: self.expire_s,
+            flags: self.flags,
         };
-        let Some(own) = own else {
-            return Ok(plan);
+        let mut access = match self.track_access {
+            true => Access::new(now_s),
+            false => Access::default(),
         };
-        if self.join != Join::Replace {
-            own.read_value(old);
-        }
-        if late {
-            let access = plan.extras.access.with(STALE, Some(true));
-            plan.extras.access = access.with(WON, Some(own.is_won()));
-            plan.expire_s = own.expire_s();
-        }
-        if self.keep {
-            plan.expire_s = own.expire_s();
-            plan.extras.flags = own.flags();
-            if self.join == Join::Replace {
-                plan.extras.access = own.extras().access;
+        if let Some(own) = own {
+            if self.join != Join::Replace {
+                own.read_value(old);
+            }
+            if late {
+                access = access.stale(own.is_won());
+                terms.expire_s = own.expire_s();
+            }
+            if self.keep {
+                terms = own.fields().terms();
+            }
+            if self.keep && self.join == Join::Replace {
+                access = own.access();
             }
         }
-        Ok(plan)
+        let has_extras = self.track_access || self.cas.is_some() || access != Access::default();
+        let extras = has_extras.then_some(Extras {
+            access,
+            cas: self.cas.unwrap_or(next),
+        });
+        Ok(Plan {
+            fields: Fields::new(terms, extras),
+            version: version_of(next),
+        })
     }
 
     /// Checks the condition for a key that is `present` with a CAS number, or absent; `true` if the PUT is late (its
@@ -283,54 +202,41 @@ impl ExtraPut<'_> {
         }
     }
 
-    /// The whole item content; `old` is the value to be joined.
-    pub(crate) fn body<'b>(&'b self, extras: Extras, old: &'b [u8]) -> WithExtras<'b> {
+    /// The item content; `old` is the value to be joined.
+    pub(crate) fn body<'b>(&'b self, plan: &Plan, old: &'b [u8]) -> Body<Joined<'b>> {
         let (before, after): (&[u8], &[u8]) = match self.join {
             Join::Replace => (&[], &[]),
             Join::Append => (old, &[]),
             Join::Prepend => (&[], old),
         };
-        WithExtras {
-            extras,
-            before,
-            value: self.value,
-            after,
+        Body {
+            version: plan.version,
+            fields: plan.fields,
+            value: Joined {
+                before,
+                value: self.value,
+                after,
+            },
         }
     }
 }
 
-/// Extras and a value in pieces.
+/// A value in pieces.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WithExtras<'a> {
-    extras: Extras,
+pub(crate) struct Joined<'a> {
     before: &'a [u8],
     value: &'a [&'a [u8]],
     after: &'a [u8],
 }
 
-impl<'a> WithExtras<'a> {
-    /// A value in one piece.
-    pub(crate) fn new(extras: Extras, value: &'a [u8]) -> WithExtras<'a> {
-        WithExtras {
-            extras,
-            before: value,
-            value: &[],
-            after: &[],
-        }
-    }
-}
-
-impl Body for WithExtras<'_> {
-    const EXTRAS_BYTES: usize = EXTRAS_BYTES;
-
+impl Value for Joined<'_> {
     fn value_len(&self) -> usize {
         let value: usize = self.value.iter().map(|piece| piece.len()).sum();
         self.before.len() + value + self.after.len()
     }
 
     fn write(&self, place: MaskedRef<'_>, at: usize) {
-        self.extras.store(place, at);
-        let mut end = at + EXTRAS_BYTES;
+        let mut end = at;
         let ends = [self.before, self.after];
         for piece in ends[..1].iter().chain(self.value).chain(&ends[1..]) {
             place.copy_in(end, piece);
@@ -343,29 +249,6 @@ impl Body for WithExtras<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn marks_and_time_do_not_mix() {
-        let late = Access::new(u32::MAX);
-        assert_eq!(late.accessed_s(), ACCESSED_S);
-        assert!(!late.is_fetched() && !late.is_stale() && !late.is_won());
-        let mark = Mark {
-            access: true,
-            stale: Some(true),
-            won: Some(true),
-            ..Default::default()
-        };
-        let all = Access::new(7).marked(&mark, 9);
-        assert!(all.is_fetched() && all.is_stale() && all.is_won());
-        assert_eq!(all.accessed_s(), 9);
-        let fresh = Mark {
-            stale: Some(false),
-            ..Default::default()
-        };
-        let less = all.marked(&fresh, 10);
-        assert!(less.is_fetched() && !less.is_stale() && less.is_won());
-        assert_eq!(less.accessed_s(), 9, "not an access");
-    }
 
     #[test]
     fn conditions_say_who_is_there() {

@@ -4,8 +4,7 @@
 //! contents; only if it matches, the items that it refers to, byte by byte. So no link is followed and no length used
 //! that was not written by a partition.
 
-use crate::VALUE_BYTES_MAX;
-use crate::item::Lens;
+use crate::item::Head;
 use crate::queue::Queue;
 use drover_index::{STORE_SLOTS, Slot};
 use drover_mem::{BoundedRegion, MaskedRef};
@@ -254,15 +253,15 @@ fn hold_exactly(logs: [Queue; 2], memory: &BoundedRegion, offsets: &[u64]) -> bo
     for mut log in logs {
         let (live, mut log_live) = (log.live(), 0);
         while let Some(at) = log.tail() {
-            let lens = Lens::load(memory.place(at));
-            if !log.can_drop(lens.item_size() as u64) {
+            let head = Head::load(memory.place(at));
+            if !log.can_drop(head.step() as u64) {
                 return false;
             }
-            if !lens.is_skip() {
+            if !head.is_skip() {
                 walked.push(at);
-                log_live += lens.item_size() as u64;
+                log_live += head.step() as u64;
             }
-            log.drop_skipped(lens.item_size() as u64);
+            log.drop_skipped(head.step() as u64);
         }
         if live != log_live {
             return false;
@@ -274,9 +273,9 @@ fn hold_exactly(logs: [Queue; 2], memory: &BoundedRegion, offsets: &[u64]) -> bo
 
 /// Adds all bytes of an item.
 fn add_item(digest: &mut Digest, place: MaskedRef<'_>, bytes: &mut Vec<u8>) -> Result<(), Doubt> {
-    let lens = Lens::load(place);
-    let len = lens.bytes();
-    if lens.value_len() > VALUE_BYTES_MAX || !place.maps(0, len) {
+    let head = Head::load(place);
+    let len = head.bytes();
+    if head.is_skip() || !place.maps(0, len) {
         return Err(Doubt::Contents { what: "an item" });
     }
     bytes.resize(len, 0);

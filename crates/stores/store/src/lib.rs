@@ -8,8 +8,8 @@
 //!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
-//! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. Items that do
-//!   not use them do not store them.
+//! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. An item stores
+//!   only the fields that its content needs ([`item_bytes`]).
 //! - [`Extents`] allocates memory for records that peers READ.
 //! - [`WarmFile`] keeps the memory of partitions in a file, so that a restarted server still has its items.
 //!
@@ -61,12 +61,12 @@
 //! | | cache | store |
 //! |---|---|---|
 //! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
-//! | GET hit with its copy | 85 | 111 |
-//! | GET hit with both prefetches, by its hint | 109 | 138 |
-//! | GET miss | 23 | 130 |
-//! | PUT of the same length | 114 | 226 |
-//! | PUT of a new key | 239 | 393 |
-//! | DELETE and a PUT | 335 | 683 |
+//! | GET hit with its copy | 82 | 118 |
+//! | GET hit with both prefetches, by its hint | 105 | 145 |
+//! | GET miss | 23 | 132 |
+//! | PUT of the same length | 115 | 209 |
+//! | PUT of a new key | 249 | 365 |
+//! | DELETE and a PUT | 343 | 630 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
 #![forbid(unsafe_code)]
@@ -89,9 +89,11 @@ mod warm;
 pub use cache::Evicted;
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
-pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
+pub use extras::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
-pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
+pub use item::{
+    EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes,
+};
 pub use options::{Eviction, Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};

@@ -1,4 +1,5 @@
-//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is evicted; a PUT may find no space.
+//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is evicted; a PUT may find no space. Every item has
+//! terms, so a change of its expiry needs no space.
 //!
 //! ```text
 //! put:  own item whose chunk is the size needed -> overwrite it
@@ -8,7 +9,7 @@
 
 use crate::frozen::State;
 use crate::heap::Heap;
-use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
+use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms, Value};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{SharedReads, Sharing};
@@ -150,10 +151,10 @@ impl<S: Sharing> Lossless<S> {
         {
             let place = self.heap.place(slot.offset());
             cpu.touch(place.line(0));
-            let (lens, meta) = (Lens::load(place), Meta::load(place));
-            if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
+            let head = Head::load(place);
+            if item::is_own(place, head, key) && !head.is_expired(place, now_s) {
                 self.counters.hits += 1;
-                item::touch_rest(cpu, place, lens);
+                item::touch_rest(cpu, place, head);
                 return Some(slot.offset());
             }
         }
@@ -168,14 +169,14 @@ impl<S: Sharing> Lossless<S> {
         };
         self.counters.hits += 1;
         let place = self.heap.place(offset);
-        item::touch_rest(cpu, place, Lens::load(place));
+        item::touch_rest(cpu, place, Head::load(place));
         Some(offset)
     }
 
     /// The key's slot and live item; an expired item is removed.
     fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPosition, u64)> {
         let (slot_place, offset) = self.find(cpu, key)?;
-        if Meta::load(self.heap.place(offset)).is_expired(now_s) {
+        if ItemRef::new(self.heap.place(offset)).is_expired(now_s) {
             self.remove(key.hash, slot_place, offset);
             self.counters.expired += 1;
             return None;
@@ -223,7 +224,7 @@ impl<S: Sharing> Lossless<S> {
         condition: Condition,
     ) -> PutOutcome {
         let key = Key { hash, bytes };
-        if !self.limits.allow(key, value.len(), 0) {
+        if !self.limits.allow(key, value.len(), Kind::Terms) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
@@ -233,54 +234,56 @@ impl<S: Sharing> Lossless<S> {
         {
             return refusal;
         }
-        let version = next_version(self.version);
-        let meta = Meta::new(expire_s, version as u32);
-        if self.place_item(cpu, key, &value, meta, found).is_none() {
+        let next = next_version(self.version);
+        let version = item::version_of(next);
+        let fields = Fields::Terms(Terms { expire_s, flags: 0 });
+        let body = Body {
+            version,
+            fields,
+            value,
+        };
+        if self.place_item(cpu, key, &body, found).is_none() {
             self.counters.full += 1;
             return PutOutcome::Full;
         }
-        self.version = version;
-        PutOutcome::Stored {
-            version: version as u32,
-        }
+        self.version = next;
+        PutOutcome::Stored { version }
     }
 
     /// Writes the item; returns its offset, `None` if there is no space.
     #[inline(always)]
-    fn place_item<C: Cpu, B: Body>(
+    fn place_item<C: Cpu, V: Value>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        body: &B,
-        meta: Meta,
+        body: &Body<V>,
         found: Found,
     ) -> Option<u64> {
         match found {
-            Some((slot_place, offset)) => self.replace(cpu, key, body, meta, slot_place, offset),
-            None => self.insert(cpu, key, body, meta),
+            Some((slot_place, offset)) => self.replace(cpu, key, body, slot_place, offset),
+            None => self.insert(cpu, key, body),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
-    fn replace<C: Cpu, B: Body>(
+    fn replace<C: Cpu, V: Value>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        body: &B,
-        meta: Meta,
+        body: &Body<V>,
         slot_place: SlotPosition,
         old: u64,
     ) -> Option<u64> {
         let need = item::bytes_of(key, body);
-        let space = Lens::load(self.heap.place(old)).item_size();
+        let space = self.heap.space(old);
         if space >= need && space - need <= WASTE_BYTES_MAX {
-            return Some(self.overwrite(cpu, key, body, meta, old, space));
+            return Some(self.overwrite(cpu, key, body, old));
         }
         let Some(new) = self.heap.allocate(need) else {
-            return (space >= need).then(|| self.overwrite(cpu, key, body, meta, old, space));
+            return (space >= need).then(|| self.overwrite(cpu, key, body, old));
         };
-        self.write(cpu, new, key, body, meta);
+        self.write(cpu, new, key, body);
         self.sharing.begin_write(self.table.bucket_index(key.hash));
         self.table
             .bucket_of(key.hash, slot_place)
@@ -291,28 +294,21 @@ impl<S: Sharing> Lossless<S> {
         Some(new)
     }
 
-    #[inline]
-    fn overwrite<C: Cpu, B: Body>(
-        &mut self,
-        cpu: &C,
-        key: Key<'_>,
-        body: &B,
-        meta: Meta,
-        offset: u64,
-        space: usize,
-    ) -> u64 {
+    #[inline(always)]
+    fn overwrite<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>, offset: u64) -> u64 {
         let place = self.heap.place(offset);
         self.sharing.begin_write(self.table.bucket_index(key.hash));
-        item::write_body(place, space, key.bytes.len(), body, meta);
+        item::write_body(place, key.bytes.len(), body);
         self.sharing.end_write(self.table.bucket_index(key.hash));
         item::touch(cpu, place, item::bytes_of(key, body));
         self.counters.updates_in_place += 1;
         offset
     }
 
-    fn insert<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta) -> Option<u64> {
+    #[inline(always)]
+    fn insert<C: Cpu, V: Value>(&mut self, cpu: &C, key: Key<'_>, body: &Body<V>) -> Option<u64> {
         let offset = self.heap.allocate(item::bytes_of(key, body))?;
-        self.write(cpu, offset, key, body, meta);
+        self.write(cpu, offset, key, body);
         self.sharing.begin_write(self.table.bucket_index(key.hash));
         let space = self.table.space(key.hash);
         if let Some(p) = space {
@@ -331,26 +327,25 @@ impl<S: Sharing> Lossless<S> {
     }
 
     /// Writes an item that is not in the index yet.
-    fn write<C: Cpu, B: Body>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &B, meta: Meta) {
+    #[inline(always)]
+    fn write<C: Cpu, V: Value>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &Body<V>) {
         let place = self.heap.place(offset);
-        item::write(place, self.heap.space(offset), key, body, meta);
+        item::write(place, key, body);
         item::touch(cpu, place, item::bytes_of(key, body));
     }
 
     /// The refusal of a PUT by `condition`, if any.
     fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
-        let present = found.map(|(_, offset)| Meta::load(self.heap.place(offset)));
-        condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
+        condition.refuse(self.live_item(found, now_s).map(|item| item.version()))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         let Some((_, offset)) = self.find_live(cpu, key, now_s) else {
             return false;
         };
-        let place = self.heap.place(offset);
-        self.sharing.begin_write(self.table.bucket_index(key.hash));
-        Meta::new(expire_s, Meta::load(place).version()).store(place);
-        self.sharing.end_write(self.table.bucket_index(key.hash));
+        let item = ItemRef::new(self.heap.place(offset));
+        let (fields, version) = (item.fields().with_expiry(expire_s), item.version());
+        self.change_fields(cpu, key, offset, fields, version);
         true
     }
 

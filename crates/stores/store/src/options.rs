@@ -83,8 +83,8 @@ impl PartitionOptions {
     /// Options for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)). The index is
     /// then at most three quarters full (six sevenths in store mode). `log_bytes` is the product of the two numbers,
     /// rounded up to a power of two, at least 64 KiB, and the number of buckets is a power of two; the rest is as by
-    /// default. In store mode add 16 to `item_bytes`,
-    /// for the heap's tags.
+    /// default. In store mode add 24 to `item_bytes`: 8 for the terms that every item has there, and 16 for the
+    /// heap's tags.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;
         PartitionOptions {

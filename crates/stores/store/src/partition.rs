@@ -3,7 +3,7 @@
 use crate::cache::{self, Cache, Evicted};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::frozen::{Doubt, Frozen, Survey};
-use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
+use crate::item::{self, EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
 use crate::reader::Reader;
 use crate::sharing::{Exclusive, SharedReads, Sharing};
@@ -74,8 +74,8 @@ pub enum PutOutcome {
     },
     /// There is no space (store mode only). An older value of the key is unchanged.
     Full,
-    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or the whole item
-    /// longer than the partition's memory for items. An older value of the key is unchanged.
+    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or the whole item, with
+    /// an expiry, longer than the partition's memory for items. An older value of the key is unchanged.
     TooLarge,
     /// The key exists, and the condition required it to be absent ([`Condition::IfAbsent`]) or to have a version that
     /// it does not have ([`Condition::IfVersion`]).
@@ -114,12 +114,12 @@ impl Condition {
     }
 }
 
-/// The version after `version`. Items store the lower half, which is never 0; CAS numbers use all bits and are never
-/// reused.
+/// The version after `version`. Items store the lower 31 bits, which are never 0; CAS numbers in extras use all bits and
+/// are never reused.
 #[inline(always)]
 pub(crate) fn next_version(version: u64) -> u64 {
     let next = version + 1;
-    next + u64::from(next as u32 == 0)
+    next + u64::from(item::version_of(next) == 0)
 }
 
 /// Largest items accepted.
@@ -138,11 +138,16 @@ impl Limits {
         }
     }
 
+    /// Space for terms is always required, so that an item that was stored can be given an expiry.
     #[inline(always)]
-    pub(crate) fn allow(&self, key: Key<'_>, value_len: usize, extras_bytes: usize) -> bool {
+    pub(crate) fn allow(&self, key: Key<'_>, value_len: usize, kind: Kind) -> bool {
+        let fields_bytes = match kind {
+            Kind::Plain | Kind::Terms => TERMS_BYTES,
+            Kind::Extras => TERMS_BYTES + EXTRAS_BYTES,
+        };
         key.bytes.len() <= KEY_BYTES_MAX
             && value_len <= self.value_bytes_max
-            && item::item_bytes(key.bytes.len(), value_len) + extras_bytes <= self.item_bytes_max
+            && item::item_bytes(key.bytes.len(), value_len) + fields_bytes <= self.item_bytes_max
     }
 }
 
@@ -376,14 +381,15 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// Sets the expiry of `key` (in seconds since server start, 0 = it does not expire) and keeps its version; returns
-    /// whether the key exists and was not expired.
+    /// whether the key exists and was not expired. In cache mode the first expiry of an item copies the item to the head
+    /// of the log.
     pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
     /// As [`get_hinted`](Partition::get_hinted), and applies the change that `decide` returns for the unchanged item. A
-    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; the whole change
-    /// is skipped if there is no space (store mode) or the item would be too long. Returns the item after the change.
+    /// change that needs [terms](crate::TERMS_BYTES) or [extras](crate::EXTRAS_BYTES) adds them to an item that has none
+    /// by copying its value; the whole change is skipped if there is no space (store mode) or the item would be too long. Returns the item after the change.
     /// Cost: that of a GET, and a write to the item if it changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
@@ -514,7 +520,7 @@ mod tests {
 
     #[test]
     fn versions_skip_zero() {
-        let lap = 1u64 << 32;
+        let lap = 1u64 << 31;
         assert_eq!(
             (next_version(0), next_version(7), next_version(lap - 1)),
             (1, 8, lap + 1)

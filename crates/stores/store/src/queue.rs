@@ -261,24 +261,30 @@ impl Queue {
         (distance << 16) / self.size()
     }
 
-    /// Gives up the item of `bytes` at the tail and takes as many at the head, where it always fits; returns their
-    /// offset. The item is still in its old place, which may overlap the new one from above: it must be copied in
-    /// ascending order.
+    /// Gives up the item of `bytes` at the tail and takes as many at the head; returns their offset. The item is still
+    /// in its old place, which may overlap the new one from above: it must be copied in ascending order. `None` if there
+    /// is no space for it before the limit of a queue that is being shortened; then nothing changes.
     #[inline]
-    pub(crate) fn rotate(&mut self, memory: &BoundedRegion, bytes: u64) -> u64 {
+    pub(crate) fn rotate(&mut self, memory: &BoundedRegion, bytes: u64) -> Option<u64> {
         let alone = self.used == bytes;
         if alone {
-            return self.tail;
+            return (self.tail + bytes <= self.limit).then_some(self.tail);
         }
-        self.drop_item(bytes);
-        self.append(memory, bytes)
+        let mut after = *self;
+        after.drop_item(bytes);
+        if !after.has_space(bytes) {
+            debug_assert!(self.is_shortening());
+            return None;
+        }
+        *self = after;
+        Some(self.append(memory, bytes))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::Lens;
+    use crate::item::Head;
     use drover_base::Rng;
     use drover_mem::{PageWish, Region};
     use std::collections::VecDeque;
@@ -375,29 +381,30 @@ mod tests {
     }
 
     fn write(memory: &BoundedRegion, at: u64, need: u64, number: u64) {
-        memory.store(at, need);
+        // The head of an item of `need` bytes: an 8-byte key, and a value.
+        memory.store(at, 8 << 24 | (need - 16) | 1 << 32);
         for word in (8..need).step_by(8) {
             memory.store(at + word, number);
         }
     }
 
     fn drop_tail(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
-        let lens = Lens::load(memory.place(queue.tail().expect("not empty")));
-        if lens.is_skip() {
-            return queue.drop_skipped(lens.item_size() as u64);
+        let head = Head::load(memory.place(queue.tail().expect("not empty")));
+        if head.is_skip() {
+            return queue.drop_skipped(head.step() as u64);
         }
-        queue.drop_item(lens.item_size() as u64);
+        queue.drop_item(head.step() as u64);
         model.pop_front();
     }
 
     fn rotate(queue: &mut Queue, memory: &BoundedRegion, model: &mut VecDeque<(u64, u64, u64)>) {
         let Some(tail) = queue.tail() else { return };
-        let lens = Lens::load(memory.place(tail));
-        if lens.is_skip() {
+        let head = Head::load(memory.place(tail));
+        if head.is_skip() {
             return;
         }
-        let to = queue.rotate(memory, lens.item_size() as u64);
-        for word in (0..lens.item_size() as u64).step_by(8) {
+        let to = queue.rotate(memory, head.step() as u64).expect("space");
+        for word in (0..head.step() as u64).step_by(8) {
             memory.store(to + word, memory.load(tail + word));
         }
         let (_, need, number) = model.pop_front().expect("an item");
@@ -407,14 +414,14 @@ mod tests {
     fn walk(queue: &Queue, memory: &BoundedRegion) -> VecDeque<(u64, u64, u64)> {
         let (mut queue, mut found) = (*queue, VecDeque::new());
         while let Some(at) = queue.tail() {
-            let lens = Lens::load(memory.place(at));
-            if !lens.is_skip() {
+            let head = Head::load(memory.place(at));
+            if !head.is_skip() {
                 let number = memory.load(at + 8);
-                let words = (8..lens.item_size() as u64).step_by(8);
+                let words = (8..head.step() as u64).step_by(8);
                 assert!(words.map(|word| memory.load(at + word)).all(|word| word == number));
-                found.push_back((at, lens.item_size() as u64, number));
+                found.push_back((at, head.step() as u64, number));
             }
-            queue.drop_skipped(lens.item_size() as u64);
+            queue.drop_skipped(head.step() as u64);
         }
         found
     }

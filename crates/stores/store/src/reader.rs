@@ -4,7 +4,7 @@
 //! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved. An item's bytes are reused only after
 //! its entry was removed under that lock.
 
-use crate::item::{self, ItemRef, Key, Lens, Meta, VALUE_BYTES_MAX};
+use crate::item::{self, Head, ItemRef, Key};
 use crate::sharing::SharedReads;
 use drover_base::{Cpu, KeyHash};
 use drover_index::{CacheTable, Slot, StoreTable};
@@ -126,7 +126,7 @@ impl Reader {
             if own.is_none() && slot.tag() == key.hash.tag() {
                 let place = self.memory.place(slot.offset());
                 cpu.touch(place.line(0));
-                if item::is_own(place, Lens::load(place), key) {
+                if item::is_own(place, Head::load(place), key) {
                     own = Some(slot);
                 }
             }
@@ -140,13 +140,13 @@ impl Reader {
         if !lock.is_current(ticket) {
             return None;
         }
-        if item.meta.is_expired(now_s) {
+        if item.is_expired(now_s) {
             out.clear();
             return Some(ReadOutcome::Miss);
         }
         Some(ReadOutcome::Hit {
-            version: item.meta.version(),
-            expire_s: item.meta.expire_s(),
+            version: item.head.version(),
+            expire_s: item.expire_s,
         })
     }
 
@@ -161,7 +161,7 @@ impl Reader {
         self.each_slot(index, |slot| {
             if slot.is_item() {
                 match self.plausible(slot) {
-                    Some(item) => copies.push((item.to_owned(), item.meta.is_expired(now_s))),
+                    Some(item) => copies.push((item.to_owned(), item.is_expired(now_s))),
                     None => torn = true,
                 }
             }
@@ -192,36 +192,44 @@ impl Reader {
     /// The item of `slot` if its lengths are plausible: then copying it stays inside the memory.
     fn plausible(&self, slot: Slot) -> Option<Sighting<'_>> {
         let place = self.memory.place(slot.offset());
-        let (lens, meta) = (Lens::load(place), Meta::load(place));
-        let plausible = lens.value_len() <= VALUE_BYTES_MAX && place.maps(0, lens.bytes());
-        plausible.then_some(Sighting { place, lens, meta })
+        let head = Head::load(place);
+        let plausible = !head.is_skip() && place.maps(0, head.bytes());
+        plausible.then(|| Sighting {
+            place,
+            head,
+            expire_s: head.expire_s(place),
+        })
     }
 }
 
-/// An item with the lengths read from it; the owner may be overwriting it.
+/// An item with the head and expiry read from it; the owner may be overwriting it.
 struct Sighting<'p> {
     place: MaskedRef<'p>,
-    lens: Lens,
-    meta: Meta,
+    head: Head,
+    expire_s: u32,
 }
 
 impl Sighting<'_> {
+    fn is_expired(&self, now_s: u32) -> bool {
+        item::is_past(self.expire_s, now_s)
+    }
+
     fn copy_value(&self, out: &mut Vec<u8>) {
-        out.resize(self.lens.value_len(), 0);
-        self.place.copy_out(self.lens.value_start(), out);
+        out.resize(self.head.value_len(), 0);
+        self.place.copy_out(self.head.value_start(), out);
     }
 
     fn to_owned(&self) -> OwnedItem {
-        let mut key = vec![0; self.lens.key_len()];
-        self.place.copy_out(item::HEADER_BYTES, &mut key);
+        let mut key = vec![0; self.head.key_len()];
+        self.place.copy_out(item::HEAD_BYTES, &mut key);
         let mut value = Vec::new();
         self.copy_value(&mut value);
         OwnedItem {
             hash_key: ItemRef::new(self.place).hash_key(),
             key,
             value,
-            expire_s: self.meta.expire_s(),
-            version: self.meta.version(),
+            expire_s: self.expire_s,
+            version: self.head.version(),
         }
     }
 }
@@ -302,7 +310,7 @@ mod tests {
         let bucket = |key: Key<'_>| key.hash.bucket_bits() >> 30;
         let stranger = (0u8..).find(|&b| bucket(key(&[b])) != bucket(key(b"key")));
         let stranger = [stranger.expect("one of many")];
-        let overwrite = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 4020]);
+        let overwrite = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 4030]);
         assert_eq!(read_beside(FIFO, overwrite), None);
         let spare = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 3000]);
         assert_eq!(

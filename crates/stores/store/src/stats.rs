@@ -38,10 +38,10 @@ counters! {
     misses,
     /// PUTs of a key without an item. (An expired item that was not removed yet counts as an item here.)
     inserts,
-    /// PUTs that overwrote their key's item in place, and marks that added extras in place.
+    /// PUTs that overwrote their key's item in place, and changes that added fields in place.
     updates_in_place,
     /// PUTs of an existing key that wrote the item to another place, because its own was too short or, in store mode,
-    /// more than 24 bytes too long; and marks that added extras so.
+    /// more than 24 bytes too long; and changes of expiry or marks that added fields so.
     updates_moved,
     /// PUTs refused because there was no space; always 0 in cache mode.
     full,
@@ -83,7 +83,7 @@ impl PartitionStats {
         self.evicted_bucket_full + self.evicted_log_wrapped
     }
 
-    /// Number of PUTs that were stored, and of marks that added extras.
+    /// Number of PUTs that were stored, and of changes that added fields.
     pub fn puts(&self) -> u64 {
         self.inserts + self.updates_in_place + self.updates_moved
     }

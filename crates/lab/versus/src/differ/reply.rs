@@ -9,8 +9,8 @@ pub enum Token<'a> {
     Cas(u64),
     /// A remaining time to live in seconds; -1: for ever.
     Seconds(i64),
-    /// Seconds since the last access to an item.
-    Idle(i64),
+    /// Whether an item has been read since it was stored.
+    Fetched(bool),
     /// A remaining time to live in seconds as the command `me` shows it: -1 is for ever; others are negative in
     /// memcached 1.6.18, where -1 may therefore also be one second, and positive in newer versions.
     Left(i64),
@@ -121,7 +121,8 @@ fn flag(word: &[u8]) -> Token<'_> {
     match (word.first(), number(rest), number(rest)) {
         (Some(b'c'), Some(cas), _) => Token::Cas(cas),
         (Some(b't'), _, Some(seconds)) => Token::Seconds(seconds),
-        (Some(b'l'), _, Some(seconds)) => Token::Idle(seconds),
+        (Some(b'l'), _, Some(_)) => Token::Specific,
+        _ if word == b"h0" || word == b"h1" => Token::Fetched(word == b"h1"),
         _ => Token::Text(word),
     }
 }
@@ -131,9 +132,9 @@ fn debug_field(word: &[u8]) -> Token<'_> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     match text.split_once('=') {
         Some(("exp", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Left),
-        Some(("la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Idle),
+        Some(("fetch", yes @ ("yes" | "no"))) => Token::Fetched(yes == "yes"),
         Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
-        Some(("cls" | "size", _)) => Token::Specific,
+        Some(("cls" | "size" | "la", _)) => Token::Specific,
         _ => Token::Text(word),
     }
 }
@@ -177,6 +178,6 @@ mod tests {
             .iter()
             .filter(|token| **token == Token::Specific)
             .count();
-        assert_eq!((own, replies[0].cas()), (2, Some(6)));
+        assert_eq!((own, replies[0].cas()), (3, Some(6)));
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Delta {
     pub(super) if_cas: u64,
     /// CAS to give the item; `None`: a new one.
     pub(super) new_cas: Option<u64>,
+    /// Whether to record accesses to the item from now on.
+    pub(super) track_access: bool,
 }
 
 /// The item before the addition.
@@ -74,6 +76,7 @@ impl<C: Cpu> Executor<'_, C> {
             up,
             if_cas: 0,
             new_cas: None,
+            track_access: false,
         };
         match self.add(key, &delta) {
             Sum::Done { value, .. } if !noreply => {
@@ -175,6 +178,7 @@ impl<C: Cpu> Executor<'_, C> {
             // An update in place keeps all marks; a longer value becomes a new item.
             keep: value[0].len() <= before.value_len,
             cas: self.server.new_cas(delta.new_cas),
+            track_access: delta.track_access,
             ..ExtraPut::default()
         };
         self.partition.put_extra(self.cpu, key, &put, self.now_s)

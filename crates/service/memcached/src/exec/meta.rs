@@ -44,6 +44,7 @@ impl<C: Cpu> Executor<'_, C> {
             let put = ExtraPut {
                 condition: ExtraCondition::IfAbsent,
                 cas: self.server.new_cas(meta.has(b'E').then_some(meta.new_cas)),
+                track_access: true,
                 ..ExtraPut::default()
             };
             view.created = true;
@@ -103,6 +104,7 @@ impl<C: Cpu> Executor<'_, C> {
             keep: joins,
             condition: set_condition(meta, compares),
             cas: meta.has(b'E').then_some(meta.new_cas),
+            track_access: true,
         };
         let command = match meta.mode {
             b'E' => "add",
@@ -174,6 +176,7 @@ impl<C: Cpu> Executor<'_, C> {
                 expire_s: self.expire_s(meta.times.expiry),
                 flags: meta.client_flags,
                 cas: self.server.new_cas(new_cas.or(cas)),
+                track_access: true,
                 ..ExtraPut::default()
             };
             self.partition.put_extra(self.cpu, key, &put, self.now_s);
@@ -200,6 +203,7 @@ impl<C: Cpu> Executor<'_, C> {
             up: !matches!(meta.mode, b'D' | b'-'),
             if_cas: meta.cas,
             new_cas: meta.has(b'E').then_some(meta.new_cas),
+            track_access: true,
         };
         match self.add(key, &delta) {
             Sum::Done { value, cas, expire_s } => {
@@ -225,6 +229,7 @@ impl<C: Cpu> Executor<'_, C> {
             value: &[text],
             condition: ExtraCondition::IfAbsent,
             cas: self.server.new_cas(delta.new_cas),
+            track_access: true,
             ..ExtraPut::default()
         };
         match self.partition.put_extra(self.cpu, key, &put, self.now_s) {

@@ -22,6 +22,7 @@ impl<C: Cpu> Executor<'_, C> {
             keep: matches!(mode, StoreMode::Append | StoreMode::Prepend),
             condition: condition(mode, store.cas),
             cas: None,
+            track_access: false,
         };
         let outcome = self.put(key, &put, name(mode));
         let line: &[u8] = match outcome {

@@ -68,7 +68,7 @@ fn what_goes_to_make_space_is_told() {
             format!("set k{number} 0 0 1000000 noreply\r\n{value}\r\n").as_bytes(),
         );
     }
-    let gone = |number| format!("type=eviction key=k{number} fetch=no ttl=-1 la=0 clsid=1 size=1000000");
+    let gone = |number| format!("type=eviction key=k{number} fetch=no ttl=-1 la=100 clsid=1 size=1000000");
     assert_eq!(heard(&mut bed, &mut watcher), [gone(0)]);
 }
 

@@ -11,7 +11,7 @@
 
 use super::Cache;
 use super::sizes::{Class, Sizes};
-use crate::item::{self, Lens, Meta};
+use crate::item::{self, Head};
 use crate::options::Eviction;
 use crate::queue::Queue;
 use crate::sharing::Sharing;
@@ -127,16 +127,16 @@ impl<S: Sharing> Cache<S> {
 
     /// Removes what is at the tail of the small log: the item moves to the main log or leaves.
     fn shorten_small<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
-        let Some((at, lens)) = self.tail_of(cpu, Log::Small) else {
+        let Some((at, head)) = self.tail_of(cpu, Log::Small) else {
             return;
         };
-        let size = lens.item_size() as u64;
-        if lens.is_skip() {
+        let size = head.step() as u64;
+        if head.is_skip() {
             return self.small.drop_skipped(size);
         }
         let (bucket_index, i) = self.slot_of(cpu, at);
         let slot = self.table.bucket_at(bucket_index).slot(i);
-        let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
+        let expired = head.is_expired(self.memory.place(at), now_s);
         let class = self.sizes.class(size);
         let has_space = (self.is_filling && self.main.has_space(size)) || self.main_has_room();
         let stays = has_space || slot.uses() >= class.uses_to_move();
@@ -157,17 +157,17 @@ impl<S: Sharing> Cache<S> {
     /// Removes what is at the tail of the main log: the item is appended again, or leaves.
     pub(super) fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32, pace: Pace) {
         self.is_filling = false;
-        let Some((at, lens)) = self.tail_of(cpu, Log::Main) else {
+        let Some((at, head)) = self.tail_of(cpu, Log::Main) else {
             return;
         };
-        let size = lens.item_size() as u64;
-        if lens.is_skip() {
+        let size = head.step() as u64;
+        if head.is_skip() {
             self.main.drop_skipped(size);
             return self.look_at_lap();
         }
         let (bucket_index, i) = self.slot_of(cpu, at);
         let slot = self.table.bucket_at(bucket_index).slot(i);
-        let expired = Meta::load(self.memory.place(at)).is_expired(now_s);
+        let expired = head.is_expired(self.memory.place(at), now_s);
         // Space of removed items is reclaimed before any other: those between them are kept.
         let cost = match self.main_has_room() {
             true => 0,
@@ -175,13 +175,16 @@ impl<S: Sharing> Cache<S> {
         };
         let may_copy = |sizes: &mut Sizes| pace == Pace::Limited || sizes.spend(size);
         let stays = self.small.size() > 0 && slot.uses() >= cost && may_copy(&mut self.sizes);
-        if expired || !stays {
+        let to = match stays && !expired {
+            true => self.main.rotate(&self.memory, size),
+            false => None,
+        };
+        let Some(to) = to else {
             let leave = if expired { Leave::Expired } else { Leave::Evicted };
             self.leave(bucket_index, i, leave);
             self.main.drop_item(size);
             return self.look_at_lap();
-        }
-        let to = self.main.rotate(&self.memory, size);
+        };
         self.relocate(bucket_index, i, to, slot.with_uses(slot.uses() - cost));
         self.counters.renewed += 1;
     }
@@ -200,11 +203,11 @@ impl<S: Sharing> Cache<S> {
 
     /// The tail of a log and the first word there; `None` if the log is empty.
     #[inline]
-    fn tail_of<C: Cpu>(&mut self, cpu: &C, log: Log) -> Option<(u64, Lens)> {
+    fn tail_of<C: Cpu>(&mut self, cpu: &C, log: Log) -> Option<(u64, Head)> {
         let at = self.queue(log).tail()?;
         let place = self.memory.place(at);
         cpu.touch(place.line(0));
-        Some((at, Lens::load(place)))
+        Some((at, Head::load(place)))
     }
 
     /// Bucket and slot index of the item at `at`.
@@ -235,7 +238,7 @@ impl<S: Sharing> Cache<S> {
     fn relocate(&mut self, bucket_index: u64, i: usize, to: u64, slot: Slot) {
         let bucket = self.table.bucket_at(bucket_index);
         let from = slot.offset();
-        let size = Lens::load(self.memory.place(from)).item_size() as u64;
+        let size = Head::load(self.memory.place(from)).bytes() as u64;
         self.sharing.begin_write(bucket_index);
         if from != to {
             for at in (0..size).step_by(8) {

@@ -1,8 +1,8 @@
-//! Items with extras in cache mode.
+//! Items with optional fields in cache mode.
 
 use super::{Cache, Found};
-use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
-use crate::item::{Body, ItemRef, Key, Meta};
+use crate::extras::{ExtraOutcome, ExtraPut, Mark, NewCas};
+use crate::item::{Body, Fields, ItemRef, Key, Value};
 use crate::partition::next_version;
 use crate::sharing::Sharing;
 use drover_base::Cpu;
@@ -29,37 +29,51 @@ impl<S: Sharing> Cache<S> {
         if mark.cas != NewCas::Keep {
             self.version = next;
         }
-        let item = ItemRef::new(self.memory.place(at));
-        if item.has_extras() || !mark.needs_extras() {
-            let index = self.table.bucket_index(key.hash);
-            item.mark(&mark, index, now_s, next, &self.sharing);
-            return ItemRef::new(self.memory.place(at));
-        }
-        let extras = item.extras().marked(&mark, now_s, next);
-        let meta = item.marked_meta(&mark, next);
-        let at = self.give_extras(cpu, key, at, extras, meta, now_s);
+        let (fields, version) = ItemRef::new(self.memory.place(at)).marked(&mark, now_s, next);
+        let at = self.change_fields(cpu, key, at, fields, version, now_s);
         ItemRef::new(self.memory.place(at))
     }
 
-    /// Stores the value of the item at `at` again, with extras.
-    #[cold]
-    #[allow(clippy::too_many_arguments, reason = "a rare path")]
-    fn give_extras<C: Cpu>(
+    /// Gives the item at `at` other fields and another version; returns its offset.
+    #[inline]
+    pub(super) fn change_fields<C: Cpu>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
         at: u64,
-        extras: Extras,
-        meta: Meta,
+        fields: Fields,
+        version: u32,
+        now_s: u32,
+    ) -> u64 {
+        let item = ItemRef::new(self.memory.place(at));
+        if item.try_rewrite(fields, version, self.table.bucket_index(key.hash), &self.sharing) {
+            return at;
+        }
+        self.store_again(cpu, key, at, fields, version, now_s)
+    }
+
+    /// Stores the value of the item at `at` again, with more fields.
+    #[cold]
+    fn store_again<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        at: u64,
+        fields: Fields,
+        version: u32,
         now_s: u32,
     ) -> u64 {
         let mut value = take(&mut self.scratch);
         ItemRef::new(self.memory.place(at)).read_value(&mut value);
-        let body = WithExtras::new(extras, &value);
-        let fits = self.limits.allow(key, value.len(), EXTRAS_BYTES);
+        let fits = self.limits.allow(key, value.len(), fields.kind());
         let at = if fits {
             let found = self.find_any(cpu, key);
-            self.place_item(cpu, key, &body, meta, found, now_s)
+            let body = Body {
+                version,
+                fields,
+                value: &value[..],
+            };
+            self.place_item(cpu, key, &body, found, now_s)
         } else {
             at
         };
@@ -97,18 +111,17 @@ impl<S: Sharing> Cache<S> {
             Ok(plan) => plan,
             Err(refusal) => return refusal,
         };
-        let body = put.body(plan.extras, old);
-        if !self.limits.allow(key, body.value_len(), EXTRAS_BYTES) {
+        let body = put.body(&plan, old);
+        if !self.limits.allow(key, body.value.value_len(), plan.fields.kind()) {
             self.counters.too_large += 1;
             return ExtraOutcome::TooLarge;
         }
         self.version = next;
-        let meta = Meta::new(plan.expire_s, next as u32);
-        self.place_item(cpu, key, &body, meta, found, now_s);
-        ExtraOutcome::Stored { cas: plan.extras.cas }
+        self.place_item(cpu, key, &body, found, now_s);
+        ExtraOutcome::Stored { cas: plan.cas() }
     }
 
-    fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
+    pub(super) fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
         let (_, slot) = found?;
         let item = ItemRef::new(self.memory.place(slot.offset()));
         (!item.is_expired(now_s)).then_some(item)

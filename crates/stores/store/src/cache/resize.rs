@@ -18,8 +18,10 @@ use drover_index::{BUCKET_BYTES, CACHE_SLOTS};
 /// Share of the slots that shall have items, in per cent: with more, items are lost because their buckets are full; with
 /// less, there is less space for items. The other slots hold ghosts.
 const LOAD_PERCENT: u64 = 55;
-/// Buckets moved by each PUT of a new key while the index changes its size.
-const BUCKETS_PER_PUT: u32 = 2;
+/// Buckets moved by each PUT of a new key while the index changes its size: two, and one more for so many bytes of its
+/// item, up to [`BUCKETS_PER_PUT_MAX`].
+const BYTES_PER_BUCKET: u64 = 256;
+const BUCKETS_PER_PUT_MAX: u64 = 32;
 /// Items of the main log that each PUT of a new key passes while the log is being shortened.
 const ITEMS_PER_PUT: u32 = 4;
 /// Most that the index grows by at once: times its size.
@@ -51,16 +53,16 @@ impl Resize {
 }
 
 impl<S: Sharing> Cache<S> {
-    /// Looks at the sizes, and goes on with a change of them. For a PUT of a new key.
+    /// Looks at the sizes, and goes on with a change of them. For a PUT of a new key, whose item has `need` bytes.
     #[cold]
     #[inline(never)]
-    pub(super) fn adapt<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+    pub(super) fn adapt<C: Cpu>(&mut self, cpu: &C, need: u64, now_s: u32) {
         let Some(mut resize) = self.resize else {
             return;
         };
         resize.due_at = 0;
         if self.table.is_resizing() {
-            self.move_buckets(cpu);
+            self.move_buckets(cpu, need);
         } else if let Some(wanted) = resize.wanted {
             if self.pass_end(cpu, now_s) {
                 self.release_log();
@@ -117,8 +119,8 @@ impl<S: Sharing> Cache<S> {
         buckets.clamp(1, most.max(1))
     }
 
-    fn move_buckets<C: Cpu>(&mut self, cpu: &C) {
-        for _ in 0..BUCKETS_PER_PUT {
+    fn move_buckets<C: Cpu>(&mut self, cpu: &C, need: u64) {
+        for _ in 0..(2 + need / BYTES_PER_BUCKET).min(BUCKETS_PER_PUT_MAX) {
             let (memory, hasher) = (&self.memory, &self.hasher);
             let moved = self.table.move_bucket(self.ghosts, |slot| {
                 let place = memory.place(slot.offset());

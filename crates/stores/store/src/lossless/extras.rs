@@ -1,8 +1,8 @@
-//! Items with extras in store mode.
+//! Items with optional fields in store mode.
 
 use super::{Found, Lossless};
-use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
-use crate::item::{Body, ItemRef, Key, Meta};
+use crate::extras::{ExtraOutcome, ExtraPut, Mark, NewCas};
+use crate::item::{Body, Fields, ItemRef, Key, Value};
 use crate::partition::next_version;
 use crate::sharing::Sharing;
 use drover_base::Cpu;
@@ -28,28 +28,42 @@ impl<S: Sharing> Lossless<S> {
         if mark.cas != NewCas::Keep {
             self.version = next;
         }
-        let item = ItemRef::new(self.heap.place(at));
-        if item.has_extras() || !mark.needs_extras() {
-            let index = self.table.bucket_index(key.hash);
-            item.mark(&mark, index, now_s, next, &self.sharing);
-            return ItemRef::new(self.heap.place(at));
-        }
-        let extras = item.extras().marked(&mark, now_s, next);
-        let meta = item.marked_meta(&mark, next);
-        let at = self.give_extras(cpu, key, at, extras, meta);
+        let (fields, version) = ItemRef::new(self.heap.place(at)).marked(&mark, now_s, next);
+        let at = self.change_fields(cpu, key, at, fields, version);
         ItemRef::new(self.heap.place(at))
     }
 
-    /// Stores the value of the item at `at` again, with extras, if there is space.
+    /// Gives the item at `at` other fields and another version, if there is space for the fields; returns its offset.
+    #[inline]
+    pub(super) fn change_fields<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        at: u64,
+        fields: Fields,
+        version: u32,
+    ) -> u64 {
+        let item = ItemRef::new(self.heap.place(at));
+        if item.try_rewrite(fields, version, self.table.bucket_index(key.hash), &self.sharing) {
+            return at;
+        }
+        self.store_again(cpu, key, at, fields, version)
+    }
+
+    /// Stores the value of the item at `at` again, with more fields, if there is space.
     #[cold]
-    fn give_extras<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, extras: Extras, meta: Meta) -> u64 {
+    fn store_again<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, fields: Fields, version: u32) -> u64 {
         let mut value = take(&mut self.scratch);
         ItemRef::new(self.heap.place(at)).read_value(&mut value);
-        let body = WithExtras::new(extras, &value);
-        let fits = self.limits.allow(key, value.len(), EXTRAS_BYTES);
+        let fits = self.limits.allow(key, value.len(), fields.kind());
         let at = if fits {
             let found = self.find(cpu, key);
-            self.place_item(cpu, key, &body, meta, found).unwrap_or(at)
+            let body = Body {
+                version,
+                fields,
+                value: &value[..],
+            };
+            self.place_item(cpu, key, &body, found).unwrap_or(at)
         } else {
             at
         };
@@ -81,25 +95,25 @@ impl<S: Sharing> Lossless<S> {
     ) -> ExtraOutcome {
         let found = self.find(cpu, key);
         let next = next_version(self.version);
-        let plan = match put.plan(self.live_item(found, now_s), now_s, next, old) {
+        let mut plan = match put.plan(self.live_item(found, now_s), now_s, next, old) {
             Ok(plan) => plan,
             Err(refusal) => return refusal,
         };
-        let body = put.body(plan.extras, old);
-        if !self.limits.allow(key, body.value_len(), EXTRAS_BYTES) {
+        plan.fields = plan.fields.with_terms();
+        let body = put.body(&plan, old);
+        if !self.limits.allow(key, body.value.value_len(), plan.fields.kind()) {
             self.counters.too_large += 1;
             return ExtraOutcome::TooLarge;
         }
-        let meta = Meta::new(plan.expire_s, next as u32);
-        if self.place_item(cpu, key, &body, meta, found).is_none() {
+        if self.place_item(cpu, key, &body, found).is_none() {
             self.counters.full += 1;
             return ExtraOutcome::Full;
         }
         self.version = next;
-        ExtraOutcome::Stored { cas: plan.extras.cas }
+        ExtraOutcome::Stored { cas: plan.cas() }
     }
 
-    fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
+    pub(super) fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
         let (_, at) = found?;
         let item = ItemRef::new(self.heap.place(at));
         (!item.is_expired(now_s)).then_some(item)

@@ -52,7 +52,7 @@ fn a_get_touches_bucket_and_item_and_both_were_asked_for() {
             .map(|k| (hash_at(k, k as u16 + 1, k), k.to_le_bytes()))
             .collect();
         for (hash, bytes) in &keys {
-            put(&mut p, &cpu, Key { hash: *hash, bytes }, &[1; 48]); // 72 bytes: two lines, or three at worst.
+            put(&mut p, &cpu, Key { hash: *hash, bytes }, &[1; 56]); // 72 bytes: two lines, or three at worst.
         }
         for (hash, bytes) in &keys {
             cpu.lines();
@@ -90,13 +90,13 @@ fn one_line_each(key_len: usize) {
     };
     for k in 0..40 {
         cpu.lines();
-        put(&mut p, &cpu, key(k), &[1; 32]);
+        put(&mut p, &cpu, key(k), &[1; 40]);
         assert_eq!(cpu.lines().len(), 2, "bucket and the tail of the log");
     }
     for k in 0..40 {
         assert!(p.get(&cpu, key(k), 0).is_some());
         assert_eq!(cpu.lines().len(), 2, "bucket and item");
-        put(&mut p, &cpu, key(k), &[2; 32]);
+        put(&mut p, &cpu, key(k), &[2; 40]);
         assert_eq!(cpu.lines().len(), 2, "bucket and item, in place");
         assert!(p.get(&cpu, key(k + 1000), 0).is_none());
         assert_eq!(

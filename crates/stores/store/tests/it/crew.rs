@@ -42,7 +42,12 @@ fn write(mut partition: Partition<SharedReads>, seed: HashSeed) -> Partition<Sha
             };
             let value = value(u64::from_le_bytes(name), stamp, len);
             if rng.chance(0.5) {
-                partition.put(&cpu, key, &value, 0, 1);
+                // Far from now or never: with terms and without.
+                let expire_s = if rng.chance(0.3) { 1000 } else { 0 };
+                partition.put(&cpu, key, &value, expire_s, 1);
+                if rng.chance(0.1) {
+                    partition.set_expiry(&cpu, key, 2000, 1);
+                }
             } else {
                 let put = ExtraPut {
                     value: &[&value[..11], &value[11..]],

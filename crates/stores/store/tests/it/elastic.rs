@@ -101,11 +101,11 @@ fn the_index_follows_the_size_of_the_items() {
             cache.model.retain(|&key, _| key + 2 * total as u64 / 40 > number);
             cache.check();
             let stats = cache.partition.stats();
-            let per_item = total as f64 / stats.items as f64;
+            // Items of earlier lengths may be left: nothing needed their space.
+            let (held, per_item) = (stats.bytes as f64 / stats.items as f64, total as f64 / stats.items as f64);
             assert!(
-                per_item < 1.08 * (item_bytes(len) as f64 + 15.0),
-                "{mode:?}: {per_item:.1} bytes for an item of {} and its share of the index; {stats:?}",
-                item_bytes(len)
+                per_item < 1.07 * (held + 15.0),
+                "{mode:?}: {per_item:.1} bytes for an item of {held:.1} and its share of the index; {stats:?}"
             );
             assert_eq!(stats.bytes_max, total as u64);
             assert!(stats.bytes + stats.slots * 8 <= total as u64);

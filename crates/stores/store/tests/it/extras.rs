@@ -1,10 +1,10 @@
-//! Items with extras and native items: the behaviour that memcached's commands rely on, one per test, in both modes.
+//! The three kinds of item and how one becomes another: the behaviour that memcached's commands rely on, one per test, in both modes.
 
 use crate::common::{FIFO, hash_at, partition, S3_FIFO};
 use drover_mem::NativeCpu;
 use drover_store::{
     Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome, item_bytes,
+    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
 };
 
 /// One key of a partition with space for some items of a kilobyte.
@@ -34,10 +34,21 @@ impl One {
         self.partition.put_extra(&self.cpu, key(), &put, 5)
     }
 
+    /// A PUT that records accesses, as memcached's meta commands do.
     fn set(&mut self, value: &[u8], flags: u32) -> u64 {
+        self.set_as(value, flags, true)
+    }
+
+    /// A PUT that does not, as its classic commands.
+    fn classic_set(&mut self, value: &[u8], flags: u32) -> u64 {
+        self.set_as(value, flags, false)
+    }
+
+    fn set_as(&mut self, value: &[u8], flags: u32, track_access: bool) -> u64 {
         let outcome = self.put(ExtraPut {
             value: &[value],
             flags,
+            track_access,
             ..Default::default()
         });
         let ExtraOutcome::Stored { cas } = outcome else {
@@ -53,6 +64,12 @@ impl One {
         }
     }
 
+    /// Bytes that the item's optional fields take.
+    fn fields_bytes(&mut self) -> usize {
+        let item = self.item();
+        item.bytes() - item_bytes(item.key_len(), item.value_len())
+    }
+
     fn item(&mut self) -> ItemRef<'_> {
         self.partition.get(&self.cpu, key(), 5).expect("a hit")
     }
@@ -65,11 +82,10 @@ impl One {
     }
 }
 
+const MODES: [Mode; 3] = [FIFO, Mode::Store, S3_FIFO];
+
 fn in_both_modes(test: impl Fn(One)) {
-    [FIFO, Mode::Store, S3_FIFO]
-        .map(One::new)
-        .into_iter()
-        .for_each(test);
+    MODES.map(One::new).into_iter().for_each(test);
 }
 
 #[test]
@@ -288,22 +304,156 @@ fn a_late_invalidation_stores_as_stale_and_keeps_expiry_and_who_won() {
     });
 }
 
+/// Bytes of the optional fields of an item that has none where that is possible.
+fn least(mode: Mode) -> usize {
+    if mode == Mode::Store { TERMS_BYTES } else { 0 }
+}
+
+const ALL: usize = TERMS_BYTES + EXTRAS_BYTES;
+
 #[test]
-fn extras_cost_sixteen_bytes_and_native_items_none() {
+fn an_item_has_the_fields_that_its_content_needs() {
+    for mode in MODES {
+        let mut one = One::new(mode);
+        one.native_put(&[1; 32]);
+        assert_eq!(one.fields_bytes(), least(mode), "native");
+        let cas = one.classic_set(&[2; 32], 0);
+        assert_eq!((one.fields_bytes(), one.item().cas()), (least(mode), cas));
+        assert_eq!(u64::from(one.item().version()), cas);
+        one.classic_set(&[3; 32], 7);
+        assert_eq!((one.fields_bytes(), one.item().flags()), (TERMS_BYTES, 7));
+        let outcome = one.partition.put(&one.cpu, key(), &[4; 32], 60, 5);
+        assert!(matches!(outcome, PutOutcome::Stored { .. }));
+        assert_eq!((one.fields_bytes(), one.item().expire_s()), (TERMS_BYTES, 60));
+        one.set(&[5; 32], 0);
+        assert_eq!((one.fields_bytes(), one.item().accessed_s()), (ALL, 5));
+        one.put(ExtraPut {
+            value: &[&[6; 32]],
+            cas: Some(9),
+            ..Default::default()
+        });
+        assert_eq!((one.fields_bytes(), one.item().cas()), (ALL, 9));
+        one.native_put(&[7; 32]);
+        assert_eq!(one.fields_bytes(), least(mode), "and back");
+        assert_eq!(one.item().to_value(), [7; 32]);
+    }
+}
+
+#[test]
+fn a_touch_of_a_plain_item_adds_terms_and_keeps_the_rest() {
+    for mode in MODES {
+        let mut one = One::new(mode);
+        let version = one.native_put(&[1; 40]);
+        assert!(one.partition.set_expiry(&one.cpu, key(), 0, 5));
+        assert_eq!(one.fields_bytes(), least(mode), "nothing to say");
+        assert!(one.partition.set_expiry(&one.cpu, key(), 90, 5));
+        let item = one.item();
+        assert_eq!((item.expire_s(), item.version()), (90, version));
+        assert_eq!(item.to_value(), [1; 40]);
+        assert_eq!(one.fields_bytes(), TERMS_BYTES);
+        assert!(one.partition.set_expiry(&one.cpu, key(), 0, 5));
+        assert_eq!((one.item().expire_s(), one.fields_bytes()), (0, TERMS_BYTES));
+        assert_eq!(one.item().cas(), u64::from(version));
+    }
+}
+
+#[test]
+fn a_touch_of_the_longest_item_finds_space() {
+    for mode in MODES {
+        let mut one = One::new(mode);
+        let store = |one: &mut One, len| {
+            let outcome = one.partition.put(&one.cpu, key(), &vec![1; len], 0, 5);
+            matches!(outcome, PutOutcome::Stored { .. })
+        };
+        let longest = (0..1 << 13).rev().find(|&len| store(&mut one, len));
+        assert!(longest.is_some_and(|len| len > 7000), "{longest:?}");
+        assert!(one.partition.set_expiry(&one.cpu, key(), 90, 5));
+        assert_eq!(one.item().expire_s(), 90);
+    }
+}
+
+#[test]
+fn a_mark_of_a_plain_item_adds_extras_and_keeps_the_rest() {
+    for mode in MODES {
+        let mut one = One::new(mode);
+        let version = one.classic_set(&[1; 40], 0);
+        let won = Mark {
+            won: Some(true),
+            ..Default::default()
+        };
+        let item = one.mark(6, won);
+        assert!(item.is_won() && !item.is_stale() && !item.is_fetched());
+        assert_eq!((item.cas(), item.accessed_s()), (version, 0));
+        assert_eq!(item.to_value(), [1; 40]);
+        assert_eq!(one.fields_bytes(), ALL);
+    }
+}
+
+#[test]
+fn an_access_of_an_item_without_extras_is_not_recorded() {
+    for mode in MODES {
+        let mut one = One::new(mode);
+        let seen = Mark {
+            access: true,
+            ..Default::default()
+        };
+        for flags in [0, 3] {
+            one.classic_set(&[1; 40], flags);
+            let bytes = one.fields_bytes();
+            let item = one.mark(6, seen);
+            assert_eq!((item.accessed_s(), item.is_fetched()), (0, false));
+            assert_eq!(one.fields_bytes(), bytes);
+        }
+    }
+}
+
+#[test]
+fn a_change_in_place_keeps_the_fields_that_it_needs() {
+    in_both_modes(|mut one| {
+        one.set(b"00009", 0);
+        let outcome = one.put(ExtraPut {
+            value: &[b"00010"],
+            keep: true,
+            ..Default::default()
+        });
+        assert!(matches!(outcome, ExtraOutcome::Stored { .. }));
+        assert_eq!(one.item().accessed_s(), 5, "its last access is kept");
+        one.put(ExtraPut {
+            value: &[b"1"],
+            join: Join::Append,
+            keep: true,
+            ..Default::default()
+        });
+        assert!(!one.item().has_extras(), "not recorded any more");
+        assert_eq!(one.item().to_value(), b"000101");
+    });
+}
+
+#[test]
+fn fields_cost_what_they_take_in_the_log() {
     let mut one = One::new(FIFO);
     one.native_put(&[1; 32]);
-    let native = one.partition.stats().bytes;
-    assert_eq!(native, item_bytes(KEY.len(), 32) as u64);
-    let other = Key {
-        hash: hash_at(2, 5, 10),
-        bytes: KEY,
-    };
-    let put = ExtraPut {
-        value: &[&[1; 32]],
-        ..Default::default()
-    };
-    one.partition.put_extra(&one.cpu, other, &put, 5);
-    assert_eq!(one.partition.stats().bytes, 2 * native + EXTRAS_BYTES as u64);
+    let plain = one.partition.stats().bytes;
+    assert_eq!(plain, item_bytes(KEY.len(), 32) as u64);
+    assert_eq!((item_bytes(16, 32), item_bytes(16, 400)), (56, 424));
+    let mut before = plain;
+    for (hash, flags, track_access, bytes) in [
+        (hash_at(2, 9, 10), 0, false, 0),
+        (hash_at(2, 6, 11), 1, false, TERMS_BYTES),
+        (hash_at(2, 7, 12), 0, true, ALL),
+    ] {
+        let put = ExtraPut {
+            value: &[&[1; 32]],
+            flags,
+            track_access,
+            ..Default::default()
+        };
+        one.partition
+            .put_extra(&one.cpu, Key { hash, bytes: KEY }, &put, 5);
+        let after = one.partition.stats().bytes;
+        assert_eq!(after - before, plain + bytes as u64);
+        before = after;
+    }
 }
 
 #[test]
@@ -323,10 +473,15 @@ fn a_store_without_room_for_extras_leaves_the_item_as_it_was() {
     let item = one.mark(6, invalid);
     assert!(!item.is_stale() && !item.has_extras());
     assert_eq!(item.to_value(), [7; 4000]);
-    let outcome = one.put(ExtraPut {
+    let tracked = ExtraPut {
         value: &[&[2; 4000]],
+        track_access: true,
         ..Default::default()
-    });
-    assert_eq!(outcome, ExtraOutcome::Full);
+    };
+    assert_eq!(one.put(tracked), ExtraOutcome::Full);
     assert_eq!(one.item().to_value(), [7; 4000]);
+    // Expiry and flags take nothing more.
+    assert!(one.partition.set_expiry(&one.cpu, key(), 90, 5));
+    one.classic_set(&[3; 4000], 8);
+    assert_eq!((one.item().flags(), one.item().to_value()), (8, vec![3; 4000]));
 }

@@ -4,8 +4,8 @@
 use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome,
+    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key,
+    Mark, Mode, NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -29,6 +29,9 @@ enum Op {
         keep: bool,
         condition: Wanted,
         cas: Option<u64>,
+        /// Odd: accesses are recorded. The flags are this divided by 2, and 0 in half of all cases.
+        flags: u32,
+        ttl_s: u32,
     },
     Mark {
         key: u8,
@@ -74,14 +77,18 @@ fn put_extra() -> impl Strategy<Value = Op> {
         2 => (-1i64..2).prop_map(Wanted::CasOrOlder),
     ];
     let cas = prop::option::weighted(0.2, 1u64 << 40..1 << 60);
-    (0u8..48, 0usize..100, join, any::<bool>(), condition, cas).prop_map(
-        |(key, len, join, keep, condition, cas)| Op::PutExtra {
+    let flags = prop_oneof![0u32..2, any::<u32>()];
+    let rest = (cas, flags, prop_oneof![Just(0u32), 1u32..90]);
+    (0u8..48, 0usize..100, join, any::<bool>(), condition, rest).prop_map(
+        |(key, len, join, keep, condition, (cas, flags, ttl_s))| Op::PutExtra {
             key,
             len,
             join,
             keep,
             condition,
             cas,
+            flags,
+            ttl_s,
         },
     )
 }
@@ -93,7 +100,7 @@ fn mark() -> impl Strategy<Value = Op> {
         1 => (1u64 << 40..1 << 60).prop_map(NewCas::Exactly),
     ];
     let wish = || prop::option::weighted(0.2, any::<bool>());
-    let expire_s = prop::option::weighted(0.2, 30u32..60);
+    let expire_s = prop::option::weighted(0.2, prop_oneof![4 => 30u32..60, 1 => Just(0)]);
     (0u8..48, any::<bool>(), expire_s, wish(), wish(), cas).prop_map(
         |(key, access, expire_s, stale, won, cas)| Op::Mark {
             key,
@@ -133,12 +140,12 @@ struct Stored {
     expire_s: u32,
     version: u32,
     cas: u64,
+    flags: u32,
     extras: Option<Extras>,
 }
 
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Extras {
-    flags: u32,
     accessed_s: u32,
     fetched: bool,
     stale: bool,
@@ -153,24 +160,32 @@ impl Stored {
             expire_s,
             version,
             cas,
+            flags: 0,
             extras: None,
         }
     }
 
+    /// What the item says; panics if it does not have the size of its kind.
     fn seen(item: ItemRef<'_>) -> Stored {
         let extras = Extras {
-            flags: item.flags(),
             accessed_s: item.accessed_s(),
             fetched: item.is_fetched(),
             stale: item.is_stale(),
             won: item.is_won(),
         };
         assert!(item.has_extras() || extras == Extras::default());
+        let fields_bytes = item.bytes() - item_bytes(item.key_len(), item.value_len());
+        let has_terms = item.expire_s() != 0 || item.flags() != 0;
+        match (item.has_extras(), fields_bytes) {
+            (true, bytes) => assert_eq!(bytes, TERMS_BYTES + EXTRAS_BYTES),
+            (false, bytes) => assert!(bytes == TERMS_BYTES || (bytes == 0 && !has_terms)),
+        }
         Stored {
             value: item.to_value(),
             expire_s: item.expire_s(),
             version: item.version(),
             cas: item.cas(),
+            flags: item.flags(),
             extras: item.has_extras().then_some(extras),
         }
     }
@@ -255,6 +270,8 @@ impl Run {
                 keep,
                 condition,
                 cas,
+                flags,
+                ttl_s,
             } => {
                 let present = self.model.get(&key).map_or(7, |s| s.cas);
                 let near = |by: i64| present.wrapping_add_signed(by);
@@ -265,7 +282,18 @@ impl Run {
                     Wanted::Cas(by) => ExtraCondition::IfCas(near(by)),
                     Wanted::CasOrOlder(by) => ExtraCondition::IfCasOrOlder(near(by)),
                 };
-                self.put_extra(key, len, join, keep, condition, cas)
+                let given = vec![self.next_fill(); len];
+                let put = ExtraPut {
+                    value: &[&given[..len / 3], &[], &given[len / 3..]],
+                    join,
+                    expire_s: expire(ttl_s),
+                    flags: flags / 2,
+                    keep,
+                    condition,
+                    cas,
+                    track_access: flags % 2 == 1,
+                };
+                self.put_extra(key, &put)
             }
             Op::Mark { key, mark } => self.mark(key, mark),
             Op::Get { key } => self.get(key),
@@ -314,10 +342,14 @@ impl Run {
         }
     }
 
+    fn next_fill(&mut self) -> u8 {
+        self.fill = self.fill.wrapping_add(1);
+        self.fill
+    }
+
     fn put(&mut self, k: u8, len: usize, expire_s: u32, condition: Condition) -> Result<(), TestCaseError> {
         let bytes = key_bytes(k);
-        self.fill = self.fill.wrapping_add(1);
-        let value = vec![self.fill; len];
+        let value = vec![self.next_fill(); len];
         let key = self.key(k, &bytes);
         let outcome = match condition {
             Condition::Always => self
@@ -351,28 +383,9 @@ impl Run {
         self.get(k)
     }
 
-    fn put_extra(
-        &mut self,
-        k: u8,
-        len: usize,
-        join: Join,
-        keep: bool,
-        condition: ExtraCondition,
-        cas: Option<u64>,
-    ) -> Result<(), TestCaseError> {
-        let bytes = key_bytes(k);
-        self.fill = self.fill.wrapping_add(1);
-        let given = vec![self.fill; len];
-        let (flags, now_s) = (u32::from(self.fill) << 24, self.now_s);
-        let put = ExtraPut {
-            value: &[&given[..len / 3], &[], &given[len / 3..]],
-            join,
-            expire_s: 77,
-            flags,
-            keep,
-            condition,
-            cas,
-        };
+    fn put_extra(&mut self, k: u8, put: &ExtraPut<'_>) -> Result<(), TestCaseError> {
+        let (bytes, given, now_s) = (key_bytes(k), put.value.concat(), self.now_s);
+        let (join, keep, condition) = (put.join, put.keep, put.condition);
         // A cache may have evicted the key: then the model removes it, too.
         if self.look_up(k).is_none() {
             prop_assert!(!self.lossless || !self.model.contains_key(&k));
@@ -381,7 +394,7 @@ impl Run {
         let before = self.model.get(&k).cloned();
         let outcome = self
             .partition
-            .put_extra(&self.cpu, self.key(k, &bytes), &put, now_s);
+            .put_extra(&self.cpu, self.key(k, &bytes), put, now_s);
         let late = match (condition, &before) {
             (ExtraCondition::IfCasOrOlder(want), Some(s)) => want < s.cas,
             _ => false,
@@ -405,7 +418,7 @@ impl Run {
             }
             ExtraOutcome::TooLarge => {
                 let old_len = before.map_or(0, |s| s.value.len());
-                prop_assert!(join != Join::Replace && old_len + len > 1400);
+                prop_assert!(join != Join::Replace && old_len + given.len() > 1300);
                 return self.get(k);
             }
             ExtraOutcome::Present { cas } => {
@@ -418,13 +431,12 @@ impl Run {
                 return self.get(k);
             }
         };
-        prop_assert!(cas.is_none_or(|cas| cas == cas_now));
-        let old = before.unwrap_or_else(|| Stored::native(Vec::new(), 77, 0));
+        prop_assert!(put.cas.is_none_or(|cas| cas == cas_now));
+        let old = before.unwrap_or_else(|| Stored::native(Vec::new(), put.expire_s, 0));
         let was = old.extras.clone().unwrap_or_default();
         let kept = keep && old.version != 0;
         let mut extras = Extras {
-            flags: if kept { was.flags } else { flags },
-            accessed_s: now_s,
+            accessed_s: if put.track_access { now_s } else { 0 },
             ..Default::default()
         };
         if late {
@@ -433,16 +445,18 @@ impl Run {
         if kept && join == Join::Replace {
             extras = was;
         }
+        let needed = put.track_access || put.cas.is_some() || extras != Extras::default();
         let want = Stored {
             value: match join {
                 Join::Replace => given,
                 Join::Append => [old.value, given].concat(),
                 Join::Prepend => [given, old.value].concat(),
             },
-            expire_s: if late || kept { old.expire_s } else { 77 },
+            expire_s: if late || kept { old.expire_s } else { put.expire_s },
             version: 0,
             cas: cas_now,
-            extras: Some(extras),
+            flags: if kept { old.flags } else { put.flags },
+            extras: needed.then_some(extras),
         };
         self.adopt(k, want, Some(old.version))
     }
@@ -559,7 +573,7 @@ impl Run {
             bytes += item.bytes() as u64;
         });
         prop_assert_eq!(items, stats.items);
-        prop_assert!(bytes <= stats.bytes);
+        prop_assert!(bytes == stats.bytes || self.lossless);
         let gone = stats.evicted() + stats.expired + stats.reclaimed + stats.deletes + stats.cleared;
         prop_assert_eq!(stats.inserts, stats.items + gone);
         Ok(())
@@ -626,8 +640,12 @@ fn the_model_catches_a_forgotten_delete() {
 #[test]
 fn the_model_catches_a_forgotten_mark() {
     let mut r = Run::new(FIFO);
-    r.put_extra(1, 5, Join::Replace, false, ExtraCondition::Always, None)
-        .expect("sound");
+    let put = ExtraPut {
+        value: &[b"value"],
+        track_access: true,
+        ..Default::default()
+    };
+    r.put_extra(1, &put).expect("sound");
     let mark = Mark {
         access: true,
         ..Default::default()

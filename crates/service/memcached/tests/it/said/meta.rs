@@ -22,10 +22,7 @@ pub const META: &[Case] = &[
             ("ms a 1|x|", "HD|"),
             ("mg a h l|", "HD h0 l0|"),
             ("mg a h l|", "HD h1 l0|"),
-            (
-                "set a 0 0 1|x|mg a h u|mg a h|mg a h|",
-                "STORED|HD h0|HD h0|HD h1|",
-            ),
+            ("ms a 1|x|mg a h u|mg a h|mg a h|", "HD|HD h0|HD h0|HD h1|"),
         ],
     ),
     case(

@@ -59,15 +59,19 @@ pub const OURS: &[Case] = &[
         &[
             (
                 "set a 0 50 3|abc|me a|",
-                "STORED|ME a exp=50 la=0 cas=1 fetch=no cls=1 size=48|",
+                "STORED|ME a exp=50 la=100 cas=1 fetch=no cls=1 size=32|",
             ),
             (
                 "get a|me a|",
-                "VALUE a 0 3|abc|END|ME a exp=50 la=0 cas=1 fetch=yes cls=1 size=48|",
+                "VALUE a 0 3|abc|END|ME a exp=50 la=100 cas=1 fetch=no cls=1 size=32|",
+            ),
+            (
+                "ms a 3|abc|get a|me a|",
+                "HD|VALUE a 0 3|abc|END|ME a exp=-1 la=0 cas=2 fetch=yes cls=1 size=48|",
             ),
             (
                 "ms AAEC 1 b|x|me AAEC b|",
-                "HD|ME AAEC exp=-1 la=0 cas=2 fetch=no cls=1 size=48|",
+                "HD|ME AAEC exp=-1 la=0 cas=3 fetch=no cls=1 size=48|",
             ),
         ],
     ),
@@ -114,7 +118,7 @@ pub const OURS: &[Case] = &[
             ("lru_crawler metadump all|lru_crawler mgdump all|", "END|EN|"),
             (
                 "set a%b 0 100 1|x|lru_crawler metadump all|",
-                "STORED|key=a%25b exp=1700000200 la=1700000100 cas=1 fetch=no cls=1 size=48\nEND|",
+                "STORED|key=a%25b exp=1700000200 la=1700000000 cas=1 fetch=no cls=1 size=32\nEND|",
             ),
             ("lru_crawler mgdump 1|", "mg a%b|EN|"),
             (
