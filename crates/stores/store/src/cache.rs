@@ -446,7 +446,7 @@ impl<S: Sharing> Cache<S> {
         if !self.queue(log).has_space(need) {
             self.replaced = own.map(|i| (index, i));
             self.make_space(cpu, log, need, now_s);
-            own = self.replaced.map(|(_, i)| i);
+            own = self.replaced.take().map(|(_, i)| i);
         }
         let slot_index = match own {
             Some(i) => i,

@@ -197,6 +197,7 @@ impl<S: Sharing> Cache<S> {
     /// Has the sizes looked at when a lap of the main log's tail begins.
     fn look_at_lap(&mut self) {
         if self.main.is_at_start() {
+            self.lengthen_log();
             self.adapt_soon();
         }
     }

@@ -70,7 +70,7 @@ impl<S: Sharing> Cache<S> {
                 resize.wanted = None;
             }
         } else {
-            self.lengthen_log(resize.total);
+            self.lengthen_log();
             let (now, wanted) = (self.table.bucket_count(), self.buckets_wanted());
             if wanted > now + now / 16 {
                 let wanted = wanted.min(now * GROWTH_MAX);
@@ -141,9 +141,12 @@ impl<S: Sharing> Cache<S> {
     }
 
     /// Gives the main log what a smaller index has left, if its items do not reach over its end now.
-    fn lengthen_log(&mut self, total: u64) {
+    pub(super) fn lengthen_log(&mut self) {
+        let Some(resize) = self.resize.filter(|resize| resize.wanted.is_none()) else {
+            return;
+        };
         let index_bytes = self.table.bucket_count() * BUCKET_BYTES as u64;
-        let end = total - index_bytes;
+        let end = resize.total - index_bytes;
         if end > self.main.end() && self.main.lengthen_to(end) {
             self.is_filling = true;
             self.release_index(index_bytes);
