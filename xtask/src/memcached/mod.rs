@@ -1,5 +1,5 @@
 //! Compares drover with memcached: memcached's own tests, real clients, random command streams to both, abuse, and
-//! hit rates. Every chore but the last takes the server as an argument; with `--server memcached` it must pass too, which
+//! hit rates. Every chore but hitrate takes the server as an argument; with `--server memcached` it must pass too, which
 //! proves the chore.
 
 pub mod abuse;

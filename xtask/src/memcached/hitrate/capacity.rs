@@ -1,6 +1,7 @@
 //! [`Capacity`]: how many items of one size each server holds.
 
 use super::cache_aside::WINDOW;
+use super::client::KEY_BYTES;
 use super::held::Held;
 use super::pair::{Limits, NAMES, Pair, Side};
 use super::stream::Request;
@@ -11,14 +12,13 @@ use std::fmt;
 /// A size of values, and how many more items than memcached drover must hold, percent.
 pub const SIZES: &[(u32, f64)] = &[(400, 8.0), (32, 60.0)];
 
-/// Items between two looks at the statistics.
-const ROUND: u64 = 20_000;
-/// A server that evicts nothing in this many times its memory is broken.
-const TURNS_MAX: u64 = 20;
+/// Keys and values stored, in multiples of the memory: most items that fit have been evicted for others.
+const TURNS: u64 = 3;
 
 /// Results of a size.
 pub struct Capacity {
     value_bytes: u32,
+    limits: Limits,
     /// Keys found, in the order of [`NAMES`].
     found: [u64; 2],
 }
@@ -27,13 +27,17 @@ impl Capacity {
     /// Fills both servers.
     ///
     /// # Errors
-    /// A server fails, or never evicts.
-    pub fn measure(value_bytes: u32, seed: u64, limits: Limits, mut pair: Pair) -> Result<Capacity, String> {
-        let mut found = [0; 2];
+    /// A server fails, or evicts nothing.
+    pub fn measure(value_bytes: u32, seed: u64, mut pair: Pair) -> Result<Capacity, String> {
+        let (mut found, limits) = ([0; 2], pair.limits());
         for ((side, found), name) in pair.sides().iter_mut().zip(&mut found).zip(NAMES) {
             *found = fill(side, value_bytes, seed, limits).map_err(|why| format!("{name}: {why}"))?;
         }
-        Ok(Capacity { value_bytes, found })
+        Ok(Capacity {
+            value_bytes,
+            limits,
+            found,
+        })
     }
 
     /// Size of the values.
@@ -48,7 +52,8 @@ impl Capacity {
 
     /// All results as fields.
     pub fn json(&self) -> Value {
-        let mut all = json!({"value_bytes": self.value_bytes, "difference_percent": self.lead_percent()});
+        let mut all = json!({"value_bytes": self.value_bytes, "memory_mib": self.limits.memory_mib, "threads": self.limits.threads,
+            "difference_percent": self.lead_percent()});
         for (name, found) in NAMES.iter().zip(self.found) {
             all[name] = json!({ "found_items": found });
         }
@@ -56,32 +61,28 @@ impl Capacity {
     }
 }
 
-/// Stores items until the server has evicted twice as many as it holds. Returns how many keys gets then find.
+/// Stores several times as many items as fit. Returns how many keys gets then find.
 fn fill(side: &mut Side, value_bytes: u32, seed: u64, limits: Limits) -> Result<u64, String> {
     let item = |number: u64| Request {
         key: mix(number ^ mix(seed)),
         value_bytes,
         ttl_s: 0,
     };
-    let most = TURNS_MAX * (limits.memory_mib << 20) / u64::from(value_bytes);
-    let mut stored = 0;
+    let count = TURNS * (limits.memory_mib << 20) / (KEY_BYTES as u64 + u64::from(value_bytes));
+    let mut items = (0..count).map(item);
     loop {
-        let items: Vec<Request> = (stored..stored + ROUND).map(item).collect();
-        for window in items.chunks(WINDOW) {
-            side.client().set(window)?;
-        }
-        stored += ROUND;
-        let stats = side.client().stats()?;
-        let stat = |name: &str| stats.get(name).copied().unwrap_or(0);
-        if stat("evictions") > 2 * stat("curr_items") {
+        let window: Vec<Request> = items.by_ref().take(WINDOW).collect();
+        if window.is_empty() {
             break;
         }
-        if stored > most {
-            return Err(format!("{stored} items stored, {} evictions", stat("evictions")));
-        }
+        side.client().set(&window)?;
     }
     let pid = side.pid();
-    Held::by(side.client(), pid, (0..stored).map(item)).map(|held| held.found_count())
+    let held = Held::by(side.client(), pid, (0..count).map(item))?;
+    match held.eviction_count() {
+        0 => Err(format!("no eviction by {count} items")),
+        _ => Ok(held.found_count()),
+    }
 }
 
 impl fmt::Display for Capacity {
@@ -89,8 +90,9 @@ impl fmt::Display for Capacity {
         let [memcached, drover] = self.found;
         write!(
             f,
-            "items of 16 + {} bytes: memcached {memcached}, drover {drover}: {:+.1} %",
+            "items of 16 + {} bytes with {}: memcached {memcached}, drover {drover}: {:+.1} %",
             self.value_bytes,
+            self.limits,
             self.lead_percent()
         )
     }

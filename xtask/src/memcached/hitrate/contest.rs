@@ -3,7 +3,7 @@
 use super::cache_aside::{self, Tally};
 use super::held::{HEADINGS, Held};
 use super::oracle::{Oracle, Simulated};
-use super::pair::{NAMES, Pair};
+use super::pair::{Limits, NAMES, Pair};
 use super::stream::{Request, Stream};
 use serde_json::{Value, json};
 use std::fmt;
@@ -18,6 +18,7 @@ pub struct Score {
 /// Results of a stream.
 pub struct Contest {
     stream: Stream,
+    limits: Limits,
     /// In the order of [`NAMES`].
     scores: [Score; 2],
     /// Results of other policies, or the reason why there are none.
@@ -38,6 +39,7 @@ impl Contest {
         mut pair: Pair,
         oracle: Result<&Oracle, &str>,
     ) -> Result<Contest, String> {
+        let limits = pair.limits();
         let mut tallies = [Tally::default(); 2];
         let mut requests = stream.requests(seed);
         let mut first = 0;
@@ -71,6 +73,7 @@ impl Contest {
         };
         Ok(Contest {
             stream: stream.clone(),
+            limits,
             scores,
             simulated,
         })
@@ -110,6 +113,8 @@ impl Contest {
             "stream": self.stream.name(),
             "requests": self.stream.request_count(),
             "keys": self.stream.key_count(),
+            "memory_mib": self.limits.memory_mib,
+            "threads": self.limits.threads,
             "difference_points": self.lead(),
         });
         for (name, score) in NAMES.iter().zip(&self.scores) {
@@ -134,8 +139,9 @@ impl fmt::Display for Contest {
         let stream = &self.stream;
         writeln!(
             f,
-            "{}: {} requests, {} keys; hit rates are of the second half",
+            "{}: {}, {} requests, {} keys; hit rates are of the second half",
             stream.name(),
+            self.limits,
             stream.request_count(),
             stream.key_count()
         )?;

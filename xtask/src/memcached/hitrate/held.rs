@@ -13,7 +13,7 @@ pub struct Held {
     /// Bytes of items, as `stats` reports them.
     bytes: u64,
     /// Number of evictions, as `stats` reports it.
-    evictions: u64,
+    eviction_count: u64,
     /// Resident memory of the process.
     resident_kib: u64,
     /// Number of keys that gets found.
@@ -40,7 +40,7 @@ impl Held {
         let mut held = Held {
             item_count: stat("curr_items")?,
             bytes: stat("bytes")?,
-            evictions: stat("evictions")?,
+            eviction_count: stat("evictions")?,
             resident_kib: resident_kib(pid)?,
             ..Held::default()
         };
@@ -73,6 +73,11 @@ impl Held {
         self.item_count
     }
 
+    /// Number of evictions, as the server reports it.
+    pub fn eviction_count(&self) -> u64 {
+        self.eviction_count
+    }
+
     /// Number of keys that gets found.
     pub fn found_count(&self) -> u64 {
         self.found_count
@@ -91,12 +96,12 @@ impl Held {
     /// A row of the table of [`HEADINGS`].
     pub fn row(&self) -> String {
         format!(
-            "{:>12.1}  {:>9}  {:>9}  {:>11}  {:>9}",
+            "{:>12.1}  {:>10}  {:>9}  {:>11}  {:>9}",
             self.resident_kib as f64 / 1024.0,
             self.item_count,
             self.found_count,
             self.bytes,
-            self.evictions
+            self.eviction_count
         )
     }
 
@@ -108,13 +113,13 @@ impl Held {
             "found_items": self.found_count,
             "found_bytes": self.found_bytes,
             "bytes": self.bytes,
-            "evictions": self.evictions,
+            "evictions": self.eviction_count,
         })
     }
 }
 
 /// Headings of the columns of [`Held::row`].
-pub const HEADINGS: &str = "resident MiB  curr_item  read back        bytes  evictions";
+pub const HEADINGS: &str = "resident MiB  curr_items  read back        bytes  evictions";
 
 /// Resident memory of a process.
 fn resident_kib(pid: u32) -> Result<u64, String> {

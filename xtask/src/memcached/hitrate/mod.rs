@@ -42,7 +42,8 @@ pub struct Args {
     /// Threads of each server (-t)
     #[arg(long, default_value_t = 1)]
     threads: u64,
-    /// A tenth of the keys, requests and memory; only zipf0.99, onetime and mixed unless --streams names others
+    /// An eighth of the keys, requests and memory (half of them if values have many sizes); only zipf0.99, onetime and
+    /// mixed unless --streams names others
     #[arg(long)]
     short: bool,
     /// Whether to simulate other eviction policies with the Python package libcachesim, which is installed below the
@@ -62,8 +63,8 @@ pub struct Args {
 const CAPACITY: &str = "capacity";
 /// Measurements of the short form.
 const SHORT: &[&str] = &["zipf0.99", "onetime", "mixed"];
-/// The short form has this part of keys, requests and memory.
-const SHORT_PART: u64 = 10;
+/// The part of the memory, one in this many, that the short form fills to count items.
+const SHORT_PART: u64 = 8;
 /// Memory that both servers accept, MiB per thread.
 const MEMORY_MIN_MIB: u64 = 2;
 
@@ -71,7 +72,6 @@ const MEMORY_MIN_MIB: u64 = 2;
 struct Plan<'a> {
     args: &'a Args,
     seed: u64,
-    limits: Limits,
     drover: Kind,
     oracle: Result<Oracle, String>,
 }
@@ -107,24 +107,19 @@ fn names(args: &Args) -> Vec<&str> {
     STREAMS.iter().map(Stream::name).chain([CAPACITY]).collect()
 }
 
-fn limits(args: &Args) -> Limits {
-    let memory_mib = match args.short {
-        true => (args.memory / SHORT_PART).max(MEMORY_MIN_MIB * args.threads),
-        false => args.memory,
-    };
+/// Limits of the servers for a `part`-th of the memory.
+fn limits(args: &Args, part: u64) -> Limits {
     Limits {
-        memory_mib,
+        memory_mib: (args.memory / part).max(MEMORY_MIN_MIB * args.threads),
         threads: args.threads,
     }
 }
 
-/// The stream of this name, shortened if asked for.
-fn stream_named(args: &Args, name: &str) -> Option<Stream> {
+/// The stream of this name, and the part of it that is played.
+fn stream_named(args: &Args, name: &str) -> Option<(Stream, u64)> {
     let stream = STREAMS.iter().find(|stream| stream.name() == name)?;
-    Some(match args.short {
-        true => stream.shortened(SHORT_PART),
-        false => stream.clone(),
-    })
+    let part = if args.short { stream.short_part() } else { 1 };
+    Some((stream.shortened(part), part))
 }
 
 impl<'a> Plan<'a> {
@@ -146,14 +141,10 @@ impl<'a> Plan<'a> {
         let plan = Plan {
             args,
             seed: args.seed.unwrap_or_else(crate::seed::fresh),
-            limits: limits(args),
             drover: Kind::Drover(target_dir("release").join("drover")),
             oracle,
         };
-        plan.tell(&format!(
-            "hitrate: --seed {}, -m {} -t {}",
-            plan.seed, plan.limits.memory_mib, plan.limits.threads
-        ));
+        plan.tell(&format!("hitrate: --seed {}", plan.seed));
         Ok(plan)
     }
 
@@ -162,18 +153,19 @@ impl<'a> Plan<'a> {
         let mut results = Vec::new();
         if name != CAPACITY {
             steps.run(&format!("hitrate {name}"), || {
-                let stream = stream_named(self.args, name).ok_or("no such stream")?;
+                let (stream, part) = stream_named(self.args, name).ok_or("no such stream")?;
                 let oracle = self.oracle.as_ref().map_err(String::as_str);
-                let contest = Contest::play(&stream, self.seed, self.pair()?, oracle)?;
+                let contest = Contest::play(&stream, self.seed, self.pair(part)?, oracle)?;
                 self.tell(&format!("{contest}"));
                 results.push(contest.json());
                 self.judge(&bounds::missed(&contest))
             });
             return results;
         }
+        let part = if self.args.short { SHORT_PART } else { 1 };
         for (value_bytes, _) in capacity::SIZES {
             steps.run(&format!("hitrate {name} {value_bytes}"), || {
-                let capacity = Capacity::measure(*value_bytes, self.seed, self.limits, self.pair()?)?;
+                let capacity = Capacity::measure(*value_bytes, self.seed, self.pair(part)?)?;
                 self.tell(&format!("{capacity}"));
                 let mut fields = capacity.json();
                 fields["stream"] = json!(CAPACITY);
@@ -184,8 +176,8 @@ impl<'a> Plan<'a> {
         results
     }
 
-    fn pair(&self) -> Result<Pair, String> {
-        Pair::start(&self.drover, self.limits)
+    fn pair(&self, part: u64) -> Result<Pair, String> {
+        Pair::start(&self.drover, limits(self.args, part))
     }
 
     /// Shows the missed bounds, which fail a step only if asked for.
@@ -210,8 +202,6 @@ impl<'a> Plan<'a> {
     fn json(&self, results: &[Value]) -> Value {
         json!({
             "seed": self.seed,
-            "memory_mib": self.limits.memory_mib,
-            "threads": self.limits.threads,
             "results": results,
         })
     }
@@ -233,12 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn the_short_form_is_a_tenth_of_some_streams() {
+    fn the_short_form_is_a_part_of_some_streams() {
         let short = args("--short --threads 4");
         assert_eq!(names(&short), SHORT);
-        assert_eq!(limits(&short).memory_mib, 8);
-        let stream = stream_named(&short, "mixed").expect("it exists");
-        assert_eq!((stream.key_count(), stream.request_count()), (60_000, 300_000));
+        let played = |name| {
+            let (stream, part) = stream_named(&short, name).expect("it exists");
+            (
+                stream.key_count(),
+                stream.request_count(),
+                limits(&short, part).memory_mib,
+            )
+        };
+        assert_eq!(played("zipf0.99"), (125_000, 375_000, 8));
+        assert_eq!(played("mixed"), (300_000, 1_500_000, 32));
+        assert_eq!(limits(&args("--memory 3 --threads 2"), 1).memory_mib, 4);
     }
 
     #[test]

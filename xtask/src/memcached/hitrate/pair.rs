@@ -3,6 +3,7 @@
 use super::super::folder;
 use super::super::server::{Kind, Server};
 use super::client::Client;
+use std::fmt;
 
 /// A running server and a connection to it.
 pub struct Side {
@@ -39,9 +40,16 @@ pub struct Limits {
     pub threads: u64,
 }
 
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "-m {} -t {}", self.memory_mib, self.threads)
+    }
+}
+
 /// Both servers.
 pub struct Pair {
     sides: [Side; 2],
+    limits: Limits,
 }
 
 /// Names of the two sides, in the order of all results.
@@ -55,7 +63,13 @@ impl Pair {
                 Side::start(&Kind::Memcached, NAMES[0], limits)?,
                 Side::start(kind, NAMES[1], limits)?,
             ],
+            limits,
         })
+    }
+
+    /// What both may use.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Both sides, in the order of [`NAMES`].

@@ -136,6 +136,16 @@ impl Stream {
         self.expires
     }
 
+    /// The part, one in this many, of keys, requests and memory that still shows what the whole shows. The parts are
+    /// powers of two, so that memory is a whole number of MiB. With many sizes of values memcached needs most of a usual
+    /// memory for the first page of each size.
+    pub fn short_part(&self) -> u64 {
+        match self.sizes {
+            Sizes::Equal(_) => 8,
+            _ => 2,
+        }
+    }
+
     /// The same stream with a `part`-th of the keys and requests.
     pub fn shortened(&self, part: u64) -> Stream {
         Stream {
