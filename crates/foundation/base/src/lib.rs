@@ -17,7 +17,7 @@
 //! assert!(hash.partition_index(6) < 6);
 //! ```
 //!
-//! Sources: `[HERD §4]` and `[MICA]` for the bit fields; see `docs/sources.md`.
+//! Sources: `[HERD §4]` and `[MICA]` for the bit fields, `[HD96]` for [`Zipf`]; see `docs/sources.md`.
 #![forbid(unsafe_code)]
 
 mod actor;
@@ -28,6 +28,7 @@ mod rng;
 pub mod sync;
 mod time;
 mod xxh3;
+mod zipf;
 
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line, Work};
@@ -35,3 +36,4 @@ pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};
 pub use time::Ns;
+pub use zipf::Zipf;

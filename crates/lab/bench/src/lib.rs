@@ -29,7 +29,7 @@
 //! assert!(measured.counts.ops >= 100);
 //! ```
 //!
-//! Sources: `[YCSB]` for mixes and constants, `[HERD §5.2]` for the workloads, `[HD96]` for Zipf, `[HdrHistogram]`.
+//! Sources: `[YCSB]` for mixes and constants, `[HERD §5.2]` for the workloads, `[HdrHistogram]`.
 #![forbid(unsafe_code)]
 
 pub mod bound;

@@ -7,11 +7,10 @@ mod keys;
 mod mix;
 mod tape;
 mod values;
-mod zipf;
 
+pub use drover_base::Zipf;
 pub use keys::{KeyError, KeyText};
 pub use mix::{Mix, MixError};
 pub(crate) use tape::scatter_below;
 pub use tape::{Draw, Popularity, Tape, TapeOptions, Verb};
 pub use values::Values;
-pub use zipf::Zipf;

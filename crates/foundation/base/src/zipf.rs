@@ -4,7 +4,7 @@
 //! approximates the same distribution. It is written by hand because `rand_distr` may draw other values in another version:
 //! simulated figures and traces must stay the same.
 
-use drover_base::Rng;
+use crate::Rng;
 
 /// The Zipf distribution over ranks 1..=n.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "400,000 draws of safe arithmetic")]
     fn counts_agree_with_the_analytic_probabilities() {
         for (ranks, exponent) in [(1000, 0.99), (50_000, 0.99), (100, 1.0), (100, 0.5), (100, 2.0)] {
             let zipf = Zipf::new(ranks, exponent);
@@ -132,6 +133,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "400,000 draws of safe arithmetic")]
     fn the_check_catches_a_neighbouring_exponent() {
         let (zipf, other) = (Zipf::new(1000, 0.99), Zipf::new(1000, 0.95));
         assert!(worst_deviation(&other, &zipf, 20) > 10.0);
