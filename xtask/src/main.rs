@@ -92,6 +92,8 @@ enum Chore {
     Differ(memcached::differ::Args),
     /// Misuse a server: its memory must stay bounded, other clients served, and no resources left behind.
     Abuse(memcached::abuse::Args),
+    /// Hit rates of drover and memcached with the same memory, for the same streams of requests.
+    Hitrate(memcached::hitrate::Args),
     /// Build Debian's newest memcached, to measure against it.
     NewestMemcached,
     /// Installs the tools that the other chores need (Debian packages).
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),
+        Chore::Hitrate(args) => memcached::hitrate::run(&mut steps, &args),
         Chore::NewestMemcached => memcached::newest::run(&mut steps),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),

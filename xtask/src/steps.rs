@@ -2,6 +2,7 @@
 
 use crate::counts::Counts;
 use crate::failures;
+use std::fmt;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ pub type StepResult = Result<Counts, String>;
 pub struct Steps {
     done: Vec<Step>,
     began: f64,
+    /// Whether the table at the end goes to standard error.
+    leaves_stdout: bool,
 }
 
 /// A step that may run in parallel with others.
@@ -35,7 +38,13 @@ impl Steps {
         Steps {
             done: Vec::new(),
             began: clock(),
+            leaves_stdout: false,
         }
+    }
+
+    /// Leaves standard output to a chore whose results are data: the table goes to standard error.
+    pub fn leave_stdout(&mut self) {
+        self.leaves_stdout = true;
     }
 
     /// Runs `work` as the step `name`. A failure is kept for the table and later steps still run, so that one run shows
@@ -135,20 +144,20 @@ impl Steps {
     pub fn finish(self) -> ExitCode {
         let mut total = Counts::default();
         let width = self.done.iter().map(|s| s.name.len()).max().unwrap_or(0).max(4);
-        println!("\n{:<width$}  {:>8}  result", "step", "seconds");
+        self.print(format_args!("\n{:<width$}  {:>8}  result", "step", "seconds"));
         for step in &self.done {
             total.add(step.counts);
             let result = step.failure.clone().unwrap_or_else(|| describe(step.counts));
-            println!(
+            self.print(format_args!(
                 "{:<width$}  {:>8.1}  {}",
                 step.name,
                 step.seconds,
                 first_line(&result)
-            );
+            ));
         }
-        println!("{:<width$}  {:>8.1}\n", "all", clock() - self.began);
+        self.print(format_args!("{:<width$}  {:>8.1}\n", "all", clock() - self.began));
         self.repeat_failures();
-        println!("{total}");
+        self.print(format_args!("{total}"));
         if total.failed == 0 {
             ExitCode::SUCCESS
         } else {
@@ -163,10 +172,17 @@ impl Steps {
             .iter()
             .filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
         for (name, why) in failed {
-            println!("failed: {name}: {}", first_line(why));
+            self.print(format_args!("failed: {name}: {}", first_line(why)));
         }
         for line in failures::take() {
-            println!("  {line}");
+            self.print(format_args!("  {line}"));
+        }
+    }
+
+    fn print(&self, line: fmt::Arguments<'_>) {
+        match self.leaves_stdout {
+            true => eprintln!("{line}"),
+            false => println!("{line}"),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Compares drover with memcached: memcached's own tests, real clients, random command streams to both, abuse, and
-//! speed. Every chore takes the server as an argument; with `--server memcached` it must pass too, which proves the
-//! chore.
+//! hit rates. Every chore but hitrate takes the server as an argument; with `--server memcached` it must pass too, which
+//! proves the chore.
 
 pub mod abuse;
 pub mod clients;
 pub mod differ;
+pub mod hitrate;
 mod load;
 pub mod newest;
 mod server;
