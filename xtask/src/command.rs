@@ -41,11 +41,22 @@ pub fn drover_path() -> PathBuf {
     target_dir("debug").join("drover")
 }
 
-/// `cargo` with these arguments, at the root of the workspace.
+/// `cargo` with these arguments, at the root of the workspace, in the environment of a shell. `cargo run` describes xtask in
+/// variables that ring's build script reads: if they stayed, ring and all crates above it would be built again whenever a
+/// user changes between `cargo xtask` and cargo itself.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if describes_xtask(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+fn describes_xtask(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Whether a program of this name is in `PATH`.
