@@ -103,7 +103,7 @@ const FAMILIES: &[Family] = &[
     },
     gauge(
         "drover_current_items",
-        "Items held, in cache mode with those overwritten but not yet met.",
+        "Items held, with expired ones that nothing has met yet.",
         |all, out| per_partition(all, out, |p| p.items),
     ),
     counter("drover_items_total", "Items stored.", |all, out| {
@@ -111,10 +111,10 @@ const FAMILIES: &[Family] = &[
     }),
     gauge(
         "drover_current_bytes",
-        "Bytes of item memory in use.",
+        "Bytes of the items held.",
         |all, out| per_partition(all, out, |p| p.bytes),
     ),
-    gauge("drover_limit_bytes", "Bytes of item memory.", |all, out| {
+    gauge("drover_limit_bytes", "Bytes of memory for items and their index.", |all, out| {
         per_partition(all, out, |p| p.bytes_max)
     }),
     counter(
@@ -134,14 +134,14 @@ const FAMILIES: &[Family] = &[
     counter(
         "drover_items_reclaimed_total",
         "Items removed because their time was over.",
-        |all, out| per_partition(all, out, |p| p.expired),
+        |all, out| per_partition(all, out, |p| p.expired + p.reclaimed),
     ),
     counter("drover_items_refused_total", "Items not stored.", |all, out| {
         per_reason(all, out, &[("full", |p| p.full), ("too_large", |p| p.too_large)])
     }),
     counter(
         "drover_items_renewed_total",
-        "Items that a GET saved from being overwritten soon.",
+        "Items kept beyond their turn to be evicted, because they had been used.",
         |all, out| per_partition(all, out, |p| p.renewed),
     ),
     gauge(

@@ -2,19 +2,18 @@
 
 use super::limits::free_huge_bytes;
 use super::settings::Settings;
-use drover_store::PartitionOptions;
+use drover_store::{Eviction, PartitionOptions};
 use drover_verbs::Caps;
 
 /// Logs what a hosting service was set to, and why: memory and pages, eviction, workers, clients, idle polling.
 pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) {
-    let log = size(partition.log_bytes);
-    let index_kib = (partition.bucket_count * 64) >> 10;
+    let memory = size(partition.log_bytes + partition.bucket_count * 64);
     let (asked, count) = (
         settings.capacity.memory_mib.value,
         settings.capacity.threads.value,
     );
     tracing::info!(
-        "items: {count} partition(s) of {log} ({asked} MiB requested by {}; each a power of two) and {index_kib} KiB of index",
+        "items and index: {count} partition(s) of {memory} ({asked} MiB requested by {})",
         settings.capacity.memory_mib.origin
     );
     tracing::info!(
@@ -22,7 +21,10 @@ pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) 
         if settings.capacity.disable_evictions.value {
             "answers \"full\" (-M)"
         } else {
-            "evicts the oldest items"
+            match settings.capacity.eviction.value {
+                Eviction::S3Fifo => "evicts the items that are used least (S3-FIFO)",
+                Eviction::Fifo => "evicts the oldest items (FIFO)",
+            }
         }
     );
     tracing::info!("pages: {}", pages(settings, partition));

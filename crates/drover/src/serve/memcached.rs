@@ -76,7 +76,7 @@ impl Memcached {
             hasher,
             now_unix_s - u64::from(start_s),
             core_count,
-            limits(settings, start_s, partition.bucket_count as u64),
+            limits(settings, start_s, partition.bucket_count_max() as u64),
             program,
         );
         let extended = &settings.extended.value;

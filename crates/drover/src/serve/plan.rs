@@ -41,6 +41,7 @@ pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
     }
     let policy = Policy {
         evicts: !capacity.disable_evictions.value,
+        eviction: capacity.eviction.value,
         clients_max: capacity.conn_limit.value,
         large_pages: settings.memory.large_pages.value,
         idle: match workers.spin_us.value {

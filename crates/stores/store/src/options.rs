@@ -1,8 +1,8 @@
 //! [`PartitionOptions`]: sizes of a partition and its behaviour when full.
 
 use drover_base::HashSeed;
-use drover_index::CACHE_SLOTS;
-use drover_mem::PageWish;
+use drover_index::{CACHE_SLOTS, StoreTable};
+use drover_mem::{LINE_BYTES, PageWish};
 
 /// Behaviour of a partition that is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -94,4 +94,54 @@ impl PartitionOptions {
             ..Default::default()
         }
     }
+
+    /// Options for a partition whose items and index together take `bytes`, rounded down to whole lines: at least 4 KiB.
+    /// The index of a cache begins small and follows the number of items; that of a store is a tenth.
+    pub fn for_memory(mode: Mode, bytes: usize) -> PartitionOptions {
+        let lines = (bytes / LINE_BYTES).max(64);
+        let (bucket_count, elastic) = match mode {
+            Mode::Cache { .. } => (lines / LINES_PER_BUCKET, true),
+            // A tenth more are spare buckets.
+            Mode::Store => (lines / 11, false),
+        };
+        let index_lines = match mode {
+            Mode::Cache { .. } => bucket_count,
+            Mode::Store => StoreTable::bytes(bucket_count) / LINE_BYTES,
+        };
+        PartitionOptions {
+            mode,
+            log_bytes: (lines - index_lines) * LINE_BYTES,
+            bucket_count: bucket_count.max(1),
+            elastic,
+            ..Default::default()
+        }
+    }
+
+    /// The same memory divided once and for all: for memory that cannot be returned to the system in part.
+    pub fn inelastic(self) -> PartitionOptions {
+        if !self.elastic {
+            return self;
+        }
+        let lines = self.log_bytes / LINE_BYTES + self.bucket_count;
+        let bucket_count = (lines / LINES_PER_FIXED_BUCKET).max(1);
+        PartitionOptions {
+            log_bytes: (lines - bucket_count) * LINE_BYTES,
+            bucket_count,
+            elastic: false,
+            ..self
+        }
+    }
+
+    /// Most buckets that the index may come to have.
+    pub fn bucket_count_max(&self) -> usize {
+        match self.mode {
+            Mode::Cache { .. } => crate::cache::memory_of(self)[1] / LINE_BYTES,
+            Mode::Store => self.bucket_count,
+        }
+    }
 }
+
+/// Lines of memory for each bucket of an index that begins small: enough for items of 1 KiB and more.
+const LINES_PER_BUCKET: usize = 80;
+/// Lines of memory for each bucket of a cache's index that cannot grow: enough for items of 300 bytes and more.
+const LINES_PER_FIXED_BUCKET: usize = 22;

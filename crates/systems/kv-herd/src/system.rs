@@ -8,7 +8,7 @@ use drover_kv::{
     OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
-use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
+use drover_store::{Eviction, Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Provider;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -29,18 +29,16 @@ const FACTS: Facts = Facts {
         memcached: true,
         request_slots: true,
         memory_file: Ok(()),
+        eviction: Ok(()),
     },
     counters: &COUNTERS,
     work: crate::costs::BUDGET,
 };
 
-/// Bytes of the log for each bucket of the index, which has 8 slots; a power of two. Usual items (16-byte keys, 32-byte
-/// values) take 56 bytes: filling the log, they use 57 % of the slots, and 1.6 % of them find their bucket full
-/// *(computed: buckets are filled independently)*. With half as many buckets more than 14 % would
-/// (`index_losses_at_three_loads`). Larger items leave more slots free.
-const LOG_BYTES_PER_BUCKET: usize = 256;
-/// Smallest memory for a partition's items, bytes; with less there is no plan.
-const LOG_BYTES_MIN: usize = 1 << 16;
+/// Smallest memory of a partition, bytes; with less there is no plan.
+const MEMORY_BYTES_MIN: usize = 1 << 16;
+/// Memory is divided in whole pages.
+const PAGE_BYTES: usize = 4096;
 /// Number of RECVs that each worker posts for request datagrams: enough for 16 requests in flight of each of 64
 /// clients.
 const DATAGRAM_RECVS: usize = 1024;
@@ -53,9 +51,11 @@ pub struct HerdPlan {
     /// Options of the server. A server that hosts co-actors gets its memory file, hash seed and clock from [`Hosting`]
     /// instead.
     pub server: ServerOptions,
-    /// Bytes of the items that requests touch, all partitions together: the logs, or with [`Capacity::Items`] the
+    /// Bytes of the items that requests touch, all partitions together: the memory, or with [`Capacity::Items`] the
     /// items.
     item_bytes: usize,
+    /// Bytes of items and index of a partition; `None` with [`Capacity::Items`].
+    memory_bytes: Option<usize>,
 }
 
 impl System for Herd {
@@ -63,8 +63,7 @@ impl System for Herd {
     type Plan = HerdPlan;
     type Client<P: Provider> = HerdClient<P>;
 
-    /// With [`Capacity::Memory`], each partition's log is its share of the memory, rounded down to a power of two, so
-    /// all logs together stay within the limit; the indexes come on top. With [`Capacity::Items`], partitions have
+    /// With [`Capacity::Memory`], each partition has its share of the memory for items and index. With [`Capacity::Items`], partitions have
     /// space for twice the number of items, because MICA's index loses items when its buckets are unevenly full (0.7 %
     /// at half load). No shards count as one.
     ///
@@ -76,17 +75,11 @@ impl System for Herd {
         let (partition, item_bytes, item_bytes_max) = match sizes.capacity {
             Capacity::Memory { bytes } => {
                 let share = bytes / shards;
-                if share < LOG_BYTES_MIN {
-                    return Err(format!("too little or too much for {shards} partitions"));
+                if share < MEMORY_BYTES_MIN {
+                    return Err(format!("too little for {shards} partitions"));
                 }
-                let log_bytes = 1 << share.ilog2();
-                let partition = PartitionOptions {
-                    mode,
-                    log_bytes,
-                    bucket_count: log_bytes / LOG_BYTES_PER_BUCKET,
-                    ..PartitionOptions::default()
-                };
-                (partition, log_bytes * shards, sizes.value_bytes_max)
+                let partition = PartitionOptions::for_memory(mode, share & !(PAGE_BYTES - 1));
+                (partition, bytes, sizes.value_bytes_max)
             }
             Capacity::Items { count, key_bytes } => {
                 let item_bytes = drover_store::item_bytes(key_bytes, sizes.value_bytes_max);
@@ -106,14 +99,32 @@ impl System for Herd {
             },
             ..ServerOptions::default()
         };
-        Ok(HerdPlan { server, item_bytes })
+        let memory_bytes = match sizes.capacity {
+            Capacity::Memory { .. } => Some(partition.log_bytes + partition.bucket_count * LINE_BYTES),
+            Capacity::Items { .. } => None,
+        };
+        Ok(HerdPlan {
+            server,
+            item_bytes,
+            memory_bytes,
+        })
     }
 
     fn set_policy(plan: &mut HerdPlan, policy: &Policy) {
         let server = &mut plan.server;
-        if !policy.evicts {
-            server.partition.mode = Mode::Store;
-        }
+        let mode = match policy.evicts {
+            true => Mode::Cache {
+                eviction: policy.eviction,
+            },
+            false => Mode::Store,
+        };
+        server.partition = match plan.memory_bytes {
+            Some(bytes) => PartitionOptions::for_memory(mode, bytes),
+            None => PartitionOptions {
+                mode,
+                ..server.partition
+            },
+        };
         server.partition.pages = match policy.large_pages {
             true => PageWish::Huge,
             false => PageWish::HugeIfAny,
@@ -128,7 +139,7 @@ impl System for Herd {
         };
     }
 
-    /// Half of a partition's log, and the limit on the length of values, which does not count keys. *(memcached, too,
+    /// Half of a partition's memory for items, and the limit on the length of values, which does not count keys. *(memcached, too,
     /// allows an item half of its memory)*
     fn item_bytes_max(plan: &mut HerdPlan) -> (usize, &mut usize) {
         (
@@ -149,13 +160,17 @@ impl System for Herd {
         let (count, partition) = (plan.server.partition_count, &plan.server.partition);
         let full = match partition.mode {
             Mode::Store => "answers \"full\" (-M)",
-            Mode::Cache { .. } => "evicts the oldest items",
+            Mode::Cache {
+                eviction: Eviction::S3Fifo,
+            } => "evicts the items that are used least (S3-FIFO)",
+            Mode::Cache {
+                eviction: Eviction::Fifo,
+            } => "evicts the oldest items (FIFO)",
         };
         vec![
             format!(
-                "{count} partition(s) of {} KiB, and {} KiB of index",
-                partition.log_bytes >> 10,
-                (partition.bucket_count * LINE_BYTES) >> 10
+                "{count} partition(s) of {} KiB for items and index",
+                (partition.log_bytes + partition.bucket_count * LINE_BYTES) >> 10,
             ),
             format!("when full: {full}"),
         ]

@@ -313,6 +313,7 @@ mod tests {
         let mut reserved = plan(TableShape::SINGLE, 64);
         reserved.set_policy(&Policy {
             evicts: true,
+            eviction: Default::default(),
             clients_max: 1,
             large_pages: true,
             idle: Idle::Spin,

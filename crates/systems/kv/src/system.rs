@@ -6,6 +6,7 @@ use drover_base::Work;
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
+use drover_store::Eviction;
 use drover_verbs::{Caps, Provider};
 use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
@@ -47,6 +48,9 @@ pub struct Offers {
     pub request_slots: bool,
     /// `Ok` if a service can keep its items in a memory file, so that they outlive the process; the error says why not.
     pub memory_file: Result<(), &'static str>,
+    /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
+    /// not.
+    pub eviction: Result<(), &'static str>,
 }
 
 impl Offers {
@@ -56,6 +60,7 @@ impl Offers {
             memcached: false,
             request_slots: false,
             memory_file: Err(no_memory_file),
+            eviction: Err("its server does not see GETs, so it evicts the items that were stored longest ago"),
         }
     }
 }
@@ -106,6 +111,8 @@ pub enum Capacity {
 pub struct Policy {
     /// Whether old items are evicted when the memory is full, instead of refusing new ones.
     pub evicts: bool,
+    /// Which items are evicted, by systems that [offer](Offers::eviction) a choice.
+    pub eviction: Eviction,
     /// Maximum number of native clients of the service.
     pub clients_max: usize,
     /// Whether huge pages are required: then the service does not start without them.

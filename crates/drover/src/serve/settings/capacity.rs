@@ -1,9 +1,10 @@
 //! How many items and clients a server has space for.
 
-use super::offered::Feature::Slots;
-use super::words::bytes_of;
+use super::offered::Feature::{Eviction as Choice, Slots};
+use super::words::{bytes_of, eviction_of, name_of};
 use super::{flags, parsed, value};
 use drover_kv::SHARDS_MAX;
+use drover_store::Eviction;
 
 /// Polling the slots of more clients than this costs more than datagrams do `[HERD §5.5]`.
 const SLOT_CLIENTS: usize = 256;
@@ -14,13 +15,20 @@ flags! {
     /// Space for items and clients.
     struct CapacitySettings(core_count: usize);
 
-    /// Memory for items, MiB [default: 64]
+    /// Memory for items and their index, MiB [default: 64]
     #[arg(long = "memory-limit", short = 'm', value_name = "MIB")]
     memory_mib: u64 = value(64)
         .show(|mib| format!("{mib} MiB"))
         .check(|mib| *mib > 0, |_| "--memory-limit must be at least 1 MiB".to_string());
 
-    /// Answer "full" instead of evicting old items
+    /// Which items are evicted when the memory is full: s3fifo, those that are used least; or fifo, those that were stored
+    /// longest ago [default: s3fifo]
+    #[arg(long = "eviction", value_name = "POLICY")]
+    eviction: String as Eviction = parsed("s3fifo".to_string(), eviction_of)
+        .needs(Choice)
+        .show(|eviction| name_of(*eviction).to_string());
+
+    /// Answer "full" instead of evicting items
     #[switch(long = "disable-evictions", short = 'M')]
     disable_evictions: bool = value(false);
 

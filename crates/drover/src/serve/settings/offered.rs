@@ -14,6 +14,8 @@ pub enum Feature {
     Slots,
     /// A memory file.
     MemoryFile,
+    /// A choice of which items are evicted.
+    Eviction,
 }
 
 impl Feature {
@@ -23,6 +25,7 @@ impl Feature {
             Feature::Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
             Feature::MemoryFile => offers.memory_file.err(),
+            Feature::Eviction => offers.eviction.err(),
             _ => None,
         }
     }

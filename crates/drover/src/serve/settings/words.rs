@@ -2,6 +2,7 @@
 
 use super::or_none;
 use crate::exit::{self, Failure};
+use drover_store::Eviction;
 
 /// Parses an octal file mode.
 pub(super) fn mask_of(text: String) -> Result<u32, Failure> {
@@ -33,6 +34,24 @@ pub(super) fn bytes_of(text: String) -> Result<usize, Failure> {
             format!("--max-item-size {text}: expected bytes, or a number with k or m, from 1k to 8m"),
         )),
     }
+}
+
+/// Policies of eviction, by name.
+const EVICTIONS: [(&str, Eviction); 2] = [("s3fifo", Eviction::S3Fifo), ("fifo", Eviction::Fifo)];
+
+/// Parses the name of a policy of eviction.
+pub(super) fn eviction_of(text: String) -> Result<Eviction, Failure> {
+    let found = EVICTIONS.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, eviction)| eviction).ok_or_else(|| {
+        let text = format!("--eviction {text}: expected s3fifo or fifo");
+        Failure::new(exit::USAGE, text)
+    })
+}
+
+/// Name of a policy of eviction.
+pub(super) fn name_of(eviction: Eviction) -> &'static str {
+    let found = EVICTIONS.into_iter().find(|(_, other)| *other == eviction);
+    found.map_or("", |(name, _)| name)
 }
 
 /// Parses a core list: empty (choose), `none`, or a list like `0-2,5`. The result is the core of each of `count`

@@ -52,7 +52,8 @@ enum Part {
 }
 
 impl WarmFile {
-    /// Opens or creates the file at `path` for `partition_count` partitions of `options`. `now_unix_s` is the time in
+    /// Opens or creates the file at `path` for `partition_count` partitions of `options`, made
+    /// [inelastic](PartitionOptions::inelastic). `now_unix_s` is the time in
     /// seconds since 1970. If the file's contents are kept (a warm start), its seed is too, and equals `fixed_seed` if
     /// that is given; otherwise the file is emptied, and the seed is `fixed_seed` or else `seed`. Returns the reason
     /// for a cold start, `None` for a warm one.
@@ -80,6 +81,7 @@ impl WarmFile {
             }
             TryLockError::Error(error) => error,
         })?;
+        let options = &options.inelastic();
         let part_bytes = Partition::<crate::Exclusive>::memory_bytes(options).next_multiple_of(PART_ALIGN);
         let shape = Shape::new(options, partition_count, part_bytes);
         let meta = meta_path(path);
