@@ -109,14 +109,14 @@ const FAMILIES: &[Family] = &[
     counter("drover_items_total", "Items stored.", |all, out| {
         per_partition(all, out, PartitionStats::puts)
     }),
-    gauge(
-        "drover_current_bytes",
-        "Bytes of the items held.",
-        |all, out| per_partition(all, out, |p| p.bytes),
-    ),
-    gauge("drover_limit_bytes", "Bytes of memory for items and their index.", |all, out| {
-        per_partition(all, out, |p| p.bytes_max)
+    gauge("drover_current_bytes", "Bytes of the items held.", |all, out| {
+        per_partition(all, out, |p| p.bytes)
     }),
+    gauge(
+        "drover_limit_bytes",
+        "Bytes of memory for items and their index.",
+        |all, out| per_partition(all, out, |p| p.bytes_max),
+    ),
     counter(
         "drover_items_evicted_total",
         "Items that made space for others.",

@@ -2,12 +2,12 @@
 
 use super::limits::free_huge_bytes;
 use super::settings::Settings;
-use drover_store::{Eviction, PartitionOptions};
+use drover_store::PartitionOptions;
 use drover_verbs::Caps;
 
 /// Logs what a hosting service was set to, and why: memory and pages, eviction, workers, clients, idle polling.
 pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) {
-    let memory = size(partition.log_bytes + partition.bucket_count * 64);
+    let memory = size(partition.bytes());
     let (asked, count) = (
         settings.capacity.memory_mib.value,
         settings.capacity.threads.value,
@@ -16,17 +16,7 @@ pub fn announce(settings: &Settings, partition: &PartitionOptions, caps: &Caps) 
         "items and index: {count} partition(s) of {memory} ({asked} MiB requested by {})",
         settings.capacity.memory_mib.origin
     );
-    tracing::info!(
-        "when full: {}",
-        if settings.capacity.disable_evictions.value {
-            "answers \"full\" (-M)"
-        } else {
-            match settings.capacity.eviction.value {
-                Eviction::S3Fifo => "evicts the items that are used least (S3-FIFO)",
-                Eviction::Fifo => "evicts the oldest items (FIFO)",
-            }
-        }
-    );
+    tracing::info!("when full: {}", partition.mode.when_full());
     tracing::info!("pages: {}", pages(settings, partition));
     match &settings.workers.cores.value {
         Some(cores) => tracing::info!(
@@ -71,7 +61,7 @@ pub fn size(bytes: usize) -> String {
 }
 
 fn pages(settings: &Settings, partition: &PartitionOptions) -> String {
-    let wanted = settings.capacity.threads.value * (partition.log_bytes + partition.bucket_count * 64);
+    let wanted = settings.capacity.threads.value * partition.bytes();
     let free = free_huge_bytes();
     if settings.memory.large_pages.value {
         return "reserved huge pages (-L)".to_string();

@@ -472,10 +472,7 @@ impl LineTable {
     /// # Panics
     /// If `count` is not 1 to 2^31, `start` is not a multiple of a line, or the region is too short or read-only.
     pub fn new(region: Region, start: usize, count: usize) -> LineTable {
-        assert!(
-            (1..=1 << 31).contains(&count),
-            "{count} lines: want 1 to 2^31"
-        );
+        assert!((1..=1 << 31).contains(&count), "{count} lines: want 1 to 2^31");
         LineTable {
             base: start_of(&region, start, count * LINE_BYTES),
             region,
@@ -675,7 +672,10 @@ mod tests {
             ),
             (9, 9)
         );
-        assert_eq!((t.at(3).line(), t.at(u64::MAX).line()), (t.at(0).line(), t.at(0).line()));
+        assert_eq!(
+            (t.at(3).line(), t.at(u64::MAX).line()),
+            (t.at(0).line(), t.at(0).line())
+        );
         t.zero();
         assert_eq!(t.at(1).load(7), 0);
         let b = BoundedRegion::private(72, PageWish::Small).expect("memory");

@@ -78,19 +78,21 @@ impl Dump {
         let end = self.end_of(executor.server.settings.bucket_count);
         let line = &mut executor.core.line;
         // The position may have come from another core's message.
-        executor.partition.scan(self.from..end.min(HASHES), executor.now_s, |item| {
-            let mut key = [0; KEY_BYTES_MAX];
-            let len = item.copy_key(&mut key);
-            if len == 0 {
-                return; // The item stores only its key's hash, so no memcached client could name it.
-            }
-            line.start(b"");
-            match self.kind {
-                Kind::Meta => write_meta(line, item, &key[..len], start_unix_s),
-                Kind::Keys => write_key(line, &key[..len]),
-            }
-            output.push(line.bytes());
-        });
+        executor
+            .partition
+            .scan(self.from..end.min(HASHES), executor.now_s, |item| {
+                let mut key = [0; KEY_BYTES_MAX];
+                let len = item.copy_key(&mut key);
+                if len == 0 {
+                    return; // The item stores only its key's hash, so no memcached client could name it.
+                }
+                line.start(b"");
+                match self.kind {
+                    Kind::Meta => write_meta(line, item, &key[..len], start_unix_s),
+                    Kind::Keys => write_key(line, &key[..len]),
+                }
+                output.push(line.bytes());
+            });
     }
 }
 

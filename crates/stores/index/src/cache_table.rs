@@ -278,7 +278,10 @@ mod tests {
         assert_eq!(bucket.free(9), Some(5));
         bucket.set(7, Slot::EMPTY);
         assert_eq!(bucket.free(9), Some(7));
-        assert_eq!((bucket.ghost_of(6), bucket.ghost_of(4)), (Some((5, u32::MAX - 1)), None));
+        assert_eq!(
+            (bucket.ghost_of(6), bucket.ghost_of(4)),
+            (Some((5, u32::MAX - 1)), None)
+        );
     }
 
     #[test]

@@ -433,7 +433,11 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body) as u64;
-        if found.is_none() && self.resize.is_some_and(|resize| self.counters.items >= resize.due_at) {
+        if found.is_none()
+            && self
+                .resize
+                .is_some_and(|resize| self.counters.items >= resize.due_at)
+        {
             self.adapt(cpu, need, now_s);
         }
         if found.is_none() {
@@ -577,8 +581,7 @@ impl<S: Sharing> Cache<S> {
 
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * CACHE_SLOTS as u64;
-        self.counters
-            .stats(self.bytes(), self.bytes_max(), slots)
+        self.counters.stats(self.bytes(), self.bytes_max(), slots)
     }
 }
 

@@ -28,6 +28,17 @@ impl Mode {
     };
 }
 
+impl Mode {
+    /// What a full partition does, for an operator to read.
+    pub fn when_full(self) -> &'static str {
+        match self {
+            Mode::Store => "answers \"full\" (-M)",
+            Mode::S3_FIFO => "evicts the items that are used least (S3-FIFO)",
+            Mode::FIFO => "evicts the items that were stored longest ago (FIFO)",
+        }
+    }
+}
+
 /// Which items a full cache evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Eviction {
@@ -117,12 +128,30 @@ impl PartitionOptions {
         }
     }
 
+    /// The same memory in another mode: divided anew, if these are options [for memory](PartitionOptions::for_memory).
+    pub fn in_mode(self, mode: Mode) -> PartitionOptions {
+        if !self.elastic {
+            return PartitionOptions { mode, ..self };
+        }
+        PartitionOptions {
+            value_bytes_max: self.value_bytes_max,
+            pages: self.pages,
+            hash_seed: self.hash_seed,
+            ..PartitionOptions::for_memory(mode, self.bytes())
+        }
+    }
+
+    /// Bytes of items and index together; an elastic index changes only their division.
+    pub fn bytes(&self) -> usize {
+        self.log_bytes + self.bucket_count * LINE_BYTES
+    }
+
     /// The same memory divided once and for all: for memory that cannot be returned to the system in part.
     pub fn inelastic(self) -> PartitionOptions {
         if !self.elastic {
             return self;
         }
-        let lines = self.log_bytes / LINE_BYTES + self.bucket_count;
+        let lines = self.bytes() / LINE_BYTES;
         let bucket_count = (lines / LINES_PER_FIXED_BUCKET).max(1);
         PartitionOptions {
             log_bytes: (lines - bucket_count) * LINE_BYTES,

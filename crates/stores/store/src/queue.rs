@@ -418,7 +418,11 @@ mod tests {
             if !head.is_skip() {
                 let number = memory.load(at + 8);
                 let words = (8..head.step() as u64).step_by(8);
-                assert!(words.map(|word| memory.load(at + word)).all(|word| word == number));
+                assert!(
+                    words
+                        .map(|word| memory.load(at + word))
+                        .all(|word| word == number)
+                );
                 found.push_back((at, head.step() as u64, number));
             }
             queue.drop_skipped(head.step() as u64);
@@ -429,7 +433,11 @@ mod tests {
     #[test]
     fn impossible_positions_are_not_resumed() {
         for (tail, used) in [(8, 0), (72, 8), (64, 4096), (60, 8), (SIZE, 8), (64, 12)] {
-            assert_eq!(Queue::resume(64, SIZE, tail, used, 0).is_some(), (tail, used) == (72, 8), "{tail} {used}");
+            assert_eq!(
+                Queue::resume(64, SIZE, tail, used, 0).is_some(),
+                (tail, used) == (72, 8),
+                "{tail} {used}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use drover_kv::{
     OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
-use drover_store::{Eviction, Mode, PartitionOptions, VALUE_BYTES_MAX};
+use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Provider;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -54,8 +54,6 @@ pub struct HerdPlan {
     /// Bytes of the items that requests touch, all partitions together: the memory, or with [`Capacity::Items`] the
     /// items.
     item_bytes: usize,
-    /// Bytes of items and index of a partition; `None` with [`Capacity::Items`].
-    memory_bytes: Option<usize>,
 }
 
 impl System for Herd {
@@ -63,9 +61,9 @@ impl System for Herd {
     type Plan = HerdPlan;
     type Client<P: Provider> = HerdClient<P>;
 
-    /// With [`Capacity::Memory`], each partition has its share of the memory for items and index. With [`Capacity::Items`], partitions have
-    /// space for twice the number of items, because MICA's index loses items when its buckets are unevenly full (0.7 %
-    /// at half load). No shards count as one.
+    /// With [`Capacity::Memory`], each partition has its share of the memory for items and index. With
+    /// [`Capacity::Items`], partitions have space for twice the number of items, because MICA's index loses items when
+    /// its buckets are unevenly full (0.7 % at half load). No shards count as one.
     ///
     /// # Errors
     /// The memory is less than 64 KiB per shard.
@@ -99,15 +97,7 @@ impl System for Herd {
             },
             ..ServerOptions::default()
         };
-        let memory_bytes = match sizes.capacity {
-            Capacity::Memory { .. } => Some(partition.log_bytes + partition.bucket_count * LINE_BYTES),
-            Capacity::Items { .. } => None,
-        };
-        Ok(HerdPlan {
-            server,
-            item_bytes,
-            memory_bytes,
-        })
+        Ok(HerdPlan { server, item_bytes })
     }
 
     fn set_policy(plan: &mut HerdPlan, policy: &Policy) {
@@ -118,13 +108,7 @@ impl System for Herd {
             },
             false => Mode::Store,
         };
-        server.partition = match plan.memory_bytes {
-            Some(bytes) => PartitionOptions::for_memory(mode, bytes),
-            None => PartitionOptions {
-                mode,
-                ..server.partition
-            },
-        };
+        server.partition = server.partition.in_mode(mode);
         server.partition.pages = match policy.large_pages {
             true => PageWish::Huge,
             false => PageWish::HugeIfAny,
@@ -158,21 +142,12 @@ impl System for Herd {
 
     fn describe(plan: &HerdPlan) -> Vec<String> {
         let (count, partition) = (plan.server.partition_count, &plan.server.partition);
-        let full = match partition.mode {
-            Mode::Store => "answers \"full\" (-M)",
-            Mode::Cache {
-                eviction: Eviction::S3Fifo,
-            } => "evicts the items that are used least (S3-FIFO)",
-            Mode::Cache {
-                eviction: Eviction::Fifo,
-            } => "evicts the oldest items (FIFO)",
-        };
         vec![
             format!(
                 "{count} partition(s) of {} KiB for items and index",
-                (partition.log_bytes + partition.bucket_count * LINE_BYTES) >> 10,
+                partition.bytes() >> 10,
             ),
-            format!("when full: {full}"),
+            format!("when full: {}", partition.mode.when_full()),
         ]
     }
 

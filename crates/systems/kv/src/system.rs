@@ -60,7 +60,9 @@ impl Offers {
             memcached: false,
             request_slots: false,
             memory_file: Err(no_memory_file),
-            eviction: Err("its server does not see GETs, so it evicts the items that were stored longest ago"),
+            eviction: Err(
+                "its server does not see GETs, so it evicts the items that were stored longest ago",
+            ),
         }
     }
 }

@@ -300,7 +300,11 @@ impl<S: Sharing> Cache<S> {
         let slots = bucket.slots();
         let rank = |i: &usize| {
             let slot = slots[*i];
-            let queue = if self.main.contains(slot.offset()) { &self.main } else { &self.small };
+            let queue = if self.main.contains(slot.offset()) {
+                &self.main
+            } else {
+                &self.small
+            };
             let uses = if self.small.size() > 0 { slot.uses() } else { 0 };
             (uses, queue.age_rank(slot.offset()))
         };

@@ -149,10 +149,7 @@ mod tests {
             assert_eq!(sizes.class(size), Class::Normal);
         }
         let classes = [40, 100, 1400, 4000].map(|size| sizes.class(size));
-        assert_eq!(
-            classes,
-            [Class::Small, Class::Small, Class::Normal, Class::Large]
-        );
+        assert_eq!(classes, [Class::Small, Class::Small, Class::Normal, Class::Large]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! [`ItemRef`]: the reference to an item found.
 
 use super::{Access, Fields, HEAD_BYTES, Head, KeyHash, hash_at, hash_of, version_of};
-use drover_base::KeyHasher;
 use crate::extras::{Mark, NewCas};
 use crate::sharing::Sharing;
+use drover_base::KeyHasher;
 use drover_mem::{MaskedRef, Region};
 
 /// A reference to an item, valid until the partition is written. Two words, which are passed in registers.

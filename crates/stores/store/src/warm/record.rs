@@ -195,7 +195,27 @@ mod tests {
             frozen: (0..partitions)
                 .map(|i| {
                     let never = [u64::MAX, 7][i as usize % 2];
-                    Frozen::from_words([8 * i, i, 6, 9, 64, 1, 7, 2, 3, 4, 5, i, 3, 4, 5, 7, never, !i, i << 32])
+                    Frozen::from_words([
+                        8 * i,
+                        i,
+                        6,
+                        9,
+                        64,
+                        1,
+                        7,
+                        2,
+                        3,
+                        4,
+                        5,
+                        i,
+                        3,
+                        4,
+                        5,
+                        7,
+                        never,
+                        !i,
+                        i << 32,
+                    ])
                 })
                 .collect(),
         }

@@ -402,7 +402,7 @@ fn scan_shows_every_item_once_and_clear_forgets_all() {
     let scan = |p: &Partition| {
         let mut seen = Vec::new();
         p.scan(ALL, 1, |item| {
-                seen.push(u64::from_le_bytes(item.to_key().try_into().expect("8 bytes")))
+            seen.push(u64::from_le_bytes(item.to_key().try_into().expect("8 bytes")))
         });
         seen.sort_unstable();
         seen

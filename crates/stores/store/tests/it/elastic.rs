@@ -102,7 +102,10 @@ fn the_index_follows_the_size_of_the_items() {
             cache.check();
             let stats = cache.partition.stats();
             // Items of earlier lengths may be left: nothing needed their space.
-            let (held, per_item) = (stats.bytes as f64 / stats.items as f64, total as f64 / stats.items as f64);
+            let (held, per_item) = (
+                stats.bytes as f64 / stats.items as f64,
+                total as f64 / stats.items as f64,
+            );
             assert!(
                 per_item < 1.07 * (held + 15.0),
                 "{mode:?}: {per_item:.1} bytes for an item of {held:.1} and its share of the index; {stats:?}"
@@ -173,7 +176,10 @@ fn a_scan_in_pieces_sees_every_item_once_while_the_index_grows() {
             cache.put(number, 40, 1);
         }
     }
-    assert!(cfg!(miri) || cache.partition.stats().slots > 2 * slots, "it has grown");
+    assert!(
+        cfg!(miri) || cache.partition.stats().slots > 2 * slots,
+        "it has grown"
+    );
     for key in 0..stay {
         assert_eq!(seen.get(&key), Some(&1), "key {key}");
     }

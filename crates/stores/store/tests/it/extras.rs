@@ -1,6 +1,6 @@
 //! The three kinds of item and how one becomes another: the behaviour that memcached's commands rely on, one per test, in both modes.
 
-use crate::common::{FIFO, hash_at, partition, S3_FIFO};
+use crate::common::{FIFO, S3_FIFO, hash_at, partition};
 use drover_mem::NativeCpu;
 use drover_store::{
     Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,

@@ -4,8 +4,8 @@
 use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key,
-    Mark, Mode, NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
+    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
