@@ -157,6 +157,7 @@ impl<'a, S: Start<'a>> Job for Serve<S> {
         tracing::info!("{status}");
         let end = std::thread::scope(|scope| {
             let _while_it_serves = self.ops.start(scope, &*running, &status)?;
+            drover_mem::release_startup_pages();
             wait(running.service(), &self.signals, &files, running.saves())
         })?;
         conclude(running, end)

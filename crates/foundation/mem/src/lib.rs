@@ -7,6 +7,7 @@
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
+//! - [`release_startup_pages`] makes a server's resident memory smaller once it has started.
 //!
 //! ```
 //! use drover_mem::{PageWish, Region};
@@ -28,6 +29,7 @@ mod masked;
 mod native;
 mod observe;
 mod region;
+mod startup_pages;
 
 pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
@@ -37,6 +39,7 @@ pub use masked::{LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
 pub use observe::{MapObserver, observe_mappings};
 pub use region::Region;
+pub use startup_pages::release_startup_pages;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
