@@ -121,9 +121,10 @@ impl Mapping {
     /// Private anonymous memory, zeroed lazily by the kernel.
     pub(crate) fn private(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
         let wish = wish.settled(bytes);
-        let len = checked_len(bytes, wish)?;
+        let len = checked_len(bytes)?;
         #[cfg(miri)]
         {
+            let _ = wish;
             return Ok(Mapping::from_heap(len));
         }
         #[cfg(not(miri))]
@@ -131,11 +132,12 @@ impl Mapping {
             let prot = ProtFlags::READ | ProtFlags::WRITE;
             if wish != PageWish::Small {
                 let huge = MapFlags::PRIVATE | MapFlags::HUGETLB;
-                match map_anonymous(len, prot, huge) {
+                let huge_len = crate::round_up(len, HUGE_BYTES);
+                match map_anonymous(huge_len, prot, huge) {
                     Ok(base) => {
                         return Ok(Mapping {
                             base,
-                            len,
+                            len: huge_len,
                             kind: PageKind::Huge,
                             fd: None,
                             writable: true,
@@ -143,7 +145,7 @@ impl Mapping {
                     }
                     Err(source) if wish == PageWish::Huge => {
                         return Err(AllocError::Map {
-                            bytes: len,
+                            bytes: huge_len,
                             kind: PageKind::Huge,
                             source,
                         });
@@ -151,7 +153,8 @@ impl Mapping {
                     Err(_) => {}
                 }
             }
-            // Reserve more than needed so that the range can start on a 2 MiB boundary: only whole huge pages merge.
+            // Reserve more than needed so that the range can start on a 2 MiB boundary: only whole huge pages merge. A
+            // rest shorter than that has small pages, of which only those touched take memory.
             let slack = if wish == PageWish::Small { 0 } else { HUGE_BYTES };
             let raw = map_anonymous(len + slack, prot, MapFlags::PRIVATE | MapFlags::NORESERVE).map_err(
                 |source| AllocError::Map {
@@ -183,15 +186,17 @@ impl Mapping {
     /// Shared memory behind a memfd that can be passed to other processes.
     pub(crate) fn shared(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
         let wish = wish.settled(bytes);
-        let len = checked_len(bytes, wish)?;
+        let len = checked_len(bytes)?;
         #[cfg(miri)]
         {
+            let _ = wish;
             return Ok(Mapping::from_heap(len));
         }
         #[cfg(not(miri))]
         {
             if wish != PageWish::Small {
-                match Mapping::memfd(len, MemfdFlags::HUGETLB, PageKind::Huge) {
+                let huge_len = crate::round_up(len, HUGE_BYTES);
+                match Mapping::memfd(huge_len, MemfdFlags::HUGETLB, PageKind::Huge) {
                     Ok(mapping) => return Ok(mapping),
                     Err(error) if wish == PageWish::Huge => return Err(error),
                     Err(_) => {}
@@ -233,7 +238,7 @@ impl Mapping {
     /// Maps a descriptor that a peer passed. Refuses memory that is shorter than announced or that its owner could
     /// still shrink.
     pub(crate) fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Mapping, AllocError> {
-        let len = checked_len(bytes, PageWish::Small)?;
+        let len = checked_len(bytes)?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
         let actual = stat.st_size as u64;
         if actual < len as u64 {
@@ -273,7 +278,7 @@ impl Mapping {
 
     /// Maps a part of a file that is long enough.
     pub(crate) fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Mapping, AllocError> {
-        let len = checked_len(bytes, PageWish::Small)?;
+        let len = checked_len(bytes)?;
         let reserve = |source: rustix::io::Errno| AllocError::Reserve {
             bytes: len,
             source: source.into(),
@@ -357,18 +362,12 @@ impl Drop for Mapping {
     }
 }
 
-fn checked_len(bytes: usize, wish: PageWish) -> Result<usize, AllocError> {
+/// `bytes` rounded up to whole small pages.
+fn checked_len(bytes: usize) -> Result<usize, AllocError> {
     if bytes == 0 || bytes > 1 << 46 {
         return Err(AllocError::Length { bytes });
     }
-    Ok(crate::round_up(
-        bytes,
-        if wish == PageWish::Small {
-            PAGE_BYTES
-        } else {
-            HUGE_BYTES
-        },
-    ))
+    Ok(crate::round_up(bytes, PAGE_BYTES))
 }
 
 #[cfg(not(miri))]

@@ -41,8 +41,8 @@ impl Region {
     }
 
     /// Allocates zeroed memory of this process only (a store's log, buffers of a fabric that registers any memory). The
-    /// length is rounded up to a multiple of 2 MiB for [`PageWish::Huge`] and, from 1 MiB on, for
-    /// [`PageWish::HugeIfAny`]; otherwise of 4 KiB.
+    /// length is rounded up to whole pages of the [kind](Region::page_kind) obtained: to a multiple of 2 MiB for
+    /// [`PageKind::Huge`], otherwise of 4 KiB.
     ///
     /// # Errors
     /// [`AllocError`] if `bytes` is 0 or above 64 TiB, or the system does not provide the memory.
@@ -575,9 +575,26 @@ mod tests {
         for region in bytes(80 << 10) {
             assert_eq!(region.expect("memory").len(), 80 << 10);
         }
-        for region in bytes(1 << 20) {
-            assert_eq!(region.expect("memory").len(), 2 << 20);
+    }
+
+    /// Guards against a regression: a partition of 64 MiB and a few bytes took 66 MiB.
+    #[test]
+    fn only_reserved_huge_pages_round_up_to_huge_pages() {
+        let bytes = (4 << 20) + 1;
+        for region in [
+            Region::private(bytes, PageWish::HugeIfAny),
+            Region::shared(bytes, PageWish::HugeIfAny),
+        ] {
+            let region = region.expect("memory");
+            let page_bytes = match region.page_kind() {
+                PageKind::Huge => 2 << 20,
+                PageKind::Transparent | PageKind::Small => 4096,
+            };
+            assert_eq!(region.len(), (4 << 20) + page_bytes);
+            region.store_u64(region.len() - 8, 1, Ordering::Relaxed);
         }
+        let private = Region::private(bytes, PageWish::HugeIfAny).expect("memory");
+        assert!(cfg!(miri) || private.addr().is_multiple_of(2 << 20));
     }
 
     #[test]
