@@ -66,6 +66,9 @@ impl CqShared {
     pub(crate) fn reserve(&self, count: usize) {
         let state = &mut *self.state.borrow_mut();
         state.reserved += count;
+        if state.ready.is_empty() && state.ready.capacity() < state.reserved {
+            state.ready = VecDeque::new(); // growing it would copy its entries, none of which is in use
+        }
         state
             .ready
             .reserve(state.reserved.saturating_sub(state.ready.len()));
