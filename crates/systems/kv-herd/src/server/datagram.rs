@@ -9,8 +9,8 @@ use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES
 use drover_mem::{AllocError, MaskedRegion, PageWish, round_up};
 use drover_slots::server::Found;
 use drover_verbs::{
-    Access, CompletionQueue, Context, GRH_BYTES, MemoryRegion, Provider, QueuePair, RecvList, RecvWr, Wc,
-    WcStatus, WrId,
+    Access, CompletionQueue, Context, GRH_BYTES, MemoryRegion, PostError, Provider, QueuePair, RecvList,
+    RecvWr, Wc, WcStatus, WrId,
 };
 
 /// Bytes of memory for one RECV.
@@ -22,6 +22,7 @@ const REPOST: usize = 64;
 pub(super) struct Datagrams<P: Provider> {
     pub(super) recv_cq: P::Cq,
     memory: P::Mr,
+    /// Used RECVs, to be posted again: fewer than [`REPOST`] and what one poll takes.
     recvs: RecvList,
     recv_count: usize,
     /// Memory like one slot, into which a datagram's request is copied, right-aligned, so that it is taken like any
@@ -45,7 +46,7 @@ impl<P: Provider> Datagrams<P> {
         Ok(Datagrams {
             recv_cq,
             memory,
-            recvs: RecvList::with_capacity(recv_count),
+            recvs: RecvList::with_capacity((REPOST + batch).min(recv_count)),
             recv_count,
             slot: MaskedRegion::private(SLOT_BYTES_MAX, PageWish::Small).map_err(text)?,
             wcs: vec![Wc::default(); batch],
@@ -53,24 +54,27 @@ impl<P: Provider> Datagrams<P> {
     }
 
     /// Posts all RECVs to `qp`. Called before any client knows where to send datagrams.
-    pub(super) fn start(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
+    pub(super) fn start(&self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
+        let mut all = RecvList::with_capacity(self.recv_count);
         for piece in 0..self.recv_count {
-            self.stage(piece);
+            all.push(self.recv(piece));
         }
-        self.post(cpu, qp)
+        qp.post_recv(cpu, &all).map_err(|error| error.to_string())
     }
 
-    fn stage(&mut self, piece: usize) {
-        self.recvs.push(RecvWr {
+    /// The RECV of the memory with index `piece`.
+    fn recv(&self, piece: usize) -> RecvWr {
+        RecvWr {
             wr_id: WrId(piece as u64),
             sge: self.memory.sge(piece * PIECE_BYTES, PIECE_BYTES),
-        });
+        }
     }
 
-    fn post(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
+    /// Posts the RECVs that have been used.
+    fn repost(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), PostError> {
         let posted = qp.post_recv(cpu, &self.recvs);
         self.recvs.clear();
-        posted.map_err(|error| error.to_string())
+        posted
     }
 }
 
@@ -114,11 +118,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             if !arrived || self.take_datagram(cpu, at, &datagrams, &wc).is_none() {
                 self.counters.irregular.stray_datagrams += 1;
             }
-            datagrams.stage(wc.wr_id.0 as usize);
+            datagrams.recvs.push(datagrams.recv(wc.wr_id.0 as usize));
         }
         let held = datagrams.recvs.wrs().len();
         if held >= REPOST.min(datagrams.recv_count / 2 + 1)
-            && datagrams.post(cpu, &mut self.replies.qp).is_err()
+            && datagrams.repost(cpu, &mut self.replies.qp).is_err()
         {
             tracing::error!("the RECVs of request datagrams were refused");
         }
