@@ -14,6 +14,8 @@ const HOMES: &[&str] = &[
 const LINES_ABOVE: usize = 10;
 /// Type of a pointer to a foreign function, as left by `code_of`: only its call needs a reason.
 const FOREIGN_POINTER: &str = "unsafe extern \"\" fn(";
+/// Beginning of a function that foreign code calls, as left by `code_of`.
+const FOREIGN_FUNCTION: &str = "unsafe extern \"\" fn ";
 /// First line of a crate that may not use `unsafe`.
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
@@ -38,7 +40,7 @@ pub fn explained(tree: &Tree) -> Vec<Violation> {
     for file in tree.rust().filter(|file| is_home(&file.path)) {
         let lines: Vec<&str> = file.text.lines().collect();
         for (number, code) in uses(file) {
-            let function = code.contains("unsafe fn");
+            let function = code.contains("unsafe fn") || code.contains(FOREIGN_FUNCTION);
             if function && is_in_unsafe_impl(&lines, number - 1) {
                 continue; // the trait documents its callers' duties
             }
@@ -148,6 +150,10 @@ mod tests {
         assert_eq!(check("unsafe impl Send for A {}\n"), 1);
         assert_eq!(check("type F = unsafe extern \"C\" fn(u8);\n"), 0);
         assert_eq!(check("unsafe extern \"C\" fn f(a: u8) {}\n"), 1);
+        assert_eq!(
+            check("/// # Safety\n/// Hold it.\nunsafe extern \"C\" fn f(a: u8) {}\n"),
+            0
+        );
         assert_eq!(check("unsafe extern \"C\" {\n"), 1);
         assert_eq!(
             check("// SAFETY: passed on.\nunsafe impl A for B {\n    unsafe fn c() {}\n}\n"),

@@ -109,8 +109,9 @@ fn is_read_only_file<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
 mod tests {
     use super::*;
 
-    fn found(smaps: &[u8]) -> Vec<Range<usize>> {
-        unmodified_mappings(smaps)
+    fn found(smaps: &[u8]) -> Vec<(usize, usize)> {
+        let ranges = unmodified_mappings(smaps).into_iter();
+        ranges.map(|range| (range.start, range.end)).collect()
     }
 
     /// A mapping with `first` as its first line and pages of its own, in KiB.
@@ -126,9 +127,9 @@ mod tests {
         let one = |first: &str| found(mapping(first, "0 kB", "0 kB").as_bytes());
         assert_eq!(
             one("1000-3000 r-xp 00001000 fe:00 77 /usr/bin/a"),
-            [0x1000..0x3000]
+            [(0x1000, 0x3000)]
         );
-        assert_eq!(one("1000-3000 r--p 00001000 fe:00 77"), [0x1000..0x3000]);
+        assert_eq!(one("1000-3000 r--p 00001000 fe:00 77"), [(0x1000, 0x3000)]);
         let others = [
             "1000-3000 rw-p 00001000 fe:00 77 /usr/bin/a",
             "1000-3000 rwxp 00001000 fe:00 77 /usr/bin/a",
@@ -149,7 +150,7 @@ mod tests {
         let one = |anonymous: &str, swap: &str| {
             found(mapping("1000-3000 r--p 0 fe:00 77 /lib/a", anonymous, swap).as_bytes())
         };
-        assert_eq!(one("0 kB", "0 kB"), [0x1000..0x3000]);
+        assert_eq!(one("0 kB", "0 kB"), [(0x1000, 0x3000)]);
         for (anonymous, swap) in [
             ("4 kB", "0 kB"),
             ("0 kB", "4 kB"),
@@ -176,7 +177,7 @@ mod tests {
         text.extend(b"11112222333344445-2 r-xp 0 fe:00 77\nAnonymous: 0 kB\nSwap: 0 kB\n");
         text.extend(b"a000-b000 r-xp 0 fe:00\nAnonymous: 0 kB\nSwap: 0 kB\n");
         text.extend(b"b000-c000 r-xp 0 fe:00 77 /lib/c\nAnonymous: 0 kB");
-        assert_eq!(found(&text), [0x1000..0x2000]);
+        assert_eq!(found(&text), [(0x1000, 0x2000)]);
         assert_eq!(found(b""), []);
     }
 
