@@ -57,7 +57,7 @@
 //! cache also touches the items at the tail of a log and their buckets; `docs/eviction.md` has the bounds. Nothing
 //! allocates, locks or reads a clock. Instructions per operation, for keys of 16 bytes and values of 32,
 //! without the loop and the choice of the key (measured at commit 08e2cec by `examples/instructions.rs` under callgrind,
-//! before items had size classes and the index could grow; they vary by a tenth with the compiler's choices):
+//! before S3-FIFO and an index that grows; they vary by a tenth with the compiler's choices):
 //!
 //! | | cache | store |
 //! |---|---|---|
