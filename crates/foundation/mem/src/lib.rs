@@ -3,8 +3,8 @@
 //!
 //! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It gives out no Rust references
 //!   except to atomics: access is by word loads and stores with stated ordering, and by copies in and out.
-//! - [`MaskedRegion`], [`BoundedRegion`] and [`LineTable`] are pieces of a region that every offset or index is inside of:
-//!   for rings, items and indexes.
+//! - [`MaskedRegion`], [`BoundedRegion`] and [`LineTable`] are pieces of a region for rings, items and indexes. No offset
+//!   or index leads out of them.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.

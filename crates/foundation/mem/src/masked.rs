@@ -1,5 +1,5 @@
 //! [`MaskedRegion`], [`BoundedRegion`] and [`LineTable`]: ranges whose offsets are masked or limited to their length, so
-//! that rings, logs and indexes pay for no bounds check.
+//! that rings, logs and indexes need no bounds check that can fail.
 
 use crate::{AllocError, LINE_BYTES, PageWish, Region, arch, round_up};
 use drover_base::{Cpu, Line};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BULK_BYTES: usize = 512;
 
 /// 2^n bytes of a [`Region`], addressed by *virtual* offsets: every offset is taken modulo the length and rounded down
-/// to a multiple of 8, as a circular log needs. Word accesses are Relaxed and cost the same as plain ones; words are
+/// to a multiple of 8, as a ring needs. Word accesses are Relaxed and cost the same as plain ones; words are
 /// little-endian in memory on every machine.
 #[derive(Clone)]
 pub struct MaskedRegion {
@@ -130,8 +130,8 @@ impl std::fmt::Debug for MaskedRegion {
     }
 }
 
-/// Bytes of a [`Region`], of any number, addressed by offsets; an offset that is not inside is taken as 0. Otherwise as
-/// [`MaskedRegion`], at the price of a comparison.
+/// Bytes of a [`Region`] addressed by offsets; their number need not be a power of two. An offset that is not inside is
+/// taken as 0. Otherwise as [`MaskedRegion`], at the price of a comparison.
 #[derive(Clone)]
 pub struct BoundedRegion {
     /// Keeps the mapping alive.
@@ -230,9 +230,9 @@ impl std::fmt::Debug for BoundedRegion {
     }
 }
 
-/// A place in a [`MaskedRegion`] or [`BoundedRegion`], for access to the bytes from it on; `at` is a distance from it in bytes. At least
-/// [`REACH`](MaskedRef::REACH) bytes from it on are mapped, so a word within that distance costs one instruction, and
-/// an item that crosses the end of the range is contiguous.
+/// A place in a [`MaskedRegion`] or [`BoundedRegion`], for access to the bytes from it on; `at` is a distance from it in
+/// bytes. At least [`REACH`](MaskedRef::REACH) bytes from it on are mapped, so a word within that distance costs one
+/// instruction, and bytes that cross the end of the range are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct MaskedRef<'a> {
     ptr: NonNull<u8>,

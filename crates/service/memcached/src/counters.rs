@@ -95,19 +95,19 @@ impl Counters {
 /// memory file, or made anew because its worker panicked.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Holdings {
-    /// Items in the partition, expired ones included until they are found; in a cache an upper bound, because
-    /// overwritten items also count until they are found.
+    /// Items in the partition. Expired ones count until an operation or an eviction finds them.
     pub curr_items: u64,
     /// Number of times an item was stored, new or updated.
     pub total_items: u64,
-    /// Memory that holds items, in bytes; in a cache, the bytes of the log written so far, which never shrink.
+    /// Bytes of all items, with heads and padding.
     pub bytes: u64,
-    /// Memory for items, used or free, in bytes. `stats` shows [`memory_bytes`](crate::ItemSettings::memory_bytes)
+    /// Memory for items, used or free, in bytes; of a cache whose index follows its items, with the index. `stats` shows [`memory_bytes`](crate::ItemSettings::memory_bytes)
     /// under this name.
     pub limit_maxbytes: u64,
-    /// Items evicted from a full bucket, and items lost because the log overwrote them.
+    /// Items evicted because their bucket was full or a log had no space.
     pub evictions: u64,
-    /// Expired items that a request found and removed; not those that a new value replaced.
+    /// Expired items that a request found and removed; not those that a new value replaced, nor those whose space was
+    /// needed.
     pub reclaimed: u64,
     /// Number of slots in the index, used or free, without those of spare buckets.
     pub slots: u64,

@@ -58,8 +58,8 @@
 //!   of the same read;
 //! - items do not record whether their key is binary: flag `k` returns it as base64 if the request gave it so;
 //! - items of classic commands (`set` and its kind, `incr`, `decr`) do not record accesses, which saves 24 bytes each:
-//!   `mg` with `h` or `l`, `me`, `metadump` and `watch evictions` show them as never fetched and last accessed when the
-//!   server started. Items of meta commands do record them;
+//!   `mg` with `h` or `l`, `me` and `metadump` show them as never fetched and last accessed when the server started;
+//!   `watch evictions` knows whether they were fetched, but not when. Items of meta commands record accesses;
 //! - there every access updates the last access time, to the second, not about once a minute;
 //! - there are no slab classes and no crawler: commands about them are answered so that tools work, and change nothing.
 //!   Memory is laid out at the start, so `cache_memlimit` accepts only the current size.

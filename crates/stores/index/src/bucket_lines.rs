@@ -3,8 +3,8 @@
 use drover_base::{KeyHash, Line};
 use drover_mem::{LineAddrs, LineTable};
 
-/// Computes the address of any bucket's cache line, to prefetch it. It consists of the table's base address and length,
-/// which stay in registers in a loop over requests. It does not keep the table's memory alive.
+/// Computes the address of any bucket's cache line, to prefetch it. It consists of the table's base address and
+/// [spread](drover_mem::Spread), which stay in registers in a loop over requests. It does not keep the table's memory alive.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketLines {
     addrs: LineAddrs,

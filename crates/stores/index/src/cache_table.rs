@@ -1,4 +1,4 @@
-//! [`CacheTable`]: 8-slot buckets without chains. A full bucket loses one of its items.
+//! [`CacheTable`]: 8-slot buckets without chains. If a bucket is full, a new item takes the slot of another.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -22,9 +22,10 @@ pub struct CacheTable {
 /// Result of [`CacheTable::move_bucket`].
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    /// Whether that was the last bucket: the number of buckets is the wanted one.
+    /// Whether that was the last bucket, so that the number of buckets is the wanted one.
     pub done: bool,
-    /// Entries of items whose new bucket is full of items: they are not in the table any more. The others are empty.
+    /// Entries of items that are not in the table any more, because their new bucket is full of items. The other
+    /// elements are empty.
     pub displaced: [Slot; CACHE_SLOTS],
 }
 
@@ -79,9 +80,9 @@ impl CacheTable {
         self.wanted
     }
 
-    /// Continues with what an earlier owner left, as told by [`spread`](CacheTable::spread) and
-    /// [`wanted`](CacheTable::wanted), which together with the memory are the whole state of a table. Returns whether
-    /// that is possible; if not, nothing changes.
+    /// Continues with the table that an earlier owner left in this memory. `spread` and `wanted` are what its
+    /// [`spread`](CacheTable::spread) and [`wanted`](CacheTable::wanted) returned. Returns `false`, and changes nothing,
+    /// if they are impossible.
     pub fn resume(&mut self, spread: Spread, wanted: u64) -> bool {
         let fits = |count| (1..=self.lines.capacity()).contains(&count);
         let sound = fits(spread.low)
@@ -296,8 +297,8 @@ mod tests {
         assert!(bucket.slots().iter().all(|slot| slot.is_empty()));
     }
 
-    /// A table of up to `capacity` buckets with `items` entries of random hashes, and those hashes. The offset of an item
-    /// tells its number.
+    /// A table with space for `capacity` buckets, of which `count` are in use, with entries for `items` random hashes; and
+    /// those hashes. The offset of an item is 8 times its number.
     fn filled(capacity: usize, count: u64, items: u64) -> (CacheTable, Vec<KeyHash>) {
         let mut table = CacheTable::private(capacity, PageWish::Small).expect("memory");
         assert!(table.resume(Spread::even(count), count));

@@ -4,7 +4,8 @@
 //! stores the slot that it chose. Memory is a [`drover_mem::LineTable`], so a table can be in huge pages, next to the
 //! items, and be read by another thread.
 //!
-//! - [`Slot`] is one 64-bit entry: tag high, offset low, with the uses of the item between; or a ghost; 0 = empty.
+//! - [`Slot`] is one 64-bit entry: an item's tag, offset and number of uses; or a ghost, which is the tag of an evicted
+//!   item and a time; 0 = empty.
 //! - [`CacheTable`] is the lossy table of 8-slot buckets.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
 //! - [`Seqlock`] lets other threads read the data of one writer.

@@ -8,9 +8,9 @@
 //! discards it. Why it works: a reader that saw any word written after the writer's Release fence also sees, after its
 //! own Acquire fence, the odd sequence stored before that fence, and no longer finds `s`.
 //!
-//! That holds for words written after the end of a change, too. So an entry that is removed under its lock protects what
-//! it referred to: whoever overwrites those bytes later, under another lock or none, is noticed by a reader that was
-//! still copying them.
+//! That holds for words written after the end of a change, too. So the lock of an entry also protects the bytes that the
+//! entry refers to, if the entry is removed before they are overwritten: a reader that copied any overwritten byte finds
+//! that its ticket is not current. The overwriting itself needs no lock.
 
 use drover_base::sync::{AtomicU64, Ordering, fence};
 
@@ -175,8 +175,8 @@ mod loom_tests {
     const OURS: u64 = 7;
     const THEIRS: u64 = 9;
 
-    /// A reader follows the entry and copies the bytes, while `change` removes the entry or moves its item, and another
-    /// item takes its place.
+    /// A reader follows the entry and copies the bytes, while `change` removes the entry or moves its item, and then
+    /// writes another item to the old place.
     fn overwritten_item(change: fn(&Entry)) {
         loom::model(move || {
             let item = Arc::new(Entry {

@@ -3,14 +3,14 @@
 //! ```text
 //! bit 63    48 47                        3  2      1  0
 //!     |  tag  |   offset of the item / 8   | read | uses |    an item
-//!     |   0   |  tag (32-47)  |        time (0-31)       |    a ghost: an item that has gone
+//!     |   0   |  tag (32-47)  |        time (0-31)       |    a ghost: of an evicted item
 //!                                                             0 = empty
 //! ```
 //! The tag is never 0, so no entry is 0, and a search for a tag finds items only *(a tag of 16 bits, never 0: stated in
-//! `[MICA §4.3.2]`; uses and ghosts are what `[S3-FIFO]` keeps of an item, in bits that offsets leave free)*.
+//! `[MICA §4.3.2]`; counting uses to 3 and keeping ghosts: stated in `[S3-FIFO]`; both in slots: our choice)*.
 
-/// An entry of a bucket: an item, given by the tag of its key's hash and its offset, with the number of times it was
-/// used lately; or a *ghost*, the tag of an item that has gone; or nothing.
+/// An entry of a bucket: an item, given by the tag of its key's hash and its offset, with the number of times that it was
+/// used lately; or a *ghost*, the tag of an item that was evicted; or nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot(u64);
 
@@ -38,7 +38,7 @@ impl Slot {
         Slot((u64::from(tag) << 48) | offset)
     }
 
-    /// Creates the ghost of an item with `tag` that went at `time`, on a clock of the caller's that wraps.
+    /// Creates the ghost of an item with `tag` that was evicted at `time`. The caller has a clock for that, which may wrap.
     #[inline(always)]
     pub fn ghost(tag: u16, time: u32) -> Slot {
         debug_assert!(tag != 0, "tag 0 means empty");

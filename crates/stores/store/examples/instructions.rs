@@ -3,9 +3,9 @@
 //!
 //! OP is `none` (only choosing keys), `prefetch` (both stages), `get`, `put` (update in place of the same size),
 //! `prefetch-get` and `prefetch-put` (a whole operation with the hint), `insert` (a new key), `miss` or `delete` (with
-//! a put). MODE is `cache` (S3-FIFO, default), `fifo` or `store`. Two runs with different counts, subtracted, give the cost of an
-//! operation without set-up; subtracting `none` as well removes the loop. Keys are 16 bytes, values 32. COUNT is at
-//! most 61440.
+//! a put). MODE is `cache` (S3-FIFO, default), `fifo` or `store`. Two runs with different counts, subtracted, give the
+//! cost of an operation without set-up; subtracting `none` as well removes the loop. Keys are 16 bytes, values 32. COUNT
+//! is at most 61440.
 
 use drover_base::{HashSeed, KeyHash};
 use drover_mem::{NativeCpu, PageWish};

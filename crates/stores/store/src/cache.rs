@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! get:  for each slot with our tag:   other key? next slot.   expired? remove it, miss.   hit -> count the use
-//! put:  own item not shorter -> overwrite it, and mark the rest as skipped
-//!       else make space at the head of a log, append, and take: own slot, ghost, empty, a neighbour's
+//! put:  own item at least as long -> overwrite it, and mark the rest as skipped
+//!       else make space at the head of a log, append, and take a slot: the key's own, its ghost's, an empty one,
+//!       another ghost's, or that of another item, which is evicted
 //! ```
 //! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
 //! go to the `_slow` half, which starts again.
 //!
 //! Every item in a log has exactly one slot, and every slot of an item refers to one: an item is removed from its slot
 //! before its bytes are reused, and becomes a skip marker if it is removed before the tail reaches it. So the counters
-//! are exact. Which items go is decided in `evict.rs`.
+//! are exact. `evict.rs` decides which items leave.
 
 use crate::frozen::{Extent, State};
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Value};
@@ -43,13 +44,14 @@ pub(crate) struct Cache<S> {
     small: Queue,
     /// The log of the items that were used again; of all items in a FIFO cache.
     main: Queue,
-    /// Hashes the keys of items that leave, whose hashes are not stored; `None` if the partition was not told its seed.
+    /// Computes the hashes of keys again at eviction, because items do not store them; `None` if the partition does not
+    /// know the seed.
     hasher: Option<KeyHasher>,
-    /// Clock of the ghosts: their number so far.
+    /// Clock of the ghosts: the number of ghosts made so far.
     ghosts: u32,
     /// What is small and what is large here, and how much may be copied.
     sizes: sizes::Sizes,
-    /// Whether the main log has had no space yet.
+    /// Whether the main log has always had space since it was created, cleared or lengthened.
     is_filling: bool,
     /// Bucket and slot index of the item that the current PUT replaces; `None` once that has left.
     replaced: Option<(u64, usize)>,
@@ -67,7 +69,7 @@ pub(crate) struct Cache<S> {
     scratch: Vec<u8>,
 }
 
-/// Bytes of memory for the logs and for the index of a cache, as far as they may grow.
+/// Bytes mapped for the logs and for the index of a cache: the most that each may grow to.
 pub(crate) fn memory_of(options: &PartitionOptions) -> [usize; 2] {
     let index_bytes = options.bucket_count * BUCKET_BYTES;
     if !options.elastic {
@@ -260,7 +262,7 @@ impl<S: Sharing> Cache<S> {
         Some(slot.offset())
     }
 
-    /// The key's slot, for PUTs: its item may have expired.
+    /// The key's slot, even if its item has expired: for PUTs.
     #[inline]
     fn find_any<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
         let bucket = self.table.bucket(key.hash);
@@ -275,7 +277,7 @@ impl<S: Sharing> Cache<S> {
         None
     }
 
-    /// The key's slot; an expired item is removed.
+    /// The key's slot; `None`, and the item is removed, if it has expired.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Found {
         let found = self.find_any(cpu, key)?;
         let place = self.memory.place(found.1.offset());
@@ -375,8 +377,8 @@ impl<S: Sharing> Cache<S> {
         PutOutcome::Stored { version }
     }
 
-    /// The key with the hash under which its item will be looked for when it leaves. A caller may pass another: then
-    /// the item would be lost in the index.
+    /// The key with its hash computed again. When the item leaves, its slot is looked for under that hash; if a caller's
+    /// wrong hash were used to store the item, the slot would not be found.
     #[inline]
     fn verified<'k>(&self, key: Key<'k>) -> Key<'k> {
         match &self.hasher {

@@ -7,8 +7,8 @@ use drover_mem::{LINE_BYTES, PageWish};
 /// Behaviour of a partition that is full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT that is not too large always finds space: other items are evicted. So is an item of a full bucket of the
-    /// index.
+    /// A PUT that is not too large always finds space: other items are evicted. If its bucket of the index is full, one
+    /// of the items there is evicted.
     Cache {
         /// Which items are evicted.
         eviction: Eviction,
@@ -44,8 +44,9 @@ impl Mode {
 pub enum Eviction {
     /// Those that were stored longest ago, whether they were read or not, as MICA and HERD do.
     Fifo,
-    /// Those that were not used again soon after they were stored, and those that were not used since they were looked
-    /// at last (S3-FIFO). More hits from the same memory than LRU; one scan of many keys does not empty the cache.
+    /// Those that are not used again soon after they were stored, and later those that are not used between two laps of
+    /// the log (S3-FIFO). Usually more hits from the same memory than LRU *(stated in `[S3-FIFO]`)*; a client that stores
+    /// many keys once does not push out all others.
     #[default]
     S3Fifo,
 }
@@ -56,12 +57,12 @@ pub struct PartitionOptions {
     /// Cache or store: the behaviour when full.
     pub mode: Mode,
     /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a multiple
-    /// of 64. The index takes further memory.
+    /// of 64. The index is not part of it.
     pub log_bytes: usize,
     /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^31.
     pub bucket_count: usize,
-    /// Whether a cache may change the number of buckets as its items need it, at the expense or to the benefit of the
-    /// memory for items: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
+    /// Whether a cache may change the number of buckets as its items need it. What the index gains, the memory for items
+    /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
     /// other thread reads.
     pub elastic: bool,
     /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
@@ -128,7 +129,8 @@ impl PartitionOptions {
         }
     }
 
-    /// The same memory in another mode: divided anew, if these are options [for memory](PartitionOptions::for_memory).
+    /// The same options with another mode. If they are those of a cache [for memory](PartitionOptions::for_memory), the
+    /// same memory is divided as that mode needs it.
     pub fn in_mode(self, mode: Mode) -> PartitionOptions {
         if !self.elastic {
             return PartitionOptions { mode, ..self };
@@ -146,7 +148,7 @@ impl PartitionOptions {
         self.log_bytes + self.bucket_count * LINE_BYTES
     }
 
-    /// The same memory divided once and for all: for memory that cannot be returned to the system in part.
+    /// The same options with a fixed division of the memory: for memory that cannot be returned to the system in part.
     pub fn inelastic(self) -> PartitionOptions {
         if !self.elastic {
             return self;

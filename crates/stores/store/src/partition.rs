@@ -382,15 +382,15 @@ impl<S: Sharing> Partition<S> {
 
     /// Sets the expiry of `key` (in seconds since server start, 0 = it does not expire) and keeps its version; returns
     /// whether the key exists and was not expired. In cache mode the first expiry of an item copies the item to the head
-    /// of the log.
+    /// of its log.
     pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
     /// As [`get_hinted`](Partition::get_hinted), and applies the change that `decide` returns for the unchanged item. A
     /// change that needs [terms](crate::TERMS_BYTES) or [extras](crate::EXTRAS_BYTES) adds them to an item that has none
-    /// by copying its value; the whole change is skipped if there is no space (store mode) or the item would be too long. Returns the item after the change.
-    /// Cost: that of a GET, and a write to the item if it changes.
+    /// by copying its value; the whole change is skipped if there is no space (store mode) or the item would be too long.
+    /// Returns the item after the change. Cost: that of a GET, and a write to the item if it changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
         cpu: &C,

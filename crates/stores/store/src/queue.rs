@@ -5,7 +5,8 @@
 //!  wrapped:      start | item | item | head ->     | tail -> item | skip   | end
 //! ```
 //! The range from the tail to the head is a sequence of items and skip markers without a gap, so the tail can be walked.
-//! An item never crosses the end: what is left of a lap is skipped. A removed item becomes a skip marker.
+//! An item never crosses the end: if it does not fit before the end, the rest of the lap becomes a skip marker. So does a
+//! removed item.
 
 use crate::item;
 use drover_mem::BoundedRegion;
@@ -124,7 +125,7 @@ impl Queue {
         self.tail == self.start
     }
 
-    /// Whether `bytes` at the tail, a number of any origin, can be given up.
+    /// Whether `bytes` can be given up at the tail. The number may come from damaged memory.
     pub(crate) fn can_drop(&self, bytes: u64) -> bool {
         bytes > 0 && bytes.is_multiple_of(8) && bytes <= self.used && bytes <= self.end - self.tail
     }
@@ -249,8 +250,8 @@ impl Queue {
         self.limit = limit;
     }
 
-    /// Which of the items leaves first: a smaller number for one nearer to the tail, in 1/65,536 of the range, so that
-    /// two queues can be compared.
+    /// Distance of an item from the tail in 1/65,536 of the range: the smaller it is, the sooner the item leaves. Items of
+    /// two queues can be compared by it.
     #[inline]
     pub(crate) fn age_rank(&self, offset: u64) -> u64 {
         let distance = if offset >= self.tail {

@@ -78,7 +78,8 @@ impl SteppedSystem for Herd {
     }
 }
 
-/// Partitions have space for at least four times their share of the keys, so that almost nothing is evicted; what is, as in HERD's paper.
+/// Partitions have space for at least four times their share of the keys, so that almost nothing is evicted. Eviction is
+/// that of HERD's paper, FIFO.
 fn server_options(format: Format, sizes: &SteppedSizes) -> ServerOptions {
     let items = (4 * (sizes.key_count as usize / sizes.shard_count)).max(ITEMS_MIN);
     let item_bytes = item_bytes(sizes.key_bytes, sizes.value_bytes);

@@ -123,8 +123,8 @@ impl System for Herd {
         };
     }
 
-    /// Half of a partition's memory for items, and the limit on the length of values, which does not count keys. *(memcached, too,
-    /// allows an item half of its memory)*
+    /// Half of a partition's memory for items, and the limit on the length of values, which does not count keys.
+    /// *(memcached, too, allows an item half of its memory)*
     fn item_bytes_max(plan: &mut HerdPlan) -> (usize, &mut usize) {
         (
             plan.server.partition.log_bytes / 2,

@@ -111,7 +111,7 @@ pub enum Capacity {
 /// An operator's decisions that do not depend on the sizes of a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Whether old items are evicted when the memory is full, instead of refusing new ones.
+    /// Whether items are evicted when the memory is full, instead of refusing new ones.
     pub evicts: bool,
     /// Which items are evicted, by systems that [offer](Offers::eviction) a choice.
     pub eviction: Eviction,

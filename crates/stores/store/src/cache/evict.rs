@@ -4,10 +4,11 @@
 //!  new item --> small log --used again?--> main log --used since?--> main log again, fewer uses left
 //!                  |  no                       |  no
 //!                  v                           v
-//!                ghost (its key, soon stored again, goes to the main log at once)      gone
+//!                ghost (if its key is soon stored again, that item                     gone
+//!                       goes to the main log at once)
 //! ```
-//! Items leave at the tails only, one at a time, so nothing is overwritten that is still in the index. The exception is a
-//! full bucket: then one of its eight items gives way.
+//! Items are evicted at the tails, one at a time, each from its slot first, so nothing is overwritten that is still in the
+//! index. The exception is a full bucket: then one of its eight items is evicted, wherever it is.
 
 use super::Cache;
 use super::sizes::{Class, Sizes};
@@ -18,11 +19,13 @@ use crate::sharing::Sharing;
 use drover_base::{Cpu, KeyHash};
 use drover_index::Slot;
 
-/// Share of the memory for items that the small log has: one in so many.
+/// The small log has one part in so many of the memory for items.
 const SMALL_SHARE: u64 = 10;
-/// An item larger than one part in so many of the small log goes to the main log: a few would push out all the others.
+/// An item larger than one part in so many of the small log goes to the main log at once: a few of them would push out
+/// all others of the small log.
 const SMALL_ITEMS_MIN: u64 = 8;
-/// Removed items may take one part in so many of the main log; more are reclaimed before other items are evicted.
+/// Removed items may take one part in so many of the main log. While they take more, their space is reclaimed, and items
+/// between them are kept without losing a use.
 const HOLES_SHARE: u64 = 32;
 
 /// One of the two logs.
@@ -36,7 +39,7 @@ pub(super) enum Log {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admission {
     pub(super) log: Log,
-    /// Slot of the key's ghost, if that admitted it.
+    /// Slot of the key's ghost, if there is a recent one.
     pub(super) ghost: Option<usize>,
     /// Uses with which it begins.
     pub(super) uses: u64,
@@ -50,12 +53,12 @@ pub(super) fn small_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
     }
 }
 
-/// How often the caller removes a tail.
+/// How often the caller shortens the main log at its tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// As often as it takes to make space: what may be copied is limited.
+    /// As often as it takes to make space. So the bytes that may be copied are limited.
     Needed,
-    /// A limited number of times for each PUT.
+    /// A limited number of times for each PUT. So every item that has uses may be copied.
     Limited,
 }
 
@@ -108,7 +111,8 @@ impl<S: Sharing> Cache<S> {
         admission
     }
 
-    /// Whether a ghost made at time `went` still counts: about as many items left after it as there are now.
+    /// Whether a ghost made at time `went` still counts: if at most 7/8 as many ghosts have been made since as there are items
+    /// now.
     fn is_recent(&self, went: u32) -> bool {
         u64::from(self.ghosts.wrapping_sub(went)) <= self.counters.items - self.counters.items / 8
     }
@@ -125,7 +129,7 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Removes what is at the tail of the small log: the item moves to the main log or leaves.
+    /// Removes the item or skip marker at the tail of the small log: an item moves to the main log or leaves.
     fn shorten_small<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
         let Some((at, head)) = self.tail_of(cpu, Log::Small) else {
             return;
@@ -154,7 +158,7 @@ impl<S: Sharing> Cache<S> {
         self.small.drop_item(size);
     }
 
-    /// Removes what is at the tail of the main log: the item is appended again, or leaves.
+    /// Removes the item or skip marker at the tail of the main log: an item is appended again, or leaves.
     pub(super) fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32, pace: Pace) {
         self.is_filling = false;
         let Some((at, head)) = self.tail_of(cpu, Log::Main) else {
@@ -189,12 +193,14 @@ impl<S: Sharing> Cache<S> {
         self.counters.renewed += 1;
     }
 
-    /// Whether so much of the main log is without items that it is worth copying those that are there.
+    /// Whether so much of the main log is without items that its items are kept, whether used or not, and those at the tail
+    /// of the small log join them.
     fn main_has_room(&self) -> bool {
         self.main.room() > self.main.size() / HOLES_SHARE
     }
 
-    /// Has the sizes looked at when a lap of the main log's tail begins.
+    /// When a lap of the main log's tail begins: lengthens the log if it can, and makes the next PUT of a new key look at
+    /// the division of the memory.
     fn look_at_lap(&mut self) {
         if self.main.is_at_start() {
             self.lengthen_log();
@@ -223,8 +229,8 @@ impl<S: Sharing> Cache<S> {
         self.search_slot_of(at)
     }
 
-    /// As [`slot_of`](Cache::slot_of), by a search of the whole index: for partitions that were not told the seed of
-    /// their keys' hashes.
+    /// As [`slot_of`](Cache::slot_of), by a search of the whole index: for partitions that do not know the seed of their
+    /// keys' hashes.
     #[cold]
     fn search_slot_of(&self, at: u64) -> (u64, usize) {
         let is_it = |slot: &Slot| slot.is_item() && slot.offset() == at;
@@ -280,8 +286,8 @@ impl<S: Sharing> Cache<S> {
         self.counters.items -= 1;
     }
 
-    /// Takes a slot for a new item of the bucket of `hash`: that of its ghost, an empty one, that of the oldest ghost, or
-    /// that of the item that is missed least, which is evicted.
+    /// Takes a slot for a new item in the bucket of `hash`: the slot of the key's ghost, else an empty one, else that of the
+    /// oldest ghost, else that of an item, which is evicted.
     #[inline]
     pub(super) fn take_slot<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, ghost: Option<usize>) -> usize {
         let bucket = self.table.bucket(hash);
@@ -293,7 +299,8 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Evicts the item of a full bucket that has the fewest uses, of those the one nearest to leaving its log.
+    /// Evicts the item of a full bucket that has the fewest uses; among several, the one nearest to the tail of its log.
+    /// A FIFO cache ignores uses.
     #[cold]
     fn displace<C: Cpu>(&mut self, cpu: &C, hash: KeyHash) -> usize {
         let bucket = self.table.bucket(hash);

@@ -1,12 +1,13 @@
 //! Division of a cache's memory between items and index: the index follows the number of items.
 //!
 //! ```text
-//!   | small log |         main log          |  not mapped  |   index   |   not mapped   |
+//!   | small log |         main log          |    unused    |   index   |     unused     |
 //!                          end <- moves ->                              <- moves -> end
 //! ```
-//! The sum of both stays the same. To give the index more, the main log is shortened first: its end moves when the tail
-//! has passed it, at once while the log has not been full yet. Then the index grows by a few buckets per PUT. To give
-//! the log more, it is the other way round. So no PUT does more than a bounded part of the work.
+//! The sum of both stays the same; pages of unused memory are returned to the system. To give the index more, the main log
+//! is shortened first: its end moves when the tail has passed what is beyond the new end, or at once if nothing is there
+//! yet. Then the index grows by a few buckets per PUT. To give the log more, the index shrinks first, and the log's end
+//! moves afterwards. Each PUT does a bounded part of that work.
 
 use super::Cache;
 use super::evict::Pace;
@@ -15,18 +16,18 @@ use crate::sharing::Sharing;
 use drover_base::Cpu;
 use drover_index::{BUCKET_BYTES, CACHE_SLOTS};
 
-/// Share of the slots that shall have items, in per cent: with more, items are lost because their buckets are full; with
-/// less, there is less space for items. The other slots hold ghosts.
+/// Share of the slots that should have items, in per cent. With more, more items are lost because their buckets are full;
+/// with less, there is less space for items. The other slots hold ghosts or nothing.
 const LOAD_PERCENT: u64 = 55;
-/// Buckets moved by each PUT of a new key while the index changes its size: two, and one more for so many bytes of its
+/// While the index changes its size, each PUT of a new key moves two buckets, and one more for each so many bytes of its
 /// item, up to [`BUCKETS_PER_PUT_MAX`].
 const BYTES_PER_BUCKET: u64 = 256;
 const BUCKETS_PER_PUT_MAX: u64 = 32;
 /// Items of the main log that each PUT of a new key passes while the log is being shortened.
 const ITEMS_PER_PUT: u32 = 4;
-/// Most that the index grows by at once: times its size.
+/// One change of the index makes it at most so many times as large.
 const GROWTH_MAX: u64 = 4;
-/// Items from which their mean length says how many will fit.
+/// From this number of items on, their mean length is taken to tell how many will fit.
 const ITEMS_TO_JUDGE: u64 = 32;
 /// The index may take one part in so many of the memory.
 pub(super) const INDEX_SHARE_MAX: usize = 4;
@@ -36,9 +37,9 @@ pub(super) const INDEX_SHARE_MAX: usize = 4;
 pub(super) struct Resize {
     /// Bytes of logs and index together.
     pub(super) total: u64,
-    /// Number of items above which the next PUT of a new key looks at the sizes.
+    /// From this number of items on, a PUT of a new key calls [`adapt`](Cache::adapt).
     pub(super) due_at: u64,
-    /// Number of buckets that the index shall have, once the main log is short enough.
+    /// Number of buckets that the index will have, once the main log is short enough.
     wanted: Option<u64>,
 }
 
@@ -53,7 +54,8 @@ impl Resize {
 }
 
 impl<S: Sharing> Cache<S> {
-    /// Looks at the sizes, and goes on with a change of them. For a PUT of a new key, whose item has `need` bytes.
+    /// Continues a change of the division, or decides whether one is needed. For a PUT of a new key, whose item has `need`
+    /// bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn adapt<C: Cpu>(&mut self, cpu: &C, need: u64, now_s: u32) {
@@ -99,14 +101,14 @@ impl<S: Sharing> Cache<S> {
         self.main.settle()
     }
 
-    /// Makes the next PUT of a new key look at the sizes: for when the main log begins a lap.
+    /// Makes the next PUT of a new key decide whether the division should change: called when the main log begins a lap.
     pub(super) fn adapt_soon(&mut self) {
         if let Some(resize) = &mut self.resize {
             resize.due_at = 0;
         }
     }
 
-    /// Number of buckets for as many items as the memory will hold, if they go on to be as long as now.
+    /// Number of buckets for as many items as the memory will hold, if their mean length stays what it is now.
     fn buckets_wanted(&self) -> u64 {
         let Some(resize) = self.resize else {
             return self.table.bucket_count();
@@ -140,7 +142,7 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Gives the main log what a smaller index has left, if its items do not reach over its end now.
+    /// Gives the main log the memory that a smaller index has left, unless the log has wrapped now.
     pub(super) fn lengthen_log(&mut self) {
         let Some(resize) = self.resize.filter(|resize| resize.wanted.is_none()) else {
             return;

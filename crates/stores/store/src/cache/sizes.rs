@@ -1,24 +1,24 @@
 //! [`Sizes`]: whether an item is small, normal or large beside the others of its cache, and how many bytes a PUT may copy
-//! to keep used items *(ours; chosen by simulation, see `docs/eviction.md`)*.
+//! to keep used items *(our choice, made by simulation; see `docs/eviction.md`)*.
 //!
-//! A cache of items of one size has normal ones only. Where sizes differ, a byte is better spent on small items: they are
-//! kept after fewer uses, large ones after more.
+//! In a cache of items of one size, all are normal. Where sizes differ, a byte is better spent on small items: small items
+//! are kept after fewer uses, large items after more.
 
-/// Fixed-point logarithms to base 2, in 1/256.
+/// The number 1 in the format of the logarithms here: fixed-point to base 2, in units of 1/256.
 const ONE: u32 = 256;
 /// An item at least this much larger than the typical one is large: three times.
 const LARGE: u32 = 406;
 /// An item at least this much smaller than the typical one is small: a quarter.
 const SMALL: u32 = 2 * ONE;
-/// Bytes that an item takes in the index, with the free slots beside it.
+/// Bytes added to every item's size before sizes are compared: about what an item takes in the index, with free slots.
 const INDEX_BYTES: u64 = 12;
 /// PUTs between two looks at the mean.
 const PERIOD: u32 = 64;
 /// Bytes that may be copied per byte inserted, over time.
 const COPIES_PER_BYTE: u64 = 2;
-/// Most bytes that one PUT may copy: so many mean items, and [`COPY_BYTES_MAX`].
+/// One PUT may copy at most as many bytes as so many mean items have, and at most [`COPY_BYTES_MAX`].
 const COPY_ITEMS_MAX: u64 = 32;
-/// Most bytes that one PUT may copy to keep used items.
+/// Most bytes that one PUT may copy to keep used items. A longer item is not kept at the tail of the main log.
 pub(crate) const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// Size of an item beside the others.
@@ -47,7 +47,7 @@ impl Class {
         }
     }
 
-    /// Uses that an item loses when it is appended to the main log again; with fewer it goes.
+    /// Uses that an item loses when it is appended to the main log again; an item with fewer uses leaves.
     pub(super) fn uses_to_stay(self) -> u64 {
         match self {
             Class::Small | Class::Normal => 1,

@@ -24,7 +24,7 @@ pub struct Evicted {
     pub fetched: bool,
 }
 
-/// Evictions that were not taken yet.
+/// Evicted items that the caller has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     evicted: Vec<Evicted>,

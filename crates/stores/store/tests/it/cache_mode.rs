@@ -1,4 +1,4 @@
-//! Cache mode: eviction order, loss rates, wraps of the log and of offsets, tags, lengths, expiry.
+//! Cache mode: eviction order, loss rates, laps of the log, tags, lengths, expiry.
 
 use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options, partition};
 use drover_base::{HashSeed, KeyHash, Rng};

@@ -186,8 +186,8 @@ fn a_scan_in_pieces_sees_every_item_once_while_the_index_grows() {
     assert!(seen.values().all(|&times| times == 1));
 }
 
-/// Hashes that a caller claims are checked: an item stored under a wrong one is found under the right one, and evicted as
-/// any other.
+/// A PUT computes the hash of its key again: an item stored with a wrong hash is found with the right one, and evicted
+/// as any other.
 #[test]
 fn a_wrong_hash_does_no_harm() {
     let mut cache = Elastic::new(Mode::S3_FIFO, 1 << 16);

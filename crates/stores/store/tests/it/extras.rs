@@ -1,4 +1,5 @@
-//! The three kinds of item and how one becomes another: the behaviour that memcached's commands rely on, one per test, in both modes.
+//! The three kinds of item and how one becomes another: the behaviour that memcached's commands rely on, one per test,
+//! in both modes.
 
 use crate::common::{FIFO, S3_FIFO, hash_at, partition};
 use drover_mem::NativeCpu;

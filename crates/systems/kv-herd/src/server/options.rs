@@ -30,8 +30,8 @@ pub struct ServerOptions {
     /// Number of partitions, each with its own worker: 1 to [`PARTITIONS_MAX`](crate::control::PARTITIONS_MAX).
     pub partition_count: usize,
     /// Options of each partition's store. Its `value_bytes_max` and `hash_seed` are ignored in favour of
-    /// [`item_bytes_max`](ServerOptions::item_bytes_max) and [`identity`](ServerOptions::identity); with a memory file ([`warm`](ServerOptions::warm)), all of it
-    /// is ignored in favour of the options with which the file was opened.
+    /// [`item_bytes_max`](ServerOptions::item_bytes_max) and [`identity`](ServerOptions::identity). With a memory file
+    /// ([`warm`](ServerOptions::warm)), all of it is ignored in favour of the options with which the file was opened.
     pub partition: PartitionOptions,
     /// Longest value that clients may store, bytes, without key and header. The server does not start if it is over the
     /// store's limit, [`VALUE_BYTES_MAX`](drover_store::VALUE_BYTES_MAX).
