@@ -311,17 +311,17 @@ fn every_doubt_is_a_cold_start_with_one_line() {
         (
             |place| set_len(&place.items(), 4096),
             &[],
-            "the length of the file was 4096 and is 12582912",
+            "the length of the file was 4096 and is 8388608",
         ),
         (
             |place| set_len(&place.items(), 64 << 20),
             &[],
-            "the length of the file was 67108864 and is 12582912",
+            "the length of the file was 67108864 and is 8388608",
         ),
         (
             |place| std::fs::remove_file(place.items()).expect("ours"),
             &[],
-            "the length of the file was 0 and is 12582912",
+            "the length of the file was 0 and is 8388608",
         ),
         (
             |place| std::fs::remove_file(place.description()).expect("ours"),
@@ -331,10 +331,14 @@ fn every_doubt_is_a_cold_start_with_one_line() {
         (
             |_| (),
             &["-m", "16"],
-            "the memory for items was 4194304 and is 8388608",
+            "the memory for items was 4003712 and is 8007360",
         ),
         (|_| (), &["-t", "1"], "the number of partitions was 2 and is 1"),
-        (|_| (), &["-M"], "the mode (0 cache, 1 store) was 0 and is 1"),
+        (
+            |_| (),
+            &["-M"],
+            "the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache) was 2 and is 1",
+        ),
         (
             |_| (),
             &["-I", "512k"],
@@ -385,7 +389,7 @@ fn every_doubt_is_a_cold_start_with_one_line() {
 /// The partitions are checked each by itself: one that cannot be believed costs the others nothing.
 #[test]
 fn a_damaged_partition_starts_cold_alone() {
-    for (at, what) in [(0, "an item"), (4 << 20, "the index")] {
+    for (at, what) in [(0, "an item"), (4_003_712, "the index")] {
         let place = TestFolder::new("warm-partition");
         let server = place.serve(&SIZES);
         fill(&server);

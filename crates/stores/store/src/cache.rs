@@ -46,7 +46,7 @@ pub(crate) struct Cache<S> {
     main: Queue,
     /// Computes the hashes of keys again at eviction, because items do not store them; `None` if the partition does not
     /// know the seed.
-    hasher: Option<KeyHasher>,
+    hasher: Option<Box<KeyHasher>>,
     /// Clock of the ghosts: the number of ghosts made so far.
     ghosts: u32,
     /// What is small and what is large here, and how much may be copied.
@@ -110,7 +110,7 @@ impl<S: Sharing> Cache<S> {
             small: Queue::new(0, small_bytes),
             main: Queue::new(small_bytes, log_bytes),
             resize,
-            hasher: options.hash_seed.map(|seed| seed.hasher()),
+            hasher: options.hash_seed.map(|seed| Box::new(seed.hasher())),
             ghosts: 0,
             sizes: sizes::Sizes::default(),
             is_filling: true,
@@ -558,7 +558,7 @@ impl<S: Sharing> Cache<S> {
 
     /// [Bucket bits](KeyHash::bucket_bits) of an item's key, if they can be known.
     pub(crate) fn hash_of(&self, item: ItemRef<'_>) -> Option<u64> {
-        let hash = item.hash(self.hasher.as_ref())?;
+        let hash = item.hash(self.hasher.as_deref())?;
         Some(u64::from(hash.bucket_bits()))
     }
 

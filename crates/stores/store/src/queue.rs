@@ -288,8 +288,8 @@ mod tests {
     use crate::item::Head;
     use drover_base::Rng;
     use drover_mem::{PageWish, Region};
+    use proptest::prelude::*;
     use std::collections::VecDeque;
-    use std::hash::{BuildHasher, Hasher, RandomState};
     use std::sync::atomic::Ordering;
 
     const SIZE: u64 = 4000;
@@ -345,40 +345,44 @@ mod tests {
         );
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 50 }))]
+
+        #[test]
+        fn a_walk_finds_the_items_in_order(seed in any::<u64>()) {
+            walks_in_order(seed);
+        }
+    }
+
     /// Appends, drops and rotates at random, and compares with a list of the items. Every byte outside the range stays
     /// as it was, and a walk from the tail finds exactly the items.
-    #[test]
-    fn a_walk_finds_the_items_in_order() {
-        let seed = RandomState::new().build_hasher().finish();
-        println!("seed {seed}");
-        for round in 0..if cfg!(miri) { 1 } else { 50 } {
-            let mut rng = Rng::new(seed, round, 0);
-            let region = Region::private(8192, PageWish::Small).expect("memory");
-            let memory = BoundedRegion::new(region.clone(), SIZE as usize + 64);
-            let (start, end) = (64, 64 + 8 * (8 + rng.below(SIZE / 8 - 7)));
-            let mut queue = Queue::new(start, end);
-            let mut model: VecDeque<(u64, u64, u64)> = VecDeque::new();
-            for number in 0..if cfg!(miri) { 60 } else { 400 } {
-                let need = 8 * (2 + rng.below((queue.size() / 8 - 2).min(60) + 1));
-                if rng.below(4) == 0 {
-                    rotate(&mut queue, &memory, &mut model);
-                }
-                while !queue.has_space(need) {
-                    drop_tail(&mut queue, &memory, &mut model);
-                }
-                let at = queue.append(&memory, need);
-                write(&memory, at, need, number);
-                model.push_back((at, need, number));
-                assert_eq!(walk(&queue, &memory), model);
+    fn walks_in_order(seed: u64) {
+        let mut rng = Rng::new(seed, 0, 0);
+        let region = Region::private(8192, PageWish::Small).expect("memory");
+        let memory = BoundedRegion::new(region.clone(), SIZE as usize + 64);
+        let (start, end) = (64, 64 + 8 * (8 + rng.below(SIZE / 8 - 7)));
+        let mut queue = Queue::new(start, end);
+        let mut model: VecDeque<(u64, u64, u64)> = VecDeque::new();
+        for number in 0..if cfg!(miri) { 60 } else { 400 } {
+            let need = 8 * (2 + rng.below((queue.size() / 8 - 2).min(60) + 1));
+            if rng.below(4) == 0 {
+                rotate(&mut queue, &memory, &mut model);
             }
-            let outside = (0..start).step_by(8).chain((end..4096).step_by(8));
-            for at in outside {
-                assert_eq!(region.load_u64(at as usize, Ordering::Relaxed), 0, "byte {at}");
+            while !queue.has_space(need) {
+                drop_tail(&mut queue, &memory, &mut model);
             }
-            let items: u64 = model.iter().map(|&(_, need, _)| need).sum();
-            let again = Queue::resume(start, end, queue.tail, queue.used, items);
-            assert_eq!(again, Some(queue));
+            let at = queue.append(&memory, need);
+            write(&memory, at, need, number);
+            model.push_back((at, need, number));
+            assert_eq!(walk(&queue, &memory), model);
         }
+        let outside = (0..start).step_by(8).chain((end..4096).step_by(8));
+        for at in outside {
+            assert_eq!(region.load_u64(at as usize, Ordering::Relaxed), 0, "byte {at}");
+        }
+        let items: u64 = model.iter().map(|&(_, need, _)| need).sum();
+        let again = Queue::resume(start, end, queue.tail, queue.used, items);
+        assert_eq!(again, Some(queue));
     }
 
     fn write(memory: &BoundedRegion, at: u64, need: u64, number: u64) {

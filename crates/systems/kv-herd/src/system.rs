@@ -74,7 +74,7 @@ impl System for Herd {
             Capacity::Memory { bytes } => {
                 let share = bytes / shards;
                 if share < MEMORY_BYTES_MIN {
-                    return Err(format!("too little for {shards} partitions"));
+                    return Err(format!("too little or too much for {shards} partitions"));
                 }
                 let partition = PartitionOptions::for_memory(mode, share & !(PAGE_BYTES - 1));
                 (partition, bytes, sizes.value_bytes_max)

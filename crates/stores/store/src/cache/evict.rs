@@ -26,7 +26,9 @@ const SMALL_SHARE: u64 = 10;
 const SMALL_ITEMS_MIN: u64 = 8;
 /// Removed items may take one part in so many of the main log. While they take more, their space is reclaimed, and items
 /// between them are kept without losing a use.
-const HOLES_SHARE: u64 = 32;
+const HOLES_SHARE: u64 = 128;
+/// And so many bytes: the gap before the tail, of one item at most, is no hole.
+const HOLES_BYTES: u64 = 64 << 10;
 
 /// One of the two logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +51,7 @@ pub(super) struct Admission {
 pub(super) fn small_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
     match eviction {
         Eviction::Fifo => 0,
-        Eviction::S3Fifo => log_bytes / SMALL_SHARE & !63,
+        Eviction::S3Fifo => (log_bytes / SMALL_SHARE) & !63,
     }
 }
 
@@ -196,7 +198,8 @@ impl<S: Sharing> Cache<S> {
     /// Whether so much of the main log is without items that its items are kept, whether used or not, and those at the tail
     /// of the small log join them.
     fn main_has_room(&self) -> bool {
-        self.main.room() > self.main.size() / HOLES_SHARE
+        let size = self.main.size();
+        self.main.room() > size / HOLES_SHARE + (size / 16).min(HOLES_BYTES)
     }
 
     /// When a lap of the main log's tail begins: lengthens the log if it can, and makes the next PUT of a new key look at
@@ -219,7 +222,7 @@ impl<S: Sharing> Cache<S> {
 
     /// Bucket and slot index of the item at `at`.
     fn slot_of<C: Cpu>(&self, cpu: &C, at: u64) -> (u64, usize) {
-        if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_ref()) {
+        if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_deref()) {
             let bucket = self.table.bucket(hash);
             cpu.touch(bucket.line());
             if let Some(i) = bucket.slot_of(hash.tag(), at) {

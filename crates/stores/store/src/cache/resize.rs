@@ -127,7 +127,7 @@ impl<S: Sharing> Cache<S> {
             let moved = self.table.move_bucket(self.ghosts, |slot| {
                 let place = memory.place(slot.offset());
                 cpu.touch(place.line(0));
-                item::hash_of(place, hasher.as_ref()).map_or(0, |hash| hash.bucket_bits())
+                item::hash_of(place, hasher.as_deref()).map_or(0, |hash| hash.bucket_bits())
             });
             for slot in moved.displaced.into_iter().filter(|slot| slot.is_item()) {
                 self.counters.evicted_bucket_full += 1;

@@ -5,8 +5,8 @@ use crate::common::{ALL, options};
 use drover_base::{HashSeed, KeyHasher, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{Key, Mode, Partition, PartitionOptions, PutOutcome};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 const SEED: HashSeed = HashSeed::new(8, 9);
 
@@ -116,43 +116,46 @@ fn the_index_follows_the_size_of_the_items() {
     }
 }
 
-#[test]
-fn everything_stays_true_while_the_index_changes() {
-    let seed = RandomState::new().build_hasher().finish();
-    println!("seed {seed}");
-    let mut rng = Rng::new(seed, 0, 0);
-    for round in 0..if cfg!(miri) { 1 } else { 12 } {
-        let total = 64 * (1000 + rng.below(4000)) as usize;
-        let mut cache = Elastic::new([Mode::S3_FIFO, Mode::FIFO][round % 2], total);
-        let mut longest = 40;
-        for step in 0..if cfg!(miri) { 200 } else { 20_000 } {
-            if step % 4000 == 0 {
-                longest = [20, 100, 700, 3000][rng.below(4) as usize];
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 12 }))]
+
+    #[test]
+    fn everything_stays_true_while_the_index_changes(seed in any::<u64>()) {
+        stays_true(&mut Rng::new(seed, 0, 0));
+    }
+}
+
+fn stays_true(rng: &mut Rng) {
+    let total = 64 * (1000 + rng.below(4000)) as usize;
+    let mut cache = Elastic::new([Mode::S3_FIFO, Mode::FIFO][rng.below(2) as usize], total);
+    let mut longest = 40;
+    for step in 0..if cfg!(miri) { 200 } else { 20_000 } {
+        if step % 4000 == 0 {
+            longest = [20, 100, 700, 3000][rng.below(4) as usize];
+        }
+        let number = rng.below(8000);
+        match rng.below(4) {
+            0 => _ = cache.get(number),
+            1 if rng.below(10) == 0 => {
+                let bytes = number.to_le_bytes();
+                let key = Key {
+                    hash: cache.hasher.hash(&bytes),
+                    bytes: &bytes,
+                };
+                cache.partition.delete(&cache.cpu, key, 1);
+                cache.model.remove(&number);
             }
-            let number = rng.below(8000);
-            match rng.below(4) {
-                0 => _ = cache.get(number),
-                1 if rng.below(10) == 0 => {
-                    let bytes = number.to_le_bytes();
-                    let key = Key {
-                        hash: cache.hasher.hash(&bytes),
-                        bytes: &bytes,
-                    };
-                    cache.partition.delete(&cache.cpu, key, 1);
-                    cache.model.remove(&number);
-                }
-                _ => {
-                    let len = rng.below(longest) as usize;
-                    cache.put(number, len, 1);
-                    assert!(cache.get(number).is_some(), "just stored");
-                }
-            }
-            if step % 997 == 0 {
-                cache.check();
+            _ => {
+                let len = rng.below(longest) as usize;
+                cache.put(number, len, 1);
+                assert!(cache.get(number).is_some(), "just stored");
             }
         }
-        cache.check();
+        if step % 997 == 0 {
+            cache.check();
+        }
     }
+    cache.check();
 }
 
 /// A scan in pieces, during which the index changes its size, shows every item that stays exactly once.

@@ -1,0 +1,157 @@
+use super::*;
+use proptest::prelude::*;
+
+fn region(bytes: usize) -> MaskedRegion {
+    MaskedRegion::private(bytes, PageWish::Small).expect("memory")
+}
+
+#[test]
+fn every_offset_is_inside() {
+    let m = region(128);
+    m.store(u64::MAX, 5);
+    assert_eq!((m.load(120), m.load(127), m.load(120 + 128)), (5, 5, 5));
+    m.place(0).store(MaskedRef::REACH, 6);
+    assert_eq!(m.load(0), 6, "what is out of reach is masked into it");
+    let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 64, 3);
+    t.at(1).store(15, 9);
+    assert_eq!(
+        (
+            t.at(1).load(7),
+            t.region().load_u64(64 + 64 + 56, Ordering::Relaxed)
+        ),
+        (9, 9)
+    );
+    assert_eq!(
+        (t.at(3).line(), t.at(u64::MAX).line()),
+        (t.at(0).line(), t.at(0).line())
+    );
+    t.zero();
+    assert_eq!(t.at(1).load(7), 0);
+    let b = BoundedRegion::private(72, PageWish::Small).expect("memory");
+    b.store(64, 7);
+    b.store(72, 8);
+    assert_eq!((b.load(71), b.load(0), b.load(u64::MAX)), (7, 8, 8));
+}
+
+#[test]
+fn hashes_are_spread_over_any_number_of_lines() {
+    for count in [1usize, 3, 7, 64] {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        let t = LineTable::new(region, 0, count);
+        let mut seen = vec![0; count];
+        for part in 0..1 << 10u32 {
+            let hash = part << 22 | 0x3f_ffff;
+            let index = t.spread().index_of(hash);
+            seen[index as usize] += 1;
+            assert_eq!(t.of_hash(hash).line(), t.at(index).line());
+            assert_eq!(t.of_hash(hash).line(), t.addrs().of_hash(hash));
+        }
+        let even = 1024 / count;
+        assert!(seen.iter().all(|&n| (even..=even + 1).contains(&n)), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_line_is_copied_whole_wherever_the_place_is_in_it() {
+    let m = region(128);
+    (0..16).for_each(|i| m.store(8 * i, 0x0101 * (i + 1)));
+    for offset in [64, 72, 127, 64 + 128] {
+        let mut line = [0; LINE_BYTES];
+        m.place(offset).copy_line_out(&mut line);
+        let want: Vec<u8> = (8..16u64)
+            .flat_map(|i| (0x0101 * (i + 1)).to_le_bytes())
+            .collect();
+        assert_eq!(line.as_slice(), want);
+    }
+}
+
+#[test]
+#[should_panic(expected = "leaves the mapping")]
+fn a_copy_stays_inside_the_mapping() {
+    region(128).place(120).copy_in_padded(0, &[1; 4096]);
+}
+
+#[test]
+#[should_panic(expected = "of a region of")]
+fn a_region_without_reach_is_refused() {
+    MaskedRegion::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 4096);
+}
+
+#[test]
+fn a_boundary_divides_the_hashes() {
+    let region = Region::private(4096, PageWish::Small).expect("memory");
+    let mut t = LineTable::new(region, 0, 8);
+    let spread = Spread {
+        low: 4,
+        high: 8,
+        boundary: 1 << 31,
+    };
+    t.set_spread(spread);
+    assert_eq!((spread.index_of((1 << 31) - 1), spread.index_of(1 << 31)), (1, 4));
+    assert_eq!(t.of_hash(u32::MAX).line(), t.at(7).line());
+    assert_eq!((spread.lines(), Spread::even(3).lines()), (8, 3));
+}
+
+#[test]
+#[should_panic(expected = "of 8 lines")]
+fn a_spread_beyond_the_mapping_is_refused() {
+    let region = Region::private(4096, PageWish::Small).expect("memory");
+    LineTable::new(region, 0, 8).set_spread(Spread::even(9));
+}
+
+/// Longest comparison tested; shorter under Miri, which is slow.
+const LEN_END: usize = if cfg!(miri) { 40 } else { 700 };
+
+proptest! {
+    #[test]
+    fn high_halves_match_like_a_loop(picks in prop::array::uniform8(0usize..5), pick in 0usize..5) {
+        const HIGHS: [u16; 5] = [0, 1, 0x7fff, 0x8000, 0xffff];
+        let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 2);
+        for (i, &p) in picks.iter().enumerate() {
+            t.at(1).store(i, (u64::from(HIGHS[p]) << 48) | 0xffff_ffff);
+        }
+        let want = (0..8).filter(|&i| picks[i] == pick).map(|i| 1 << i).sum::<u32>();
+        prop_assert_eq!(t.at(1).match_high16(HIGHS[pick]), want);
+    }
+
+    #[test]
+    fn pieces_go_where_they_are_told_and_nowhere_else(at in 0usize..20, len in 0..LEN_END, seed in any::<u8>()) {
+        let m = region(1024);
+        let place = m.place(8);
+        let mut want = vec![0xee; 1024 - 8];
+        place.copy_in(0, &want);
+        for (i, byte) in want[at..at + len].iter_mut().enumerate() {
+            *byte = (i as u8).wrapping_mul(37) ^ seed;
+        }
+        place.copy_in(at, &want[at..at + len]);
+        let mut got = vec![0; 1024 - 8];
+        place.copy_out(0, &mut got);
+        prop_assert_eq!(got, want);
+        prop_assert_eq!(m.load(0), 0);
+    }
+
+    #[test]
+    fn padded_copies_round_trip(offset in 0u64..20, len in 0..LEN_END, seed in any::<u8>()) {
+        let m = region(1024);
+        for at in (0..1024).step_by(8) {
+            m.store(at, u64::MAX);
+        }
+        let bytes: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(37) ^ seed).collect();
+        let place = m.place(offset * 8);
+        place.copy_in_padded(8, &bytes);
+        let mut out = vec![0; len];
+        place.copy_out(8, &mut out);
+        prop_assert_eq!(&out, &bytes);
+        prop_assert_eq!(place.equals(8, &bytes), len <= MaskedRef::REACH - 8);
+        let mut padded = vec![9; crate::round_up(len, 8)];
+        place.copy_out(8, &mut padded);
+        prop_assert!(padded[len..].iter().all(|&b| b == 0));
+        prop_assert_eq!(m.load(offset * 8), u64::MAX);
+        prop_assert_eq!(m.load(offset * 8 + 8 + padded.len() as u64), u64::MAX);
+        for at in 0..len {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            prop_assert!(!place.equals(8, &other));
+        }
+    }
+}
