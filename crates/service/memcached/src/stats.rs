@@ -115,6 +115,8 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("curr_items", held.curr_items);
     lines.add("total_items", held.total_items);
     lines.add("evictions", held.evictions);
+    lines.add("expired_unfetched", held.expired_unfetched);
+    lines.add("evicted_unfetched", held.evicted_unfetched);
     lines.add("reclaimed", held.reclaimed);
     host.write_stats(&mut lines.0);
 }
@@ -190,6 +192,8 @@ fn items<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("items:1:outofmemory", counters.store_no_memory);
     lines.add("items:1:tailrepairs", 0);
     lines.add("items:1:reclaimed", held.reclaimed);
+    lines.add("items:1:expired_unfetched", held.expired_unfetched);
+    lines.add("items:1:evicted_unfetched", held.evicted_unfetched);
 }
 
 fn slabs<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {

@@ -71,7 +71,10 @@ impl ServiceStats {
         line("bytes", self.total(|w| w.partition.bytes));
         line("limit_maxbytes", self.total(|w| w.partition.bytes_max));
         line("evictions", self.total(|w| w.partition.evicted()));
-        line("expired", self.total(|w| w.partition.expired));
+        line(
+            "expired",
+            self.total(|w| w.partition.expired + w.partition.reclaimed),
+        );
         for (name, counter) in MEMCACHED {
             line(name, self.total(|w| value_of(counters, w, counter)));
         }
