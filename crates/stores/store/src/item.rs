@@ -127,9 +127,14 @@ pub(crate) fn hash_of(place: MaskedRef<'_>, hasher: Option<&KeyHasher>) -> Optio
     if key_len == 0 {
         return Some(hash_at(place));
     }
+    let hasher = hasher?;
+    // The usual length.
+    if key_len == 16 {
+        return Some(hasher.hash_words([place.load(HEAD_BYTES), place.load(HEAD_BYTES + 8)]));
+    }
     let mut key = [0; KEY_BYTES_MAX];
     place.copy_out(HEAD_BYTES, &mut key[..key_len]);
-    hasher.map(|hasher| hasher.hash(&key[..key_len]))
+    Some(hasher.hash(&key[..key_len]))
 }
 
 /// Offset of terms or value in an item.

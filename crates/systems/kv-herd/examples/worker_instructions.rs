@@ -4,11 +4,13 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys. `paper-`: the paper's format, served
 //! by the paper's pipeline (drained, so that empty polls are not counted) instead of in batches.
 
-use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::ControlStream;
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::layout::{Commit, SlotMap, SlotOp, paper};
-use drover_kv_herd::server::{ServeMode, Server, ServerOptions, Standard, Variant, WithPaperFormat, Worker};
+use drover_kv_herd::server::{
+    IdentityOptions, ServeMode, Server, ServerOptions, Standard, Variant, WithPaperFormat, Worker,
+};
 use drover_mem::PageWish;
 use drover_store::PartitionOptions;
 use drover_verbs::*;
@@ -16,6 +18,8 @@ use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
 
 const WINDOW: u64 = 16;
 const KEYS: u64 = 10_000;
+/// Under which the server, too, hashes keys.
+const SEED: HashSeed = HashSeed::new(1, 2);
 const RECV_BYTES: usize = 128;
 
 /// The part that is measured.
@@ -56,12 +60,7 @@ pub struct Ask {
 
 /// A request's bytes in either format.
 fn request(ask: Ask, r: u64, key: &str, value: &[u8]) -> Vec<u8> {
-    let hash = KeyHash {
-        low: drover_base::mix(u64::from_le_bytes(
-            key.as_bytes()[8..].try_into().expect("16 bytes"),
-        )),
-        high: 5,
-    };
+    let hash = SEED.hash(key.as_bytes());
     if ask.paper {
         let len = (value.len() as u16).to_le_bytes();
         let len = if value.is_empty() { &[][..] } else { &len[..] };
@@ -103,6 +102,10 @@ fn run_as<V: Variant>(
             bucket_count: 1 << 11,
             pages: PageWish::Small,
             ..PartitionOptions::default()
+        },
+        identity: IdentityOptions {
+            hash_seed: Some(SEED),
+            epoch: None,
         },
         idle_sweeps: 1,
         ..ServerOptions::default()

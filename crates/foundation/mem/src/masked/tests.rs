@@ -66,6 +66,22 @@ fn a_line_is_copied_whole_wherever_the_place_is_in_it() {
 }
 
 #[test]
+fn words_are_moved_down_over_themselves() {
+    let m = region(256);
+    (0..16).for_each(|i| m.store(8 * i, i + 1));
+    m.place(24).move_words(m.place(8), 64);
+    let got: Vec<u64> = (0..16).map(|i| m.load(8 * i)).collect();
+    assert_eq!(got, [1, 4, 5, 6, 7, 8, 9, 10, 11, 10, 11, 12, 13, 14, 15, 16]);
+}
+
+#[test]
+#[should_panic(expected = "leaves the mapping")]
+fn moved_words_stay_inside_the_mapping() {
+    let m = region(128);
+    m.place(0).move_words(m.place(120), 4096);
+}
+
+#[test]
 #[should_panic(expected = "leaves the mapping")]
 fn a_copy_stays_inside_the_mapping() {
     region(128).place(120).copy_in_padded(0, &[1; 4096]);

@@ -248,12 +248,10 @@ impl<S: Sharing> Cache<S> {
     fn relocate(&mut self, bucket_index: u64, i: usize, to: u64, slot: Slot) {
         let bucket = self.table.bucket_at(bucket_index);
         let from = slot.offset();
-        let size = Head::load(self.memory.place(from)).bytes() as u64;
+        let size = Head::load(self.memory.place(from)).bytes();
         self.sharing.begin_write(bucket_index);
         if from != to {
-            for at in (0..size).step_by(8) {
-                self.memory.store(to + at, self.memory.load(from + at));
-            }
+            self.memory.place(from).move_words(self.memory.place(to), size);
         }
         bucket.set(i, slot.moved_to(to));
         self.sharing.end_write(bucket_index);
