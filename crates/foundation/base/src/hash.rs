@@ -1,10 +1,11 @@
 //! [`KeyHash`]: the 128-bit keyed hash of a key and the disjoint bit fields cut from it.
 //!
 //! ```text
-//! bit 127      112                    48      47        16 15      0
-//!     | partition |      unused         |  ... | bucket    |  tag   |
+//! bit 127      112               64 63                16 15      0
+//!     | partition |    unused      |      bucket        |  tag   |
 //! ```
-//! The fields MUST be disjoint: if partition and bucket shared bits, a partition would only ever use
+//! Of the bucket's bits the upper ones decide, as many as a table has buckets for; a table of buckets in a fixed number
+//! that is a power of two takes bits 16-47. The fields MUST be disjoint: if partition and bucket shared bits, a partition would only ever use
 //! one in `partition_count` of its buckets. *(our choice of bits; the rule is `[MICA]`'s)*
 
 use crate::xxh3::Secret;
@@ -94,7 +95,7 @@ pub fn key_words(key: &[u8]) -> Option<[u64; 2]> {
 /// this hash in place of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct KeyHash {
-    /// Bits 0-63 of the hash: tag in bits 0-15, bucket in bits 16-47.
+    /// Bits 0-63 of the hash: tag in bits 0-15, bucket in the others.
     pub low: u64,
     /// Bits 64-127 of the hash: partition in bits 112-127, the top 16 of this word.
     pub high: u64,
@@ -117,11 +118,11 @@ impl KeyHash {
         ((self.low >> 16) & 0xffff_ffff) & mask
     }
 
-    /// The bits that choose the key's bucket in a table of any number of buckets: bits 16-47 of the hash. Bucket i of n
-    /// is that of the i-th of n equal shares of the 2^32 values.
+    /// The bits that choose the key's bucket in a table of any number of buckets: bits 0-63 of the hash, of which the
+    /// upper ones decide. Bucket i of n is that of the i-th of n equal shares of the 2^64 values.
     #[inline]
-    pub fn bucket_bits(self) -> u32 {
-        (self.low >> 16) as u32
+    pub fn bucket_bits(self) -> u64 {
+        self.low
     }
 
     /// The tag, never 0: bits 0-15 of the hash, or 1 if they are 0, because an all-zero slot word means empty.

@@ -4,6 +4,7 @@
 use crate::{AllocError, LINE_BYTES, PageWish, Region, arch, round_up};
 use drover_base::{Cpu, Line};
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -424,7 +425,7 @@ pub struct LineTable {
     spread: Spread,
 }
 
-/// How the 2^32 hashes are spread over lines. Hash h belongs to line h n / 2^32, rounded down, where n is `low` for hashes
+/// How the 2^64 hashes are spread over lines. Hash h belongs to line h n / 2^64, rounded down, where n is `low` for hashes
 /// below `boundary` and `high` for all others. So a table changes its size line by line: the boundary moves past the
 /// hashes of the lines whose contents have been moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -433,7 +434,7 @@ pub struct Spread {
     pub low: u64,
     /// Number of lines for the other hashes.
     pub high: u64,
-    /// 0 to 2^32; 0 = `high` is the number for all hashes.
+    /// The first hash of the others; 0 = `high` is the number for all hashes.
     pub boundary: u64,
 }
 
@@ -449,25 +450,29 @@ impl Spread {
 
     /// Index of the line of `hash`.
     #[inline(always)]
-    pub fn index_of(self, hash: u32) -> u64 {
-        // A conditional move, not a branch.
-        let count = if u64::from(hash) < self.boundary {
-            self.low
-        } else {
-            self.high
-        };
-        (u64::from(hash) * count) >> 32
+    pub fn index_of(self, hash: u64) -> u64 {
+        // A branch, because it is predicted: a table seldom changes its size.
+        if hash < self.boundary {
+            return self.index_of_low(hash);
+        }
+        scaled(hash, self.high)
     }
 
-    /// Index of the line of `hash`, which is below 2^32, and the hashes that belong to that line.
-    pub fn line_of(self, hash: u64) -> (u64, std::ops::Range<u64>) {
+    #[cold]
+    #[inline(never)]
+    fn index_of_low(self, hash: u64) -> u64 {
+        scaled(hash, self.low)
+    }
+
+    /// Index of the line of `hash`, and the hashes that belong to that line.
+    pub fn line_of(self, hash: u64) -> (u64, RangeInclusive<u64>) {
         let is_low = hash < self.boundary;
         let count = if is_low { self.low } else { self.high };
-        let index = (hash * count) >> 32;
-        let [first, end] = [index, index + 1].map(|index| (index << 32).div_ceil(count));
+        let index = scaled(hash, count);
+        let (first, last) = (first_of(index, count), first_of(index + 1, count) - 1);
         match is_low {
-            true => (index, first..end.min(self.boundary)),
-            false => (index, first.max(self.boundary)..end),
+            true => (index, first as u64..=(last as u64).min(self.boundary - 1)),
+            false => (index, (first as u64).max(self.boundary)..=last as u64),
         }
     }
 
@@ -479,6 +484,17 @@ impl Spread {
             self.low.max(self.high)
         }
     }
+}
+
+/// `hash` / 2^64 of `count`, rounded down.
+#[inline(always)]
+fn scaled(hash: u64, count: u64) -> u64 {
+    ((u128::from(hash) * u128::from(count)) >> 64) as u64
+}
+
+/// The first hash of line `index` of `count`; 2^64 for the line after the last.
+pub const fn first_of(index: u64, count: u64) -> u128 {
+    ((index as u128) << 64).div_ceil(count as u128)
 }
 
 // SAFETY: as for MaskedRegion.
@@ -545,10 +561,10 @@ impl LineTable {
 
     /// The line of `hash`, as [`spread`](LineTable::spread) says. Costs a multiplication, and no check.
     #[inline(always)]
-    pub fn of_hash(&self, hash: u32) -> LineRef<'_> {
+    pub fn of_hash(&self, hash: u64) -> LineRef<'_> {
         let index = self.spread.index_of(hash) as usize;
         LineRef {
-            // SAFETY: a product of a number below 2^32 and a number of lines, divided by 2^32, is below the latter, which
+            // SAFETY: a product of a number below 2^64 and a number of lines, divided by 2^64, is below the latter, which
             // is at most the number of mapped lines.
             ptr: unsafe { self.base.add(index * LINE_BYTES) },
             table: PhantomData,
@@ -595,7 +611,7 @@ pub struct LineAddrs {
 impl LineAddrs {
     /// The address of the line that [`LineTable::of_hash`] returns.
     #[inline(always)]
-    pub fn of_hash(self, hash: u32) -> Line {
+    pub fn of_hash(self, hash: u64) -> Line {
         let index = self.spread.index_of(hash) as usize;
         Line(self.base.wrapping_add(index * LINE_BYTES))
     }

@@ -8,7 +8,7 @@
 
 use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
-use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region, Spread};
+use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region, Spread, first_of};
 
 /// A lossy table of [`Slot`]s: any number of 8-slot buckets, a cache line each. Its owner decides which entry of a full
 /// bucket gives way to a new one. The number of buckets can change while the table is used, a bucket at a time.
@@ -88,7 +88,6 @@ impl CacheTable {
         let sound = fits(spread.low)
             && fits(spread.high)
             && spread.low <= spread.high
-            && spread.boundary <= 1 << 32
             && (wanted == spread.low || wanted == spread.high);
         if sound {
             self.lines.set_spread(spread);
@@ -119,7 +118,7 @@ impl CacheTable {
             true => Spread {
                 low: old,
                 high: count,
-                boundary: 1 << 32,
+                boundary: u64::MAX,
             },
             false => Spread {
                 low: count,
@@ -132,7 +131,7 @@ impl CacheTable {
     /// Moves the items of one more bucket to where they belong from now on; its ghosts are dropped. `hash_of` returns the
     /// [bucket bits](KeyHash::bucket_bits) of an item's key; `time` is as for [`free`](CacheBucket::free). Does nothing if
     /// the number of buckets is not being changed.
-    pub fn move_bucket(&mut self, time: u32, hash_of: impl Fn(Slot) -> u32) -> Moved {
+    pub fn move_bucket(&mut self, time: u32, hash_of: impl Fn(Slot) -> u64) -> Moved {
         let Spread { low, high, boundary } = self.lines.spread();
         let mut displaced = [Slot::EMPTY; CACHE_SLOTS];
         if low == high {
@@ -143,11 +142,14 @@ impl CacheTable {
         }
         let grows = self.wanted == high;
         let (old, new) = if grows { (low, high) } else { (high, low) };
-        let next_to_boundary = if grows { boundary - 1 } else { boundary };
-        let index = (next_to_boundary * old) >> 32;
-        let first_hash = |index: u64| (index << 32).div_ceil(old);
-        let boundary = first_hash(if grows { index } else { index + 1 });
-        let done = boundary == if grows { 0 } else { 1 << 32 };
+        // The bucket next to the boundary, on the side that is still spread as before.
+        let last = if grows { boundary - 1 } else { boundary };
+        let index = ((u128::from(last) * u128::from(old)) >> 64) as u64;
+        let done = index == if grows { 0 } else { old - 1 };
+        let boundary = match done {
+            true => 0,
+            false => first_of(if grows { index } else { index + 1 }, old) as u64,
+        };
         let slots = self.bucket_at(index).slots();
         (0..CACHE_SLOTS).for_each(|i| self.bucket_at(index).set(i, Slot::EMPTY));
         self.lines.set_spread(match done {
@@ -250,11 +252,18 @@ impl CacheBucket<'_> {
     /// items.
     #[inline]
     pub fn free(self, time: u32) -> Option<usize> {
-        let age = |i: &usize| match self.slot(*i).as_ghost() {
-            Some((_, went)) => u64::from(time.wrapping_sub(went)),
-            None => u64::MAX,
-        };
-        self.matches(0).max_by_key(age)
+        let mut oldest = None;
+        for i in self.matches(0) {
+            let slot = self.slot(i);
+            if slot.is_empty() {
+                return Some(i);
+            }
+            let age = time.wrapping_sub(slot.ghost_time());
+            if oldest.is_none_or(|(_, most)| age > most) {
+                oldest = Some((i, age));
+            }
+        }
+        oldest.map(|(i, _)| i)
     }
 }
 

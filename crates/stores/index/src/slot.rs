@@ -130,10 +130,16 @@ impl Slot {
         Slot(Slot::new(self.tag(), offset).0 | self.0 & Slot::FLAGS)
     }
 
+    /// Time of a ghost; meaningless for an item or an empty slot.
+    #[inline(always)]
+    pub(crate) fn ghost_time(self) -> u32 {
+        self.0 as u32
+    }
+
     /// Tag and time of a ghost; `None` for an item or an empty slot.
     #[inline(always)]
     pub fn as_ghost(self) -> Option<(u16, u32)> {
-        (!self.is_item() && !self.is_empty()).then_some(((self.0 >> 32) as u16, self.0 as u32))
+        (!self.is_item() && !self.is_empty()).then_some(((self.0 >> 32) as u16, self.ghost_time()))
     }
 }
 

@@ -301,7 +301,7 @@ mod tests {
     /// A hash of bucket `bucket`, of up to 64: the upper bits choose the bucket, so they are its bits in reverse.
     fn hash(bucket: u64) -> KeyHash {
         KeyHash {
-            low: u64::from((bucket as u32).reverse_bits()) << 16 | 5,
+            low: bucket.reverse_bits() | 5,
             high: 0,
         }
     }

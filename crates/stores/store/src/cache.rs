@@ -559,7 +559,7 @@ impl<S: Sharing> Cache<S> {
     /// [Bucket bits](KeyHash::bucket_bits) of an item's key, if they can be known.
     pub(crate) fn hash_of(&self, item: ItemRef<'_>) -> Option<u64> {
         let hash = item.hash(self.hasher.as_deref())?;
-        Some(u64::from(hash.bucket_bits()))
+        Some(hash.bucket_bits())
     }
 
     /// Items removed because an operation found them expired.

@@ -387,7 +387,7 @@ impl<S: Sharing> Lossless<S> {
 
     /// [Bucket bits](KeyHash::bucket_bits) of an item's key, if they can be known.
     pub(crate) fn hash_of(&self, item: ItemRef<'_>) -> Option<u64> {
-        Some(u64::from(item.hash_key()?.bucket_bits()))
+        Some(item.hash_key()?.bucket_bits())
     }
 
     pub(crate) fn bucket_count(&self) -> u64 {

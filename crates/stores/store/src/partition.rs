@@ -287,7 +287,7 @@ impl<S: Sharing> Partition<S> {
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
-        cpu.prefetch(self.bucket_lines().of(hash));
+        dispatch!(&self.inner, mode => cpu.prefetch(mode.bucket_lines().of(hash)));
     }
 
     /// Addresses of the buckets (in store mode of the main ones), for callers that prefetch many in a loop.
@@ -448,25 +448,32 @@ impl<S: Sharing> Partition<S> {
         self.clear_at_s = at_s;
     }
 
-    /// Calls `visit` with the items whose keys' hashes have their [bucket bits](KeyHash::bucket_bits) in `hashes`, and that
+    /// Calls `visit` with the items whose keys' hashes have the upper 32 of their
+    /// [bucket bits](KeyHash::bucket_bits) in `hashes`, and that
     /// are not expired. A scan in pieces begins each where the last one ended, from 0 to 2^32: then an item stored or
     /// removed meanwhile is seen once or not at all, and every other item once.
     pub fn scan(&self, hashes: Range<u64>, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) {
         let spread = dispatch!(&self.inner, mode => mode.spread());
-        let mut at = hashes.start;
-        while at < hashes.end.min(1 << 32) {
+        let end = hashes.end.min(1 << 32);
+        if hashes.start >= end {
+            return;
+        }
+        let (first, last) = (hashes.start << 32, ((u128::from(end) << 32) - 1) as u64);
+        let mut at = first;
+        loop {
             let (index, bucket) = spread.line_of(at);
-            at = bucket.end;
             // Where it is not known to which of two pieces an item of a divided bucket belongs, it is the first.
-            let (whole, unknown) = (
-                bucket.start >= hashes.start && bucket.end <= hashes.end,
-                bucket.start >= hashes.start,
-            );
+            let unknown = *bucket.start() >= first;
+            let whole = unknown && *bucket.end() <= last;
             dispatch!(&self.inner, mode => mode.scan_bucket(index, now_s, &mut |item| {
-                if whole || mode.hash_of(item).map_or(unknown, |hash| hashes.contains(&hash)) {
+                if whole || mode.hash_of(item).map_or(unknown, |hash| (first..=last).contains(&hash)) {
                     visit(item);
                 }
             }));
+            if *bucket.end() >= last {
+                return;
+            }
+            at = bucket.end() + 1;
         }
     }
 

@@ -39,8 +39,8 @@ fn hashes_are_spread_over_any_number_of_lines() {
         let region = Region::private(4096, PageWish::Small).expect("memory");
         let t = LineTable::new(region, 0, count);
         let mut seen = vec![0; count];
-        for part in 0..1 << 10u32 {
-            let hash = part << 22 | 0x3f_ffff;
+        for part in 0..1 << 10u64 {
+            let hash = part << 54 | u64::MAX >> 10;
             let index = t.spread().index_of(hash);
             seen[index as usize] += 1;
             assert_eq!(t.of_hash(hash).line(), t.at(index).line());
@@ -100,12 +100,15 @@ fn a_boundary_divides_the_hashes() {
     let spread = Spread {
         low: 4,
         high: 8,
-        boundary: 1 << 31,
+        boundary: 1 << 63,
     };
     t.set_spread(spread);
-    assert_eq!((spread.index_of((1 << 31) - 1), spread.index_of(1 << 31)), (1, 4));
-    assert_eq!(t.of_hash(u32::MAX).line(), t.at(7).line());
+    assert_eq!((spread.index_of((1 << 63) - 1), spread.index_of(1 << 63)), (1, 4));
+    assert_eq!(t.of_hash(u64::MAX).line(), t.at(7).line());
     assert_eq!((spread.lines(), Spread::even(3).lines()), (8, 3));
+    assert_eq!(spread.line_of((1 << 63) - 1), (1, 1 << 62..=(1 << 63) - 1));
+    assert_eq!(spread.line_of(1 << 63), (4, 1 << 63..=(5 << 61) - 1));
+    assert_eq!(spread.line_of(u64::MAX), (7, 7 << 61..=u64::MAX));
 }
 
 #[test]

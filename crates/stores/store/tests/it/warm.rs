@@ -52,7 +52,7 @@ impl Drop for Folder {
 }
 
 fn small(mode: Mode) -> PartitionOptions {
-    options(mode, 1 << 14, 16)
+    options(mode, 1 << 14, 32)
 }
 
 fn open(path: &Path, options: &PartitionOptions, count: usize, now: u64) -> (WarmFile, Option<Doubt>) {

@@ -30,7 +30,7 @@ pub fn partition(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition
 /// `unique`. The upper bits choose the bucket, so they are those of its number in reverse.
 pub fn hash_at(bucket: u64, tag: u16, unique: u64) -> KeyHash {
     KeyHash {
-        low: u64::from(tag) | (u64::from((bucket as u32).reverse_bits()) << 16),
+        low: u64::from(tag) | u64::from((bucket as u32).reverse_bits()) << 32,
         high: unique,
     }
 }
