@@ -238,7 +238,7 @@ fn time_goes_on_by_the_wall_clock_and_never_back() {
 #[test]
 fn other_settings_start_cold_and_say_what_is_different() {
     let wider = options(FIFO, 1 << 15, 16);
-    let more = options(FIFO, 1 << 14, 32);
+    let more = options(FIFO, 1 << 14, 64);
     let cases = [
         (small(Mode::Store), 2, "the mode"),
         (wider, 2, "memory for items"),
