@@ -96,8 +96,9 @@ impl<S: Sharing> Cache<S> {
         let mut table = CacheTable::new(region.clone(), log_space, index_space / BUCKET_BYTES);
         let count = options.bucket_count as u64;
         table.resume(Spread::even(count), count);
-        let resize = (options.elastic && options.hash_seed.is_some())
-            .then(|| resize::Resize::new(log_bytes + (options.bucket_count * BUCKET_BYTES) as u64));
+        let may_resize = options.elastic && options.hash_seed.is_some() && !S::IS_SHARED;
+        let resize =
+            may_resize.then(|| resize::Resize::new(log_bytes + (options.bucket_count * BUCKET_BYTES) as u64));
         // As long as the main log will be if the index grows as far as it may.
         let growth = match options.elastic {
             true => index_space - options.bucket_count * BUCKET_BYTES,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 /// How the owner of a partition announces its writes to readers on other threads.
 pub trait Sharing {
+    /// Whether other threads read, with copies of what the owner knows about the index.
+    const IS_SHARED: bool;
     /// Creates the state for a partition of `bucket_count` buckets.
     fn for_buckets(bucket_count: usize) -> Self;
     /// Announces that slots or items of the bucket numbered `bucket` are about to change.
@@ -22,6 +24,8 @@ pub trait Sharing {
 pub struct Exclusive;
 
 impl Sharing for Exclusive {
+    const IS_SHARED: bool = false;
+
     fn for_buckets(_bucket_count: usize) -> Exclusive {
         Exclusive
     }
@@ -62,6 +66,8 @@ impl SharedReads {
 }
 
 impl Sharing for SharedReads {
+    const IS_SHARED: bool = true;
+
     fn for_buckets(bucket_count: usize) -> SharedReads {
         // A power of two, to be masked; no more than the buckets can use.
         let count = bucket_count.next_power_of_two().min(LOCKS_MAX);

@@ -19,6 +19,10 @@ use drover_index::{BUCKET_BYTES, CACHE_SLOTS};
 /// Share of the slots that should have items, in per cent. With more, more items are lost because their buckets are full;
 /// with less, there is less space for items. The other slots hold ghosts or nothing.
 const LOAD_PERCENT: u64 = 55;
+/// The same while the main log has not been full yet: then space costs nothing, and no item shall be lost.
+const LOAD_PERCENT_FILLING: u64 = 25;
+/// Share of the slots with items at which an index that is not full yet grows.
+const LOAD_PERCENT_FILLING_MAX: u64 = 40;
 /// While the index changes its size, each PUT of a new key moves two buckets, and one more for each so many bytes of its
 /// item, up to [`BUCKETS_PER_PUT_MAX`].
 const BYTES_PER_BUCKET: u64 = 256;
@@ -79,10 +83,14 @@ impl<S: Sharing> Cache<S> {
                 self.main
                     .shorten_to(self.main.end() - (wanted - now) * BUCKET_BYTES as u64);
                 resize.wanted = Some(wanted);
-            } else if wanted < now - now / 4 {
+            } else if wanted < now - now / 4 && !self.is_filling {
                 self.table.begin_resize(wanted);
             } else {
-                resize.due_at = now * CACHE_SLOTS as u64 * LOAD_PERCENT / 100;
+                let percent = match self.is_filling {
+                    true => LOAD_PERCENT_FILLING_MAX,
+                    false => LOAD_PERCENT,
+                };
+                resize.due_at = now * CACHE_SLOTS as u64 * percent / 100;
                 resize.due_at = resize.due_at.max(self.counters.items + now / 4 + 1);
             }
         }
@@ -108,17 +116,23 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Number of buckets for as many items as the memory will hold, if their mean length stays what it is now.
+    /// Number of buckets for as many items as the memory will hold, if their mean length stays what it is now, and for
+    /// those that there are. (One long item among many short ones makes the mean meaningless.)
     fn buckets_wanted(&self) -> u64 {
         let Some(resize) = self.resize else {
             return self.table.bucket_count();
         };
+        let slots_per_100 = |percent| CACHE_SLOTS as u64 * percent;
         let items = self.counters.items.max(1);
-        let per_item = self.bytes() / items + BUCKET_BYTES as u64 * 100 / (CACHE_SLOTS as u64 * LOAD_PERCENT);
-        let expected = resize.total / per_item.max(1);
-        let buckets = expected * 100 / (CACHE_SLOTS as u64 * LOAD_PERCENT);
+        let per_item = self.bytes() / items + BUCKET_BYTES as u64 * 100 / slots_per_100(LOAD_PERCENT);
+        let will_fit = resize.total / per_item.max(1) * 100 / slots_per_100(LOAD_PERCENT);
+        let are_there = items * 100
+            / slots_per_100(match self.is_filling {
+                true => LOAD_PERCENT_FILLING,
+                false => LOAD_PERCENT,
+            });
         let most = resize.total / (INDEX_SHARE_MAX * BUCKET_BYTES) as u64;
-        buckets.clamp(1, most.max(1))
+        will_fit.max(are_there).clamp(1, most.max(1))
     }
 
     fn move_buckets<C: Cpu>(&mut self, cpu: &C, need: u64) {
@@ -150,7 +164,6 @@ impl<S: Sharing> Cache<S> {
         let index_bytes = self.table.bucket_count() * BUCKET_BYTES as u64;
         let end = resize.total - index_bytes;
         if end > self.main.end() && self.main.lengthen_to(end) {
-            self.is_filling = true;
             self.release_index(index_bytes);
         }
     }

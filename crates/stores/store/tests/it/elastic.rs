@@ -116,6 +116,23 @@ fn the_index_follows_the_size_of_the_items() {
     }
 }
 
+/// A guard: one item of 1 MiB made the index shrink, and a tenth of the small ones after it was lost.
+#[test]
+fn nothing_is_lost_while_there_is_memory_for_it() {
+    let total = if cfg!(miri) { 1 << 17 } else { 16 << 20 };
+    for long in [0, total / 16, total / 40] {
+        let mut cache = Elastic::new(Mode::S3_FIFO, total);
+        cache.put(u64::MAX, long, 1);
+        for number in 0..total as u64 / 300 {
+            cache.put(number, 32, 1);
+        }
+        let stats = cache.partition.stats();
+        // A bucket may be full by chance, very seldom.
+        assert!(stats.evicted() <= stats.items / 500, "{stats:?}");
+        cache.check();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 12 }))]
 
