@@ -26,9 +26,7 @@ const SMALL_SHARE: u64 = 10;
 const SMALL_ITEMS_MIN: u64 = 8;
 /// Removed items may take one part in so many of the main log. While they take more, their space is reclaimed, and items
 /// between them are kept without losing a use.
-const HOLES_SHARE: u64 = 128;
-/// And so many bytes: the gap before the tail, of one item at most, is no hole.
-const HOLES_BYTES: u64 = 64 << 10;
+const HOLES_SHARE: u64 = 32;
 
 /// One of the two logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,8 +196,7 @@ impl<S: Sharing> Cache<S> {
     /// Whether so much of the main log is without items that its items are kept, whether used or not, and those at the tail
     /// of the small log join them.
     fn main_has_room(&self) -> bool {
-        let size = self.main.size();
-        self.main.room() > size / HOLES_SHARE + (size / 16).min(HOLES_BYTES)
+        self.main.room() > self.main.size() / HOLES_SHARE
     }
 
     /// When a lap of the main log's tail begins: lengthens the log if it can, and makes the next PUT of a new key look at
