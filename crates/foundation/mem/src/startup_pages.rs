@@ -54,12 +54,13 @@ unsafe extern "C" fn release_object(
         }
         let first_page = start - start % page_size();
         let bytes = last + 1 - first_page;
-        // SAFETY: the next access to a page reads what the last one read, because the process has no copy of its own:
+        // The next access to a page reads what the last one read, because the process has no copy of its own:
         // - The segment stays mapped: the object is in the loader's list, which is locked during this callback, so no
         //   other thread can unload the object and map something else here.
         // - `unmodified_mappings` saw no copy, and a copy takes a store. Without `PF_W` nobody stores to the segment, not
         //   even the loader (a segment that is writable for relocation only, RELRO, has `PF_W`; text relocations, which
         //   linkers refuse by default, are made before the library that has them is used).
+        // SAFETY: so no byte changes its value, and nothing else is mapped at these addresses.
         let _ = unsafe { madvise(first_page as *mut c_void, bytes, Advice::LinuxDontNeed) };
     }
     0
