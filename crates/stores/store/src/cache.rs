@@ -51,7 +51,7 @@ pub(crate) struct Cache<S> {
     ghosts: u32,
     /// What is small and what is large here, and how much may be copied.
     sizes: sizes::Sizes,
-    /// Whether the main log has always had space since it was created, cleared or lengthened.
+    /// Whether the main log has always had space since it was created or cleared.
     is_filling: bool,
     /// Bucket and slot index of the item that the current PUT replaces; `None` once that has left.
     replaced: Option<(u64, usize)>,
@@ -285,18 +285,18 @@ impl<S: Sharing> Cache<S> {
         if Head::load(place).is_expired(place, now_s) {
             self.counters.expired += 1;
             self.counters.expired_unread += u64::from(!found.1.is_read());
-            self.remove(self.table.bucket_index(key.hash), found.0, Slot::EMPTY);
+            self.remove(self.table.bucket_index(key.hash), found.0);
             return None;
         }
         Some(found)
     }
 
-    /// Removes the item of a slot, which becomes `after`; its bytes become a skip marker.
-    fn remove(&mut self, bucket_index: u64, slot_index: usize, after: Slot) {
+    /// Removes the item of a slot, which becomes empty; its bytes become a skip marker.
+    fn remove(&mut self, bucket_index: u64, slot_index: usize) {
         let bucket = self.table.bucket_at(bucket_index);
         let at = bucket.slot(slot_index).offset();
         self.sharing.begin_write(bucket_index);
-        bucket.set(slot_index, after);
+        bucket.set(slot_index, Slot::EMPTY);
         self.sharing.end_write(bucket_index);
         self.discard(at);
         self.counters.items -= 1;
@@ -525,7 +525,7 @@ impl<S: Sharing> Cache<S> {
         let Some((i, _)) = self.find(cpu, key, now_s) else {
             return false;
         };
-        self.remove(self.table.bucket_index(key.hash), i, Slot::EMPTY);
+        self.remove(self.table.bucket_index(key.hash), i);
         self.counters.deletes += 1;
         true
     }

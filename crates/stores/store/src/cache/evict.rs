@@ -318,7 +318,7 @@ impl<S: Sharing> Cache<S> {
         self.counters.evicted_bucket_full += 1;
         self.counters.evicted_unread += u64::from(!slots[i].is_read());
         self.note_evicted(slots[i]);
-        self.remove(self.table.bucket_index(hash), i, Slot::EMPTY);
+        self.remove(self.table.bucket_index(hash), i);
         i
     }
 }

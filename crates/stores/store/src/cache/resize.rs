@@ -77,7 +77,7 @@ impl<S: Sharing> Cache<S> {
             }
         } else {
             self.lengthen_log();
-            let (now, wanted) = (self.table.bucket_count(), self.buckets_wanted());
+            let (now, wanted) = (self.table.bucket_count(), self.buckets_wanted(resize.total));
             if wanted > now + now / 16 {
                 let wanted = wanted.min(now * GROWTH_MAX);
                 self.main
@@ -116,22 +116,19 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
-    /// Number of buckets for as many items as the memory will hold, if their mean length stays what it is now, and for
+    /// Number of buckets for as many items as the `total` memory will hold, if their mean length stays what it is now, and for
     /// those that there are. (One long item among many short ones makes the mean meaningless.)
-    fn buckets_wanted(&self) -> u64 {
-        let Some(resize) = self.resize else {
-            return self.table.bucket_count();
-        };
+    fn buckets_wanted(&self, total: u64) -> u64 {
         let slots_per_100 = |percent| CACHE_SLOTS as u64 * percent;
         let items = self.counters.items.max(1);
         let per_item = self.bytes() / items + BUCKET_BYTES as u64 * 100 / slots_per_100(LOAD_PERCENT);
-        let will_fit = resize.total / per_item.max(1) * 100 / slots_per_100(LOAD_PERCENT);
+        let will_fit = total / per_item.max(1) * 100 / slots_per_100(LOAD_PERCENT);
         let are_there = items * 100
             / slots_per_100(match self.is_filling {
                 true => LOAD_PERCENT_FILLING,
                 false => LOAD_PERCENT,
             });
-        let most = resize.total / (INDEX_SHARE_MAX * BUCKET_BYTES) as u64;
+        let most = total / (INDEX_SHARE_MAX * BUCKET_BYTES) as u64;
         will_fit.max(are_there).clamp(1, most.max(1))
     }
 

@@ -19,7 +19,7 @@ const COPIES_PER_BYTE: u64 = 2;
 /// One PUT may copy at most as many bytes as so many mean items have, and at most [`COPY_BYTES_MAX`].
 const COPY_ITEMS_MAX: u64 = 32;
 /// Most bytes that one PUT may copy to keep used items. A longer item is not kept at the tail of the main log.
-pub(crate) const COPY_BYTES_MAX: u64 = 64 << 10;
+const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// Size of an item beside the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
