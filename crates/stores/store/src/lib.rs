@@ -56,18 +56,19 @@
 //! key the bucket and the head of a log *(stated in `[HERD §4.1]`; `tests/it/cost.rs` counts the lines)*. A PUT into a full
 //! cache also touches the items at the tail of a log and their buckets; `docs/eviction.md` has the bounds. Nothing
 //! allocates, locks or reads a clock. Instructions per operation, for keys of 16 bytes and values of 32,
-//! without the loop and the choice of the key (measured at commit 08e2cec by `examples/instructions.rs` under callgrind,
-//! before S3-FIFO and an index that grows; they vary by a tenth with the compiler's choices):
+//! without the loop and the choice of the key (measured at commit 991a6c5 by `examples/instructions.rs` under callgrind,
+//! operations 10,000 to 20,000 of a run; they vary by a tenth with the compiler's choices). PUTs of new keys of the cache
+//! also move an item of the small log to the main log, which is not full yet:
 //!
 //! | | cache | store |
 //! |---|---|---|
-//! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
-//! | GET hit with its copy | 82 | 118 |
-//! | GET hit with both prefetches, by its hint | 105 | 145 |
-//! | GET miss | 23 | 132 |
-//! | PUT of the same length | 115 | 209 |
-//! | PUT of a new key | 249 | 365 |
-//! | DELETE and a PUT | 343 | 630 |
+//! | `prefetch_bucket` + `prefetch_item` | 43 | 41 |
+//! | GET hit with its copy | 107 | 132 |
+//! | GET hit with both prefetches, by its hint | 141 | 166 |
+//! | GET miss | 34 | 144 |
+//! | PUT of the same length | 124 | 211 |
+//! | PUT of a new key | 936 | 426 |
+//! | DELETE and a PUT | 818 | 798 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it; `[S3-FIFO]` for eviction.
 #![forbid(unsafe_code)]
