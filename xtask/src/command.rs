@@ -84,6 +84,44 @@ pub fn run(command: &mut Command) -> StepResult {
     }
 }
 
+/// Numbers of lines, the first and the last ones, of a failed program's output that are shown again.
+const QUOTED: (usize, usize) = (12, 24);
+
+/// Runs `command` and passes its standard output on.
+///
+/// # Errors
+/// Its command line, if the exit status is not 0, and below it the first and last lines that it wrote: in a long log of many
+/// programs they would be hard to find.
+pub fn run_and_quote(command: &mut Command) -> StepResult {
+    show(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| cannot_start(command, &e))?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let mut lines = Vec::new();
+    for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        println!("{line}");
+        lines.push(line);
+        if lines.len() > QUOTED.0 + QUOTED.1 {
+            lines.remove(QUOTED.0);
+        }
+    }
+    let status = child
+        .wait()
+        .map_err(|e| format!("waiting for {}: {e}", line_of(command)))?;
+    if status.success() {
+        return Ok(Counts::default());
+    }
+    Err(format!(
+        "{} ended with {status}\n{}",
+        line_of(command),
+        lines.join("\n")
+    ))
+}
+
 /// Runs `command` and returns what it wrote to its standard output.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let out = command

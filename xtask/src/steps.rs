@@ -165,14 +165,18 @@ impl Steps {
         }
     }
 
-    /// Names the failed steps once more, with the tests that failed.
+    /// Names the failed steps once more, with what they said and the tests that failed.
     fn repeat_failures(&self) {
         let failed = self
             .done
             .iter()
             .filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
         for (name, why) in failed {
-            self.print(format_args!("failed: {name}: {}", first_line(why)));
+            let mut lines = why.lines();
+            self.print(format_args!("failed: {name}: {}", lines.next().unwrap_or("")));
+            for line in lines {
+                self.print(format_args!("  {line}"));
+            }
         }
         for line in failures::take() {
             self.print(format_args!("  {line}"));

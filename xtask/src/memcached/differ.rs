@@ -160,5 +160,5 @@ fn compare(kind: &Kind, streams: &Streams, more: &[&str]) -> StepResult {
         "--right",
         &right.address().to_string(),
     ]);
-    command::run(versus.args(more)).map(|_| Counts::ONE)
+    command::run_and_quote(versus.args(more)).map(|_| Counts::ONE)
 }
