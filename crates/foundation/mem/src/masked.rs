@@ -464,10 +464,16 @@ impl Spread {
         scaled(hash, self.low)
     }
 
+    /// Number of lines over which hashes like `hash` are spread.
+    #[inline(always)]
+    pub fn count_of(self, hash: u64) -> u64 {
+        if hash < self.boundary { self.low } else { self.high }
+    }
+
     /// Index of the line of `hash`, and the hashes that belong to that line.
     pub fn line_of(self, hash: u64) -> (u64, RangeInclusive<u64>) {
         let is_low = hash < self.boundary;
-        let count = if is_low { self.low } else { self.high };
+        let count = self.count_of(hash);
         let index = scaled(hash, count);
         let (first, last) = (first_of(index, count), first_of(index + 1, count) - 1);
         match is_low {

@@ -1,10 +1,13 @@
-//! [`CacheTable`]: 8-slot buckets without chains. If a bucket is full, a new item takes the slot of another.
+//! [`CacheTable`]: 8-slot buckets without chains. If a bucket is full, an item *spills* into a free slot of the neighbour, or a
+//! new item takes the slot of another.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 8 i | 8 | slot i | [`Slot`], little-endian, written by the table's owner only |
 //!
-//! No header: the owner is one thread *(8 slots without header: stated in `[HERD §4.1]`)*.
+//! No header: the owner is one thread *(8 slots without header: stated in `[HERD §4.1]`; spilling: our choice)*. Buckets 2 n
+//! and 2 n + 1 are neighbours. The mark in a bucket's first slot says that items of the bucket are in its neighbour, so a
+//! look-up in vain reads a second line only then.
 
 use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
@@ -19,14 +22,14 @@ pub struct CacheTable {
     wanted: u64,
 }
 
-/// Result of [`CacheTable::move_bucket`].
+/// Result of [`CacheTable::move_buckets`].
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     /// Whether that was the last bucket, so that the number of buckets is the wanted one.
     pub done: bool,
-    /// Entries of items that are not in the table any more, because their new bucket is full of items. The other
-    /// elements are empty.
-    pub displaced: [Slot; CACHE_SLOTS],
+    /// Entries of items that are not in the table any more, because their new bucket and its neighbour are full of items. The
+    /// other elements are empty.
+    pub displaced: [Slot; 2 * CACHE_SLOTS],
 }
 
 /// A reference to one bucket of a [`CacheTable`].
@@ -103,7 +106,7 @@ impl CacheTable {
         spread.low != spread.high
     }
 
-    /// Begins to change the number of buckets to `count`. [`move_bucket`](CacheTable::move_bucket) must be called until it
+    /// Begins to change the number of buckets to `count`. [`move_buckets`](CacheTable::move_buckets) must be called until it
     /// is done; meanwhile every key is found. Buckets that are added must be zero.
     ///
     /// # Panics
@@ -113,7 +116,8 @@ impl CacheTable {
         let old = self.lines.spread().high;
         self.wanted = count;
         // Buckets of a growing table move upwards, the last one first; those of a shrinking one downwards, the first one
-        // first. So a bucket's new place is free of entries that are still to be moved, but for those of that bucket.
+        // first. So a bucket's new place is free of entries that are still to be moved, but for those of that bucket and
+        // its neighbour, which move together.
         self.lines.set_spread(match count > old {
             true => Spread {
                 low: old,
@@ -128,12 +132,12 @@ impl CacheTable {
         });
     }
 
-    /// Moves the items of one more bucket to where they belong from now on; its ghosts are dropped. `hash_of` returns the
-    /// [bucket bits](KeyHash::bucket_bits) of an item's key; `time` is as for [`free`](CacheBucket::free). Does nothing if
-    /// the number of buckets is not being changed.
-    pub fn move_bucket(&mut self, time: u32, hash_of: impl Fn(Slot) -> u64) -> Moved {
+    /// Moves the items of two more buckets, neighbours, to where they belong from now on; their ghosts are dropped. `hash_of`
+    /// returns the [bucket bits](KeyHash::bucket_bits) of an item's key; `time` is as for [`free`](CacheBucket::free).
+    /// Items spill if `spills`. Does nothing if the number of buckets is not being changed.
+    pub fn move_buckets(&mut self, time: u32, spills: bool, hash_of: impl Fn(Slot) -> u64) -> Moved {
         let Spread { low, high, boundary } = self.lines.spread();
-        let mut displaced = [Slot::EMPTY; CACHE_SLOTS];
+        let mut displaced = [Slot::EMPTY; 2 * CACHE_SLOTS];
         if low == high {
             return Moved {
                 done: true,
@@ -145,27 +149,72 @@ impl CacheTable {
         // The bucket next to the boundary, on the side that is still spread as before.
         let last = if grows { boundary - 1 } else { boundary };
         let index = ((u128::from(last) * u128::from(old)) >> 64) as u64;
-        let done = index == if grows { 0 } else { old - 1 };
+        let (first, end) = (index & !1, old.min((index | 1) + 1));
+        let done = if grows { first == 0 } else { end == old };
         let boundary = match done {
             true => 0,
-            false => first_of(if grows { index } else { index + 1 }, old) as u64,
+            false => first_of(if grows { first } else { end }, old) as u64,
         };
-        let slots = self.bucket_at(index).slots();
-        (0..CACHE_SLOTS).for_each(|i| self.bucket_at(index).set(i, Slot::EMPTY));
+        let mut slots = [Slot::EMPTY; 2 * CACHE_SLOTS];
+        for (index, slots) in (first..end).zip(slots.chunks_exact_mut(CACHE_SLOTS)) {
+            let bucket = self.bucket_at(index);
+            slots.copy_from_slice(&bucket.slots());
+            bucket.clear();
+        }
         self.lines.set_spread(match done {
             true => Spread::even(new),
             false => Spread { low, high, boundary },
         });
         for (i, slot) in slots.into_iter().enumerate().filter(|(_, slot)| slot.is_item()) {
-            let bucket = CacheBucket {
-                line: self.lines.of_hash(hash_of(slot)),
-            };
-            match bucket.free(time) {
-                Some(free) => bucket.set(free, slot),
+            let hash = hash_of(slot);
+            match self.space(hash, time, spills) {
+                Some(place) => self.store(hash, place, slot),
                 None => displaced[i] = slot,
             }
         }
         Moved { done, displaced }
+    }
+
+    /// Bucket and slot index of a slot without an item for a key with the bucket bits `hash`: in its own bucket or, if that is
+    /// full and the item may spill, in the neighbour. `time` is as for [`free`](CacheBucket::free).
+    #[inline]
+    pub fn space(&self, hash: u64, time: u32, spills: bool) -> Option<(u64, usize)> {
+        let own = self.lines.spread().index_of(hash);
+        let space = |index: u64| self.bucket_at(index).free(time).map(|i| (index, i));
+        space(own).or_else(|| space(self.neighbour_of(hash).filter(|_| spills)?))
+    }
+
+    /// Stores the entry of an item whose key has the bucket bits `hash` in a slot of its own bucket or of the neighbour.
+    #[inline]
+    pub fn store(&self, hash: u64, (index, i): (u64, usize), slot: Slot) {
+        let own = self.lines.spread().index_of(hash);
+        self.bucket_at(index).set(i, slot.with_spilled(index != own));
+        if index != own {
+            self.bucket_at(own).mark_spilled(true);
+        }
+    }
+
+    /// Replaces the entry of an item in slot `i` of bucket `index` by `after`, which has no item. A ghost is dropped if the
+    /// item is not in its own bucket, where it would be looked for.
+    #[inline]
+    pub fn remove(&self, index: u64, i: usize, after: Slot) {
+        let bucket = self.bucket_at(index);
+        if !bucket.slot(i).is_spilled() {
+            return bucket.set(i, after);
+        }
+        bucket.set(i, Slot::EMPTY);
+        if !bucket.slots().iter().any(|slot| slot.is_spilled()) {
+            self.bucket_at(index ^ 1).mark_spilled(false);
+        }
+    }
+
+    /// Number of the bucket that takes the items for which the bucket of the keys with the bucket bits `hash` has no space;
+    /// `None` for the last one of an odd number of buckets.
+    #[inline]
+    pub fn neighbour_of(&self, hash: u64) -> Option<u64> {
+        let spread = self.lines.spread();
+        let index = spread.index_of(hash) ^ 1;
+        (index < spread.count_of(hash)).then_some(index)
     }
 
     /// Number of the bucket of the keys with `hash`, from 0.
@@ -221,10 +270,34 @@ impl CacheBucket<'_> {
         Slot::from_word(self.line.load(slot_index))
     }
 
-    /// Stores `slot` at index `slot_index`, 0 to 7.
+    /// Stores `slot` at index `slot_index`, 0 to 7. The bucket's mark stays.
     #[inline(always)]
     pub fn set(self, slot_index: usize, slot: Slot) {
+        let mark = self.line.load(slot_index) & Slot::MARK;
+        self.line.store(slot_index, slot.word() & !Slot::MARK | mark);
+    }
+
+    /// As [`set`](CacheBucket::set), for an entry made from what [`slot`](CacheBucket::slot) has just returned for the same
+    /// index.
+    #[inline(always)]
+    pub fn update(self, slot_index: usize, slot: Slot) {
         self.line.store(slot_index, slot.word());
+    }
+
+    /// Whether items of this bucket may be in its neighbour.
+    #[inline(always)]
+    pub fn has_spilled(self) -> bool {
+        self.line.load(0) & Slot::MARK != 0
+    }
+
+    fn mark_spilled(self, has_spilled: bool) {
+        let mark = if has_spilled { Slot::MARK } else { 0 };
+        self.line.store(0, self.line.load(0) & !Slot::MARK | mark);
+    }
+
+    /// Empties all slots and removes the mark.
+    fn clear(self) {
+        (0..CACHE_SLOTS).for_each(|i| self.line.store(i, 0));
     }
 
     /// All slots of the bucket, empty ones included, in order.
@@ -239,13 +312,10 @@ impl CacheBucket<'_> {
         self.matches(tag).find(|&i| self.slot(i).offset() == offset)
     }
 
-    /// Index of the ghost with `tag`, and its time; `None` if there is none.
+    /// Index of the slot with a ghost with `tag`; `None` if there is none.
     #[inline]
-    pub fn ghost_of(self, tag: u16) -> Option<(usize, u32)> {
-        self.matches(0).find_map(|i| match self.slot(i).as_ghost() {
-            Some((ghost, time)) if ghost == tag => Some((i, time)),
-            _ => None,
-        })
+    pub fn ghost_of(self, tag: u16) -> Option<usize> {
+        self.matches(0).find(|&i| self.slot(i).ghost_tag() == Some(tag))
     }
 
     /// Index of a slot that has no item: an empty one, or else the ghost that is oldest at `time`; `None` if all have
@@ -258,7 +328,7 @@ impl CacheBucket<'_> {
             if slot.is_empty() {
                 return Some(i);
             }
-            let age = time.wrapping_sub(slot.ghost_time());
+            let age = slot.ghost_age(time);
             if oldest.is_none_or(|(_, most)| age > most) {
                 oldest = Some((i, age));
             }
@@ -288,10 +358,7 @@ mod tests {
         assert_eq!(bucket.free(9), Some(5));
         bucket.set(7, Slot::EMPTY);
         assert_eq!(bucket.free(9), Some(7));
-        assert_eq!(
-            (bucket.ghost_of(6), bucket.ghost_of(4)),
-            (Some((5, u32::MAX - 1)), None)
-        );
+        assert_eq!((bucket.ghost_of(6), bucket.ghost_of(4)), (Some(5), None));
     }
 
     #[test]
@@ -318,20 +385,24 @@ mod tests {
                 low: rng.next_u64(),
                 high: 0,
             };
-            let bucket = table.bucket(hash);
-            if let Some(i) = bucket.free(0) {
-                bucket.set(i, Slot::new(hash.tag(), 8 * number));
+            if let Some(place) = table.space(hash.bucket_bits(), 0, true) {
+                table.store(hash.bucket_bits(), place, Slot::new(hash.tag(), 8 * number));
             }
             hashes.push(hash);
         }
         (table, hashes)
     }
 
-    /// Numbers of the items that a look-up finds.
+    /// Numbers of the items that a look-up finds: in their own bucket, or in the neighbour if the mark says so.
     fn found(table: &CacheTable, hashes: &[KeyHash]) -> Vec<u64> {
         let is_there = |&number: &u64| {
             let hash = hashes[number as usize];
-            table.bucket(hash).slot_of(hash.tag(), 8 * number).is_some()
+            let is_in = |bucket: CacheBucket<'_>| bucket.slot_of(hash.tag(), 8 * number).is_some();
+            let own = table.bucket(hash);
+            let neighbour = table
+                .neighbour_of(hash.bucket_bits())
+                .filter(|_| own.has_spilled());
+            is_in(own) || neighbour.is_some_and(|index| is_in(table.bucket_at(index)))
         };
         (0..hashes.len() as u64).filter(is_there).collect()
     }
@@ -343,30 +414,72 @@ mod tests {
         fn a_table_of_another_size_has_the_same_items_at_every_step(seed in any::<u64>()) {
             keeps_its_items(seed);
         }
+
+        #[test]
+        fn the_mark_goes_with_the_last_spilled_item(seed in any::<u64>()) {
+            marks_go(seed);
+        }
     }
 
     fn keeps_its_items(seed: u64) {
-        for (from, to) in [(1, 7), (5, 6), (40, 45), (7, 3), (64, 1), (9, 200)] {
+        for (from, to) in [(1, 7), (5, 6), (40, 45), (7, 3), (64, 1), (9, 200), (12, 30)] {
             let capacity = from.max(to) as usize;
-            let (mut table, hashes) = filled(seed, capacity, from, 3 * from.min(to));
+            let (mut table, hashes) = filled(seed, capacity, from, 6 * from.min(to));
             let mut want = found(&table, &hashes);
+            let stored = entries(&table).filter(|slot| slot.is_item()).count();
+            assert_eq!(want.len(), stored, "every item is found");
             table.begin_resize(to);
             for step in 1.. {
-                let moved = table.move_bucket(0, |slot| hashes[slot.offset() as usize / 8].bucket_bits());
+                let moved =
+                    table.move_buckets(0, true, |slot| hashes[slot.offset() as usize / 8].bucket_bits());
                 let gone = moved.displaced.into_iter().filter(|slot| slot.is_item());
                 for slot in gone {
                     want.retain(|&number| number != slot.offset() / 8);
                 }
                 assert_eq!(found(&table, &hashes), want, "{from} to {to}, step {step}");
                 if moved.done {
-                    assert_eq!(step, from, "each bucket is moved once");
+                    assert_eq!(step, from.div_ceil(2), "each pair of buckets is moved once");
                     break;
                 }
             }
             assert_eq!(table.spread(), Spread::even(to));
-            let entries = (0..capacity as u64).map(|i| table.bucket_at(i).slots());
-            let items = entries.flatten().filter(|slot| slot.is_item()).count();
+            let items = entries(&table).filter(|slot| slot.is_item()).count();
             assert_eq!(items, want.len(), "nothing is left behind");
+        }
+    }
+
+    /// All slots that there is memory for.
+    fn entries(table: &CacheTable) -> impl Iterator<Item = Slot> {
+        (0..table.capacity()).flat_map(|index| table.bucket_at(index).slots())
+    }
+
+    /// Every item of two full buckets leaves, in random order: the marks are exact at every step.
+    fn marks_go(seed: u64) {
+        let mut rng = drover_base::Rng::new(seed, 1, 0);
+        let (table, hashes) = filled(seed, 2, 2, 40);
+        let mut left = found(&table, &hashes);
+        assert_eq!(left.len(), 16, "both are full");
+        while !left.is_empty() {
+            let number = left.swap_remove(rng.below(left.len() as u64) as usize);
+            let (index, i) = (0..2)
+                .find_map(|index| {
+                    let tag = hashes[number as usize].tag();
+                    Some((index, table.bucket_at(index).slot_of(tag, 8 * number)?))
+                })
+                .expect("it is there");
+            table.remove(index, i, Slot::ghost(1, 0));
+            let mut after = found(&table, &hashes);
+            after.sort_unstable();
+            left.sort_unstable();
+            assert_eq!(after, left);
+            for index in 0..2 {
+                let spilled = table
+                    .bucket_at(index ^ 1)
+                    .slots()
+                    .iter()
+                    .any(|slot| slot.is_spilled());
+                assert_eq!(table.bucket_at(index).has_spilled(), spilled);
+            }
         }
     }
 

@@ -1,13 +1,14 @@
 //! [`Slot`]: one entry of a bucket.
 //!
 //! ```text
-//! bit 63    48 47                        3  2      1  0
-//!     |  tag  |   offset of the item / 8   | read | uses |    an item
-//!     |   0   |  tag (32-47)  |        time (0-31)       |    a ghost: of an evicted item
-//!                                                             0 = empty
+//! bit 63    48    47      46   45                        3  2      1  0
+//!     |  tag  | spilled | mark |   offset of the item / 8   | read | uses |    an item
+//!     |   0   |    0    | mark |  tag (30-45)  |        time (0-29)       |    a ghost: of an evicted item
+//!     |   0   |    0    | mark |                    0                     |    empty
 //! ```
-//! The tag is never 0, so no entry is 0, and a search for a tag finds items only *(a tag of 16 bits, never 0: stated in
-//! `[MICA §4.3.2]`; counting uses to 3 and keeping ghosts: stated in `[S3-FIFO]`; both in slots: our choice)*.
+//! The tag is never 0, so a search for a tag finds items only *(a tag of 16 bits, never 0: stated in `[MICA §4.3.2]`;
+//! counting uses to 3 and keeping ghosts: stated in `[S3-FIFO]`; both in slots: our choice)*. The mark is no part of the
+//! entry: a [`CacheTable`](crate::CacheTable) keeps it in the first slot of a bucket for the bucket.
 
 /// An entry of a bucket: an item, given by the tag of its key's hash and its offset, with the number of times that it was
 /// used lately; or a *ghost*, the tag of an item that was evicted; or nothing.
@@ -20,11 +21,16 @@ impl Slot {
     /// Most uses that an entry counts.
     pub const USES_MAX: u64 = 3;
     /// Items are at offsets below this.
-    pub const OFFSET_END: u64 = 1 << 48;
+    pub const OFFSET_END: u64 = 1 << 46;
 
     const USES: u64 = Slot::USES_MAX;
     const READ: u64 = 4;
     const FLAGS: u64 = Slot::USES | Slot::READ;
+    pub(crate) const MARK: u64 = Slot::OFFSET_END;
+    const SPILLED: u64 = 2 * Slot::MARK;
+    /// A ghost's time, and ages of ghosts, have so many bits.
+    const TIME_BITS: u32 = 30;
+    const TIME_MASK: u32 = (1 << Slot::TIME_BITS) - 1;
 
     /// Creates an entry for the item at `offset`, a multiple of 8 below [`OFFSET_END`](Slot::OFFSET_END), unused and
     /// unread. `tag` must not be 0, or the entry may read as empty.
@@ -38,11 +44,12 @@ impl Slot {
         Slot((u64::from(tag) << 48) | offset)
     }
 
-    /// Creates the ghost of an item with `tag` that was evicted at `time`. The caller has a clock for that, which may wrap.
+    /// Creates the ghost of an item with `tag` that was evicted at `time`. The caller has a clock for that, which may wrap;
+    /// only the lower 30 bits are kept.
     #[inline(always)]
     pub fn ghost(tag: u16, time: u32) -> Slot {
         debug_assert!(tag != 0, "tag 0 means empty");
-        Slot((u64::from(tag) << 32) | u64::from(time))
+        Slot((u64::from(tag) << Slot::TIME_BITS) | u64::from(time & Slot::TIME_MASK))
     }
 
     /// The entry stored as `word`.
@@ -60,7 +67,7 @@ impl Slot {
     /// Whether the slot is empty: no item, no ghost.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
-        self.0 == 0
+        self.0 & !Slot::MARK == 0
     }
 
     /// Whether the slot is the entry of an item.
@@ -127,19 +134,31 @@ impl Slot {
     /// The same entry for an item that was copied to `offset`.
     #[inline(always)]
     pub fn moved_to(self, offset: u64) -> Slot {
-        Slot(Slot::new(self.tag(), offset).0 | self.0 & Slot::FLAGS)
+        Slot(Slot::new(self.tag(), offset).0 | self.0 & (Slot::FLAGS | Slot::SPILLED))
     }
 
-    /// Time of a ghost; meaningless for an item or an empty slot.
+    /// Whether the item is in the neighbour of its own bucket, which was full.
     #[inline(always)]
-    pub(crate) fn ghost_time(self) -> u32 {
-        self.0 as u32
+    pub fn is_spilled(self) -> bool {
+        self.0 & Slot::SPILLED != 0
     }
 
-    /// Tag and time of a ghost; `None` for an item or an empty slot.
+    /// The entry in the item's own bucket or, `is_spilled`, in the neighbour.
     #[inline(always)]
-    pub fn as_ghost(self) -> Option<(u16, u32)> {
-        (!self.is_item() && !self.is_empty()).then_some(((self.0 >> 32) as u16, self.ghost_time()))
+    pub(crate) fn with_spilled(self, is_spilled: bool) -> Slot {
+        Slot(self.0 & !Slot::SPILLED | if is_spilled { Slot::SPILLED } else { 0 })
+    }
+
+    /// Time at `time` since a ghost was made, below 2^30; meaningless for an item or an empty slot.
+    #[inline(always)]
+    pub(crate) fn ghost_age(self, time: u32) -> u32 {
+        time.wrapping_sub(self.0 as u32) & Slot::TIME_MASK
+    }
+
+    /// Tag of a ghost; `None` for an item or an empty slot.
+    #[inline(always)]
+    pub fn ghost_tag(self) -> Option<u16> {
+        (!self.is_item() && !self.is_empty()).then_some((self.0 >> Slot::TIME_BITS) as u16)
     }
 }
 
@@ -211,7 +230,7 @@ mod tests {
         let offset = Slot::OFFSET_END - 8;
         let slot = Slot::new(0xffff, offset);
         assert_eq!((slot.tag(), slot.offset(), slot.uses()), (0xffff, offset, 0));
-        assert!(slot.is_item() && !slot.is_read() && slot.as_ghost().is_none());
+        assert!(slot.is_item() && !slot.is_read() && slot.ghost_tag().is_none());
         let read = slot.read();
         assert_eq!((read.uses(), read.is_read(), read.offset()), (1, true, offset));
         let moved = read.moved_to(16);
@@ -220,6 +239,9 @@ mod tests {
             (0xffff, 16, 1, true)
         );
         assert_eq!(moved.with_uses(0).with_read(false), Slot::new(0xffff, 16));
+        let spilled = moved.with_spilled(true);
+        assert!(spilled.is_spilled() && spilled.moved_to(24).is_spilled() && !moved.is_spilled());
+        assert_eq!(spilled.with_spilled(false), moved);
     }
 
     #[test]
@@ -238,10 +260,11 @@ mod tests {
     fn a_ghost_is_neither_an_item_nor_empty() {
         for (tag, time) in [(1, 0), (0xffff, u32::MAX), (7, 5)] {
             let ghost = Slot::ghost(tag, time);
-            assert_eq!(ghost.as_ghost(), Some((tag, time)));
+            assert_eq!(ghost.ghost_tag(), Some(tag));
+            assert_eq!(ghost.ghost_age(time.wrapping_add(3)), 3);
             assert!(!ghost.is_item() && !ghost.is_empty() && ghost.tag() == 0);
         }
-        assert_eq!(Slot::EMPTY.as_ghost(), None);
+        assert_eq!(Slot::EMPTY.ghost_tag(), None);
         assert!(Slot::EMPTY.is_empty() && !Slot::EMPTY.is_item());
     }
 

@@ -4,7 +4,7 @@
 //! get:  for each slot with our tag:   other key? next slot.   expired? remove it, miss.   hit -> count the use
 //! put:  own item at least as long -> overwrite it, and mark the rest as skipped
 //!       else make space at the head of a log, append, and take a slot: the key's own, its ghost's, an empty one,
-//!       another ghost's, or that of another item, which is evicted
+//!       another ghost's, one of the neighbouring bucket, or that of another item, which is evicted
 //! ```
 //! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
 //! go to the `_slow` half, which starts again.
@@ -80,8 +80,15 @@ pub(crate) fn memory_of(options: &PartitionOptions) -> [usize; 2] {
     [total, index_max.max(index_bytes).max(MaskedRef::REACH)]
 }
 
-/// Slot index and entry of a key's item.
-type Found = Option<(usize, Slot)>;
+/// The entry of a key's item, and where it is: in the key's own bucket, or spilled into the neighbour.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    bucket_index: u64,
+    slot_index: usize,
+    slot: Slot,
+}
+
+type Found = Option<Entry>;
 
 impl<S: Sharing> Cache<S> {
     /// A cache in memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), with the index that is there.
@@ -226,6 +233,9 @@ impl<S: Sharing> Cache<S> {
         let bucket = self.table.bucket(key.hash);
         cpu.touch(bucket.line());
         let Some(i) = hint.slot_index().or_else(|| bucket.matches(hash.tag()).first()) else {
+            if bucket.has_spilled() {
+                return self.get_slow(cpu, key.hash, key.bytes, now_s);
+            }
             self.counters.misses += 1;
             return None;
         };
@@ -237,7 +247,7 @@ impl<S: Sharing> Cache<S> {
             if item::is_own(place, head, key) && !head.is_expired(place, now_s) {
                 // Stored only if it changes: the entries of items that are read often do not.
                 if !slot.is_saturated() {
-                    bucket.set(i, slot.read());
+                    bucket.update(i, slot.read());
                 }
                 self.counters.hits += 1;
                 item::touch_rest(cpu, place, head);
@@ -252,40 +262,67 @@ impl<S: Sharing> Cache<S> {
     #[cold]
     #[inline(never)]
     fn get_slow<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, bytes: &[u8], now_s: u32) -> Option<u64> {
-        let Some((i, slot)) = self.find(cpu, Key { hash, bytes }, now_s) else {
+        let Some(Entry {
+            bucket_index,
+            slot_index,
+            slot,
+        }) = self.find(cpu, Key { hash, bytes }, now_s)
+        else {
             self.counters.misses += 1;
             return None;
         };
-        self.table.bucket(hash).set(i, slot.read());
+        self.table.bucket_at(bucket_index).update(slot_index, slot.read());
         self.counters.hits += 1;
         let place = self.memory.place(slot.offset());
         item::touch_rest(cpu, place, Head::load(place));
         Some(slot.offset())
     }
 
-    /// The key's slot, even if its item has expired: for PUTs.
+    /// The key's entry, even if its item has expired: for PUTs.
     #[inline]
     fn find_any<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
-        let bucket = self.table.bucket(key.hash);
-        for i in bucket.matches(key.hash.tag()) {
-            let slot = bucket.slot(i);
+        let index = self.table.bucket_index(key.hash);
+        let found = self.find_in(cpu, key, index);
+        if found.is_some() || !self.table.bucket_at(index).has_spilled() {
+            return found;
+        }
+        self.find_spilled(cpu, key)
+    }
+
+    #[cold]
+    fn find_spilled<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
+        let index = self.table.neighbour_of(key.hash.bucket_bits())?;
+        cpu.touch(self.table.bucket_at(index).line());
+        self.find_in(cpu, key, index)
+    }
+
+    /// The key's entry in the bucket `bucket_index`.
+    #[inline]
+    fn find_in<C: Cpu>(&self, cpu: &C, key: Key<'_>, bucket_index: u64) -> Found {
+        let bucket = self.table.bucket_at(bucket_index);
+        for slot_index in bucket.matches(key.hash.tag()) {
+            let slot = bucket.slot(slot_index);
             let place = self.memory.place(slot.offset());
             cpu.touch(place.line(0));
             if item::is_own_there(place, key) {
-                return Some((i, slot));
+                return Some(Entry {
+                    bucket_index,
+                    slot_index,
+                    slot,
+                });
             }
         }
         None
     }
 
-    /// The key's slot; `None`, and the item is removed, if it has expired.
+    /// The key's entry; `None`, and the item is removed, if it has expired.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Found {
         let found = self.find_any(cpu, key)?;
-        let place = self.memory.place(found.1.offset());
+        let place = self.memory.place(found.slot.offset());
         if Head::load(place).is_expired(place, now_s) {
             self.counters.expired += 1;
-            self.counters.expired_unread += u64::from(!found.1.is_read());
-            self.remove(self.table.bucket_index(key.hash), found.0);
+            self.counters.expired_unread += u64::from(!found.slot.is_read());
+            self.remove(found.bucket_index, found.slot_index);
             return None;
         }
         Some(found)
@@ -293,12 +330,16 @@ impl<S: Sharing> Cache<S> {
 
     /// Removes the item of a slot, which becomes empty; its bytes become a skip marker.
     fn remove(&mut self, bucket_index: u64, slot_index: usize) {
-        let bucket = self.table.bucket_at(bucket_index);
-        let at = bucket.slot(slot_index).offset();
-        self.sharing.begin_write(bucket_index);
-        bucket.set(slot_index, Slot::EMPTY);
-        self.sharing.end_write(bucket_index);
+        let at = self.table.bucket_at(bucket_index).slot(slot_index).offset();
+        self.vacate(bucket_index, slot_index, Slot::EMPTY);
         self.discard(at);
+    }
+
+    /// Replaces the entry of an item by `after`, which has no item.
+    fn vacate(&mut self, bucket_index: u64, slot_index: usize, after: Slot) {
+        self.sharing.begin_write(bucket_index);
+        self.table.remove(bucket_index, slot_index, after);
+        self.sharing.end_write(bucket_index);
         self.counters.items -= 1;
     }
 
@@ -335,7 +376,7 @@ impl<S: Sharing> Cache<S> {
                 let version = item::version_of(self.version);
                 self.sharing.begin_write(index);
                 item::rewrite_value(place, head, value, version);
-                bucket.set(i, slot.used().with_read(false));
+                bucket.update(i, slot.used().with_read(false));
                 self.sharing.end_write(index);
                 item::touch(cpu, place, item::item_bytes(head.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
@@ -402,17 +443,23 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
     ) -> u64 {
         let need = item::bytes_of(key, body);
-        if let Some((i, slot)) = found {
+        if let Some(Entry {
+            bucket_index: index,
+            slot_index,
+            slot,
+        }) = found
+        {
             let place = self.memory.place(slot.offset());
             let old = Head::load(place).bytes();
             if old >= need {
-                let index = self.table.bucket_index(key.hash);
                 self.sharing.begin_write(index);
                 item::write_body(place, key.bytes.len(), body);
                 if old > need {
                     item::write_skip(self.memory.place(slot.offset() + need as u64), old - need);
                 }
-                self.table.bucket(key.hash).set(i, slot.used().with_read(false));
+                self.table
+                    .bucket_at(index)
+                    .update(slot_index, slot.used().with_read(false));
                 self.sharing.end_write(index);
                 item::touch(cpu, place, need);
                 if old > need {
@@ -448,28 +495,28 @@ impl<S: Sharing> Cache<S> {
         }
         let admitted = self.admit(key.hash, need, found);
         let (log, ghost) = (admitted.log, admitted.ghost);
-        let index = self.table.bucket_index(key.hash);
-        let mut own = found.map(|(i, _)| i);
+        let mut own = found.map(|entry| (entry.bucket_index, entry.slot_index));
         if !self.queue(log).has_space(need) {
-            self.replaced = own.map(|i| (index, i));
+            self.replaced = own;
             self.make_space(cpu, log, need, now_s);
-            own = self.replaced.take().map(|(_, i)| i);
+            own = self.replaced.take();
         }
-        let slot_index = match own {
-            Some(i) => i,
+        let (index, slot_index) = match own {
+            Some(place) => place,
             None => self.take_slot(cpu, key.hash, ghost),
         };
         self.sharing.begin_write(index);
-        let bucket = self.table.bucket(key.hash);
         // The item may have been moved since it was found.
-        let old = own.map(|i| bucket.slot(i).offset());
+        let old = own.map(|_| self.table.bucket_at(index).slot(slot_index).offset());
         let at = match log {
             Log::Main => self.main.append(&self.memory, need),
             Log::Small => self.small.append(&self.memory, need),
         };
         item::write(self.memory.place(at), key, body);
-        let uses = found.map_or(admitted.uses, |(_, slot)| slot.used().uses());
-        bucket.set(slot_index, Slot::new(key.hash.tag(), at).with_uses(uses));
+        let uses = found.map_or(admitted.uses, |entry| entry.slot.used().uses());
+        let slot = Slot::new(key.hash.tag(), at).with_uses(uses);
+        self.table
+            .store(key.hash.bucket_bits(), (index, slot_index), slot);
         self.sharing.end_write(index);
         match old {
             Some(old) => self.discard(old),
@@ -511,7 +558,7 @@ impl<S: Sharing> Cache<S> {
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         cpu.touch(self.table.bucket(key.hash).line());
-        let Some((_, slot)) = self.find(cpu, key, now_s) else {
+        let Some(Entry { slot, .. }) = self.find(cpu, key, now_s) else {
             return false;
         };
         let item = ItemRef::new(self.memory.place(slot.offset()));
@@ -522,10 +569,10 @@ impl<S: Sharing> Cache<S> {
 
     pub(crate) fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         cpu.touch(self.table.bucket(key.hash).line());
-        let Some((i, _)) = self.find(cpu, key, now_s) else {
+        let Some(entry) = self.find(cpu, key, now_s) else {
             return false;
         };
-        self.remove(self.table.bucket_index(key.hash), i);
+        self.remove(entry.bucket_index, entry.slot_index);
         self.counters.deletes += 1;
         true
     }
@@ -542,10 +589,14 @@ impl<S: Sharing> Cache<S> {
         self.is_filling = true;
     }
 
-    /// The unexpired items of the bucket numbered `index`.
+    /// The unexpired items of the bucket numbered `index`, those included that have spilled into its neighbour.
     pub(crate) fn scan_bucket(&self, index: u64, now_s: u32, visit: &mut dyn FnMut(ItemRef<'_>)) {
-        let slots = self.table.bucket_at(index).slots();
-        for slot in slots.into_iter().filter(|slot| slot.is_item()) {
+        let bucket = self.table.bucket_at(index);
+        let own = bucket.slots().into_iter().filter(|slot| !slot.is_spilled());
+        let neighbour = bucket.has_spilled().then(|| self.table.bucket_at(index ^ 1));
+        let spilled = neighbour.into_iter().flat_map(|neighbour| neighbour.slots());
+        let slots = own.chain(spilled.filter(|slot| slot.is_spilled()));
+        for slot in slots.filter(|slot| slot.is_item()) {
             let item = ItemRef::new(self.memory.place(slot.offset()));
             if !item.is_expired(now_s) {
                 visit(item);

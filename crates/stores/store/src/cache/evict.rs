@@ -4,8 +4,7 @@
 //!  new item --> small log --used again?--> main log --used since?--> main log again, fewer uses left
 //!                  |  no                       |  no
 //!                  v                           v
-//!                ghost (if its key is soon stored again, that item                     gone
-//!                       goes to the main log at once)
+//!                ghost: if its key is stored again, that item goes to the main log at once
 //! ```
 //! Items are evicted at the tails, one at a time, each from its slot first, so nothing is overwritten that is still in the
 //! index. The exception is a full bucket: then one of its eight items is evicted, wherever it is.
@@ -39,7 +38,7 @@ pub(super) enum Log {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admission {
     pub(super) log: Log,
-    /// Slot of the key's ghost, if there is a recent one.
+    /// Slot of the key's ghost, if there is one.
     pub(super) ghost: Option<usize>,
     /// Uses with which it begins.
     pub(super) uses: u64,
@@ -90,14 +89,14 @@ impl<S: Sharing> Cache<S> {
         if need > self.small.size() / SMALL_ITEMS_MIN {
             return admission;
         }
-        if let Some((_, slot)) = found {
-            if self.small.contains(slot.offset()) {
+        if let Some(entry) = found {
+            if self.small.contains(entry.slot.offset()) {
                 admission.log = Log::Small;
             }
             return admission;
         }
         match self.table.bucket(hash).ghost_of(hash.tag()) {
-            Some((i, went)) if self.is_recent(went) => {
+            Some(i) => {
                 admission.ghost = Some(i);
                 let class = self.sizes.class(need);
                 // For a large item its return is no more than one use.
@@ -106,15 +105,9 @@ impl<S: Sharing> Cache<S> {
                     Class::Small | Class::Normal => (Log::Main, class.uses_in_main()),
                 };
             }
-            _ => admission.log = Log::Small,
+            None => admission.log = Log::Small,
         }
         admission
-    }
-
-    /// Whether a ghost made at time `went` still counts: if at most 7/8 as many ghosts have been made since as there are items
-    /// now.
-    fn is_recent(&self, went: u32) -> bool {
-        u64::from(self.ghosts.wrapping_sub(went)) <= self.counters.items - self.counters.items / 8
     }
 
     /// Evicts items until `need` bytes can be appended to `log`.
@@ -220,10 +213,15 @@ impl<S: Sharing> Cache<S> {
     /// Bucket and slot index of the item at `at`.
     fn slot_of<C: Cpu>(&self, cpu: &C, at: u64) -> (u64, usize) {
         if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_deref()) {
-            let bucket = self.table.bucket(hash);
-            cpu.touch(bucket.line());
-            if let Some(i) = bucket.slot_of(hash.tag(), at) {
-                return (self.table.bucket_index(hash), i);
+            let look = |index: u64| {
+                let bucket = self.table.bucket_at(index);
+                cpu.touch(bucket.line());
+                bucket.slot_of(hash.tag(), at).map(|i| (index, i))
+            };
+            let own = look(self.table.bucket_index(hash));
+            let neighbour = || look(self.table.neighbour_of(hash.bucket_bits())?);
+            if let Some(place) = own.or_else(neighbour) {
+                return place;
             }
         }
         self.search_slot_of(at)
@@ -254,7 +252,7 @@ impl<S: Sharing> Cache<S> {
         self.sharing.end_write(bucket_index);
     }
 
-    /// Removes the item of a slot at the tail of a log. An evicted one leaves a ghost if it is in the small log.
+    /// Removes the item of a slot at the tail of a log. An evicted one leaves a ghost.
     fn leave(&mut self, bucket_index: u64, i: usize, mut why: Leave) {
         if self.replaced == Some((bucket_index, i)) {
             (self.replaced, why) = (None, Leave::Replaced);
@@ -272,29 +270,45 @@ impl<S: Sharing> Cache<S> {
                 self.counters.evicted_log_wrapped += 1;
                 self.counters.evicted_unread += unread;
                 self.note_evicted(slot);
-                if self.small.contains(slot.offset()) {
+                if self.small.size() > 0 {
                     self.ghosts = self.ghosts.wrapping_add(1);
                     after = Slot::ghost(slot.tag(), self.ghosts);
                 }
             }
         }
-        self.sharing.begin_write(bucket_index);
-        self.table.bucket_at(bucket_index).set(i, after);
-        self.sharing.end_write(bucket_index);
-        self.counters.items -= 1;
+        self.vacate(bucket_index, i, after);
     }
 
-    /// Takes a slot for a new item in the bucket of `hash`: the slot of the key's ghost, else an empty one, else that of the
-    /// oldest ghost, else that of an item, which is evicted.
+    /// Takes a slot for a new item with `hash`: in its bucket the slot of the key's ghost, else an empty one, else that of the
+    /// oldest ghost; else such a slot in the neighbour; else that of an item, which is evicted.
     #[inline]
-    pub(super) fn take_slot<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, ghost: Option<usize>) -> usize {
-        let bucket = self.table.bucket(hash);
+    pub(super) fn take_slot<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, ghost: Option<usize>) -> (u64, usize) {
+        let index = self.table.bucket_index(hash);
+        let bucket = self.table.bucket_at(index);
         // An eviction since may have taken the ghost's slot.
         let ghost = ghost.filter(|&i| !bucket.slot(i).is_item());
         match ghost.or_else(|| bucket.free(self.ghosts)) {
-            Some(i) => i,
-            None => self.displace(cpu, hash),
+            Some(i) => (index, i),
+            None => self.spill(cpu, hash),
         }
+    }
+
+    /// A slot for an item whose bucket is full.
+    #[cold]
+    fn spill<C: Cpu>(&mut self, cpu: &C, hash: KeyHash) -> (u64, usize) {
+        if self.spills()
+            && let Some(place) = self.table.space(hash.bucket_bits(), self.ghosts, true)
+        {
+            cpu.touch(self.table.bucket_at(place.0).line());
+            return place;
+        }
+        (self.table.bucket_index(hash), self.displace(cpu, hash))
+    }
+
+    /// Whether items of full buckets spill into neighbours. Other threads, which read the cache, look for a key in its own
+    /// bucket only; and a FIFO cache is that of MICA.
+    pub(super) fn spills(&self) -> bool {
+        self.small.size() > 0 && !S::IS_SHARED
     }
 
     /// Evicts the item of a full bucket that has the fewest uses; among several, the one nearest to the tail of its log.

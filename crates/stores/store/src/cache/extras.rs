@@ -12,7 +12,7 @@ impl<S: Sharing> Cache<S> {
     /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         cpu.touch(self.table.bucket(key.hash).line());
-        self.find(cpu, key, now_s).map(|(_, slot)| slot.offset())
+        self.find(cpu, key, now_s).map(|entry| entry.slot.offset())
     }
 
     /// Applies the change that `decide` returns to the key's item at `at`.
@@ -122,8 +122,7 @@ impl<S: Sharing> Cache<S> {
     }
 
     pub(super) fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
-        let (_, slot) = found?;
-        let item = ItemRef::new(self.memory.place(slot.offset()));
+        let item = ItemRef::new(self.memory.place(found?.slot.offset()));
         (!item.is_expired(now_s)).then_some(item)
     }
 }

@@ -19,14 +19,14 @@ use drover_index::{BUCKET_BYTES, CACHE_SLOTS};
 /// Share of the slots that should have items, in per cent. With more, more items are lost because their buckets are full;
 /// with less, there is less space for items. The other slots hold ghosts or nothing.
 const LOAD_PERCENT: u64 = 55;
-/// The same while the main log has not been full yet: then space costs nothing, and no item shall be lost.
-const LOAD_PERCENT_FILLING: u64 = 25;
+/// The same while the main log has not been full yet: a larger index soon fills, and need not grow again.
+const LOAD_PERCENT_FILLING: u64 = 45;
 /// Share of the slots with items at which an index that is not full yet grows.
-const LOAD_PERCENT_FILLING_MAX: u64 = 40;
-/// While the index changes its size, each PUT of a new key moves two buckets, and one more for each so many bytes of its
-/// item, up to [`BUCKETS_PER_PUT_MAX`].
-const BYTES_PER_BUCKET: u64 = 256;
-const BUCKETS_PER_PUT_MAX: u64 = 32;
+const LOAD_PERCENT_FILLING_MAX: u64 = 60;
+/// While the index changes its size, each PUT of a new key moves two buckets, and two more for each so many bytes of its
+/// item, up to twice [`PAIRS_PER_PUT_MAX`].
+const BYTES_PER_PAIR: u64 = 512;
+const PAIRS_PER_PUT_MAX: u64 = 16;
 /// Items of the main log that each PUT of a new key passes while the log is being shortened.
 const ITEMS_PER_PUT: u32 = 4;
 /// One change of the index makes it at most so many times as large.
@@ -133,9 +133,9 @@ impl<S: Sharing> Cache<S> {
     }
 
     fn move_buckets<C: Cpu>(&mut self, cpu: &C, need: u64) {
-        for _ in 0..(2 + need / BYTES_PER_BUCKET).min(BUCKETS_PER_PUT_MAX) {
+        for _ in 0..(1 + need / BYTES_PER_PAIR).min(PAIRS_PER_PUT_MAX) {
             let (memory, hasher) = (&self.memory, &self.hasher);
-            let moved = self.table.move_bucket(self.ghosts, |slot| {
+            let moved = self.table.move_buckets(self.ghosts, self.spills(), |slot| {
                 let place = memory.place(slot.offset());
                 cpu.touch(place.line(0));
                 item::hash_of(place, hasher.as_deref()).map_or(0, |hash| hash.bucket_bits())

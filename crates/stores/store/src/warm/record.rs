@@ -22,7 +22,7 @@ use crate::{Eviction, Mode, PartitionOptions};
 use drover_base::HashSeed;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"drovwarm");
-pub(crate) const FORMAT: u64 = 5;
+pub(crate) const FORMAT: u64 = 6;
 
 /// Words before the first partition.
 const HEAD_WORDS: usize = 12;
