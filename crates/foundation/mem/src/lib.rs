@@ -36,7 +36,9 @@ pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::{BoundedRegion, LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion, Spread, first_of};
+pub use masked::{
+    BoundedRegion, LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion, Spread, WordRef, first_of,
+};
 pub use native::{NativeCpu, entropy};
 pub use observe::{MapObserver, observe_mappings};
 pub use region::Region;

@@ -207,6 +207,12 @@ impl BoundedRegion {
         }
     }
 
+    /// Address of the cache line at `offset`, for prefetching: meaningless if the offset is not inside, but harmless.
+    #[inline(always)]
+    pub fn line(&self, offset: u64) -> Line {
+        Line((self.base.as_ptr() as usize).wrapping_add(offset as usize))
+    }
+
     /// Loads the 8-byte little-endian word at `offset`, treated as in [`place`](BoundedRegion::place). Relaxed.
     #[inline(always)]
     pub fn load(&self, offset: u64) -> u64 {
@@ -422,6 +428,8 @@ pub struct LineTable {
     base: NonNull<u8>,
     /// Number of lines that are mapped, 1 to 2^31.
     capacity: u64,
+    /// Number of words that are mapped.
+    words: u64,
     spread: Spread,
 }
 
@@ -519,6 +527,7 @@ impl LineTable {
             base: start_of(&region, start, count * LINE_BYTES),
             region,
             capacity: count as u64,
+            words: 8 * count as u64,
             spread: Spread::even(count as u64),
         }
     }
@@ -561,6 +570,17 @@ impl LineTable {
         LineRef {
             // SAFETY: the index is below the number of lines, which `new` checked to be mapped.
             ptr: unsafe { self.base.add(index as usize * LINE_BYTES) },
+            table: PhantomData,
+        }
+    }
+
+    /// Word `number` of the table, counted over all lines; that numbered 0 if it is not mapped.
+    #[inline(always)]
+    pub fn word(&self, number: u64) -> WordRef<'_> {
+        let number = if number < self.words { number } else { 0 };
+        WordRef {
+            // SAFETY: the line is below the number of lines, which `new` checked to be mapped.
+            ptr: unsafe { self.base.cast().add(number as usize) },
             table: PhantomData,
         }
     }
@@ -630,7 +650,50 @@ pub struct LineRef<'a> {
     table: PhantomData<&'a LineTable>,
 }
 
-impl LineRef<'_> {
+/// One word of a [`LineTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct WordRef<'a> {
+    ptr: NonNull<u64>,
+    table: PhantomData<&'a LineTable>,
+}
+
+impl WordRef<'_> {
+    /// The address of the line of this word, for [`Cpu::touch`].
+    #[inline(always)]
+    pub fn line(self) -> Line {
+        Line(self.ptr.as_ptr() as usize & !(LINE_BYTES - 1))
+    }
+
+    /// Loads this word. Relaxed.
+    #[inline(always)]
+    pub fn load(self) -> u64 {
+        u64::from_le(self.word().load(Ordering::Relaxed))
+    }
+
+    /// Stores `value` to this word. Relaxed.
+    #[inline(always)]
+    pub fn store(self, value: u64) {
+        self.word().store(value.to_le(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the word is mapped while the table lives, and aligned; all accesses are atomic or opaque copies.
+        unsafe { AtomicU64::from_ptr(self.ptr.as_ptr()) }
+    }
+}
+
+impl<'a> LineRef<'a> {
+    /// Word `index`, modulo 8, of this line.
+    #[inline(always)]
+    pub fn word_ref(self, index: usize) -> WordRef<'a> {
+        WordRef {
+            // SAFETY: word (index mod 8) is inside the line.
+            ptr: unsafe { self.ptr.cast().add(index & 7) },
+            table: PhantomData,
+        }
+    }
+
     /// The address of this line, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline(always)]
     pub fn line(self) -> Line {
@@ -640,13 +703,13 @@ impl LineRef<'_> {
     /// Loads word `index`, modulo 8, of this line. Relaxed.
     #[inline(always)]
     pub fn load(self, index: usize) -> u64 {
-        u64::from_le(self.word(index).load(Ordering::Relaxed))
+        self.word_ref(index).load()
     }
 
     /// Stores `value` to word `index`, modulo 8, of this line. Relaxed.
     #[inline(always)]
     pub fn store(self, index: usize, value: u64) {
-        self.word(index).store(value.to_le(), Ordering::Relaxed);
+        self.word_ref(index).store(value);
     }
 
     /// Finds the words of this line whose upper 16 bits equal `high`: bit i (0 to 7) of the result is 1 if word i
@@ -655,13 +718,6 @@ impl LineRef<'_> {
     pub fn match_high16(self, high: u16) -> u32 {
         // SAFETY: the line is mapped for as long as the table lives, and lines are aligned.
         unsafe { arch::match_high16(self.ptr.as_ptr(), high) }
-    }
-
-    #[inline(always)]
-    fn word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: word (index mod 8) is inside the line, which is mapped while the table lives and aligned; all
-        // accesses are atomic or opaque copies.
-        unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().cast::<u64>().wrapping_add(index & 7)) }
     }
 }
 

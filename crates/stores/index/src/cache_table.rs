@@ -11,7 +11,7 @@
 
 use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
-use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region, Spread, first_of};
+use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region, Spread, WordRef, first_of};
 
 /// A lossy table of [`Slot`]s: any number of 8-slot buckets, a cache line each. Its owner decides which entry of a full
 /// bucket gives way to a new one. The number of buckets can change while the table is used, a bucket at a time.
@@ -36,6 +36,32 @@ pub struct Moved {
 #[derive(Clone, Copy, Debug)]
 pub struct CacheBucket<'t> {
     line: LineRef<'t>,
+}
+
+/// A reference to one slot of a [`CacheTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct SlotRef<'t> {
+    word: WordRef<'t>,
+}
+
+impl SlotRef<'_> {
+    /// Address of the bucket's cache line.
+    #[inline(always)]
+    pub fn line(self) -> Line {
+        self.word.line()
+    }
+
+    /// The entry.
+    #[inline(always)]
+    pub fn get(self) -> Slot {
+        Slot::from_word(self.word.load())
+    }
+
+    /// Stores an entry made from what [`get`](SlotRef::get) has just returned, so that the bucket's mark stays.
+    #[inline(always)]
+    pub fn update(self, slot: Slot) {
+        self.word.store(slot.word());
+    }
 }
 
 impl CacheTable {
@@ -223,6 +249,12 @@ impl CacheTable {
         self.lines.spread().index_of(hash.bucket_bits())
     }
 
+    /// The bucket of the keys with `hash`, and its number.
+    #[inline(always)]
+    pub fn numbered_bucket(&self, hash: KeyHash) -> (u64, CacheBucket<'_>) {
+        (self.bucket_index(hash), self.bucket(hash))
+    }
+
     /// The bucket of the keys with `hash`.
     #[inline(always)]
     pub fn bucket(&self, hash: KeyHash) -> CacheBucket<'_> {
@@ -239,6 +271,15 @@ impl CacheTable {
         }
     }
 
+    /// The slot numbered `number`: 8 times the number of its bucket, and its index there. That numbered 0 if there is no
+    /// such slot.
+    #[inline(always)]
+    pub fn slot_ref(&self, number: u64) -> SlotRef<'_> {
+        SlotRef {
+            word: self.lines.word(number),
+        }
+    }
+
     /// Addresses of the buckets, for prefetching.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
@@ -251,7 +292,15 @@ impl CacheTable {
     }
 }
 
-impl CacheBucket<'_> {
+impl<'t> CacheBucket<'t> {
+    /// The slot with index `slot_index`, 0 to 7.
+    #[inline(always)]
+    pub fn slot_ref(self, slot_index: usize) -> SlotRef<'t> {
+        SlotRef {
+            word: self.line.word_ref(slot_index),
+        }
+    }
+
     /// Address of the bucket's cache line, for prefetching.
     #[inline(always)]
     pub fn line(self) -> Line {

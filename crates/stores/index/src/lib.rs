@@ -41,7 +41,7 @@ mod table_header;
 mod table_memory;
 
 pub use bucket_lines::BucketLines;
-pub use cache_table::{CacheBucket, CacheTable, Moved};
+pub use cache_table::{CacheBucket, CacheTable, Moved, SlotRef};
 pub use crc64::{Crc64, crc64};
 pub use seqlock::{Seqlock, Ticket};
 pub use slot::{Slot, SlotMask};

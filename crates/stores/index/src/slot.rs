@@ -1,14 +1,15 @@
 //! [`Slot`]: one entry of a bucket.
 //!
 //! ```text
-//! bit 63    48    47      46   45                        3  2      1  0
-//!     |  tag  | spilled | mark |   offset of the item / 8   | read | uses |    an item
-//!     |   0   |    0    | mark |  tag (30-45)  |        time (0-29)       |    a ghost: of an evicted item
-//!     |   0   |    0    | mark |                    0                     |    empty
+//! bit 63    48    47      46   45                        3    2       1  0
+//!     |  tag  | spilled | mark |   offset of the item / 8   | unread | 3 - uses |    an item
+//!     |   0   |    0    | mark |  tag (30-45)  |           time (0-29)          |    a ghost: of an evicted item
+//!     |   0   |    0    | mark |                       0                        |    empty
 //! ```
 //! The tag is never 0, so a search for a tag finds items only *(a tag of 16 bits, never 0: stated in `[MICA §4.3.2]`;
 //! counting uses to 3 and keeping ghosts: stated in `[S3-FIFO]`; both in slots: our choice)*. The mark is no part of the
-//! entry: a [`CacheTable`](crate::CacheTable) keeps it in the first slot of a bucket for the bucket.
+//! entry: a [`CacheTable`](crate::CacheTable) keeps it in the first slot of a bucket for the bucket. The lowest bits count
+//! down, so that the entry of an item that is read often has zeros there: a GET then changes nothing.
 
 /// An entry of a bucket: an item, given by the tag of its key's hash and its offset, with the number of times that it was
 /// used lately; or a *ghost*, the tag of an item that was evicted; or nothing.
@@ -24,8 +25,8 @@ impl Slot {
     pub const OFFSET_END: u64 = 1 << 46;
 
     const USES: u64 = Slot::USES_MAX;
-    const READ: u64 = 4;
-    const FLAGS: u64 = Slot::USES | Slot::READ;
+    const UNREAD: u64 = 4;
+    const FLAGS: u64 = Slot::USES | Slot::UNREAD;
     pub(crate) const MARK: u64 = Slot::OFFSET_END;
     const SPILLED: u64 = 2 * Slot::MARK;
     /// A ghost's time, and ages of ghosts, have so many bits.
@@ -41,7 +42,7 @@ impl Slot {
     pub fn new(tag: u16, offset: u64) -> Slot {
         debug_assert!(tag != 0, "tag 0 means empty");
         debug_assert!(offset.is_multiple_of(8) && offset < Slot::OFFSET_END);
-        Slot((u64::from(tag) << 48) | offset)
+        Slot((u64::from(tag) << 48) | offset | Slot::FLAGS)
     }
 
     /// Creates the ghost of an item with `tag` that was evicted at `time`. The caller has a clock for that, which may wrap;
@@ -91,19 +92,19 @@ impl Slot {
     /// Number of uses counted, up to [`USES_MAX`](Slot::USES_MAX).
     #[inline(always)]
     pub fn uses(self) -> u64 {
-        self.0 & Slot::USES
+        Slot::USES_MAX - (self.0 & Slot::USES)
     }
 
     /// Whether the item was read since it was stored.
     #[inline(always)]
     pub fn is_read(self) -> bool {
-        self.0 & Slot::READ != 0
+        self.0 & Slot::UNREAD == 0
     }
 
     /// Whether [`read`](Slot::read) would change nothing: true for items that are read often.
     #[inline(always)]
     pub fn is_saturated(self) -> bool {
-        self.0 & Slot::FLAGS == Slot::FLAGS
+        self.0 & Slot::FLAGS == 0
     }
 
     /// The entry after one more GET.
@@ -115,26 +116,27 @@ impl Slot {
     /// The entry after one more use that is not a GET.
     #[inline(always)]
     pub fn used(self) -> Slot {
-        Slot(self.0 + u64::from(self.uses() < Slot::USES_MAX))
+        Slot(self.0 - u64::from(self.0 & Slot::USES != 0))
     }
 
     /// The entry with another mark of whether it was read.
     #[inline(always)]
     pub fn with_read(self, is_read: bool) -> Slot {
-        Slot(self.0 & !Slot::READ | if is_read { Slot::READ } else { 0 })
+        Slot(self.0 & !Slot::UNREAD | if is_read { 0 } else { Slot::UNREAD })
     }
 
     /// The entry with `uses` uses.
     #[inline(always)]
     pub fn with_uses(self, uses: u64) -> Slot {
         debug_assert!(uses <= Slot::USES_MAX);
-        Slot(self.0 & !Slot::USES | uses)
+        Slot(self.0 & !Slot::USES | (Slot::USES_MAX - uses))
     }
 
     /// The same entry for an item that was copied to `offset`.
     #[inline(always)]
     pub fn moved_to(self, offset: u64) -> Slot {
-        Slot(Slot::new(self.tag(), offset).0 | self.0 & (Slot::FLAGS | Slot::SPILLED))
+        let kept = self.0 & (Slot::FLAGS | Slot::SPILLED);
+        Slot(Slot::new(self.tag(), offset).0 & !Slot::FLAGS | kept)
     }
 
     /// Whether the item is in the neighbour of its own bucket, which was full.

@@ -22,7 +22,7 @@ use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash, KeyHasher};
-use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot};
+use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, SlotRef};
 use drover_mem::{BoundedRegion, MaskedRef, Region, Spread};
 
 mod evict;
@@ -56,7 +56,7 @@ pub(crate) struct Cache<S> {
     /// Bucket and slot index of the item that the current PUT replaces; `None` once that has left.
     replaced: Option<(u64, usize)>,
     /// Offset in a candidate of the second line that a prefetch requests.
-    reach: usize,
+    reach: u64,
     limits: Limits,
     version: u64,
     sharing: S,
@@ -89,6 +89,16 @@ struct Entry {
 }
 
 type Found = Option<Entry>;
+
+/// What one candidate says.
+enum Look<'a> {
+    /// It is the key's item: its slot, entry and head.
+    Own(SlotRef<'a>, Slot, Head),
+    /// There is none, and the key has no item.
+    Nothing,
+    /// It is no item, or another key's; or there is none, but items of the bucket are in its neighbour.
+    Unclear,
+}
 
 impl<S: Sharing> Cache<S> {
     /// A cache in memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), with the index that is there.
@@ -152,7 +162,7 @@ impl<S: Sharing> Cache<S> {
         self.main = resume(small_bytes, end, &state.main)?;
         self.small = resume(0, small_bytes, &state.small)?;
         self.version = state.version;
-        self.reach = (state.reach as usize).min(64);
+        self.reach = state.reach.min(64);
         self.ghosts = state.ghosts as u32;
         self.counters.items = state.items;
         Some(self)
@@ -168,7 +178,7 @@ impl<S: Sharing> Cache<S> {
                 [spread.low, spread.high, spread.boundary, self.table.wanted()]
             },
             version: self.version,
-            reach: self.reach as u64,
+            reach: self.reach,
             free: 0,
             items: self.counters.items,
             ghosts: u64::from(self.ghosts),
@@ -196,15 +206,21 @@ impl<S: Sharing> Cache<S> {
 
     #[inline(always)]
     pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
-        let bucket = self.table.bucket(hash);
+        let (index, bucket) = self.table.numbered_bucket(hash);
         cpu.touch(bucket.line());
-        let candidates = bucket.matches(hash.tag());
-        for i in candidates {
-            let place = self.memory.place(bucket.slot(i).offset());
-            cpu.prefetch(place.line(0));
-            cpu.prefetch(place.line(self.reach));
-        }
-        Hint::new(candidates)
+        let mut candidates = bucket.matches(hash.tag());
+        let prefetch = |i| {
+            let offset = bucket.slot(i).offset();
+            cpu.prefetch(self.memory.line(offset));
+            cpu.prefetch(self.memory.line(offset + self.reach));
+        };
+        // There is seldom more than one: a loop over all would cost more.
+        let Some(first) = candidates.next() else {
+            return Hint::NONE;
+        };
+        prefetch(first);
+        candidates.for_each(prefetch);
+        Hint::new(index, first)
     }
 
     #[inline(always)]
@@ -215,12 +231,26 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        let at = self.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
-        Some(ItemRef::new(self.memory.place(at)))
+        match look(&self.table, &self.memory, cpu, key, hint).unless_expired(&self.memory, now_s) {
+            Look::Own(slot_ref, slot, head) => {
+                let place = self.memory.place(slot.offset());
+                count_read(slot_ref, slot);
+                self.counters.hits += 1;
+                item::touch_rest(cpu, place, head);
+                Some(ItemRef::with_head(place, head))
+            }
+            Look::Nothing => {
+                self.counters.misses += 1;
+                None
+            }
+            Look::Unclear => {
+                let at = self.get_slow(cpu, key.hash, key.bytes, now_s)?;
+                Some(ItemRef::new(self.memory.place(at)))
+            }
+        }
     }
 
-    /// Offset of the key's item.
-    #[inline(always)]
+    /// As [`get`](Cache::get), but returns the item's offset.
     pub(crate) fn get_offset<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -230,31 +260,14 @@ impl<S: Sharing> Cache<S> {
         hint: Hint,
     ) -> Option<u64> {
         let key = Key { hash, bytes };
-        let bucket = self.table.bucket(key.hash);
-        cpu.touch(bucket.line());
-        let Some(i) = hint.slot_index().or_else(|| bucket.matches(hash.tag()).first()) else {
-            if bucket.has_spilled() {
-                return self.get_slow(cpu, key.hash, key.bytes, now_s);
-            }
-            self.counters.misses += 1;
-            return None;
-        };
-        let slot = bucket.slot(i);
-        if slot.is_item() {
-            let place = self.memory.place(slot.offset());
-            cpu.touch(place.line(0));
-            let head = Head::load(place);
-            if item::is_own(place, head, key) && !head.is_expired(place, now_s) {
-                // Stored only if it changes: the entries of items that are read often do not.
-                if !slot.is_saturated() {
-                    bucket.update(i, slot.read());
-                }
+        match look(&self.table, &self.memory, cpu, key, hint).unless_expired(&self.memory, now_s) {
+            Look::Own(slot_ref, slot, _) => {
+                count_read(slot_ref, slot);
                 self.counters.hits += 1;
-                item::touch_rest(cpu, place, head);
-                return Some(slot.offset());
+                Some(slot.offset())
             }
+            Look::Nothing | Look::Unclear => self.get_slow(cpu, hash, bytes, now_s),
         }
-        self.get_slow(cpu, key.hash, key.bytes, now_s)
     }
 
     /// Offset of the key's item. The key is passed in two arguments, so that the fast path does not have to spill it to
@@ -355,33 +368,22 @@ impl<S: Sharing> Cache<S> {
         condition: Condition,
         hint: Hint,
     ) -> PutOutcome {
-        let bucket = self.table.bucket(key.hash);
-        cpu.touch(bucket.line());
-        let likely = hint
-            .slot_index()
-            .or_else(|| bucket.matches(key.hash.tag()).first());
-        if let Some(i) = likely
-            && condition == Condition::Always
+        if condition == Condition::Always
             && expire_s == 0
+            && let Look::Own(slot_ref, slot, head) = look(&self.table, &self.memory, cpu, key, hint)
+            && head.same_plain(key.bytes.len(), value.len())
         {
-            let slot = bucket.slot(i);
             let place = self.memory.place(slot.offset());
-            let head = Head::load(place);
-            if slot.is_item()
-                && item::is_own(place, head, key)
-                && head.same_plain(key.bytes.len(), value.len())
-            {
-                let index = self.table.bucket_index(key.hash);
-                self.version = next_version(self.version);
-                let version = item::version_of(self.version);
-                self.sharing.begin_write(index);
-                item::rewrite_value(place, head, value, version);
-                bucket.update(i, slot.used().with_read(false));
-                self.sharing.end_write(index);
-                item::touch(cpu, place, item::item_bytes(head.key_len(), value.len()));
-                self.counters.updates_in_place += 1;
-                return PutOutcome::Stored { version };
-            }
+            let index = self.table.bucket_index(key.hash);
+            self.version = next_version(self.version);
+            let version = item::version_of(self.version);
+            self.sharing.begin_write(index);
+            item::rewrite_value(place, head, value, version);
+            slot_ref.update(slot.used().with_read(false));
+            self.sharing.end_write(index);
+            item::touch(cpu, place, item::item_bytes(head.key_len(), value.len()));
+            self.counters.updates_in_place += 1;
+            return PutOutcome::Stored { version };
         }
         self.put_slow(cpu, key.hash, key.bytes, value, expire_s, now_s, condition)
     }
@@ -527,7 +529,7 @@ impl<S: Sharing> Cache<S> {
             None => self.counters.inserts += 1,
         }
         item::touch(cpu, self.memory.place(at), need as usize);
-        self.reach = (need as usize - 1).min(64);
+        self.reach = (need - 1).min(64);
         at
     }
 
@@ -636,6 +638,66 @@ impl<S: Sharing> Cache<S> {
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * CACHE_SLOTS as u64;
         self.counters.stats(self.bytes(), self.bytes_max(), slots)
+    }
+}
+
+impl Look<'_> {
+    /// Unclear if the item has expired.
+    #[inline(always)]
+    fn unless_expired(self, memory: &BoundedRegion, now_s: u32) -> Self {
+        match self {
+            Look::Own(_, slot, head) if head.is_expired(memory.place(slot.offset()), now_s) => Look::Unclear,
+            look => look,
+        }
+    }
+}
+
+/// Looks at one candidate: the hinted slot, or else the first one in the bucket with the key's tag. A hint may be
+/// wrong, but a slot whose item has the key is the key's only one, wherever it is.
+#[inline(always)]
+fn look<'a, C: Cpu>(
+    table: &'a CacheTable,
+    memory: &BoundedRegion,
+    cpu: &C,
+    key: Key<'_>,
+    hint: Hint,
+) -> Look<'a> {
+    let slot_ref = match hint.slot_number() {
+        Some(number) => table.slot_ref(number),
+        None => {
+            let bucket = table.bucket(key.hash);
+            match bucket.matches(key.hash.tag()).first() {
+                Some(i) => bucket.slot_ref(i),
+                None => {
+                    cpu.touch(bucket.line());
+                    return match bucket.has_spilled() {
+                        true => Look::Unclear,
+                        false => Look::Nothing,
+                    };
+                }
+            }
+        }
+    };
+    cpu.touch(slot_ref.line());
+    let slot = slot_ref.get();
+    if !slot.is_item() {
+        return Look::Unclear;
+    }
+    let place = memory.place(slot.offset());
+    cpu.touch(place.line(0));
+    let head = Head::load(place);
+    match item::is_own(place, head, key) {
+        true => Look::Own(slot_ref, slot, head),
+        false => Look::Unclear,
+    }
+}
+
+/// Counts a GET of the item of a slot.
+#[inline(always)]
+fn count_read(slot_ref: SlotRef<'_>, slot: Slot) {
+    // Stored only if it changes: the entries of items that are read often do not.
+    if !slot.is_saturated() {
+        slot_ref.update(slot.read());
     }
 }
 

@@ -107,11 +107,22 @@ pub(crate) fn bytes_of<V: Value>(key: Key<'_>, body: &Body<V>) -> usize {
 /// Whether the item at `place`, whose first word is `head`, belongs to `key`.
 #[inline(always)]
 pub(crate) fn is_own(place: MaskedRef<'_>, head: Head, key: Key<'_>) -> bool {
-    head.key_len() == key.bytes.len()
-        && match key.bytes.is_empty() {
-            true => hash_at(place) == key.hash,
-            false => place.equals(HEAD_BYTES, key.bytes),
-        }
+    if head.key_len() != key.bytes.len() {
+        return false;
+    }
+    // The usual length.
+    match <&[u8; 16]>::try_from(key.bytes) {
+        Ok(key) => place.equals(HEAD_BYTES, key),
+        Err(_) => is_own_of_any_length(place, key.hash, key.bytes),
+    }
+}
+
+#[inline(never)]
+fn is_own_of_any_length(place: MaskedRef<'_>, hash: KeyHash, key: &[u8]) -> bool {
+    match key.is_empty() {
+        true => hash_at(place) == hash,
+        false => place.equals(HEAD_BYTES, key),
+    }
 }
 
 /// [`is_own`] of an item at `place`, out of line: for loops over candidates, where it would take too many registers.
@@ -140,12 +151,10 @@ pub(crate) fn hash_of(place: MaskedRef<'_>, hasher: Option<&KeyHasher>) -> Optio
 /// Offset of terms or value in an item.
 #[inline(always)]
 pub(crate) const fn body_start(key_len: usize) -> usize {
-    let name_bytes = if key_len == 0 {
-        HASH_BYTES
-    } else {
-        (key_len + 7) & !7
-    };
-    HEAD_BYTES + name_bytes
+    if key_len == 0 {
+        return HEAD_BYTES + HASH_BYTES;
+    }
+    HEAD_BYTES + ((key_len + 7) & !7)
 }
 
 /// Writes a whole item.

@@ -16,7 +16,7 @@ use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPosition, StoreTable};
+use drover_index::{BucketLines, CACHE_SLOTS, STORE_SLOTS, Slot, SlotPosition, StoreTable};
 use drover_mem::{BoundedRegion, Region, Spread};
 
 mod extras;
@@ -101,7 +101,8 @@ impl<S: Sharing> Lossless<S> {
 
     #[inline(always)]
     pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
-        let bucket = self.table.bucket(hash);
+        let index = self.table.bucket_index(hash);
+        let bucket = self.table.bucket_at(index);
         cpu.touch(bucket.line());
         let candidates = bucket.matches(hash.tag());
         for i in candidates {
@@ -112,7 +113,7 @@ impl<S: Sharing> Lossless<S> {
         if let Some(next) = self.table.next(bucket) {
             cpu.prefetch(next.line());
         }
-        Hint::new(candidates)
+        candidates.first().map_or(Hint::NONE, |i| Hint::new(index, i))
     }
 
     /// The key's item.
@@ -142,7 +143,8 @@ impl<S: Sharing> Lossless<S> {
         let key = Key { hash, bytes };
         let bucket = self.table.bucket(hash);
         cpu.touch(bucket.line());
-        let hinted = hint.slot_index().filter(|&i| i < STORE_SLOTS);
+        let hinted = hint.slot_number().map(|number| number as usize % CACHE_SLOTS);
+        let hinted = hinted.filter(|&i| i < STORE_SLOTS);
         let slot = hinted
             .or_else(|| bucket.matches(hash.tag()).first())
             .map(|i| bucket.slot(i));

@@ -10,7 +10,7 @@ use crate::sharing::{Exclusive, SharedReads, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, SlotMask, StoreTable};
+use drover_index::{BucketLines, StoreTable};
 use drover_mem::{AllocError, BoundedRegion, MaskedRef, Region};
 use std::ops::Range;
 
@@ -38,29 +38,31 @@ macro_rules! dispatch {
     };
 }
 
-/// The slots with the key's tag that [`Partition::prefetch_item`] found. It saves the next operation on the key the
+/// The first slot with the key's tag that [`Partition::prefetch_item`] found. It saves the next operation on the key the
 /// search. That operation validates it: a hint that is stale, of another key or invented only loses its benefit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hint(u8);
+pub struct Hint(u64);
 
 impl Hint {
     /// No hint.
-    pub const NONE: Hint = Hint(0);
+    pub const NONE: Hint = Hint(u64::MAX);
 
+    /// The slot with index `slot_index` of the bucket numbered `bucket_index`.
     #[inline(always)]
-    pub(crate) fn new(candidates: SlotMask) -> Hint {
-        Hint(candidates.bits() as u8)
+    pub(crate) fn new(bucket_index: u64, slot_index: usize) -> Hint {
+        Hint(8 * bucket_index + slot_index as u64)
     }
 
+    /// The number of the slot, 8 times that of its bucket and its index there.
     #[inline(always)]
-    pub(crate) fn slot_index(self) -> Option<usize> {
-        self.is_candidate().then(|| self.0.trailing_zeros() as usize)
+    pub(crate) fn slot_number(self) -> Option<u64> {
+        self.is_candidate().then_some(self.0)
     }
 
     /// Whether the bucket (in store mode the main one, not its chain) had a slot with the key's tag.
     #[inline(always)]
     pub fn is_candidate(self) -> bool {
-        self.0 != 0
+        self != Hint::NONE
     }
 }
 

@@ -6,31 +6,34 @@ use crate::sharing::Sharing;
 use drover_base::KeyHasher;
 use drover_mem::{MaskedRef, Region};
 
-/// A reference to an item, valid until the partition is written. Two words, which are passed in registers.
+/// A reference to an item, valid until the partition is written.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemRef<'p> {
     place: MaskedRef<'p>,
+    /// The item's first word, as it was found.
+    head: Head,
 }
 
 impl<'p> ItemRef<'p> {
     #[inline(always)]
     pub(crate) fn new(place: MaskedRef<'p>) -> ItemRef<'p> {
-        ItemRef { place }
+        ItemRef::with_head(place, Head::load(place))
     }
 
+    /// The item at `place`, whose first word is `head`.
     #[inline(always)]
-    fn head(&self) -> Head {
-        Head::load(self.place)
+    pub(crate) fn with_head(place: MaskedRef<'p>, head: Head) -> ItemRef<'p> {
+        ItemRef { place, head }
     }
 
     pub(crate) fn is_expired(&self, now_s: u32) -> bool {
-        self.head().is_expired(self.place, now_s)
+        self.head.is_expired(self.place, now_s)
     }
 
     /// A reference to the value.
     #[inline(always)]
     pub fn value(&self) -> ValueRef<'p> {
-        let head = self.head();
+        let head = self.head;
         ValueRef {
             place: self.place,
             start: head.value_start(),
@@ -41,44 +44,44 @@ impl<'p> ItemRef<'p> {
     /// Length of the value in bytes.
     #[inline(always)]
     pub fn value_len(&self) -> usize {
-        self.head().value_len()
+        self.head.value_len()
     }
 
     /// Bytes of memory that the item needs, with padding and all fields that it has ([`item_bytes`](crate::item_bytes)
     /// is the size without optional ones). In store mode it may have up to 24 more reserved.
     pub fn bytes(&self) -> usize {
-        self.head().bytes()
+        self.head.bytes()
     }
 
     /// Length of the key in bytes; 0 if the hash is the key.
     #[inline(always)]
     pub fn key_len(&self) -> usize {
-        self.head().key_len()
+        self.head.key_len()
     }
 
     /// Version of the item: each update takes the partition's next number, so a key that was deleted and stored again
     /// has another one. Below 2^31, never 0; wraps after 2^31 updates.
     #[inline(always)]
     pub fn version(&self) -> u32 {
-        self.head().version()
+        self.head.version()
     }
 
     /// Time at which the item expires, in seconds since server start; 0 = never.
     #[inline(always)]
     pub fn expire_s(&self) -> u32 {
-        self.head().expire_s(self.place)
+        self.head.expire_s(self.place)
     }
 
     /// Whether the item has [extras](crate::EXTRAS_BYTES), because [`put_extra`](crate::Partition::put_extra) or a
     /// [`Mark`] required them.
     #[inline(always)]
     pub fn has_extras(&self) -> bool {
-        self.head().has_extras()
+        self.head.has_extras()
     }
 
     #[inline(always)]
     pub(crate) fn fields(&self) -> Fields {
-        let head = self.head();
+        let head = self.head;
         Fields::load(head.kind(), self.place, head.body_start())
     }
 
@@ -150,7 +153,7 @@ impl<'p> ItemRef<'p> {
     /// If the part reaches beyond the value.
     pub fn copy_value_part(&self, start: usize, out: &mut [u8]) {
         assert!(start <= self.value_len() && out.len() <= self.value_len() - start);
-        self.place.copy_out(self.head().value_start() + start, out);
+        self.place.copy_out(self.head.value_start() + start, out);
     }
 
     /// Copies the value to offset `to_offset` of `to`, without an intermediate buffer; returns its length.
@@ -158,7 +161,7 @@ impl<'p> ItemRef<'p> {
     /// # Panics
     /// If it does not fit there.
     pub fn copy_value_to(&self, to: &Region, to_offset: usize) -> usize {
-        let head = self.head();
+        let head = self.head;
         self.place
             .copy_to(head.value_start(), to, to_offset, head.value_len());
         head.value_len()
@@ -193,7 +196,7 @@ impl<'p> ItemRef<'p> {
         bucket: u64,
         sharing: &S,
     ) -> bool {
-        let (head, old) = (self.head(), self.fields());
+        let (head, old) = (self.head, self.fields());
         if fields.kind() != old.kind() {
             return false;
         }

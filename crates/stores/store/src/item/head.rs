@@ -111,9 +111,12 @@ impl Head {
     /// Offset of the value.
     #[inline(always)]
     pub(crate) fn value_start(self) -> usize {
-        // A branch, because it is predicted for plain items, the usual ones.
+        // Branches, because they are predicted for plain items with keys, the usual ones.
         if !self.has_terms() {
-            return self.body_start();
+            return match self.key_len() {
+                0 => hash_only_start(),
+                key_len => body_start(key_len),
+            };
         }
         // The flag is shifted to the position of the length that it stands for.
         const _: () = assert!(HAS_EXTRAS >> 59 == EXTRAS_BYTES as u64);
@@ -167,6 +170,11 @@ impl Head {
     pub(crate) fn is_expired(self, place: MaskedRef<'_>, now_s: u32) -> bool {
         self.has_terms() && is_past(self.expire_s(place), now_s)
     }
+}
+
+#[cold]
+fn hash_only_start() -> usize {
+    body_start(0)
 }
 
 /// 0 < expire_s <= now_s, in one comparison.
