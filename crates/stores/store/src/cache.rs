@@ -96,7 +96,7 @@ enum Look<'a> {
     Own(SlotRef<'a>, Slot, Head),
     /// There is none, and the key has no item.
     Nothing,
-    /// It is no item, or another key's; or there is none, but items of the bucket are in its neighbour.
+    /// It is no item, another key's, or an expired one; or there is none, but items of the bucket are in its neighbour.
     Unclear,
 }
 
@@ -231,7 +231,7 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        match look(&self.table, &self.memory, cpu, key, hint).unless_expired(&self.memory, now_s) {
+        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
             Look::Own(slot_ref, slot, head) => {
                 let place = self.memory.place(slot.offset());
                 count_read(slot_ref, slot);
@@ -260,7 +260,7 @@ impl<S: Sharing> Cache<S> {
         hint: Hint,
     ) -> Option<u64> {
         let key = Key { hash, bytes };
-        match look(&self.table, &self.memory, cpu, key, hint).unless_expired(&self.memory, now_s) {
+        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
             Look::Own(slot_ref, slot, _) => {
                 count_read(slot_ref, slot);
                 self.counters.hits += 1;
@@ -370,7 +370,7 @@ impl<S: Sharing> Cache<S> {
     ) -> PutOutcome {
         if condition == Condition::Always
             && expire_s == 0
-            && let Look::Own(slot_ref, slot, head) = look(&self.table, &self.memory, cpu, key, hint)
+            && let Look::Own(slot_ref, slot, head) = look(&self.table, &self.memory, cpu, key, hint, None)
             && head.same_plain(key.bytes.len(), value.len())
         {
             let place = self.memory.place(slot.offset());
@@ -641,19 +641,9 @@ impl<S: Sharing> Cache<S> {
     }
 }
 
-impl Look<'_> {
-    /// Unclear if the item has expired.
-    #[inline(always)]
-    fn unless_expired(self, memory: &BoundedRegion, now_s: u32) -> Self {
-        match self {
-            Look::Own(_, slot, head) if head.is_expired(memory.place(slot.offset()), now_s) => Look::Unclear,
-            look => look,
-        }
-    }
-}
-
 /// Looks at one candidate: the hinted slot, or else the first one in the bucket with the key's tag. A hint may be
-/// wrong, but a slot whose item has the key is the key's only one, wherever it is.
+/// wrong, but a slot whose item has the key is the key's only one, wherever it is. An item that has expired at `now_s` is
+/// unclear.
 #[inline(always)]
 fn look<'a, C: Cpu>(
     table: &'a CacheTable,
@@ -661,6 +651,7 @@ fn look<'a, C: Cpu>(
     cpu: &C,
     key: Key<'_>,
     hint: Hint,
+    now_s: Option<u32>,
 ) -> Look<'a> {
     let slot_ref = match hint.slot_number() {
         Some(number) => table.slot_ref(number),
@@ -686,7 +677,7 @@ fn look<'a, C: Cpu>(
     let place = memory.place(slot.offset());
     cpu.touch(place.line(0));
     let head = Head::load(place);
-    match item::is_own(place, head, key) {
+    match item::is_own(place, head, key) && now_s.is_none_or(|now_s| !head.is_expired(place, now_s)) {
         true => Look::Own(slot_ref, slot, head),
         false => Look::Unclear,
     }

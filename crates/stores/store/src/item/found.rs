@@ -156,17 +156,6 @@ impl<'p> ItemRef<'p> {
         self.place.copy_out(self.head.value_start() + start, out);
     }
 
-    /// Copies the value to offset `to_offset` of `to`, without an intermediate buffer; returns its length.
-    ///
-    /// # Panics
-    /// If it does not fit there.
-    pub fn copy_value_to(&self, to: &Region, to_offset: usize) -> usize {
-        let head = self.head;
-        self.place
-            .copy_to(head.value_start(), to, to_offset, head.value_len());
-        head.value_len()
-    }
-
     /// Copies the key to the start of `out`; returns its length, 0 if the hash is the key.
     ///
     /// # Panics
@@ -264,5 +253,13 @@ impl ValueRef<'_> {
     pub fn copy_out(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.len, "space for a value");
         self.place.copy_out(self.start, out);
+    }
+
+    /// Copies the value to offset `to_offset` of `to`, without an intermediate buffer.
+    ///
+    /// # Panics
+    /// If it does not fit there.
+    pub fn copy_to(&self, to: &Region, to_offset: usize) {
+        self.place.copy_to(self.start, to, to_offset, self.len);
     }
 }

@@ -14,7 +14,7 @@ use crate::layout::{ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_mem::Region;
 use drover_slots::server::{About, Act, Turn};
-use drover_store::{ItemRef, Key, Partition, PutOutcome};
+use drover_store::{Key, Partition, PutOutcome, ValueRef};
 use drover_verbs::{Payload, Provider};
 
 impl<P: Provider, V: Variant> Worker<P, V> {
@@ -188,7 +188,14 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
             value.copy_out(space);
             return self.finish(request, client, Status::Ok, payload);
         }
-        let (status, payload) = long_value(cpu, client, self.replies, item, request.about, self.counters);
+        let (status, payload) = long_value(
+            cpu,
+            client,
+            self.replies,
+            item.value(),
+            request.about,
+            self.counters,
+        );
         self.finish(request, client, status, payload);
     }
 
@@ -241,16 +248,14 @@ fn long_value<P: Provider, V: Variant>(
     cpu: &P::Cpu,
     client: &mut Client,
     replies: &mut Replies<P, V>,
-    item: ItemRef<'_>,
+    value: ValueRef<'_>,
     about: About,
     counters: &mut Counters,
 ) -> (Status, Payload) {
-    let len = item.value_len();
+    let len = value.len();
     let long = len > client.stripe.body_bytes_max();
     if !long {
-        let fill = |region: &Region, at| {
-            item.copy_value_to(region, at);
-        };
+        let fill = |region: &Region, at| value.copy_to(region, at);
         if let Some(payload) = replies.long_payload(cpu, len, counters, fill) {
             return (Status::Ok, payload);
         }
