@@ -80,17 +80,17 @@ impl Sizes {
             recent => recent + log - (recent >> 12),
         };
         if self.until_look == 0 {
-            self.look(items, bytes);
+            self.look(size, items, bytes);
         }
         self.until_look -= 1;
         self.credit = (self.credit + COPIES_PER_BYTE * size).min(self.credit_max);
     }
 
     /// Typical is the mean item held, but not less than half of a recent one: after a change to larger items, those held
-    /// say nothing about those to come.
+    /// say nothing about those to come. In an empty cache the new item, of `size` bytes, is the mean one.
     #[cold]
-    fn look(&mut self, items: u64, bytes: u64) {
-        let mean = bytes / items.max(1);
+    fn look(&mut self, size: u64, items: u64, bytes: u64) {
+        let mean = bytes.checked_div(items).unwrap_or(size);
         let held = if items == 0 { 0 } else { log2(mean + INDEX_BYTES) };
         self.typical = held.max((self.recent >> 12).saturating_sub(ONE));
         self.credit_max = (COPY_ITEMS_MAX * mean).min(COPY_BYTES_MAX);
@@ -159,6 +159,13 @@ mod tests {
         assert_eq!(sizes.class(4000), Class::Large);
         (0..10_000).for_each(|i| sizes.insert(4000, 10_000 + i, 1_000_000 + 100 * i));
         assert_eq!(sizes.class(4000), Class::Normal);
+    }
+
+    #[test]
+    fn an_empty_cache_may_copy_soon() {
+        let mut sizes = Sizes::default();
+        sizes.insert(64, 0, 0);
+        assert!(sizes.spend(2 * 64) && !sizes.spend(8));
     }
 
     #[test]
