@@ -27,12 +27,14 @@ use drover_mem::{BoundedRegion, MaskedRef, Region, Spread};
 
 mod evict;
 mod extras;
+mod planted;
 mod resize;
 mod sizes;
 mod watch;
 
 use evict::Log;
 
+pub use planted::{Mistake, Mistaken, Victims};
 pub use watch::Evicted;
 
 /// Lossy index, circular logs, one owner.
@@ -521,13 +523,14 @@ impl<S: Sharing> Cache<S> {
             .store(key.hash.bucket_bits(), (index, slot_index), slot);
         self.sharing.end_write(index);
         match old {
-            Some(old) => self.discard(old),
+            Some(old) => self.discard_replaced(old),
             None => self.counters.items += 1,
         }
         match found {
             Some(_) => self.counters.updates_moved += 1,
             None => self.counters.inserts += 1,
         }
+        self.revives_evicted(key, found, ghost, at);
         item::touch(cpu, self.memory.place(at), need as usize);
         self.reach = (need - 1).min(64);
         at

@@ -88,7 +88,7 @@ mod sharing;
 mod stats;
 mod warm;
 
-pub use cache::Evicted;
+pub use cache::{Evicted, Mistake, Mistaken, Victims};
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};

@@ -1,6 +1,6 @@
 //! [`Partition`]: the operations, in both modes.
 
-use crate::cache::{self, Cache, Evicted};
+use crate::cache::{self, Cache, Evicted, Mistake, Mistaken};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
@@ -163,6 +163,15 @@ impl Partition {
     /// If `log_bytes` is not a positive multiple of 64, or `bucket_count` is not 1 to 2^31.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
         Partition::create(options)
+    }
+}
+
+impl Partition<Mistaken> {
+    /// Lets the cache make `mistake` from now on, or none; a partition in store mode makes none. For tests.
+    pub fn plant(&mut self, mistake: Option<Mistake>) {
+        if let Inner::Cache(cache) = &mut self.inner {
+            cache.plant(mistake);
+        }
     }
 }
 

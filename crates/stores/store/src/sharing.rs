@@ -1,5 +1,6 @@
 //! [`Sharing`]: access of other threads to a partition, chosen by type so that unshared partitions do not pay for it.
 
+use crate::cache::{Mistake, Victims};
 use drover_index::Seqlock;
 use std::sync::Arc;
 
@@ -17,6 +18,16 @@ pub trait Sharing {
     fn begin_clear(&self);
     /// Announces that all buckets have changed.
     fn end_clear(&self);
+    /// Whether the cache makes this mistake; by default none. Only [`Mistaken`](crate::Mistaken), for tests, makes any.
+    #[inline(always)]
+    fn makes(&self, _: Mistake) -> bool {
+        false
+    }
+    /// What a cache that makes [`Mistake::RevivesEvicted`] remembers; `None` for one that does not.
+    #[inline(always)]
+    fn victims(&mut self) -> Option<&mut Victims> {
+        None
+    }
 }
 
 /// Exclusive read, exclusive write: one thread owns the partition; writes are not announced.

@@ -128,7 +128,7 @@ impl<S: Sharing> Cache<S> {
             return;
         };
         let size = head.step() as u64;
-        if head.is_skip() {
+        if head.is_skip() || self.renews_replaced(cpu, at) {
             return self.small.drop_skipped(size);
         }
         let (bucket_index, i) = self.slot_of(cpu, at);
@@ -136,7 +136,7 @@ impl<S: Sharing> Cache<S> {
         let expired = head.is_expired(self.memory.place(at), now_s);
         let class = self.sizes.class(size);
         let has_space = (self.is_filling && self.main.has_space(size)) || self.main_has_room();
-        let stays = has_space || slot.uses() >= class.uses_to_move();
+        let stays = (has_space || slot.uses() >= class.uses_to_move()) && !self.evicts_used(slot);
         if expired || !stays {
             let leave = if expired { Leave::Expired } else { Leave::Evicted };
             self.leave(bucket_index, i, leave);
@@ -158,7 +158,7 @@ impl<S: Sharing> Cache<S> {
             return;
         };
         let size = head.step() as u64;
-        if head.is_skip() {
+        if head.is_skip() || self.renews_replaced(cpu, at) {
             self.main.drop_skipped(size);
             return self.look_at_lap();
         }
@@ -171,7 +171,10 @@ impl<S: Sharing> Cache<S> {
             false => self.sizes.class(size).uses_to_stay(),
         };
         let may_copy = |sizes: &mut Sizes| pace == Pace::Limited || sizes.spend(size);
-        let stays = self.small.size() > 0 && slot.uses() >= cost && may_copy(&mut self.sizes);
+        let stays = self.small.size() > 0
+            && slot.uses() >= cost
+            && !self.evicts_used(slot)
+            && may_copy(&mut self.sizes);
         let to = match stays && !expired {
             true => self.main.rotate(&self.memory, size),
             false => None,
@@ -271,6 +274,7 @@ impl<S: Sharing> Cache<S> {
                 self.counters.evicted_unread += unread;
                 self.note_evicted(slot);
                 if self.small.size() > 0 {
+                    self.remembers_evicted(slot);
                     self.ghosts = self.ghosts.wrapping_add(1);
                     after = Slot::ghost(slot.tag(), self.ghosts);
                 }

@@ -14,7 +14,7 @@ mod record;
 use drover_control::{ControlAddr, ControlListener};
 use drover_kv_herd::server::{Mistake, Server, ServerOptions, Variant};
 use drover_mem::PageWish;
-use drover_store::{Mode, PartitionOptions};
+use drover_store::{Exclusive, Mode, PartitionOptions};
 use drover_verbs_ibv::{Ibv, IbvDevice};
 use std::error::Error;
 use std::io::Read;
@@ -48,6 +48,8 @@ fn main() -> ExitCode {
 struct Planted(Option<Mistake>);
 
 impl Variant for Planted {
+    type Sharing = Exclusive;
+
     fn makes(self, mistake: Mistake) -> bool {
         self.0 == Some(mistake)
     }

@@ -10,6 +10,7 @@ use super::variant::Variant;
 use super::worker::Worker;
 use drover_base::{Actor, Ns, Progress};
 use drover_kv::CoActor;
+use drover_store::Exclusive;
 use drover_verbs::Provider;
 
 /// Most rounds in a row of a busy worker without a step of its co-actor.
@@ -65,7 +66,7 @@ impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
     }
 }
 
-impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
+impl<P: Provider, V: Variant<Sharing = Exclusive>> Actor<P::Cpu> for Colocated<'_, P, V> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let sweeps = if self.co_actor_busy { 1 } else { self.sweeps };
         let own = self.worker.sweep_times(cpu, sweeps);

@@ -166,7 +166,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
 /// The parts of a worker that execute a GET or PUT, and the time.
 struct StepCx<'w, P: Provider, V: Variant> {
-    partition: &'w mut Partition,
+    partition: &'w mut Partition<V::Sharing>,
     replies: &'w mut Replies<P, V>,
     counters: &'w mut Counters,
     now_s: u32,

@@ -12,6 +12,7 @@ use drover_control::{ControlListener, ControlStream};
 use drover_kv::{MakeCoActor, ServiceStats, StartError};
 use drover_rt::{Mailbox, Mailer, WakeFd, unbounded_mailbox};
 use drover_shards::{Answers, Hello, ThreadGroup, wait_for_all};
+use drover_store::Exclusive;
 use drover_verbs::{Provider, Waker};
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -84,7 +85,7 @@ impl<P: Provider> Server<P> {
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
         co_actors: Option<MakeCoActor<P>>,
-        variant: impl Variant,
+        variant: impl Variant<Sharing = Exclusive>,
     ) -> Result<Server<P>, StartError> {
         let wake = WakeFd::new().map_err(|source| StartError::System {
             what: "waiting for clients",

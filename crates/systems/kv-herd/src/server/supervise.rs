@@ -10,6 +10,7 @@ use drover_base::{Cpu, Ns};
 use drover_kv::{CoActor, CoreInfo, MakeCoActor, StartError};
 use drover_rt::{Idle, RunLoop, StopFlag};
 use drover_shards::Hello;
+use drover_store::Exclusive;
 use drover_verbs::{Context, Provider};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,7 @@ const RESTARTS_MAX: usize = 16;
 
 /// Main function of the thread of worker `index`. When it stops, leaves the partition in the memory file, if there is
 /// one; if it cannot go on, tells the control thread why.
-pub(super) fn run_worker<P: Provider, V: Variant>(
+pub(super) fn run_worker<P: Provider, V: Variant<Sharing = Exclusive>>(
     setup: &Setup<P, V>,
     index: usize,
     co_actors: Option<&MakeCoActor<P>>,
@@ -78,7 +79,7 @@ fn make_co_actor<P: Provider, V: Variant>(
 ///
 /// # Errors
 /// The reason why the worker cannot go on.
-fn work_and_restart<P: Provider, V: Variant>(
+fn work_and_restart<P: Provider, V: Variant<Sharing = Exclusive>>(
     worker: &mut Worker<P, V>,
     mut co_actor: Option<&mut (dyn CoActor<P::Cpu> + 'static)>,
     options: &ServerOptions,
@@ -122,7 +123,7 @@ fn poll_until_stopped<P: Provider, V: Variant>(worker: &mut Worker<P, V>, option
 
 /// As [`poll_until_stopped`], with a co-actor, whose descriptor ends the sleep, too. Afterwards lets the co-actor
 /// finish.
-fn share_until_stopped<P: Provider, V: Variant>(
+fn share_until_stopped<P: Provider, V: Variant<Sharing = Exclusive>>(
     worker: &mut Worker<P, V>,
     co_actor: &mut dyn CoActor<P::Cpu>,
     options: &ServerOptions,

@@ -302,7 +302,7 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
 #[inline(never)]
 fn take_plain_run<C: Cpu, V: Variant>(
     cpu: &C,
-    partition: &Partition,
+    partition: &Partition<V::Sharing>,
     intake: &mut Intake<V>,
     client: &mut Client,
     lane: &mut Lane,

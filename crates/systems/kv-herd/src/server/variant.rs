@@ -4,6 +4,8 @@
 //! constant, so the compiler removes the checks, and no option can switch a mistake on. Variants that make mistakes are
 //! types of tests, and of `drover-swarm` for `drover sim --planted`.
 
+use drover_store::{Exclusive, Partition, Sharing};
+
 /// A mistake that a server can be built to make, so that tests can show that they would notice it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -45,10 +47,20 @@ pub enum Mistake {
     RebuildsReplies,
     /// A worker that has received only datagrams to be ignored reports that it is idle, although more may have arrived.
     IdlesBehindDatagrams,
+    /// The caches of workers make this mistake.
+    InCache(drover_store::Mistake),
 }
 
 /// How a server differs from the one that is shipped. Methods that a type does not define describe the shipped one.
 pub trait Variant: Copy + Send + 'static {
+    /// Access to the workers' partitions by others: [`Exclusive`], none, which co-actors need, but in tests of mistakes in
+    /// caches.
+    type Sharing: Sharing;
+
+    /// Plants a mistake in a new partition; by default none.
+    #[inline(always)]
+    fn plant(self, _: &mut Partition<Self::Sharing>) {}
+
     /// Whether the server makes this mistake; by default none.
     #[inline(always)]
     fn makes(self, _: Mistake) -> bool {
@@ -67,7 +79,9 @@ pub trait Variant: Copy + Send + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standard;
 
-impl Variant for Standard {}
+impl Variant for Standard {
+    type Sharing = Exclusive;
+}
 
 /// A variant that also accepts clients with the format of HERD's paper, to reproduce the paper's measurements. It makes
 /// no mistakes.
@@ -75,6 +89,8 @@ impl Variant for Standard {}
 pub struct WithPaperFormat;
 
 impl Variant for WithPaperFormat {
+    type Sharing = Exclusive;
+
     #[inline(always)]
     fn paper_format(self) -> bool {
         true

@@ -55,7 +55,7 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     /// Where requests wait for execution: one intake for a batch, or three for one request each in a pipeline.
     pub(super) intakes: Vec<Intake<V>>,
     pub(super) pipeline: Pipeline,
-    pub(super) partition: Partition,
+    pub(super) partition: Partition<V::Sharing>,
     /// Buffer for a value on its way to or from bulk memory.
     pub(super) scratch: Scratch,
     pub(super) replies: Replies<P, V>,
@@ -76,7 +76,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn new(setup: &Setup<P, V>, index: usize) -> Result<Worker<P, V>, StartError> {
         let (options, variant) = (&setup.options, setup.variant);
         let ctx = setup.device.context()?;
-        let partition = make_partition(options, index)?;
+        let partition = make_partition(options, index, variant)?;
         let batch = options.batch();
         let mut datagrams = match options.clients.datagram_recvs {
             0 => None,
@@ -180,7 +180,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     }
 
     /// The worker's partition, for example to fill it before the first step, or to look at its items.
-    pub fn partition_mut(&mut self) -> &mut Partition {
+    pub fn partition_mut(&mut self) -> &mut Partition<V::Sharing> {
         &mut self.partition
     }
 
@@ -221,7 +221,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return Err(StartError::Datagrams { reason });
         }
         let clear_at_s = self.partition.clear_at_s();
-        self.partition = make_partition(&self.options, self.index)?;
+        self.partition = make_partition(&self.options, self.index, self.variant)?;
         self.partition.set_clear_at_s(clear_at_s);
         for intake in &mut self.intakes {
             intake.requests.clear();
@@ -317,9 +317,15 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
 /// Partition `index`: as an earlier process left it in the memory file; empty if there is no file, its contents fail a
 /// check, or this process has had the partition before.
-fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, AllocError> {
+fn make_partition<V: Variant>(
+    options: &ServerOptions,
+    index: usize,
+    variant: V,
+) -> Result<Partition<V::Sharing>, AllocError> {
     let Some(warm) = &options.warm else {
-        return Partition::new(&options.partition_options());
+        let mut partition = Partition::create(&options.partition_options())?;
+        variant.plant(&mut partition);
+        return Ok(partition);
     };
     let (partition, doubt) = warm.partition(index)?;
     if let Some(doubt) = doubt {
