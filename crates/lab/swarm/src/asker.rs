@@ -2,7 +2,7 @@
 
 use crate::actors::Fabric;
 use crate::load::Load;
-use crate::record::{End, Entry, Record, key_text};
+use crate::record::{End, Entry, HOT_KEY, Record, key_text};
 use crate::workers::SimClient;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
@@ -88,6 +88,9 @@ impl<C: KvClient<Fabric>> Asker<C> {
 
     fn draw(&self) -> Wish {
         let (load, dice) = (&self.load, &self.dice);
+        if load.hot_key {
+            return self.next_of_hot_key();
+        }
         let key = (dice.unit().powf(load.skew) * load.keys as f64) as u64;
         let roll = dice.below(100);
         let kind = match () {
@@ -109,6 +112,24 @@ impl<C: KvClient<Fabric>> Asker<C> {
             key,
             value_len,
             ttl_s: if expires { ttl_s } else { 0 },
+        }
+    }
+
+    /// The next operation of a load of a hot key: PUTs, each followed by a GET of that key. One PUT in four is of a key that
+    /// the client has put before, and that may have been evicted lately.
+    fn next_of_hot_key(&self) -> Wish {
+        let done = (self.load.ops - self.left) as u64;
+        let (number, back) = (done / 2, 8 + self.dice.below(52));
+        let (kind, key) = match done % 2 {
+            0 if number > back && self.dice.chance(0.25) => (OpKind::Put, number - back),
+            0 => (OpKind::Put, number),
+            _ => (OpKind::Get, HOT_KEY),
+        };
+        Wish {
+            kind,
+            key,
+            value_len: self.load.values.bytes_max as usize,
+            ttl_s: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Rules that every run must satisfy: checks of the record only, independent of the cluster.
 
-use crate::record::{End, Entry, Record};
+use crate::record::{End, Entry, HOT_KEY, Record};
 use drover_base::Ns;
 use drover_kv::Refusal;
 use drover_sim::Ps;
@@ -66,10 +66,12 @@ pub struct Circumstances {
     pub deadline: Ns,
     /// Whether items may disappear without a DELETE: because they expire or are evicted, or a server crashes.
     pub forgets: bool,
+    /// Whether the first client reads the hot key after each of its PUTs, most of which are of new keys, and may not miss it.
+    pub hot_key: bool,
 }
 
 /// Checks the rules on the record of a run: results make sense, refusals have a reason, no expired item is read,
-/// operations end within their deadline, and the operations of every key are linearizable.
+/// operations end within their deadline, the operations of every key are linearizable, and a hot key is kept.
 pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();
@@ -79,6 +81,9 @@ pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     refusals(record, circumstances, &mut verdict.violations);
     expiry(record, &mut verdict.violations);
     ends(record, circumstances.deadline, &mut verdict.violations);
+    if circumstances.hot_key {
+        kept(record, &mut verdict.violations);
+    }
     linearizability(record, circumstances, &mut verdict);
     verdict
 }
@@ -218,6 +223,33 @@ fn ends(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
     }
 }
 
+/// Checks that a cache keeps the hot key as long as it is read after every PUT: the operations up to the first that was not
+/// answered, or was called before the previous one had ended.
+///
+/// That is promised if items are of about one length, no longer than a 64th of the memory, and few others are put again and
+/// none is read. Then the hot item has a use at least when it comes to the tail of a log, because others were put since it
+/// entered. To keep it costs as many bytes of those that may be copied as the item has, and each PUT adds twice as many.
+/// See `docs/eviction.md`.
+fn kept(record: &Record, found: &mut Vec<Violation>) {
+    let (mut last_end, mut is_stored) = (0, false);
+    for (token, entry) in record.entries.iter().enumerate() {
+        let End::Answered(at) = entry.end else { return };
+        if entry.called_at < last_end {
+            return;
+        }
+        last_end = at;
+        match entry.call {
+            Call::Put(_) => is_stored |= entry.key == HOT_KEY,
+            Call::Get(None) if entry.key == HOT_KEY && is_stored => {
+                let text =
+                    format!("the key that is read after every PUT was evicted: operation {token}, {entry:?}");
+                found.push(Violation::new("kept", text));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Checks that no GET returns an expired item.
 fn expiry(record: &Record, found: &mut Vec<Violation>) {
     for get in &record.entries {
@@ -258,6 +290,7 @@ mod tests {
             refused_above: u64::MAX,
             deadline: DEADLINE,
             forgets: false,
+            hot_key: false,
         }
     }
 
@@ -310,6 +343,34 @@ mod tests {
         assert_eq!(rules(&record), 1, "another client stood still");
         record.stalls.push(stall(0));
         assert_eq!(rules(&record), 0);
+    }
+
+    #[test]
+    fn a_hot_key_is_missed_only_if_it_was_not_read_in_between() {
+        let call = |key, call, called_at, end| Entry {
+            key,
+            ..entry(call, called_at, end)
+        };
+        let put = |key, at| call(key, Call::Put(0), at, End::Answered(at + 1));
+        let miss = |at| call(HOT_KEY, Call::Get(None), at, End::Answered(at + 1));
+        let found = |entries: &[Entry]| {
+            let record = Record {
+                entries: entries.to_vec(),
+                ..Record::default()
+            };
+            let mut found = Vec::new();
+            kept(&record, &mut found);
+            found.len()
+        };
+        assert_eq!(found(&[miss(1), put(HOT_KEY, 3), put(7, 5)]), 0);
+        assert_eq!(found(&[put(HOT_KEY, 1), miss(3), put(7, 5), miss(7)]), 2);
+        let unknown = call(7, Call::Put(1), 3, End::Unknown(4));
+        assert_eq!(found(&[put(HOT_KEY, 1), unknown, miss(5)]), 0);
+        assert_eq!(
+            found(&[put(HOT_KEY, 1), put(7, 5), miss(5)]),
+            0,
+            "at the same time"
+        );
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct Load {
     pub ttl_s_max: u32,
     /// Lengths of the values of PUTs.
     pub values: ValueLengths,
+    /// Whether the client does nothing but PUTs, most of them of keys that it has not used before, and reads the
+    /// [hot key](crate::record::HOT_KEY) after each of them.
+    pub hot_key: bool,
     /// Percentage of operations before which the client requests statistics from the server.
     pub stats_percent: u64,
     /// Percentage of the operations after which the client pauses; after the others it submits the next one as soon as
@@ -64,6 +67,7 @@ impl Load {
                 large_bytes_max: 0,
                 refused_above: u64::MAX,
             },
+            hot_key: false,
             stats_percent: 0,
             pause_percent: pick(dice, &[5, 30, 100]),
         }
@@ -79,6 +83,15 @@ impl Load {
     pub fn add_large_values(&mut self, dice: &Stream) {
         self.values.large_percent = pick(dice, &[2, 10, 30]);
         self.values.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+    }
+
+    /// Makes the load one of a hot key: values have one length.
+    pub fn heat(&mut self) {
+        self.hot_key = true;
+        self.ops = 600;
+        self.keys = self.ops as u64 / 2;
+        (self.in_flight, self.pause_percent, self.ttl_percent) = (1, 5, 0);
+        self.values.large_percent = 0;
     }
 
     /// Concentrates the load on one to four keys, and makes at least half of the operations updates.

@@ -4,6 +4,9 @@ use drover_kv::{Outcome, Refusal};
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::kv_conformance::value_bytes;
 
+/// Number of the key that a load of a [hot key](crate::load::Load::hot_key) reads.
+pub const HOT_KEY: u64 = 0;
+
 /// How an operation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {

@@ -115,6 +115,7 @@ pub fn run<C: TroubledCluster>(mut cluster: C, plan: &[(Ns, C::Fault)], params: 
         deadline: params.deadline,
         // A cache that counts no evictions must have all items.
         forgets: params.forgets || cluster.has_evicted(),
+        hot_key: params.load.hot_key,
     };
     let verdict = check::check(&base.record.borrow(), circumstances);
     found.extend(verdict.violations);

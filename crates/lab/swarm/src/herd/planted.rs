@@ -4,6 +4,7 @@
 use crate::subject::Planted;
 use crate::workers::Wrong;
 use drover_kv_herd::server::{Mistake, Variant};
+use drover_store::{Mistake as InCache, Mistaken, Partition};
 
 /// Variant of the simulated server: whether it makes a mistake, and whether it serves the format of HERD's paper. Only
 /// simulated servers are built with it.
@@ -16,6 +17,15 @@ pub struct SimVariant {
 }
 
 impl Variant for SimVariant {
+    type Sharing = Mistaken;
+
+    fn plant(self, partition: &mut Partition<Mistaken>) {
+        partition.plant(match self.mistake {
+            Some(Mistake::InCache(mistake)) => Some(mistake),
+            _ => None,
+        });
+    }
+
     fn makes(self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)
     }
@@ -80,6 +90,24 @@ pub const ALL: &[Planted<Wrong<Mistake>>] = &[
         about: "a worker says that it is idle though datagrams wait, because it ignored the last ones",
         scenario: "backlog",
         mistake: Wrong::Server(Mistake::IdlesBehindDatagrams),
+    },
+    Planted {
+        name: "evicts-used",
+        about: "an item leaves a log because it has been read",
+        scenario: "pressure",
+        mistake: Wrong::Server(Mistake::InCache(InCache::EvictsUsed)),
+    },
+    Planted {
+        name: "renews-old",
+        about: "what a longer value has replaced is kept at the tail of a log, and the longer value is lost",
+        scenario: "pressure",
+        mistake: Wrong::Server(Mistake::InCache(InCache::RenewsReplaced)),
+    },
+    Planted {
+        name: "revives-ghost",
+        about: "a PUT of a key that was evicted lately brings its old value back",
+        scenario: "pressure",
+        mistake: Wrong::Server(Mistake::InCache(InCache::RevivesEvicted)),
     },
     Planted {
         name: "splits-late",

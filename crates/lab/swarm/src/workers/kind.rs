@@ -29,7 +29,7 @@ use crate::draw::{between, pick, rate, time};
 use crate::subject::{Trouble, troubles};
 use drover_base::Ns;
 use drover_sim::Stream;
-use drover_store::Mode;
+use drover_store::{Mode, item_bytes};
 
 troubles! {
     /// A kind of trouble, of tight limits, or of load. A seed draws how much of it a run gets.
@@ -58,7 +58,8 @@ troubles! {
         Silence = "silence",
         /// Clocks of cores differ by at most 5 ms.
         Skew = "skew",
-        /// A partition has only 4 to 32 KiB of memory for items, and 1 to 8 buckets.
+        /// A partition has only 2.5 to 32 KiB of memory for items, and 1 to 8 buckets, or 64 times as many.
+        /// In some runs one client reads one key after each of its PUTs, with one partition that has memory for 64 to 160 items, and buckets for all.
         Pressure = "pressure",
         /// Some or all items expire, after 1 or 2 s.
         Expiry = "expiry",
@@ -163,6 +164,11 @@ impl Kind {
                 options.server.partition.log_bytes = 64 * between(dice, 40, 512) as usize;
                 options.server.partition.bucket_count = between(dice, 1, 8) as usize;
                 options.load.keys = between(dice, 8, 200);
+                options.load.hot_key = dice.chance(0.2);
+                // Then memory is what is short, and not slots of the index.
+                if dice.chance(0.4) {
+                    options.server.partition.bucket_count *= 64;
+                }
             }
             Kind::Expiry => {
                 options.load.expire(dice);
@@ -313,6 +319,9 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     if has_large && options.server.partition.mode == Mode::Store {
         options.server.partition.mode = Mode::S3_FIFO;
     }
+    if options.load.hot_key {
+        heat(options, kinds);
+    }
     if has(Kind::Paper) {
         speak_as_the_paper(options);
     }
@@ -321,6 +330,46 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
         options.clients = options.clients.min(6);
     }
 }
+
+/// Makes the load one of a hot key, and the server one that must keep it, unless other `kinds` may make it forget or are
+/// about other loads.
+fn heat(options: &mut Options, kinds: &[Kind]) {
+    use Kind::*;
+    let may_be = |kind: &Kind| {
+        let quiet = [
+            Pressure,
+            Loss,
+            Duplicates,
+            Expiry,
+            Large,
+            Pipeline,
+            Skew,
+            ShortQueues,
+        ];
+        quiet.contains(kind)
+    };
+    if !kinds.iter().all(may_be) {
+        options.load.hot_key = false;
+        return;
+    }
+    options.load.heat();
+    options.clients = 1;
+    let item_bytes = item_bytes(KEY_BYTES, options.load.values.bytes_max as usize);
+    let server = &mut options.server;
+    server.partition_count = 1;
+    server.partition.mode = Mode::S3_FIFO;
+    server.partition.bucket_count = HOT_BUCKETS;
+    server.partition.log_bytes = server
+        .partition
+        .log_bytes
+        .clamp(64 * item_bytes, 160 * item_bytes)
+        & !63;
+}
+
+/// Longest key of any load.
+const KEY_BYTES: usize = 60;
+/// So many buckets that none is ever full.
+const HOT_BUCKETS: usize = 1 << 12;
 
 /// Longest horizon of a crowd.
 const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);

@@ -52,6 +52,27 @@ fn half_landed_requests_executed() {
     find("no-checksum", "tear", 1..200);
 }
 
+#[test]
+fn used_items_evicted() {
+    assert_eq!(find("evicts-used", "pressure", 1..200).violation.rule, "kept");
+}
+
+#[test]
+fn replaced_items_kept() {
+    assert_eq!(
+        find("renews-old", "pressure", 1..200).violation.rule,
+        "linearizable"
+    );
+}
+
+#[test]
+fn evicted_items_revived() {
+    assert_eq!(
+        find("revives-ghost", "pressure", 1..300).violation.rule,
+        "linearizable"
+    );
+}
+
 /// Not everything can be smaller, but most can.
 #[test]
 fn what_is_found_shrinks_and_is_still_wrong() {
