@@ -494,8 +494,9 @@ impl<S: Sharing> Cache<S> {
         {
             self.adapt(cpu, need, now_s);
         }
-        if found.is_none() {
-            self.sizes.insert(need, self.counters.items, self.bytes());
+        match found {
+            None => self.sizes.insert(need, self.counters.items, self.bytes()),
+            Some(_) => self.sizes.earn(need),
         }
         let admitted = self.admit(key.hash, need, found);
         let (log, ghost) = (admitted.log, admitted.ghost);

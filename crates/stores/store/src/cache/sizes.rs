@@ -83,6 +83,12 @@ impl Sizes {
             self.look(size, items, bytes);
         }
         self.until_look -= 1;
+        self.earn(size);
+    }
+
+    /// Notes that `size` bytes are stored, so that more may be copied.
+    #[inline]
+    pub(super) fn earn(&mut self, size: u64) {
         self.credit = (self.credit + COPIES_PER_BYTE * size).min(self.credit_max);
     }
 

@@ -8,6 +8,7 @@ mod defects;
 mod elastic;
 mod evicted;
 mod extras;
+mod hard_loads;
 mod model;
 mod store_mode;
 mod warm;
