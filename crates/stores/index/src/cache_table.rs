@@ -7,7 +7,7 @@
 //!
 //! No header: the owner is one thread *(8 slots without header: stated in `[HERD §4.1]`; spilling: our choice)*. Buckets 2 n
 //! and 2 n + 1 are neighbours. The mark in a bucket's first slot says that items of the bucket are in its neighbour, so a
-//! look-up in vain reads a second line only then.
+//! look-up without result reads a second line only then.
 
 use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};

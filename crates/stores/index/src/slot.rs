@@ -1,10 +1,10 @@
 //! [`Slot`]: one entry of a bucket.
 //!
 //! ```text
-//! bit 63    48    47      46   45                        3    2       1  0
-//!     |  tag  | spilled | mark |   offset of the item / 8   | unread | 3 - uses |    an item
-//!     |   0   |    0    | mark |  tag (30-45)  |           time (0-29)          |    a ghost: of an evicted item
-//!     |   0   |    0    | mark |                       0                        |    empty
+//! bit 63    48    47      46      45    44                    3    2       1  0
+//!     |  tag  | spilled | mark | expires | offset of the item / 8 | unread | 3 - uses |    an item
+//!     |   0   |    0    | mark |   tag (30-45)    |          time (0-29)            |    a ghost: of an evicted item
+//!     |   0   |    0    | mark |                       0                            |    empty
 //! ```
 //! The tag is never 0, so a search for a tag finds items only *(a tag of 16 bits, never 0: stated in `[MICA §4.3.2]`;
 //! counting uses to 3 and keeping ghosts: stated in `[S3-FIFO]`; both in slots: our choice)*. The mark is no part of the
@@ -22,12 +22,13 @@ impl Slot {
     /// Most uses that an entry counts.
     pub const USES_MAX: u64 = 3;
     /// Items are at offsets below this.
-    pub const OFFSET_END: u64 = 1 << 46;
+    pub const OFFSET_END: u64 = 1 << 45;
 
     const USES: u64 = Slot::USES_MAX;
     const UNREAD: u64 = 4;
     const FLAGS: u64 = Slot::USES | Slot::UNREAD;
-    pub(crate) const MARK: u64 = Slot::OFFSET_END;
+    const EXPIRES: u64 = Slot::OFFSET_END;
+    pub(crate) const MARK: u64 = 2 * Slot::EXPIRES;
     const SPILLED: u64 = 2 * Slot::MARK;
     /// A ghost's time, and ages of ghosts, have so many bits.
     const TIME_BITS: u32 = 30;
@@ -135,8 +136,20 @@ impl Slot {
     /// The same entry for an item that was copied to `offset`.
     #[inline(always)]
     pub fn moved_to(self, offset: u64) -> Slot {
-        let kept = self.0 & (Slot::FLAGS | Slot::SPILLED);
+        let kept = self.0 & (Slot::FLAGS | Slot::EXPIRES | Slot::SPILLED);
         Slot(Slot::new(self.tag(), offset).0 & !Slot::FLAGS | kept)
+    }
+
+    /// Whether the item may have a time at which it expires.
+    #[inline(always)]
+    pub fn expires(self) -> bool {
+        self.0 & Slot::EXPIRES != 0
+    }
+
+    /// The entry of an item that may expire or, not `expires`, does not.
+    #[inline(always)]
+    pub fn with_expires(self, expires: bool) -> Slot {
+        Slot(self.0 & !Slot::EXPIRES | if expires { Slot::EXPIRES } else { 0 })
     }
 
     /// Whether the item is in the neighbour of its own bucket, which was full.
@@ -244,6 +257,9 @@ mod tests {
         let spilled = moved.with_spilled(true);
         assert!(spilled.is_spilled() && spilled.moved_to(24).is_spilled() && !moved.is_spilled());
         assert_eq!(spilled.with_spilled(false), moved);
+        let expires = moved.with_expires(true);
+        assert!(expires.expires() && expires.moved_to(24).expires() && !moved.expires());
+        assert_eq!((expires.with_expires(false), expires.offset()), (moved, 16));
     }
 
     #[test]

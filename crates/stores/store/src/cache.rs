@@ -26,6 +26,7 @@ use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, Slo
 use drover_mem::{BoundedRegion, MaskedRef, Region, Spread};
 
 mod evict;
+mod expire;
 mod extras;
 mod planted;
 mod resize;
@@ -63,6 +64,7 @@ pub(crate) struct Cache<S> {
     version: u64,
     sharing: S,
     counters: Counters,
+    expiry: expire::Expiry,
     /// Present if the index may change its size.
     resize: Option<resize::Resize>,
     /// Present while evictions are watched.
@@ -140,6 +142,7 @@ impl<S: Sharing> Cache<S> {
             version: 0,
             sharing,
             counters: Counters::default(),
+            expiry: expire::Expiry::default(),
             watch: None,
             scratch: Vec::new(),
         }
@@ -166,6 +169,7 @@ impl<S: Sharing> Cache<S> {
         self.version = state.version;
         self.reach = state.reach.min(64);
         self.ghosts = state.ghosts as u32;
+        self.expiry = expire::Expiry::unknown();
         self.counters.items = state.items;
         Some(self)
     }
@@ -461,9 +465,10 @@ impl<S: Sharing> Cache<S> {
                 if old > need {
                     item::write_skip(self.memory.place(slot.offset() + need as u64), old - need);
                 }
-                self.table
-                    .bucket_at(index)
-                    .update(slot_index, slot.used().with_read(false));
+                let expire_s = body.fields.terms().expire_s;
+                self.expiry.note(expire_s);
+                let slot = slot.used().with_read(false).with_expires(expire_s > 0);
+                self.table.bucket_at(index).update(slot_index, slot);
                 self.sharing.end_write(index);
                 item::touch(cpu, place, need);
                 if old > need {
@@ -498,6 +503,11 @@ impl<S: Sharing> Cache<S> {
             None => self.sizes.insert(need, self.counters.items, self.bytes()),
             Some(_) => self.sizes.earn(need),
         }
+        if found.is_none() && !self.is_filling && self.expiry.is_due(now_s) {
+            self.remove_expired(cpu, now_s);
+        }
+        let expire_s = body.fields.terms().expire_s;
+        self.expiry.note(expire_s);
         let admitted = self.admit(key.hash, need, found);
         let (log, ghost) = (admitted.log, admitted.ghost);
         let mut own = found.map(|entry| (entry.bucket_index, entry.slot_index));
@@ -519,7 +529,9 @@ impl<S: Sharing> Cache<S> {
         };
         item::write(self.memory.place(at), key, body);
         let uses = found.map_or(admitted.uses, |entry| entry.slot.used().uses());
-        let slot = Slot::new(key.hash.tag(), at).with_uses(uses);
+        let slot = Slot::new(key.hash.tag(), at)
+            .with_uses(uses)
+            .with_expires(expire_s > 0);
         self.table
             .store(key.hash.bucket_bits(), (index, slot_index), slot);
         self.sharing.end_write(index);

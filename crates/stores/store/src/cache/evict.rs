@@ -10,7 +10,7 @@
 //! index. The exception is a full bucket: then one of its eight items is evicted, wherever it is.
 
 use super::Cache;
-use super::sizes::{Class, Sizes};
+use super::sizes::Class;
 use crate::item::{self, Head};
 use crate::options::Eviction;
 use crate::queue::Queue;
@@ -165,16 +165,19 @@ impl<S: Sharing> Cache<S> {
         let (bucket_index, i) = self.slot_of(cpu, at);
         let slot = self.table.bucket_at(bucket_index).slot(i);
         let expired = head.is_expired(self.memory.place(at), now_s);
-        // Space of removed items is reclaimed before any other: those between them are kept.
-        let cost = match self.main_has_room() {
-            true => 0,
-            false => self.sizes.class(size).uses_to_stay(),
-        };
-        let may_copy = |sizes: &mut Sizes| pace == Pace::Limited || sizes.spend(size);
+        let needed = self.sizes.class(size).uses_to_stay();
+        let is_used = slot.uses() >= needed;
+        // Space of removed items is reclaimed before any other: those between them are kept, if there is enough left to copy
+        // items that are used.
+        let has_room = self.main_has_room();
         let stays = self.small.size() > 0
-            && slot.uses() >= cost
             && !self.evicts_used(slot)
-            && may_copy(&mut self.sizes);
+            && match (is_used, has_room) {
+                (true, _) => pace == Pace::Limited || self.sizes.spend(size),
+                (false, true) => pace == Pace::Limited || self.sizes.spend_surplus(size),
+                (false, false) => false,
+            };
+        let cost = if has_room { 0 } else { needed };
         let to = match stays && !expired {
             true => self.main.rotate(&self.memory, size),
             false => None,
@@ -215,19 +218,23 @@ impl<S: Sharing> Cache<S> {
 
     /// Bucket and slot index of the item at `at`.
     fn slot_of<C: Cpu>(&self, cpu: &C, at: u64) -> (u64, usize) {
-        if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_deref()) {
-            let look = |index: u64| {
-                let bucket = self.table.bucket_at(index);
-                cpu.touch(bucket.line());
-                bucket.slot_of(hash.tag(), at).map(|i| (index, i))
-            };
-            let own = look(self.table.bucket_index(hash));
-            let neighbour = || look(self.table.neighbour_of(hash.bucket_bits())?);
-            if let Some(place) = own.or_else(neighbour) {
-                return place;
-            }
+        if let Some(hash) = item::hash_of(self.memory.place(at), self.hasher.as_deref())
+            && let Some(place) = self.slot_by_hash(cpu, hash, at)
+        {
+            return place;
         }
         self.search_slot_of(at)
+    }
+
+    /// Bucket and slot index of the item at `at` of a key with `hash`.
+    pub(super) fn slot_by_hash<C: Cpu>(&self, cpu: &C, hash: KeyHash, at: u64) -> Option<(u64, usize)> {
+        let look = |index: u64| {
+            let bucket = self.table.bucket_at(index);
+            cpu.touch(bucket.line());
+            bucket.slot_of(hash.tag(), at).map(|i| (index, i))
+        };
+        let own = look(self.table.bucket_index(hash));
+        own.or_else(|| look(self.table.neighbour_of(hash.bucket_bits())?))
     }
 
     /// As [`slot_of`](Cache::slot_of), by a search of the whole index: for partitions that do not know the seed of their

@@ -47,9 +47,21 @@ impl<S: Sharing> Cache<S> {
     ) -> u64 {
         let item = ItemRef::new(self.memory.place(at));
         if item.try_rewrite(fields, version, self.table.bucket_index(key.hash), &self.sharing) {
+            self.note_expiry(cpu, key, at, fields.terms().expire_s);
             return at;
         }
         self.store_again(cpu, key, at, fields, version, now_s)
+    }
+
+    /// Notes that the item at `at` now expires at `expire_s`; 0: never.
+    fn note_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, expire_s: u32) {
+        self.expiry.note(expire_s);
+        if expire_s > 0
+            && let Some((index, i)) = self.slot_by_hash(cpu, key.hash, at)
+        {
+            let bucket = self.table.bucket_at(index);
+            bucket.update(i, bucket.slot(i).with_expires(true));
+        }
     }
 
     /// Stores the value of the item at `at` again, with more fields.

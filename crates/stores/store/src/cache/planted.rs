@@ -89,11 +89,11 @@ impl<S: Sharing> Cache<S> {
         let Some(hash) = item::hash_of(place, self.hasher.as_deref()) else {
             return false;
         };
-        if self.table.bucket(hash).slot_of(hash.tag(), at).is_some() {
+        if self.slot_by_hash(cpu, hash, at).is_some() {
             return false;
         }
-        if let Some((_, slot)) = self.find_any(cpu, Key { hash, bytes }) {
-            self.restore(at, slot.offset());
+        if let Some(entry) = self.find_any(cpu, Key { hash, bytes }) {
+            self.restore(at, entry.slot.offset());
         }
         true
     }

@@ -116,6 +116,11 @@ impl Sizes {
         }
     }
 
+    /// As [`spend`](Sizes::spend), if at least half of what may be copied at once is left.
+    pub(super) fn spend_surplus(&mut self, bytes: u64) -> bool {
+        self.credit >= self.credit_max / 2 + bytes && self.spend(bytes)
+    }
+
     /// Takes `bytes` from what may be copied; returns whether there was enough.
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) -> bool {

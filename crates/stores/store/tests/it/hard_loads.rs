@@ -114,13 +114,14 @@ impl Load {
         self.partition.stats().evicted()
     }
 
-    /// Stores new items of `len` bytes from number `from` on until one has been evicted; returns how many were stored.
+    /// Stores new items of `len` bytes from number `from` on until one has been evicted for lack of memory; returns how many
+    /// were stored.
     fn fill(&mut self, from: u64, len: usize) -> u64 {
-        let before = self.evicted();
+        let before = self.partition.stats().evicted_log_wrapped;
         (from..)
             .take_while(|&number| {
                 self.put(number, len);
-                self.evicted() == before
+                self.partition.stats().evicted_log_wrapped == before
             })
             .count() as u64
     }
@@ -248,6 +249,45 @@ fn a_second_to_live_for_everything() {
     }
 }
 
+/// Of a full cache every third item expires; another third is given an earlier expiry later. A lap of the index finds them
+/// all, and the others, which are used, stay.
+#[test]
+fn expired_items_go_before_others() {
+    let mut load = Load::new(Mode::S3_FIFO, (1 << 20) / PART as usize);
+    let mut first_new = 0;
+    while load.partition.stats().evicted_log_wrapped == 0 {
+        let expire_s = [10, 1000, 0][first_new as usize % 3];
+        load.put_until(first_new, 100, expire_s);
+        load.get(first_new);
+        first_new += 1;
+    }
+    let held = load.check();
+    for &number in held.iter().filter(|number| *number % 3 == 1) {
+        assert!(load.with_key(number, |partition, cpu, key| {
+            partition.set_expiry(cpu, key, 10, 1)
+        }));
+    }
+    load.now_s = 10;
+    let lap = load.partition.stats().slots / 8;
+    (first_new..=first_new + lap).for_each(|number| load.put(number, 100));
+    let left = load.check();
+    assert!(
+        left.iter().all(|&number| number % 3 == 2 || number >= first_new),
+        "expired ones are left"
+    );
+    let used = |keys: &BTreeSet<u64>| {
+        keys.iter()
+            .filter(|&&number| number % 3 == 2 && number < first_new)
+            .count()
+    };
+    let lost = used(&held) - used(&left);
+    assert!(
+        lost * 20 < used(&held),
+        "{lost} of {} used items were evicted",
+        used(&held)
+    );
+}
+
 #[test]
 fn deletes_of_everything_leave_all_memory() {
     for mode in [Mode::S3_FIFO, Mode::FIFO] {
@@ -260,7 +300,8 @@ fn deletes_of_everything_leave_all_memory() {
             assert_eq!((stats.items, stats.bytes), (0, 0), "{mode:?}");
             load.check();
             let again = load.fill(round << 32, 200);
-            assert!(again >= first * 98 / 100, "{mode:?}: {again} instead of {first}");
+            // The index has grown to more than the first items needed.
+            assert!(again >= first * 96 / 100, "{mode:?}: {again} instead of {first}");
         }
         load.check();
     }
