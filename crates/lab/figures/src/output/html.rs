@@ -1,6 +1,6 @@
 //! [`html`]: all figures of a run in one self-contained file.
 
-use super::svg::escape;
+use super::chart::escape;
 use super::{csv, errors, short, svg, table};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;

@@ -1,5 +1,6 @@
 //! Output of the results of figures: CSV, drawing, text table, HTML report.
 
+mod chart;
 mod csv;
 mod html;
 mod svg;
@@ -7,6 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use chart::{Chart, Curve};
 pub use csv::csv;
 pub use html::{About, html};
 pub use svg::svg;
