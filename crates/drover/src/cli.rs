@@ -1,6 +1,6 @@
 //! The command line as typed. Each command's module defines its arguments.
 
-use crate::{bench, calibrate, client, devices, doctor, figure, perf, serve, sim, top};
+use crate::{bench, cache_sim, calibrate, client, devices, doctor, figure, perf, serve, sim, top};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -50,6 +50,8 @@ pub enum Command {
     Config(serve::Args),
     /// Measure a server (its own, if none is named), the machine's bounds, and rivals
     Bench(Box<bench::Args>),
+    /// Simulate caches of several sizes on a trace of requests: how much memory is enough
+    CacheSim(cache_sim::Args),
     /// Run published figures in the simulator and print the published values next to the results
     Figure(figure::Args),
     /// Fit the simulator's profiles to published microbenchmarks, or report how well they fit
@@ -78,7 +80,7 @@ pub enum Command {
 }
 
 /// For fuzzers: checks that any words are parsed or refused without a panic, and so are the arguments that `serve`,
-/// `config` and `bench` check further. The first word is the command; no command is run.
+/// `config`, `bench` and `cache-sim` check further. The first word is the command; no command is run.
 pub fn fuzz_command_line(words: &[&OsStr]) {
     let line = std::iter::once(OsStr::new("drover")).chain(words.iter().copied());
     match Cli::try_parse_from(line) {
@@ -86,6 +88,7 @@ pub fn fuzz_command_line(words: &[&OsStr]) {
         Ok(cli) => match cli.command {
             Command::Serve(args) | Command::Config(args) => serve::fuzz_settings(args),
             Command::Bench(args) => bench::fuzz_args(&args),
+            Command::CacheSim(args) => cache_sim::fuzz_args(&args),
             _ => {}
         },
     }

@@ -7,6 +7,7 @@
 
 mod admin;
 mod bench;
+mod cache_sim;
 mod calibrate;
 mod cli;
 mod client;
@@ -47,6 +48,7 @@ pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> E
     match cli.command {
         Command::Bench(args) => bench::run::<T>(&args),
         Command::BenchHelper { arguments } => bench::helper::<T>(arguments),
+        Command::CacheSim(args) => cache_sim::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Sim(args) => sim::run::<T>(&args),

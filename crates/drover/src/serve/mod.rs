@@ -17,6 +17,7 @@ mod settings;
 mod ways;
 
 pub use args::Args;
+pub(crate) use settings::item_bytes_of;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;

@@ -39,6 +39,7 @@ use drover_systems::System;
 use file::read_file;
 use service::fabric_of_listen;
 use words::allowed_cores;
+pub(crate) use words::bytes_of as item_bytes_of;
 
 /// All settings of `serve`.
 #[derive(Clone, Debug)]

@@ -323,6 +323,42 @@ fn doctor_speaks_json_and_people() {
 }
 
 #[test]
+fn cache_sim_tells_how_much_memory_is_enough() {
+    let hits = folder("cache-sim").join("hits");
+    let [csv, svg] = ["csv", "svg"].map(|end| hits.with_extension(end));
+    let [csv_arg, svg_arg] = [&csv, &svg].map(|path| path.to_str().expect("UTF-8"));
+    let trace = "key,size\na,100\nb,100\na,100\nb,100\n";
+    let sizes = ["cache-sim", "--trace", "-", "--size", "64k..1m"];
+    let files = ["--csv", csv_arg, "--svg", svg_arg];
+    let (status, text, error) = drover(&[&sizes[..], &files].concat(), trace);
+    assert_eq!((status, error.as_str()), (0, ""));
+    let want = "s3fifo: 64 KiB is enough: 100.00 % hits, within 1 point of the largest (100.00 % at 1 MiB). \
+                LRU has 100.00 % there. From 64 KiB on nearly nothing is evicted.\n";
+    assert!(text.contains(want), "{text}");
+    let rows = std::fs::read_to_string(&csv).expect("the file of rows");
+    assert_eq!(rows.lines().count(), 1 + 5 * 3, "{rows}");
+    let drawing = std::fs::read_to_string(&svg).expect("the drawing");
+    assert!(
+        drawing.contains(">s3fifo</text>") && drawing.contains(">64k</text>"),
+        "{drawing}"
+    );
+    assert_eq!(drawing.matches("<circle").count(), 5 * 3);
+    let json = ["--json", "--policy", "lru", "--warmup", "0"];
+    let (_, text, _) = drover(&[&sizes[..], &json].concat(), trace);
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["rows"][0]["hit_rate"], 0.5, "{text}");
+
+    let (status, _, error) = drover(&sizes, "key,size\na,x\n");
+    let want = "drover: standard input line 2: size `x`: expected a number of bytes (--skip-bad leaves such lines out)\n";
+    assert_eq!((status, error.as_str()), (66, want));
+    let (status, _, error) = drover(&["cache-sim", "--trace", "zipf:1", "--size", "0"], "");
+    assert_eq!(
+        (status, error.as_str()),
+        (64, "drover: --size 0: a cache has from 64k to 1024t\n")
+    );
+}
+
+#[test]
 fn help_teaches() {
     let (status, text, _) = drover(&["--help"], "");
     assert_eq!(status, 0);

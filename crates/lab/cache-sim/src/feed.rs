@@ -6,6 +6,7 @@ use crate::trace::{BadLine, Line, Op, Trace, TraceError};
 use crate::{Options, Rate};
 use drover_base::{HashSeed, KeyHasher};
 use drover_store::KEY_BYTES_MAX;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seed of all hashes: fixed, so that the same trace gives the same result.
 pub(crate) const SEED: HashSeed = HashSeed::new(0x6472_6f76_6572_2d31, 0x6361_6368_652d_7369);
@@ -15,8 +16,10 @@ const SECONDS_MAX: u64 = 1 << 30;
 const MADE_KEY_BYTES_MIN: u64 = 8;
 
 /// Reads a trace and counts what it asks for.
-pub(crate) struct Feed {
+pub(crate) struct Feed<'a> {
     trace: Trace,
+    /// Position in the trace.
+    progress: &'a AtomicU64,
     state: State,
 }
 
@@ -60,11 +63,12 @@ pub(crate) struct Asked {
     pub(crate) is_timeless: bool,
 }
 
-impl Feed {
+impl Feed<'_> {
     /// `rate` is the largest of all caches.
-    pub(crate) fn new(trace: Trace, options: &Options, rate: Rate) -> Feed {
+    pub(crate) fn new<'a>(trace: Trace, options: &Options, rate: Rate, progress: &'a AtomicU64) -> Feed<'a> {
         Feed {
             trace,
+            progress,
             state: State {
                 hasher: SEED.hasher(),
                 rate,
@@ -86,6 +90,7 @@ impl Feed {
         batch.clear();
         let state = &mut self.state;
         while batch.requests.len() < BATCH && self.trace.visit(|line| state.take(line, batch))? {}
+        self.progress.store(self.trace.position(), Ordering::Relaxed);
         Ok(())
     }
 

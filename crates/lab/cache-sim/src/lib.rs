@@ -11,9 +11,10 @@
 //! ```
 //! use drover_cache_sim::trace::{Trace, ZipfSpec};
 //! use drover_cache_sim::{Options, Policy, simulate};
+//! use std::sync::atomic::AtomicU64;
 //! let spec: ZipfSpec = "0.99,keys=10000,requests=50000,value=100".parse()?;
 //! let options = Options { sizes: vec![256 << 10, 1 << 20], ..Options::default() };
-//! let report = simulate(Trace::zipf(&spec), &options)?;
+//! let report = simulate(Trace::zipf(&spec), &options, &AtomicU64::new(0))?;
 //! let rate = |size, policy| report.row(size, policy).and_then(|row| row.hit_rate).unwrap();
 //! assert!(rate(1 << 20, Policy::S3Fifo) > rate(256 << 10, Policy::S3Fifo));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -153,9 +153,11 @@ impl Options {
             .unwrap_or_else(|| Rate::fitting(size_bytes, self.memory_bytes.max(2 * least)))
     }
 
+    /// Checks everything that [`simulate`](crate::simulate) would refuse.
+    ///
     /// # Errors
     /// [`OptionsError`].
-    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+    pub fn check(&self) -> Result<(), OptionsError> {
         if self.sizes.is_empty() || self.policies.is_empty() {
             return Err(OptionsError::NoCache);
         }

@@ -50,6 +50,8 @@ pub struct Row {
 
 /// A size is enough if its hit rate is at most this much below the best.
 const ENOUGH: f64 = 0.01;
+/// A cache that evicts less than one item for this many that it holds has space for all.
+const KEPT: u64 = 1000;
 /// With fewer items, a sample says little.
 const SAMPLED_ITEMS_MIN: f64 = 1000.0;
 
@@ -70,7 +72,7 @@ impl Report {
         let refused = rows.iter().map(|row| row.refused).max().unwrap_or(0);
         if refused > 0 {
             notes.push(format!(
-                "Up to {} stores were refused: the value is longer than {} (-I) or than half of the cache.",
+                "Stores refused, at most: {}. A value is longer than {} (-I) or than half of the cache.",
                 commas(refused),
                 show(options.item_bytes_max as u64)
             ));
@@ -122,8 +124,17 @@ impl Report {
                 percent(Some(best))
             ),
         };
-        if let Some(row) = self.of(policy).find(|row| row.evicted == 0) {
-            let _ = write!(text, " From {} on nothing is evicted.", show(row.size_bytes));
+        if let Some(row) = self.of(policy).find(|row| row.evicted * KEPT <= row.items) {
+            match rates.len() {
+                1 => text.push_str(" Nearly nothing is evicted."),
+                _ => {
+                    let _ = write!(
+                        text,
+                        " From {} on nearly nothing is evicted.",
+                        show(row.size_bytes)
+                    );
+                }
+            }
         } else if let [.., (_, before), _] = rates[..]
             && best - before > ENOUGH
         {
@@ -221,7 +232,7 @@ fn sampled(rows: &[Row]) -> Vec<String> {
         .iter()
         .any(|row| row.sample < 1.0 && row.items as f64 * row.sample < SAMPLED_ITEMS_MIN)
     {
-        notes.push("A sample held fewer than 1,000 items: its rate may be some points off.".to_string());
+        notes.push("A sample held fewer than 1,000 items, so its hit rate may be far off; --sample 1 simulates all keys.".to_string());
     }
     notes
 }
@@ -231,17 +242,17 @@ impl Oddities {
         let mut notes = Vec::new();
         let mut note = |count: u64, what: &str| {
             if count > 0 {
-                notes.push(format!("{} {what}", commas(count)));
+                notes.push(what.replace("{}", &commas(count)));
             }
         };
-        note(self.skipped, "bad lines were left out.");
+        note(self.skipped, "Bad lines, left out: {}.");
         note(
             self.back_in_time,
-            "requests go back in time; for them it is as late as for those before.",
+            "Requests that go back in time: {}. For them it is as late as for those before.",
         );
         note(
             self.long_keys,
-            "requests have keys of more than 250 bytes, which a server refuses; they were shortened to 250.",
+            "Requests with keys of more than 250 bytes: {}. A server refuses them; here they are shortened to 250.",
         );
         notes
     }

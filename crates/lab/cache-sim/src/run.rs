@@ -7,6 +7,7 @@ use crate::trace::{Trace, TraceError};
 use crate::{Options, OptionsError, Report};
 use drover_mem::{AllocError, NativeCpu};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// Why a simulation has no result.
@@ -36,9 +37,11 @@ const QUEUED: usize = 2;
 /// its key is sampled for 50 to 500 ns, most of it memory accesses; memory as [`Options::memory_bytes`] says for each
 /// cache, and 64 bytes for each item of the LRU model.
 ///
+/// `progress` is set to the [position](Trace::position) in the trace from time to time.
+///
 /// # Errors
 /// [`SimError`] if the options are refused, memory is missing, or the trace cannot be read or is empty.
-pub fn simulate(trace: Trace, options: &Options) -> Result<Report, SimError> {
+pub fn simulate(trace: Trace, options: &Options, progress: &AtomicU64) -> Result<Report, SimError> {
     options.check()?;
     let mut caches = Vec::new();
     for &bytes in &options.sizes {
@@ -52,7 +55,7 @@ pub fn simulate(trace: Trace, options: &Options) -> Result<Report, SimError> {
         .map(|cache| cache.rate)
         .max()
         .expect("there is a cache");
-    let feed = Feed::new(trace, options, rate);
+    let feed = Feed::new(trace, options, rate, progress);
     let (asked, caches) = match options.jobs.min(caches.len()) {
         0 | 1 => play(feed, caches, options)?,
         jobs => play_in_threads(feed, caches, options, jobs)?,
@@ -61,7 +64,7 @@ pub fn simulate(trace: Trace, options: &Options) -> Result<Report, SimError> {
 }
 
 fn play(
-    mut feed: Feed,
+    mut feed: Feed<'_>,
     mut caches: Vec<Cache>,
     options: &Options,
 ) -> Result<(Asked, Vec<Cache>), TraceError> {
@@ -77,7 +80,7 @@ fn play(
 
 /// Each of `jobs` threads has its share of the caches; this one reads the trace. The result is the same for any number.
 fn play_in_threads(
-    mut feed: Feed,
+    mut feed: Feed<'_>,
     caches: Vec<Cache>,
     options: &Options,
     jobs: usize,
@@ -114,7 +117,7 @@ fn play_in_threads(
     })
 }
 
-fn send_all(feed: &mut Feed, senders: &[SyncSender<Arc<Batch>>]) -> Result<(), TraceError> {
+fn send_all(feed: &mut Feed<'_>, senders: &[SyncSender<Arc<Batch>>]) -> Result<(), TraceError> {
     loop {
         let mut batch = Batch::default();
         feed.fill(&mut batch)?;
@@ -123,8 +126,10 @@ fn send_all(feed: &mut Feed, senders: &[SyncSender<Arc<Batch>>]) -> Result<(), T
         }
         let batch = Arc::new(batch);
         for sender in senders {
-            // A thread that panicked is noticed when it is joined.
-            let _ = sender.send(Arc::clone(&batch));
+            if sender.send(Arc::clone(&batch)).is_err() {
+                // The thread panicked, which is noticed when it is joined.
+                return Ok(());
+            }
         }
     }
 }

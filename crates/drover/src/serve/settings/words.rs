@@ -17,7 +17,7 @@ pub(super) fn mask_of(text: String) -> Result<u32, Failure> {
 const ITEM_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=8 << 20;
 
 /// Parses the size of an item: `10`, `10k`, `1m`.
-pub(super) fn bytes_of(text: String) -> Result<usize, Failure> {
+pub(crate) fn bytes_of(text: String) -> Result<usize, Failure> {
     let (digits, unit) = match text.to_ascii_lowercase() {
         lower if lower.ends_with('k') => (lower[..lower.len() - 1].to_string(), 1 << 10),
         lower if lower.ends_with('m') => (lower[..lower.len() - 1].to_string(), 1 << 20),

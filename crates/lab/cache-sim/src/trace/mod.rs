@@ -19,7 +19,7 @@ pub struct Trace {
 }
 
 enum Source {
-    Lines(TraceReader<Box<dyn BufRead + Send>>),
+    Lines(TraceReader<Box<dyn BufRead>>),
     Drawn(Box<ZipfTrace>),
 }
 
@@ -31,7 +31,7 @@ impl Trace {
     /// [`TraceError`] if `input` cannot be read, or its first line does not tell its format.
     pub fn read(
         name: &str,
-        input: Box<dyn BufRead + Send>,
+        input: Box<dyn BufRead>,
         format: Option<Format>,
         skip_bad: bool,
     ) -> Result<Trace, TraceError> {
@@ -96,11 +96,11 @@ impl Trace {
         }
     }
 
-    /// Number of requests, if it is known.
-    pub fn request_count(&self) -> Option<u64> {
+    /// How far the trace has been read, for a progress bar: bytes of a file, or requests drawn.
+    pub fn position(&self) -> u64 {
         match &self.source {
-            Source::Lines(_) => None,
-            Source::Drawn(drawn) => Some(drawn.request_count()),
+            Source::Lines(reader) => reader.bytes_read(),
+            Source::Drawn(drawn) => drawn.drawn(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The input is compressed.
-    #[error("{name} is compressed: {program} {name} | drover cache-sim --trace -")]
+    #[error("{name} is compressed: decompress it, as by {program} FILE | drover cache-sim --trace -")]
     Compressed {
         /// Name of the input.
         name: String,
@@ -60,6 +60,8 @@ pub struct TraceReader<R> {
     name: String,
     input: R,
     line: Vec<u8>,
+    /// Bytes of all lines up to the current one.
+    bytes_read: u64,
     /// Number of the current line, from 1.
     number: u64,
     /// Whether the current line is still to be parsed.
@@ -94,6 +96,7 @@ impl<R: BufRead> TraceReader<R> {
             name: name.to_string(),
             input,
             line: Vec::new(),
+            bytes_read: 0,
             number: 0,
             is_pending: false,
             columns: Columns::Twitter,
@@ -189,6 +192,7 @@ impl<R: BufRead> TraceReader<R> {
             return Ok(Got::End);
         }
         self.number += 1;
+        self.bytes_read += self.line.len() as u64;
         if self.line.last() == Some(&b'\n') {
             self.line.pop();
             if self.line.last() == Some(&b'\r') {
@@ -201,6 +205,11 @@ impl<R: BufRead> TraceReader<R> {
             return Ok(Got::TooLong);
         }
         Ok(Got::Line)
+    }
+
+    /// Bytes of the lines read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// Number of bad lines left out so far.

@@ -119,8 +119,9 @@ impl ZipfTrace {
         }
     }
 
-    pub(super) fn request_count(&self) -> u64 {
-        self.spec.requests
+    /// Number of requests drawn so far.
+    pub(super) fn drawn(&self) -> u64 {
+        self.drawn
     }
 
     /// The key of the next request; `None` at the end.
