@@ -11,6 +11,7 @@ mod memcached;
 mod pilaf;
 mod request;
 mod slots;
+mod trace;
 
 /// A fuzzer: its name and the function that takes one input.
 pub struct Target {
@@ -100,6 +101,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "slots",
         run: slots::slots,
+    },
+    Target {
+        name: "trace",
+        run: trace::any,
     },
 ];
 
