@@ -20,7 +20,7 @@ pub const UNAVAILABLE: u8 = 69;
 pub const SOFTWARE: u8 = 70;
 /// The system refused a resource: memory, huge pages, threads, descriptors, or a file to write.
 pub const OS_ERROR: u8 = 71;
-/// A file cannot be read: the configuration file, or a profile. A file of users or certificates cannot be read or is
+/// A file cannot be read: the configuration file, or a profile. A trace cannot be read or is invalid. A file of users or certificates cannot be read or is
 /// invalid.
 pub const NO_INPUT: u8 = 66;
 /// The process lacks a right: to bind an address, to lock that much memory, to become another user, or to use another
