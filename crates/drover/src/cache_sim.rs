@@ -20,21 +20,24 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  drover cache-sim --trace requests.csv --size 64m..4g            a row for each size and policy
-  drover cache-sim --trace requests.csv --svg hits.svg            and curves of hit rate by size
-  zstdcat cluster45.zst | drover cache-sim --trace - --size 256,1g  Twitter's traces, by standard input
+  drover cache-sim --trace requests.csv --size 64m..4g     a row for each size and policy
+  drover cache-sim --trace requests.csv --svg hits.svg     and curves of hit rate by size
+  zstdcat cluster45.zst | drover cache-sim --trace -       one of Twitter's published traces
   drover cache-sim --trace zipf:0.99,keys=1000000,value=400 --size 64m
 
 Traces:
-  CSV with a header line that names the columns, in any order: time,key,size,ttl,op. Only `key` is needed. Time and
-  ttl are in seconds, size is that of the value in bytes. Other columns are ignored. op: get (the default), gets, set,
-  add, replace, cas, append, prepend, incr, decr, touch, delete.
-  Lines without a header with the columns of Twitter's cache traces: time,key,key size,value size,client,operation,TTL.
-  zipf:EXPONENT[,keys=N][,requests=N][,value=BYTES][,seed=N]: gets drawn at random (by default 3 million, for a million
-  keys).
+  CSV with a header line that names the columns, in any order: time,key,size,ttl,op. Only `key`
+  is needed; other columns are ignored. Time and ttl are in seconds, size is that of the value
+  in bytes. op is get (the default), gets, set, add, replace, cas, append, prepend, incr, decr,
+  touch or delete.
+  Lines without a header with the columns of Twitter's cache traces: time, key, key size, value
+  size, client, operation, TTL.
+  zipf:EXPONENT[,keys=N][,requests=N][,value=BYTES][,seed=N]: gets drawn at random, 3 million
+  for a million keys unless given.
 
-s3fifo and fifo run the code of `drover serve`, with the memory of `serve -m SIZE -t 1`. lru is a model for comparison.
-A get that misses stores the item, with size and ttl of its line. docs/eviction.md says how to read the results.")]
+s3fifo and fifo run the code of `drover serve`, in the memory of `serve -m SIZE -t 1`. lru is a
+model for comparison. A get that misses stores the item, with size and ttl of its line.
+docs/eviction.md says how to read the results.")]
 pub struct Args {
     /// A file, - for standard input, or zipf:EXPONENT,..
     #[arg(long, value_name = "TRACE")]
