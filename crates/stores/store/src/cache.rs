@@ -646,7 +646,7 @@ impl<S: Sharing> Cache<S> {
     /// Bytes of memory for items; of an elastic cache with the index.
     fn bytes_max(&self) -> u64 {
         match self.resize {
-            Some(resize) => resize.total,
+            Some(resize) => resize.limit,
             None => self.main.size() + self.small.size(),
         }
     }

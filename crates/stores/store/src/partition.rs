@@ -140,6 +140,12 @@ impl Limits {
         }
     }
 
+    /// Bytes of the longest item accepted.
+    pub(crate) fn item_bytes_max(&self) -> u64 {
+        let longest = item::item_bytes(KEY_BYTES_MAX, self.value_bytes_max) + TERMS_BYTES + EXTRAS_BYTES;
+        self.item_bytes_max.min(longest) as u64
+    }
+
     /// Space for terms is always required, so that an item that was stored can be given an expiry.
     #[inline(always)]
     pub(crate) fn allow(&self, key: Key<'_>, value_len: usize, kind: Kind) -> bool {
@@ -485,6 +491,18 @@ impl<S: Sharing> Partition<S> {
                 return;
             }
             at = bucket.end() + 1;
+        }
+    }
+
+    /// Limits items and index together to `bytes`, while the partition is used: from half of what it was created with up to
+    /// all of it. Less memory is given back to the system, and more is used, as PUTs of new keys come; the limit in the
+    /// [statistics](Partition::stats) is the new one at once. Returns `false`, and changes nothing, if that is out of
+    /// bounds, if the largest item accepted might not fit any more, or if the partition is not an
+    /// [elastic](PartitionOptions::elastic) cache.
+    pub fn limit_memory(&mut self, bytes: u64) -> bool {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.limit_memory(bytes),
+            Inner::Store(_) => false,
         }
     }
 

@@ -41,6 +41,10 @@ pub(super) const INDEX_SHARE_MAX: usize = 4;
 pub(super) struct Resize {
     /// Bytes of logs and index together.
     pub(super) total: u64,
+    /// What they shall have together: [`limit_memory`](Cache::limit_memory).
+    pub(super) limit: u64,
+    /// Most that they may have together.
+    most: u64,
     /// From this number of items on, a PUT of a new key calls [`adapt`](Cache::adapt).
     pub(super) due_at: u64,
     /// Number of buckets that the index will have, once the main log is short enough.
@@ -51,6 +55,8 @@ impl Resize {
     pub(super) fn new(total: u64) -> Resize {
         Resize {
             total,
+            limit: total,
+            most: total,
             due_at: ITEMS_TO_JUDGE,
             wanted: None,
         }
@@ -75,7 +81,17 @@ impl<S: Sharing> Cache<S> {
                 self.table.begin_resize(wanted);
                 resize.wanted = None;
             }
+        } else if resize.limit < resize.total {
+            resize.total = resize.limit;
+            let now = self.table.bucket_count();
+            let end = resize.limit - now * BUCKET_BYTES as u64;
+            if end < self.main.end() {
+                self.main.shorten_to(end);
+                resize.wanted = Some(now);
+            }
         } else {
+            resize.total = resize.limit;
+            self.resize = Some(resize);
             self.lengthen_log();
             let (now, wanted) = (self.table.bucket_count(), self.buckets_wanted(resize.total));
             if wanted > now + now / 16 {
@@ -95,6 +111,25 @@ impl<S: Sharing> Cache<S> {
             }
         }
         self.resize = Some(resize);
+    }
+
+    /// Limits logs and index together to `bytes`, rounded down to whole buckets: from half of what they had when the cache
+    /// was created up to all of it. Less memory is given up, and more is used, as PUTs of new keys come. Returns `false`, and
+    /// changes nothing, if that is out of bounds, if the largest item would not fit any more, or if the division is fixed.
+    pub(crate) fn limit_memory(&mut self, bytes: u64) -> bool {
+        let Some(resize) = &mut self.resize else {
+            return false;
+        };
+        let limit = bytes - bytes % BUCKET_BYTES as u64;
+        let index_bytes_max = self.table.capacity() * BUCKET_BYTES as u64;
+        let main_bytes_min = limit.saturating_sub(self.small.size() + index_bytes_max);
+        let allowed = resize.most / 2..=resize.most;
+        if !allowed.contains(&limit) || main_bytes_min < self.limits.item_bytes_max() {
+            return false;
+        }
+        resize.limit = limit;
+        resize.due_at = 0;
+        true
     }
 
     /// Lets the tail of the main log pass some items, if its end cannot be moved yet; returns whether it was moved.

@@ -21,9 +21,15 @@ struct Elastic {
 
 impl Elastic {
     fn new(mode: Mode, total: usize) -> Elastic {
+        Elastic::with_values(mode, total, 1 << 20)
+    }
+
+    /// A cache for values of at most `value_bytes_max` bytes.
+    fn with_values(mode: Mode, total: usize, value_bytes_max: usize) -> Elastic {
         let bucket_count = total / 64 / 100;
         let sizes = PartitionOptions {
             elastic: true,
+            value_bytes_max,
             hash_seed: Some(SEED),
             ..options(mode, total - 64 * bucket_count, bucket_count)
         };
@@ -176,6 +182,42 @@ fn stays_true(rng: &mut Rng) {
 }
 
 /// A scan in pieces, during which the index changes its size, shows every item that stays exactly once.
+/// The limit is halved and doubled again under load: the cache follows, and stays true.
+#[test]
+fn the_memory_follows_its_limit() {
+    let total = if cfg!(miri) { 1 << 15 } else { 1 << 20 };
+    let mut elastic = Elastic::with_values(Mode::S3_FIFO, total, 200);
+    let new_keys = |elastic: &mut Elastic, from: u64| {
+        (from..from + total as u64 / 20).for_each(|number| elastic.put(number, 40, 1));
+        elastic.check();
+        elastic.partition.stats()
+    };
+    let full = new_keys(&mut elastic, 0);
+    let [half, whole] = [total as u64 / 2, total as u64];
+    for bytes in [0, half - 64, whole + 64, u64::MAX] {
+        assert!(!elastic.partition.limit_memory(bytes), "{bytes}");
+    }
+    assert!(elastic.partition.limit_memory(half));
+    assert_eq!(elastic.partition.stats().bytes_max, half);
+    let less = new_keys(&mut elastic, 1 << 32);
+    assert!(less.bytes + 8 * less.slots <= half, "{less:?}");
+    assert!(less.items * 100 >= full.items * 47, "{less:?} after {full:?}");
+    assert!(elastic.partition.limit_memory(whole));
+    let again = new_keys(&mut elastic, 2 << 32);
+    assert!(again.items * 100 >= full.items * 97, "{again:?} after {full:?}");
+    assert!(again.bytes + 8 * again.slots <= whole, "{again:?}");
+}
+
+#[test]
+fn memory_that_does_not_adapt_has_one_limit() {
+    let fixed = options(Mode::S3_FIFO, 1 << 16, 16);
+    let store = options(Mode::Store, 1 << 16, 16);
+    for options in [fixed, store] {
+        let mut partition = Partition::new(&options).expect("memory");
+        assert!(!partition.limit_memory(partition.stats().bytes_max));
+    }
+}
+
 #[test]
 fn a_scan_in_pieces_sees_every_item_once_while_the_index_grows() {
     let total = 1 << 20;
