@@ -7,6 +7,9 @@ use drover_base::Cpu;
 use drover_base::sync::Ordering;
 use drover_store::Partition;
 
+/// A partition has whole pages of memory.
+const PAGE_BYTES: u64 = 4096;
+
 /// Memcached state of one core that outlasts a step; all connections of the core share it.
 #[derive(Debug, Default)]
 pub struct Core {
@@ -19,6 +22,8 @@ pub struct Core {
     pub(crate) watched: u32,
     /// Number of [resets](Server) that this core has done.
     resets: u32,
+    /// The server's memory in bytes that this core's partition has its share of; 0: that with which it was created.
+    memory_bytes: u64,
 }
 
 /// References to what a step uses: the core's own partition and state, and what all cores share. Made for each step.
@@ -50,6 +55,10 @@ impl<C: Cpu> Executor<'_, C> {
             self.core.resets = resets;
             self.core.counters = Counters::default();
         }
+        let memory_bytes = self.server.memory_bytes();
+        if memory_bytes != self.core.memory_bytes {
+            self.limit_memory(memory_bytes);
+        }
         let watched = self.server.watchers.kinds();
         if watched | self.core.watched != 0 {
             self.begin_watched_step(watched);
@@ -59,6 +68,23 @@ impl<C: Cpu> Executor<'_, C> {
         {
             self.flush(at_s);
         }
+    }
+
+    /// Gives this core's partition its share of `memory_bytes`; returns whether it can have that. The first call takes note
+    /// only.
+    #[cold]
+    pub(crate) fn limit_memory(&mut self, memory_bytes: u64) -> bool {
+        let before = std::mem::replace(&mut self.core.memory_bytes, memory_bytes);
+        if before == 0 && memory_bytes == self.server.settings.items.memory_bytes {
+            return true;
+        }
+        let share = memory_bytes / self.router.core_count() as u64;
+        // A last page that is not whole is not used, as when the partition was created.
+        let is_possible = self.partition.limit_memory(share & !(PAGE_BYTES - 1));
+        if !is_possible {
+            self.core.memory_bytes = before;
+        }
+        is_possible
     }
 
     /// Flushes all items: now, or when `at_s` is reached. The last call wins.

@@ -62,7 +62,7 @@
 //!   `watch evictions` knows whether they were fetched, but not when. Items of meta commands record accesses;
 //! - there every access updates the last access time, to the second, not about once a minute;
 //! - there are no slab classes and no crawler: commands about them are answered so that tools work, and change nothing.
-//!   Memory is laid out at the start, so `cache_memlimit` accepts only the current size.
+//!   `cache_memlimit` accepts half of `-m` up to all of it, and nothing else with `-M` or a memory file.
 //!
 //! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]

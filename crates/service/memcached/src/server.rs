@@ -5,7 +5,7 @@ use crate::detail::Detail;
 use crate::settings::Settings;
 use crate::watch::Watchers;
 use drover_base::KeyHasher;
-use drover_base::sync::AtomicU32;
+use drover_base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub struct Server {
     pub watchers: Arc<Watchers>,
     /// Number of counter resets; a core that sees it change zeroes its counters.
     pub(crate) resets: AtomicU32,
+    /// Memory for items in bytes: `-m`, or what `cache_memlimit` has set. A core that sees it change limits its partition.
+    pub(crate) memory_bytes: AtomicU64,
 }
 
 impl Server {
@@ -44,11 +46,18 @@ impl Server {
             start_unix_s,
             boards: (0..core_count).map(|_| Arc::default()).collect(),
             watchers: Arc::new(Watchers::new(core_count, settings.watcher_bytes)),
+            memory_bytes: AtomicU64::new(settings.items.memory_bytes),
             settings,
             host,
             detail: Detail::default(),
             resets: AtomicU32::new(0),
         }
+    }
+
+    /// Memory for items in bytes: `-m`, or what `cache_memlimit` has set.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        // Relaxed: each core follows at a step of its own.
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// The CAS to give an item instead of `wanted`: with `-C` all items have 0.

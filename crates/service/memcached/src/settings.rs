@@ -137,12 +137,12 @@ impl Default for AllowedCommands {
     }
 }
 
-/// Settings of items. Only `item_bytes_max` and `cas` affect items; `stats` shows the other fields, and
-/// `cache_memlimit` accepts only the size in `memory_bytes`. The partition limits the memory itself.
+/// Settings of items. Only `item_bytes_max` and `cas` affect items; `stats` shows the other fields. The partition limits the
+/// memory itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemSettings {
-    /// `-m`: memory for items, in bytes: shown, and the only size that `cache_memlimit` accepts. The partition has its
-    /// own.
+    /// `-m`: memory for items, in bytes, of which each core's partition was created with an equal share: shown, until
+    /// `cache_memlimit` changes it.
     pub memory_bytes: u64,
     /// `-I`: maximum bytes of an item as memcached counts them: key, value, 59 bytes of overhead, and 4 more if the
     /// client's flags are not 0.

@@ -96,7 +96,7 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("idle_kicks", connections.idle_kicks);
     lines.add("bytes_read", connections.bytes_read);
     lines.add("bytes_written", connections.bytes_written);
-    lines.add("limit_maxbytes", server.settings.items.memory_bytes);
+    lines.add("limit_maxbytes", server.memory_bytes());
     lines.add("accepting_conns", u32::from(connections.accepting));
     lines.add("listen_disabled_num", connections.listen_disabled);
     lines.add("threads", server.settings.threads);
@@ -125,7 +125,7 @@ fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     let settings = &executor.server.settings;
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
-    lines.add("maxbytes", settings.items.memory_bytes);
+    lines.add("maxbytes", executor.server.memory_bytes());
     lines.add("maxconns", settings.sockets.connections_max);
     lines.add("tcpport", settings.sockets.tcp_port);
     lines.add("udpport", 0);

@@ -81,7 +81,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "cache_memlimit is drawn with the size that both have",
-        why: "drover's memory is laid out at the start; it refuses every other one as out of bounds",
+        why: "drover refuses more than it was started with, and less than half of that, as out of bounds",
     },
     Difference {
         what: "version, stats that succeed, watch, dumps, lru and slabs with arguments, shutdown are not drawn",

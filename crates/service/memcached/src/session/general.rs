@@ -7,6 +7,7 @@ use crate::parse::{BAD_FORMAT, ERROR};
 use crate::request::Expiry;
 use crate::watch::{self, Watching, kind};
 use crate::{Executor, exec, forward, stats};
+use drover_base::sync::Ordering;
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
 
@@ -253,18 +254,25 @@ fn verbosity<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static s
     OK
 }
 
-/// `cache_memlimit`: memory is laid out at the start, so only the current size is accepted.
-fn memlimit<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
+/// `cache_memlimit`: from half of `-m` up to all of it, because memory for more is not there. The other cores follow when
+/// they next do something; their partitions are like this one, so they can.
+fn memlimit<C: Cpu>(executor: &mut Executor<'_, C>, words: &Line<'_>) -> &'static str {
     if !(2..=3).contains(&words.count) {
         return ERROR;
     }
-    match scan::number_u32(words.word(1)) {
-        None => ERROR,
-        Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
-        Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
-        Some(mib) if u64::from(mib) << 20 == executor.server.settings.items.memory_bytes => OK,
-        Some(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
+    let bytes = match scan::number_u32(words.word(1)) {
+        None => return ERROR,
+        Some(0..8) => return "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
+        Some(1_000_000_001..) => return "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
+        Some(mib) => u64::from(mib) << 20,
+    };
+    if bytes != executor.server.memory_bytes() {
+        if !executor.limit_memory(bytes) {
+            return "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust";
+        }
+        executor.server.memory_bytes.store(bytes, Ordering::Relaxed);
     }
+    OK
 }
 
 /// `slabs`: there are no slabs to move.

@@ -3,10 +3,10 @@
 use crate::bed::words;
 use crate::bed::{self, BUCKETS, Bed, Client, partition, server, settings};
 use drover_base::{HashSeed, KeyHash};
-use drover_mem::NativeCpu;
+use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, forward};
 use drover_net::{Need, Output, PendingReply, Protocol};
-use drover_store::{Hint, Partition};
+use drover_store::{Hint, Mode, Partition, PartitionOptions};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -199,4 +199,41 @@ fn a_flush_and_dumps_and_stats_are_about_all_cores() {
     assert_eq!(cores.told(2, b"stats reset\r\n"), b"RESET\r\n");
     let stats = String::from_utf8(cores.told(0, b"stats\r\n")).expect("text");
     assert!(stats.contains("STAT cmd_set 0\r\n"), "{stats}");
+}
+
+#[test]
+fn a_memory_limit_reaches_every_core_at_its_next_step() {
+    let share = |mib: usize| ((mib << 20) / CORES) & !4095;
+    let mut cores = Cores::new(2);
+    for (partition, _) in &mut cores.cores {
+        let options = PartitionOptions {
+            hash_seed: Some(HashSeed::new(1, 2)),
+            pages: PageWish::Small,
+            ..PartitionOptions::for_memory(Mode::S3_FIFO, share(64))
+        };
+        *partition = Partition::new(&options).expect("memory");
+    }
+    let limits = |cores: &Cores| -> Vec<u64> {
+        let partitions = cores.cores.iter().map(|(partition, _)| partition);
+        partitions.map(|partition| partition.stats().bytes_max).collect()
+    };
+    let [half, whole] = [share(32) as u64, share(64) as u64];
+    for own in 0..CORES {
+        assert_eq!(cores.told(own, b"cache_memlimit 64\r\n"), b"OK\r\n");
+    }
+    assert_eq!(cores.told(1, b"cache_memlimit 32\r\n"), b"OK\r\n");
+    assert_eq!(limits(&cores), [whole, half, whole]);
+    let stats = String::from_utf8(cores.told(0, b"stats\r\n")).expect("text");
+    assert!(stats.contains("STAT limit_maxbytes 33554432\r\n"), "{stats}");
+    cores.told(2, b"mn\r\n");
+    assert_eq!(limits(&cores), [half; CORES]);
+    let refusal = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+    for mib in [31, 65] {
+        assert_eq!(
+            cores.told(0, format!("cache_memlimit {mib}\r\n").as_bytes()),
+            refusal
+        );
+    }
+    assert_eq!(cores.told(0, b"cache_memlimit 64 noreply\r\nmn\r\n"), b"MN\r\n");
+    assert_eq!(limits(&cores)[0], whole);
 }

@@ -123,7 +123,8 @@ impl<S: Sharing> Cache<S> {
         let limit = bytes - bytes % BUCKET_BYTES as u64;
         let index_bytes_max = self.table.capacity() * BUCKET_BYTES as u64;
         let main_bytes_min = limit.saturating_sub(self.small.size() + index_bytes_max);
-        let allowed = resize.most / 2..=resize.most;
+        // A little less than half, because shares of memories are rounded.
+        let allowed = resize.most / 128 * 63..=resize.most;
         if !allowed.contains(&limit) || main_bytes_min < self.limits.item_bytes_max() {
             return false;
         }

@@ -194,7 +194,7 @@ fn the_memory_follows_its_limit() {
     };
     let full = new_keys(&mut elastic, 0);
     let [half, whole] = [total as u64 / 2, total as u64];
-    for bytes in [0, half - 64, whole + 64, u64::MAX] {
+    for bytes in [0, half / 16 * 15, whole + 64, u64::MAX] {
         assert!(!elastic.partition.limit_memory(bytes), "{bytes}");
     }
     assert!(elastic.partition.limit_memory(half));
