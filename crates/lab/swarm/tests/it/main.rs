@@ -5,3 +5,4 @@ mod planted;
 mod scenarios;
 mod seeds;
 mod shards;
+mod worst_put;
