@@ -114,16 +114,11 @@ impl Load {
         self.partition.stats().evicted()
     }
 
-    /// Stores new items of `len` bytes from number `from` on until one has been evicted for lack of memory; returns how many
-    /// were stored.
+    /// Stores many new items of `len` bytes from number `from` on; returns how many are there then.
     fn fill(&mut self, from: u64, len: usize) -> u64 {
-        let before = self.partition.stats().evicted_log_wrapped;
-        (from..)
-            .take_while(|&number| {
-                self.put(number, len);
-                self.partition.stats().evicted_log_wrapped == before
-            })
-            .count() as u64
+        let bytes = self.partition.stats().bytes_max as usize;
+        (from..from + 2 * fit(bytes, len)).for_each(|number| self.put(number, len));
+        self.partition.stats().items
     }
 }
 
