@@ -16,8 +16,8 @@ const INDEX_BYTES: u64 = 12;
 const PERIOD: u32 = 64;
 /// Bytes that may be copied per byte inserted, over time.
 const COPIES_PER_BYTE: u64 = 2;
-/// One PUT may copy at most as many bytes as so many mean items have, and at most [`COPY_BYTES_MAX`].
-const COPY_ITEMS_MAX: u64 = 32;
+/// One PUT may copy at most as many bytes as so many mean items have, or twice its own, and at most [`COPY_BYTES_MAX`].
+const COPY_ITEMS_MAX: u64 = 6;
 /// Most bytes that one PUT may copy to keep used items. A longer item is not kept at the tail of the main log.
 const COPY_BYTES_MAX: u64 = 64 << 10;
 
@@ -89,7 +89,9 @@ impl Sizes {
     /// Notes that `size` bytes are stored, so that more may be copied.
     #[inline]
     pub(super) fn earn(&mut self, size: u64) {
-        self.credit = (self.credit + COPIES_PER_BYTE * size).min(self.credit_max);
+        // Something long that is stored takes its time anyway.
+        let most = self.credit_max.max(COPIES_PER_BYTE * size).min(COPY_BYTES_MAX);
+        self.credit = (self.credit + COPIES_PER_BYTE * size).min(most);
     }
 
     /// Typical is the mean item held, but not less than half of a recent one: after a change to larger items, those held
@@ -116,9 +118,9 @@ impl Sizes {
         }
     }
 
-    /// As [`spend`](Sizes::spend), if at least half of what may be copied at once is left.
+    /// As [`spend`](Sizes::spend), if then at least a quarter of what may be copied at once is left.
     pub(super) fn spend_surplus(&mut self, bytes: u64) -> bool {
-        self.credit >= self.credit_max / 2 + bytes && self.spend(bytes)
+        self.credit >= self.credit_max / 4 + bytes && self.spend(bytes)
     }
 
     /// Takes `bytes` from what may be copied; returns whether there was enough.
