@@ -4,7 +4,7 @@
 //! -N 200`, `pause --rounds 100`, `fuzz --seconds 600`.
 
 use crate::counts::Counts;
-use crate::memcached::{abuse, clients, differ, suite};
+use crate::memcached::{abuse, clients, differ, hitrate, suite};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -38,6 +38,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
     clients::rounds(steps, &clients::Args::default());
+    hitrate::run(steps, &hitrate::Args::of_ci());
     single_core_and_guest(steps);
 }
 

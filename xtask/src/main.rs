@@ -73,6 +73,8 @@ enum Chore {
     Kill(tests::KillArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
+    /// Read one key after every write of another, a million times, by each kind of client: a full cache must keep it.
+    Lives(tests::LivesArgs),
     /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: found without confirmation,
     /// absent with it.
     Races,
@@ -122,6 +124,7 @@ fn main() -> ExitCode {
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Pause(args) => tests::pause(&mut steps, &args),
+        Chore::Lives(args) => tests::lives(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),
         Chore::History(args) => tests::history(&mut steps, &args),
         Chore::Guest(args) => guest::run(&mut steps, &args),

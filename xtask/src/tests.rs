@@ -21,6 +21,14 @@ pub struct PauseArgs {
     pub rounds: u32,
 }
 
+/// Options of the writes that a hot key lives through.
+#[derive(clap::Args)]
+pub struct LivesArgs {
+    /// Number of writes of other keys, for each kind of client and number of threads.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub writes: u32,
+}
+
 /// Options of the recorded histories.
 #[derive(clap::Args)]
 pub struct HistoryArgs {
@@ -68,6 +76,11 @@ pub fn kill(steps: &mut Steps, args: &KillArgs) {
     steps.run("kill", || {
         campaign("campaigns::kill::", "DROVER_KILLS", args.count)
     });
+}
+
+/// Reads a key after every write of another: a full cache must keep it.
+pub fn lives(steps: &mut Steps, args: &LivesArgs) {
+    steps.run("lives", || campaign("lives::", "DROVER_WRITES", args.writes));
 }
 
 /// Stops and continues client, server or both at random points under load.

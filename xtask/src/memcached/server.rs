@@ -144,7 +144,8 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16, String> {
+/// A TCP port that nobody listens at now.
+pub fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| format!("no port: {e}"))?;
     Ok(listener.local_addr().map_err(|e| format!("no port: {e}"))?.port())
 }

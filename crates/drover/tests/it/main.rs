@@ -8,6 +8,7 @@ mod devices;
 mod doors;
 mod figure;
 mod history;
+mod lives;
 mod memcached;
 mod memory_file;
 mod one_sided;

@@ -100,7 +100,14 @@ impl Client {
 
     /// The numbers of `stats`.
     pub fn stats(&mut self) -> Result<BTreeMap<String, u64>, String> {
-        self.output.extend_from_slice(b"stats\r\n");
+        self.stats_of("")
+    }
+
+    /// The numbers of `stats` about `what`.
+    pub fn stats_of(&mut self, what: &str) -> Result<BTreeMap<String, u64>, String> {
+        self.output
+            .extend_from_slice(format!("stats {what}").trim_end().as_bytes());
+        self.output.extend_from_slice(b"\r\n");
         self.send()?;
         let mut numbers = BTreeMap::new();
         loop {

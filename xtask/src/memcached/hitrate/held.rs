@@ -121,8 +121,8 @@ impl Held {
 /// Headings of the columns of [`Held::row`].
 pub const HEADINGS: &str = "resident MiB  curr_items  read back        bytes  evictions";
 
-/// Resident memory of a process.
-fn resident_kib(pid: u32) -> Result<u64, String> {
+/// Resident memory of a process, KiB.
+pub fn resident_kib(pid: u32) -> Result<u64, String> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     resident_of(&status).ok_or_else(|| format!("{path} has no VmRSS"))

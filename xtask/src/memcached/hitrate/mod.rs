@@ -13,6 +13,7 @@ mod held;
 mod oracle;
 mod pair;
 mod reply;
+mod resident;
 mod stream;
 
 use super::server::Kind;
@@ -23,6 +24,7 @@ use capacity::Capacity;
 use contest::Contest;
 use oracle::{Mode, Oracle};
 use pair::{Limits, Pair};
+use resident::Resident;
 use serde_json::{Value, json};
 use stream::{STREAMS, Stream};
 
@@ -30,7 +32,8 @@ use stream::{STREAMS, Stream};
 #[derive(clap::Args)]
 pub struct Args {
     /// Streams, separated by commas: zipf1.2, zipf0.99, zipf0.8, onetime, mixed, bimodal, small, drift, ttl; or
-    /// capacity, which counts how many items of two sizes fit [default: all]
+    /// capacity, which counts how many items of two sizes fit; or resident, which measures how much memory a full drover
+    /// takes with several -m and -t, and whether it reports the same limit everywhere [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     streams: Vec<String>,
     /// Seed of the streams; without it a fresh one, which is printed
@@ -54,19 +57,56 @@ pub struct Args {
     /// one percentage point below the simulated S3-FIFO
     #[arg(long)]
     check: bool,
+    /// Build of drover: a path, or drover, as tests are built [default: a release build]
+    #[arg(long, value_name = "PROGRAM")]
+    server: Option<String>,
     /// Print the results as JSON to standard output, and everything else to standard error
     #[arg(long)]
     json: bool,
 }
 
+impl Args {
+    /// What CI measures: the short form, with the bounds that hold for it.
+    pub fn of_ci() -> Args {
+        Args {
+            streams: Vec::new(),
+            seed: None,
+            memory: 64,
+            threads: 1,
+            short: true,
+            oracle: Mode::Off,
+            check: true,
+            server: Some("drover".to_owned()),
+            json: false,
+        }
+    }
+}
+
 /// Name of the measurement that has no stream.
 const CAPACITY: &str = "capacity";
+/// Name of the measurement of drover alone, which has limits of its own.
+const RESIDENT: &str = "resident";
 /// Measurements of the short form.
 const SHORT: &[&str] = &["zipf0.99", "onetime", "mixed"];
 /// The part of the memory, one in this many, that the short form fills to count items.
 const SHORT_PART: u64 = 8;
 /// Memory that both servers accept, MiB per thread.
 const MEMORY_MIN_MIB: u64 = 2;
+
+/// The build of drover that is measured.
+fn program(server: Option<&str>) -> Result<Kind, String> {
+    match server {
+        None => {
+            command::run(&mut cargo(&["build", "--release", "--quiet", "-p", "drover"]))?;
+            Ok(Kind::Drover(target_dir("release").join("drover")))
+        }
+        Some("drover") => {
+            command::build_drover()?;
+            Kind::named("drover")
+        }
+        Some(path) => Kind::named(path),
+    }
+}
 
 /// What one run measures with.
 struct Plan<'a> {
@@ -104,7 +144,11 @@ fn names(args: &Args) -> Vec<&str> {
     if args.short {
         return SHORT.to_vec();
     }
-    STREAMS.iter().map(Stream::name).chain([CAPACITY]).collect()
+    STREAMS
+        .iter()
+        .map(Stream::name)
+        .chain([CAPACITY, RESIDENT])
+        .collect()
 }
 
 /// Limits of the servers for a `part`-th of the memory.
@@ -125,7 +169,7 @@ fn stream_named(args: &Args, name: &str) -> Option<(Stream, u64)> {
 impl<'a> Plan<'a> {
     fn new(args: &'a Args) -> Result<Plan<'a>, String> {
         for name in names(args) {
-            if name != CAPACITY && stream_named(args, name).is_none() {
+            if ![CAPACITY, RESIDENT].contains(&name) && stream_named(args, name).is_none() {
                 return Err(format!("no stream is called {name}; see --help"));
             }
         }
@@ -137,11 +181,11 @@ impl<'a> Plan<'a> {
             Mode::Auto => Oracle::install(),
             Mode::Require => Ok(Oracle::install()?),
         };
-        command::run(&mut cargo(&["build", "--release", "--quiet", "-p", "drover"]))?;
+        let drover = program(args.server.as_deref())?;
         let plan = Plan {
             args,
             seed: args.seed.unwrap_or_else(crate::seed::fresh),
-            drover: Kind::Drover(target_dir("release").join("drover")),
+            drover,
             oracle,
         };
         plan.tell(&format!("hitrate: --seed {}", plan.seed));
@@ -151,6 +195,9 @@ impl<'a> Plan<'a> {
     /// Measures what `name` says, as one step for each result.
     fn measure(&self, steps: &mut Steps, name: &str) -> Vec<Value> {
         let mut results = Vec::new();
+        if name == RESIDENT {
+            return self.measure_resident(steps);
+        }
         if name != CAPACITY {
             steps.run(&format!("hitrate {name}"), || {
                 let (stream, part) = stream_named(self.args, name).ok_or("no such stream")?;
@@ -158,7 +205,7 @@ impl<'a> Plan<'a> {
                 let contest = Contest::play(&stream, self.seed, self.pair(part)?, oracle)?;
                 self.tell(&format!("{contest}"));
                 results.push(contest.json());
-                self.judge(&bounds::missed(&contest))
+                self.judge(&bounds::missed(&contest, self.args.short))
             });
             return results;
         }
@@ -171,6 +218,23 @@ impl<'a> Plan<'a> {
                 fields["stream"] = json!(CAPACITY);
                 results.push(fields);
                 self.judge(&Vec::from_iter(bounds::missed_by(&capacity)))
+            });
+        }
+        results
+    }
+
+    /// Measures how much memory a full drover takes, as one step for each limit.
+    fn measure_resident(&self, steps: &mut Steps) -> Vec<Value> {
+        let mut results = Vec::new();
+        for &(memory_mib, threads) in resident::LIMITS {
+            let limits = Limits { memory_mib, threads };
+            steps.run(&format!("hitrate {RESIDENT} {limits}"), || {
+                let resident = Resident::measure(&self.drover, limits, self.seed)?;
+                self.tell(&format!("{resident}"));
+                let mut fields = resident.json();
+                fields["stream"] = json!(RESIDENT);
+                results.push(fields);
+                self.judge(resident.wrong())
             });
         }
         results
@@ -245,7 +309,7 @@ mod tests {
             names(&args("--short --streams ttl,capacity")),
             ["ttl", "capacity"]
         );
-        assert_eq!(names(&args("")).len(), STREAMS.len() + 1);
+        assert_eq!(names(&args("")).len(), STREAMS.len() + 2);
         assert!(stream_named(&args(""), "zipf2").is_none());
     }
 

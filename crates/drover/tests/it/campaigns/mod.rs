@@ -13,7 +13,7 @@ mod pause;
 mod processes;
 
 /// The number in an environment variable.
-fn number(name: &str) -> Option<u64> {
+pub fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
