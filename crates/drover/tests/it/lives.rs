@@ -1,5 +1,5 @@
-//! A key that is read after every write of another one stays in a full cache, whoever asks: clients of memcached's classic and
-//! meta commands, and native ones.
+//! A key that is read after every write of another one stays in a full cache, for clients of memcached's classic and
+//! meta commands, and for native ones.
 //!
 //! `DROVER_WRITES` is the number of writes (`cargo xtask lives`: a million).
 
