@@ -56,19 +56,19 @@
 //! key the bucket and the head of a log *(stated in `[HERD §4.1]`; `tests/it/cost.rs` counts the lines)*. A PUT into a full
 //! cache also touches the items at the tail of a log and their buckets; `docs/eviction.md` has the bounds. Nothing
 //! allocates, locks or reads a clock. Instructions per operation, for keys of 16 bytes and values of 32,
-//! without the loop and the choice of the key (measured at commit 991a6c5 by `examples/instructions.rs` under callgrind,
+//! without the loop and the choice of the key (measured at commit 24ec7d6 by `examples/instructions.rs` under callgrind,
 //! operations 10,000 to 20,000 of a run; they vary by a tenth with the compiler's choices). PUTs of new keys of the cache
 //! also move an item of the small log to the main log, which is not full yet:
 //!
 //! | | cache | store |
 //! |---|---|---|
-//! | `prefetch_bucket` + `prefetch_item` | 43 | 41 |
-//! | GET hit with its copy | 107 | 132 |
-//! | GET hit with both prefetches, by its hint | 141 | 166 |
-//! | GET miss | 34 | 144 |
-//! | PUT of the same length | 124 | 211 |
-//! | PUT of a new key | 936 | 426 |
-//! | DELETE and a PUT | 818 | 798 |
+//! | `prefetch_bucket` + `prefetch_item` | 39 | 49 |
+//! | GET hit with its copy | 83 | 131 |
+//! | GET hit with both prefetches, by its hint | 112 | 179 |
+//! | GET miss | 32 | 145 |
+//! | PUT of the same length | 133 | 211 |
+//! | PUT of a new key | 1039 | 432 |
+//! | DELETE and a PUT | 915 | 792 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it; `[S3-FIFO]` for eviction.
 #![forbid(unsafe_code)]
