@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Addresses of the two servers to compare, the mistake to plant in the answers of one, and the allowed difference of
 /// their clocks.
@@ -62,8 +63,8 @@ const SILENCE_SECONDS_SHRINKING: i64 = 5;
 const SYNCS: usize = 4;
 /// Checks for unread bytes before the core is yielded.
 const LOOKS: usize = 4;
-/// Checks after which the bytes count as never read: seconds in all, at some microseconds each.
-const LOOKS_MAX: usize = 2_000_000;
+/// Checks between two looks at the clock.
+const LOOKS_PER_TIME: usize = 4096;
 
 /// Number of streams sent by this process; no two share keys.
 static PLAYS: AtomicU64 = AtomicU64::new(0);
@@ -176,7 +177,7 @@ impl Pair {
             }
             let more = left.has_unsent() || right.has_unsent();
             if let Some(unread) = self.unread.as_ref().filter(|_| more)
-                && !(left.is_read(unread)? && right.is_read(unread)?)
+                && !(left.is_read(unread, &self.silence)? && right.is_read(unread, &self.silence)?)
             {
                 return Ok(());
             }
@@ -274,9 +275,15 @@ impl Side {
         Ok(true)
     }
 
-    /// Waits until the server has read all sent bytes. Returns false if it does not for a long time.
-    fn is_read(&mut self, unread: &Unread) -> io::Result<bool> {
-        let mut looks = 0;
+    /// Waits until the server has read all sent bytes. Returns false if it neither does so nor answers for as long as
+    /// `silence`: on a busy machine it may get no processor time for seconds.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "an upper bound for waiting for another process"
+    )]
+    fn is_read(&mut self, unread: &Unread, silence: &Timespec) -> io::Result<bool> {
+        let longest = Duration::from_secs(silence.tv_sec.unsigned_abs());
+        let (mut looks, mut since) = (0, None);
         loop {
             match unread.bytes(&self.streams[self.on])? {
                 Some(1..) if !self.closed => {}
@@ -287,12 +294,13 @@ impl Side {
                 continue;
             }
             if self.pull()? {
-                looks = 0;
-            } else if looks < LOOKS_MAX {
-                std::thread::yield_now();
-            } else {
+                (looks, since) = (0, None);
+            } else if looks % LOOKS_PER_TIME == 0
+                && since.get_or_insert_with(Instant::now).elapsed() >= longest
+            {
                 return Ok(false);
             }
+            std::thread::yield_now();
         }
     }
 
