@@ -7,7 +7,7 @@
 //!                ghost: if its key is stored again, that item goes to the main log at once
 //! ```
 //! Items are evicted at the tails, one at a time, each from its slot first, so nothing is overwritten that is still in the
-//! index. The exception is a full bucket: then one of its eight items is evicted, wherever it is.
+//! index. The exception is a full bucket with a full neighbour: then one of its eight items is evicted, wherever it is.
 
 use super::Cache;
 use super::sizes::Class;

@@ -244,7 +244,7 @@ fn a_second_to_live_for_everything() {
     }
 }
 
-/// Of a full cache every third item expires; another third is given an earlier expiry later. A lap of the index finds them
+/// Of a full cache every third item expires; a third has its expiry brought forward. A lap of the index finds them
 /// all, and the others, which are used, stay.
 #[test]
 fn expired_items_go_before_others() {
