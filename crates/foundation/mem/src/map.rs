@@ -336,6 +336,20 @@ impl Mapping {
         }
     }
 
+    /// Asks for small pages from `offset` to the end of the huge page that it is in, if the pages are transparent.
+    pub(crate) fn end_huge_page(&self, offset: usize) {
+        let start = crate::round_up(offset, PAGE_BYTES);
+        let end = crate::round_up(start, HUGE_BYTES).min(self.len);
+        if self.kind != PageKind::Transparent || start >= end {
+            return;
+        }
+        // SAFETY: advice changes no contents; the range is inside the mapping. If it fails, more memory is used.
+        let _ = unsafe {
+            let start_ptr = self.base.as_ptr().wrapping_add(start).cast();
+            rustix::mm::madvise(start_ptr, end - start, Advice::LinuxNoHugepage)
+        };
+    }
+
     /// Its addresses.
     pub(crate) fn bytes(&self) -> std::ops::Range<usize> {
         let start = self.base.as_ptr() as usize;

@@ -460,6 +460,16 @@ impl Region {
         self.zero(end, offset + len - end);
     }
 
+    /// Says that the memory from `offset` on is not used for now. A transparent huge page takes memory as a whole when it is
+    /// first touched, so the system is asked for small pages from `offset` to the end of the huge page that it is in.
+    ///
+    /// # Panics
+    /// If `offset` is outside the region.
+    pub fn end_huge_page(&self, offset: usize) {
+        self.check(offset, 0);
+        self.mapping.end_huge_page(offset);
+    }
+
     /// Whether `[offset, offset + len)` is inside the region. Never panics: for numbers that came from a peer.
     #[inline]
     pub fn contains(&self, offset: usize, len: usize) -> bool {

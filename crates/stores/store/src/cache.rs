@@ -126,7 +126,7 @@ impl<S: Sharing> Cache<S> {
             false => 0,
         };
         let item_bytes_max = (log_bytes - small_bytes) as usize - growth;
-        Cache {
+        let cache = Cache {
             table,
             memory: BoundedRegion::new(region, log_space),
             small: Queue::new(0, small_bytes),
@@ -145,7 +145,11 @@ impl<S: Sharing> Cache<S> {
             expiry: expire::Expiry::default(),
             watch: None,
             scratch: Vec::new(),
+        };
+        if cache.resize.is_some() {
+            cache.end_huge_pages(count);
         }
+        cache
     }
 
     /// Continues with the state of an earlier partition in this memory; `None` if it is impossible.
@@ -515,6 +519,9 @@ impl<S: Sharing> Cache<S> {
             self.replaced = own;
             self.make_space(cpu, log, need, now_s);
             own = self.replaced.take();
+        }
+        if log == Log::Small && !self.is_filling {
+            self.make_reserve(cpu, now_s);
         }
         let (index, slot_index) = match own {
             Some(place) => place,

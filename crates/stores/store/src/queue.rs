@@ -82,6 +82,12 @@ impl Queue {
         self.used
     }
 
+    /// Bytes from the head to the tail: without items and skip markers.
+    #[inline]
+    pub(crate) fn free(&self) -> u64 {
+        (self.limit - self.start).saturating_sub(self.used)
+    }
+
     /// Bytes of items.
     #[inline]
     pub(crate) fn live(&self) -> u64 {

@@ -27,6 +27,9 @@ const SMALL_ITEMS_MIN: u64 = 8;
 /// between them are kept without losing a use.
 const HOLES_SHARE: u64 = 32;
 
+/// The reserve of free space is at most one part in so many of the main log.
+const RESERVE_SHARE_MAX: u64 = 64;
+
 /// One of the two logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Log {
@@ -57,6 +60,8 @@ pub(super) fn small_bytes(eviction: Eviction, log_bytes: u64) -> u64 {
 pub(super) enum Pace {
     /// As often as it takes to make space. So the bytes that may be copied are limited.
     Needed,
+    /// Once, before the space is needed. A used item stays where it is unless there is enough left to copy it.
+    Ahead,
     /// A limited number of times for each PUT. So every item that has uses may be copied.
     Limited,
 }
@@ -122,6 +127,15 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
+    /// Takes one step towards a reserve of free space in the main log. So a run of used items at its tail is copied by many
+    /// PUTs in turn, before one PUT needs the space behind it and may not copy that much.
+    #[inline]
+    pub(super) fn make_reserve<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
+        if self.main.free() < self.sizes.reserve().min(self.main.size() / RESERVE_SHARE_MAX) {
+            self.shorten_main(cpu, now_s, Pace::Ahead);
+        }
+    }
+
     /// Removes the item or skip marker at the tail of the small log: an item moves to the main log or leaves.
     fn shorten_small<C: Cpu>(&mut self, cpu: &C, now_s: u32) {
         let Some((at, head)) = self.tail_of(cpu, Log::Small) else {
@@ -146,12 +160,18 @@ impl<S: Sharing> Cache<S> {
             self.shorten_main(cpu, now_s, Pace::Needed);
         }
         let to = self.main.append(&self.memory, size);
-        self.relocate(bucket_index, i, to, slot.with_uses(class.uses_in_main()));
+        // A use that did not pay for the move still counts in the main log.
+        let uses = match has_space {
+            true => slot.uses().max(class.uses_in_main()),
+            false => class.uses_in_main(),
+        };
+        self.relocate(bucket_index, i, to, slot.with_uses(uses));
         self.counters.promoted += 1;
         self.small.drop_item(size);
     }
 
     /// Removes the item or skip marker at the tail of the main log: an item is appended again, or leaves.
+    /// [Ahead](Pace::Ahead) of need, a used item may stay at the tail.
     pub(super) fn shorten_main<C: Cpu>(&mut self, cpu: &C, now_s: u32, pace: Pace) {
         self.is_filling = false;
         let Some((at, head)) = self.tail_of(cpu, Log::Main) else {
@@ -173,10 +193,14 @@ impl<S: Sharing> Cache<S> {
         let stays = self.small.size() > 0
             && !self.evicts_used(slot)
             && match (is_used, has_room) {
-                (true, _) => pace == Pace::Limited || self.sizes.spend(size),
-                (false, true) => pace == Pace::Limited || self.sizes.spend_surplus(size),
                 (false, false) => false,
+                _ if pace == Pace::Limited => true,
+                (true, _) if pace == Pace::Needed => self.sizes.spend(size),
+                _ => self.sizes.spend_surplus(size),
             };
+        if pace == Pace::Ahead && is_used && !stays && !expired {
+            return;
+        }
         let cost = if has_room { 0 } else { needed };
         let to = match stays && !expired {
             true => self.main.rotate(&self.memory, size),

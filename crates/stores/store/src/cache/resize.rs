@@ -78,7 +78,7 @@ impl<S: Sharing> Cache<S> {
         } else if let Some(wanted) = resize.wanted {
             if self.pass_end(cpu, now_s) {
                 self.release_log();
-                self.table.begin_resize(wanted);
+                self.begin_resize(wanted);
                 resize.wanted = None;
             }
         } else if resize.limit < resize.total {
@@ -100,7 +100,7 @@ impl<S: Sharing> Cache<S> {
                     .shorten_to(self.main.end() - (wanted - now) * BUCKET_BYTES as u64);
                 resize.wanted = Some(wanted);
             } else if wanted < now - now / 4 && !self.is_filling {
-                self.table.begin_resize(wanted);
+                self.begin_resize(wanted);
             } else {
                 let percent = match self.is_filling {
                     true => LOAD_PERCENT_FILLING_MAX,
@@ -201,6 +201,19 @@ impl<S: Sharing> Cache<S> {
         }
     }
 
+    fn begin_resize(&mut self, wanted: u64) {
+        self.table.begin_resize(wanted);
+        self.end_huge_pages(wanted.max(self.table.bucket_count()));
+    }
+
+    /// Says to the system where the logs and an index of `bucket_count` buckets end, so that huge pages do not take memory
+    /// behind them.
+    pub(super) fn end_huge_pages(&self, bucket_count: u64) {
+        let region = self.memory.region();
+        region.end_huge_page(self.main.end() as usize);
+        region.end_huge_page(self.memory.len() + bucket_count as usize * BUCKET_BYTES);
+    }
+
     /// Returns the pages behind the end of the main log to the system.
     fn release_log(&self) {
         let (from, to) = (self.main.end() as usize, self.memory.len());
@@ -212,5 +225,6 @@ impl<S: Sharing> Cache<S> {
         let from = self.memory.len() + index_bytes as usize;
         let region = self.memory.region();
         region.discard(from, region.len() - from);
+        self.end_huge_pages(index_bytes / BUCKET_BYTES as u64);
     }
 }

@@ -17,9 +17,11 @@ const PERIOD: u32 = 64;
 /// Bytes that may be copied per byte inserted, over time.
 const COPIES_PER_BYTE: u64 = 2;
 /// One PUT may copy at most as many bytes as so many mean items have, or twice its own, and at most [`COPY_BYTES_MAX`].
-const COPY_ITEMS_MAX: u64 = 6;
+const COPY_ITEMS_MAX: u64 = 5;
 /// Most bytes that one PUT may copy to keep used items. A longer item is not kept at the tail of the main log.
 const COPY_BYTES_MAX: u64 = 64 << 10;
+/// The reserve of free space in the main log has room for so many times what one PUT may copy.
+const RESERVE_COPIES: u64 = 16;
 
 /// Size of an item beside the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,6 +123,11 @@ impl Sizes {
     /// As [`spend`](Sizes::spend), if then at least a quarter of what may be copied at once is left.
     pub(super) fn spend_surplus(&mut self, bytes: u64) -> bool {
         self.credit >= self.credit_max / 4 + bytes && self.spend(bytes)
+    }
+
+    /// Bytes of the main log to keep free.
+    pub(super) fn reserve(&self) -> u64 {
+        RESERVE_COPIES * self.credit_max
     }
 
     /// Takes `bytes` from what may be copied; returns whether there was enough.
