@@ -163,6 +163,7 @@ impl Memcached {
             reply: Output::new(0, usize::MAX),
             core: Core::default(),
             server: self.server.clone(),
+            publish_at: Ns::ZERO,
             leaving: None,
             busy_cores: self.busy_cores.clone(),
         })
@@ -217,6 +218,8 @@ struct Table<C: Cpu + 'static> {
     reply: Output,
     core: Core,
     server: Arc<Server>,
+    /// What native clients change is published from this time on.
+    publish_at: Ns,
     /// Set while the server stops: whether this core still has connections.
     leaving: Option<bool>,
     busy_cores: Arc<AtomicUsize>,
@@ -245,6 +248,9 @@ impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
         self.sockets.fill(pending_reply, reply);
     }
 }
+
+/// Time between two looks at what native clients have changed, for `stats` on other cores and for metrics.
+const PUBLISH_EVERY: Ns = Ns::from_ms(10);
 
 /// Longest sleep of a core with a reply that found the ring to another core full.
 const OWING: Ns = Ns::from_us(100);
@@ -278,6 +284,14 @@ impl<C: Cpu> CoActor<C> for Table<C> {
         if crossed || progress == Progress::Busy {
             // Before the replies leave: a client that has read one finds its command counted.
             executor.publish();
+        } else if now >= self.publish_at && executor.publish_changes() {
+            self.publish_at = now + PUBLISH_EVERY;
+        }
+        if now < self.publish_at {
+            // There may be changes by then.
+            progress = progress.and(Progress::Idle {
+                wake_at: self.publish_at,
+            });
         }
         self.rings.outbound.publish();
         if self.rings.outbound.has_space_again() {

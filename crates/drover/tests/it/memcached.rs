@@ -1,12 +1,13 @@
 //! `drover serve` answers memcached clients, from the same items that native clients see.
 
 use crate::common::{Serving, ask_memcached as ask, drover, folder};
+use drover_client::Client;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,6 +60,33 @@ fn both_kinds_of_clients_see_the_same_items() {
         }
         assert_eq!(server.serving.stop(), 0);
     }
+}
+
+/// A core that serves no memcached client publishes by itself what native clients change.
+#[test]
+fn stats_count_what_native_clients_do_on_every_core() {
+    let server = Memcached::start("mc-native-counts", &["-t", "4"]);
+    let mut stream = server.connect();
+    let mut client = Client::connect(&server.serving.addr).expect("a server");
+    let mut wait_for = |want: &str| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let stats = ask(&mut stream, "stats\r\n");
+            if stats.contains(want) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no {want:?} in {stats}");
+        }
+    };
+    for number in 0..400 {
+        client.set(format!("key{number}").as_bytes(), b"value").expect("stored");
+    }
+    wait_for("STAT curr_items 400\r\n");
+    for number in 0..300 {
+        client.delete(format!("key{number}").as_bytes()).expect("an answer");
+    }
+    wait_for("STAT curr_items 100\r\n");
+    assert_eq!(server.serving.stop(), 0);
 }
 
 #[test]

@@ -189,7 +189,8 @@ impl From<drover_store::PartitionStats> for Holdings {
 /// from about the same time.
 ///
 /// A core publishes at the end of a step in which it did something, before the replies of that step leave. So a client
-/// that has read a reply finds its command counted.
+/// that has read a reply finds its command counted. What clients of another protocol change on the core is published
+/// a little later.
 #[derive(Debug)]
 pub struct Board {
     words: [AtomicU64; Counters::COUNT + Holdings::COUNT],

@@ -22,6 +22,8 @@ pub struct Core {
     pub(crate) watched: u32,
     /// Number of [resets](Server) that this core has done.
     resets: u32,
+    /// What this core has published of its partition.
+    published: Holdings,
     /// The server's memory in bytes that this core's partition has its share of; 0: that with which it was created.
     memory_bytes: u64,
 }
@@ -98,10 +100,22 @@ impl<C: Cpu> Executor<'_, C> {
 
     /// Publishes this core's numbers on its [`Board`](crate::Board). To be called at the end of a step that did
     /// something, before its replies leave. Cost: four or five cache lines written.
-    pub fn publish(&self) {
+    pub fn publish(&mut self) {
+        let holdings = self.partition.stats().into();
         if let Some(board) = self.server.boards.get(self.router.own()) {
-            board.publish(&self.core.counters, &self.partition.stats().into());
+            board.publish(&self.core.counters, &holdings);
         }
+        self.core.published = holdings;
+    }
+
+    /// [Publishes](Executor::publish) what others than memcached's clients have changed in the partition; returns whether
+    /// there was anything.
+    pub fn publish_changes(&mut self) -> bool {
+        let has_changed = self.core.published != self.partition.stats().into();
+        if has_changed {
+            self.publish();
+        }
+        has_changed
     }
 
     /// `stats reset`: this core resets now, the others at their next step; the published numbers are 0 at once.
