@@ -46,8 +46,9 @@ fn the_papers_requests_given_up() {
 }
 
 /// Seeds beyond those that campaigns always played: an executed PUT that executed again, mixed bytes, a foreign value,
-/// workers that were idle behind datagrams, requests that overtook each other in the simulated card; and a cluster
-/// whose acceptor looked more rarely than operations had time (703788599).
+/// workers that were idle behind datagrams, requests that overtook each other in the simulated card; a cluster
+/// whose acceptor looked more rarely than operations had time (703788599); and a hot key that was evicted because items
+/// with one use had been kept before it.
 #[test]
 fn seeds_that_nobody_had_run() {
     for (name, seeds) in [
@@ -58,6 +59,7 @@ fn seeds_that_nobody_had_run() {
         ("worker", &[9001337]),
         ("silence", &[9002416]),
         ("calm", &[7001513]),
+        ("pressure", &[1795675938774]),
     ] {
         let scenario = Herd::scenario(name).expect("in the table");
         for &seed in seeds {

@@ -188,15 +188,16 @@ impl<S: Sharing> Cache<S> {
         let needed = self.sizes.class(size).uses_to_stay();
         let is_used = slot.uses() >= needed;
         // Space of removed items is reclaimed before any other: those between them are kept, if there is enough left to copy
-        // items that are used.
+        // items that are used. Of these, those that are used much come first.
         let has_room = self.main_has_room();
         let stays = self.small.size() > 0
             && !self.evicts_used(slot)
-            && match (is_used, has_room) {
-                (false, false) => false,
-                _ if pace == Pace::Limited => true,
-                (true, _) if pace == Pace::Needed => self.sizes.spend(size),
-                _ => self.sizes.spend_surplus(size),
+            && (is_used || has_room)
+            && match pace {
+                Pace::Limited => true,
+                Pace::Ahead => self.sizes.spend_excess(size),
+                Pace::Needed if slot.uses() > needed => self.sizes.spend(size),
+                Pace::Needed => self.sizes.spend_surplus(size),
             };
         if pace == Pace::Ahead && is_used && !stays && !expired {
             return;

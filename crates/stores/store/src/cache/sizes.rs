@@ -130,6 +130,11 @@ impl Sizes {
         RESERVE_COPIES * self.credit_max
     }
 
+    /// As [`spend`](Sizes::spend), if nothing has been spent lately: what the next PUTs earn makes up for it.
+    pub(super) fn spend_excess(&mut self, bytes: u64) -> bool {
+        self.credit >= self.credit_max && self.spend(bytes)
+    }
+
     /// Takes `bytes` from what may be copied; returns whether there was enough.
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) -> bool {
