@@ -1,4 +1,4 @@
-//! [`Chunks`]: memory for long values, in equal chunks here and at a peer, between which they move over RC.
+//! [`Chunks`]: memory for long values, divided alike here and at a peer, between which they move over RC.
 
 use crate::{Imports, ResourceError};
 use drover_mem::PageWish;
@@ -22,23 +22,61 @@ pub enum Direction {
     Write,
 }
 
-/// Equal chunks of registered memory here, each with a twin at the peer, and the RC queue pair that moves bytes between
+/// How memory for long values is divided: long chunks, numbered from 0 on, and then short ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkMap {
+    /// Bytes of a long chunk.
+    pub long_bytes: usize,
+    /// Number of long chunks.
+    pub long_count: usize,
+    /// Bytes of a short chunk.
+    pub short_bytes: usize,
+    /// Number of short chunks.
+    pub short_count: usize,
+}
+
+impl ChunkMap {
+    /// Number of chunks.
+    pub fn count(&self) -> usize {
+        self.long_count + self.short_count
+    }
+
+    /// Bytes of all chunks.
+    pub fn bytes(&self) -> usize {
+        self.long_count * self.long_bytes + self.short_count * self.short_bytes
+    }
+
+    /// Offset and length of a chunk, in bytes; `None` if there is no such chunk.
+    #[inline]
+    pub fn place(&self, chunk: u32) -> Option<(usize, usize)> {
+        let chunk = chunk as usize;
+        if chunk < self.long_count {
+            return Some((chunk * self.long_bytes, self.long_bytes));
+        }
+        let short = chunk - self.long_count;
+        let start = self.long_count * self.long_bytes + short * self.short_bytes;
+        (short < self.short_count).then_some((start, self.short_bytes))
+    }
+}
+
+/// Chunks of registered memory here, each with a twin at the peer, and the RC queue pair that moves bytes between
 /// twins. Chunk n of one side is the twin of chunk n of the other. It owns the memory here, the queue pair and the
 /// import of the peer's memory.
 pub struct Chunks<P: Provider> {
     qp: P::Qp,
     remote: RemoteRegion,
     local: P::Mr,
-    chunk_bytes: usize,
+    map: ChunkMap,
     pieces: Pieces,
-    free: Vec<u32>,
+    free_long: Vec<u32>,
+    free_short: Vec<u32>,
     list: SendList,
     /// Declared after the queue pair, which uses `remote`.
     _imports: Imports<P>,
 }
 
 impl<P: Provider> Chunks<P> {
-    /// Allocates and registers `count` chunks of `chunk_bytes` here, imports the peer's memory `region`, which holds
+    /// Allocates and registers the chunks of `map` here, imports the peer's memory `region`, which holds
     /// their twins, and connects a new RC queue pair to the peer's queue pair `rc`. Completions go to `cq`. Returns the
     /// chunks and the export of the new queue pair, to which the peer must connect its own.
     ///
@@ -49,10 +87,9 @@ impl<P: Provider> Chunks<P> {
         ctx: &Rc<P::Context>,
         cq: &P::Cq,
         (region, rc): (&Export, &Export),
-        chunk_bytes: usize,
-        count: usize,
+        map: ChunkMap,
     ) -> Result<(Chunks<P>, Export), ResourceError> {
-        let bytes = chunk_bytes * count;
+        let bytes = map.bytes();
         let mut imports = Imports::new(ctx);
         let remote = imports.region(region)?;
         let may_move = remote.access.remote_read && remote.access.remote_write;
@@ -63,9 +100,11 @@ impl<P: Provider> Chunks<P> {
         let local = ctx.alloc(bytes, PageWish::Small)?;
         let local = ctx.register(&local, Access::LOCAL)?;
         let requests_max = REQUESTS_MAX.min(ctx.caps().send_depth_max);
-        let pieces = Pieces::new(chunk_bytes, requests_max / 2 / count);
+        let pieces = Pieces::new(map.long_bytes, requests_max / 2 / map.count());
+        let requests = |count, bytes| count * pieces.count(bytes);
+        let depth = requests(map.long_count, map.long_bytes) + requests(map.short_count, map.short_bytes);
         let mut qp = ctx.create_qp(&QpOptions {
-            send_depth: 2 * count * pieces.count(chunk_bytes),
+            send_depth: 2 * depth,
             recv_depth: 1,
             ..QpOptions::new(QpKind::Rc, cq, ctx.caps())
         })?;
@@ -75,28 +114,41 @@ impl<P: Provider> Chunks<P> {
             qp,
             remote,
             local,
-            chunk_bytes,
+            map,
             pieces,
-            free: (0..count as u32).rev().collect(),
-            list: SendList::with_capacity(pieces.count(chunk_bytes), 0),
+            free_long: (0..map.long_count as u32).rev().collect(),
+            free_short: (map.long_count as u32..map.count() as u32).rev().collect(),
+            list: SendList::with_capacity(pieces.count(map.long_bytes), 0),
             _imports: imports,
         };
         Ok((chunks, export))
     }
 
     /// Length of a chunk, bytes.
-    pub fn chunk_bytes(&self) -> usize {
-        self.chunk_bytes
+    ///
+    /// # Panics
+    /// There is no such chunk.
+    pub fn len_of(&self, chunk: u32) -> usize {
+        self.place(chunk).1
     }
 
-    /// Takes a chunk that is not in use and returns its index; `None` if all are in use.
-    pub fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+    /// Takes a chunk for `bytes` that is not in use, a short one if one is free and long enough; `None` if none is.
+    pub fn take(&mut self, bytes: usize) -> Option<u32> {
+        let short = (bytes <= self.map.short_bytes).then(|| self.free_short.pop());
+        short.flatten().or_else(|| self.free_long.pop())
+    }
+
+    /// Takes a short chunk that is not in use; `None` if all are.
+    pub fn take_short(&mut self) -> Option<u32> {
+        self.free_short.pop()
     }
 
     /// Gives back a chunk that was taken. No transfer of it may be under way.
     pub fn give_back(&mut self, chunk: u32) {
-        self.free.push(chunk);
+        match (chunk as usize) < self.map.long_count {
+            true => self.free_long.push(chunk),
+            false => self.free_short.push(chunk),
+        }
     }
 
     /// Copies `value` to our chunk. A value longer than a chunk overwrites the next ones.
@@ -147,6 +199,10 @@ impl<P: Provider> Chunks<P> {
     }
 
     fn start(&self, chunk: u32) -> usize {
-        chunk as usize * self.chunk_bytes
+        self.place(chunk).0
+    }
+
+    fn place(&self, chunk: u32) -> (usize, usize) {
+        self.map.place(chunk).expect("a chunk that was taken")
     }
 }

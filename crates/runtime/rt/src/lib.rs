@@ -35,7 +35,7 @@ mod task;
 mod timers;
 mod wake;
 
-pub use chunks::{Chunks, Direction};
+pub use chunks::{ChunkMap, Chunks, Direction};
 pub use datagram_receiver::DatagramReceiver;
 pub use error::ResourceError;
 pub use imports::Imports;

@@ -27,8 +27,8 @@ use drover_verbs::Export;
 
 /// Version of this protocol. A server refuses clients of any other version with [`ErrorCode::Version`].
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
-/// have a condition.
-pub const PROTOCOL_VERSION: u16 = 4;
+/// have a condition. 5: short chunks; a `GetBulk` of a short value is answered with the value.
+pub const PROTOCOL_VERSION: u16 = 5;
 /// Name of this system in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "herd";
 /// Kinds of HERD's frames are this plus 1 to 15.
@@ -253,15 +253,21 @@ pub enum Message {
     Resynced(Resynced),
     /// Client: asks for bulk memory; once per session, or again if its attachment failed.
     BulkOpen {
-        /// Number of chunks requested, 1 to 64; the server refuses others. Each holds one value in flight.
+        /// Number of long chunks requested, 1 to 64; the server refuses others. Each holds one value in flight.
         chunk_count: u8,
+        /// Number of short chunks requested, 0 to 64.
+        short_count: u8,
     },
     /// Server: answers BulkOpen.
     BulkReady {
-        /// Bytes from one chunk to the next; a chunk holds any value that the server accepts.
+        /// Bytes of a long chunk, which holds any value that the server accepts.
         chunk_bytes: u32,
-        /// Number of chunks, as requested.
+        /// Number of long chunks, as requested. They are numbered from 0 on, and lie at the start of the region.
         chunk_count: u8,
+        /// Bytes of a short chunk.
+        short_bytes: u32,
+        /// Number of short chunks, as requested. They follow the long ones, in number and place.
+        short_count: u8,
         /// The chunks' memory, for remote READs and WRITEs.
         region: Export,
         /// The server's end of an RC queue pair for READs and WRITEs of `region`.
@@ -302,8 +308,8 @@ drover_control::messages! {
     6 = Ready,
     7 = Resync(resync),
     8 = Resynced(resynced),
-    9 = BulkOpen { chunk_count },
-    10 = BulkReady { chunk_bytes, chunk_count, region, rc },
+    9 = BulkOpen { chunk_count, short_count },
+    10 = BulkReady { chunk_bytes, chunk_count, short_bytes, short_count, region, rc },
     11 = BulkAttach { rc },
     12 = StatsRequest,
     13 = Stats { text as Text<TEXT_BYTES_MAX> },

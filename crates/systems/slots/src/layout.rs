@@ -37,8 +37,8 @@
 //!
 //! **Bodies of the bulk ops** (value_len = 12): `chunk u32, len u32, crc32c-of-value u32`, see [`Bulk`].
 //!
-//! **Reply**: the payload is the value alone (GET hit), the length of a long value (`Bulk`), a [`Bulk`] (`GetBulk`
-//! hit), or nothing; the immediate has the rest:
+//! **Reply**: the payload is the value alone (hit), a [`Bulk`] or the length of a long value (`Bulk`), or nothing; the
+//! immediate has the rest:
 //!
 //! | bits | field |
 //! |---|---|
@@ -83,7 +83,7 @@ pub enum SlotOp {
     /// starts with a time to live (u32, seconds; 0: unlimited), and a [`Bulk`] is in place of the value.
     PutBulk = 6,
     /// GET for which the server copies the value into a chunk of the client's bulk memory, which is at the server; the
-    /// client READs it from there after the reply. A [`Bulk`] is in place of the value.
+    /// client READs it from there after the reply; a short one is in the reply. A [`Bulk`] is in place of the value.
     GetBulk = 7,
 }
 
@@ -258,11 +258,11 @@ impl Bulk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// Done. The payload is the value (GET), a [`Bulk`] (`GetBulk`), or empty (all others).
+    /// Done. The payload is the value (GET and `GetBulk`), or empty (all others).
     Ok = 0,
     /// GET, `GetBulk` or DELETE: no item with this key.
     NotFound = 1,
-    /// PUT: the item exceeds the server's limit. `GetBulk`: the value exceeds the chunk.
+    /// PUT: the item exceeds the server's limit.
     TooLarge = 2,
     /// Another partition owns this key. Nothing happened.
     WrongPartition = 3,
@@ -277,6 +277,8 @@ pub enum Status {
     /// Nothing happened; the client submits the operation again, as a new request.
     Retry = 7,
     /// GET: the value is too long for a reply. The payload is its length (u32); the client asks again with `GetBulk`.
+    /// `GetBulk`: the value is in the chunk, and the payload is a [`Bulk`]; or it is longer than the chunk, and the payload
+    /// is its length.
     Bulk = 8,
 }
 

@@ -234,7 +234,13 @@ const NON_CLIENTS: &[Behaviour] = &[
         send(stream, &Message::Hello(hello));
     }),
     ("and begins in the middle", |stream| {
-        send(stream, &Message::BulkOpen { chunk_count: 1 });
+        send(
+            stream,
+            &Message::BulkOpen {
+                chunk_count: 1,
+                short_count: 1,
+            },
+        );
     }),
     ("and talks nonsense", |stream| {
         let frame = Message::Hello(hello()).encode();

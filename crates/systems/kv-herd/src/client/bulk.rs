@@ -5,6 +5,8 @@
 //! PUT:  WantChunk --WRITE value--> Moving --done--> WantSlot --PutBulk--> Asked --reply--> end
 //! GET:  (GET answered Bulk) WantChunk -> WantSlot --GetBulk--> Asked --reply--> READ: Moving --crc fits--> end
 //! ```
+//! While most values turn out to be long, a GET begins with `GetBulk` and a short chunk: see [`Guess`]. If the value is
+//! short after all, it is in the reply; if it is longer than the chunk, the GET starts anew with a long one.
 //! The memory is requested with the first such value of a session. While an operation is here, later ones on its key
 //! wait.
 
@@ -12,9 +14,9 @@ use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
-use drover_kv::{OpKind, Outcome, Refusal};
+use drover_kv::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, Token};
 use drover_mem::round_up;
-use drover_rt::{Chunks, Direction};
+use drover_rt::{ChunkMap, Chunks, Direction};
 use drover_slots::client::request::Body;
 use drover_slots::client::{SlotPhase, Waiting};
 use drover_verbs::{Context, Provider, Wc, WrId};
@@ -60,10 +62,50 @@ impl<P: Provider> BulkMemory<P> {
     }
 }
 
+/// Guesses from the latest GETs whether the next value is long. *(our choice: a wrong guess costs a round trip for a long
+/// value, and some hundred instructions for a short one)*
+#[derive(Default)]
+struct Guess {
+    /// Rises with long values and falls with short ones, from 0 to [`Guess::MOST`].
+    score: u8,
+    /// Number of operations completed when the last GET was answered `Bulk`.
+    last: usize,
+}
+
+impl Guess {
+    const MOST: u8 = 8;
+
+    /// Notes a GET that was answered `Bulk` when `completed` operations were complete. GETs of short values are not
+    /// noted, so it counts only if at most one operation came in between.
+    fn was_long_after(&mut self, completed: usize) {
+        match completed - self.last <= 1 {
+            true => self.note(true),
+            false => self.score = 0,
+        }
+        self.last = completed;
+    }
+
+    /// Notes the length of a value whose GET began with a chunk.
+    fn note(&mut self, is_long: bool) {
+        self.score = match is_long {
+            true => (self.score + 1).min(Guess::MOST),
+            false => self.score.saturating_sub(1),
+        };
+    }
+
+    #[inline(always)]
+    fn is_long(&self) -> bool {
+        self.score >= Guess::MOST / 2
+    }
+}
+
 /// A client's operations on long values, and the memory through which they move.
 pub(super) struct Transfers<P: Provider> {
     ops: Vec<Option<BulkOp>>,
     memory: BulkMemory<P>,
+    guess: Guess,
+    /// Buffer for a value that has been READ.
+    value: Vec<u8>,
 }
 
 impl<P: Provider> Transfers<P> {
@@ -71,7 +113,32 @@ impl<P: Provider> Transfers<P> {
         Transfers {
             ops: Vec::new(),
             memory: BulkMemory::Unasked,
+            guess: Guess::default(),
+            value: Vec::new(),
         }
+    }
+
+    /// Whether the next GET should [begin with a chunk](HerdClient::get_through_chunk).
+    #[inline(always)]
+    pub(super) fn expect_long(&self) -> bool {
+        self.guess.is_long()
+    }
+
+    /// Adds an operation; returns its index.
+    fn add(&mut self, op: BulkOp) -> usize {
+        let index = self.ops.iter().position(Option::is_none);
+        let index = index.unwrap_or(self.ops.len());
+        if index == self.ops.len() {
+            self.ops.push(None);
+        }
+        self.ops[index] = Some(op);
+        index
+    }
+
+    /// Whether an operation waits for a chunk or a slot.
+    fn is_any_waiting(&self) -> bool {
+        let waits = |op: &BulkOp| matches!(op.stage, Stage::WantChunk | Stage::WantSlot);
+        self.ops.iter().flatten().any(waits)
     }
 
     /// Number of operations in progress, including those completed by their deadline whose chunk is still in use.
@@ -98,6 +165,8 @@ struct BulkOp {
     waiting: Waiting,
     stage: Stage,
     chunk: Option<u32>,
+    /// Bytes that the chunk must have.
+    need: usize,
     /// Description of the value in the chunk: from the server's reply (GET), or from the client (PUT).
     content: Bulk,
     repeats: u32,
@@ -105,6 +174,33 @@ struct BulkOp {
     refusal: Option<Refusal>,
     /// Whether the operation was completed because of its deadline; it is kept while its chunk may still be accessed.
     ghost: bool,
+}
+
+impl BulkOp {
+    fn new(waiting: Waiting, need: usize) -> BulkOp {
+        BulkOp {
+            waiting,
+            stage: Stage::WantChunk,
+            chunk: None,
+            need,
+            content: Bulk {
+                chunk: 0,
+                len: 0,
+                crc: 0,
+            },
+            repeats: 0,
+            refusal: None,
+            ghost: false,
+        }
+    }
+}
+
+/// The length of a long value, from the payload of a reply `Bulk`.
+fn len_of(payload: &[u8]) -> Option<usize> {
+    payload
+        .try_into()
+        .ok()
+        .map(|len| u32::from_le_bytes(len) as usize)
 }
 
 /// The next step of an operation.
@@ -116,27 +212,53 @@ enum Step {
 }
 
 impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
-    /// Begins the transfer for an operation on a long value; `chunk`, if it has one already, is used for it.
-    pub(super) fn begin_bulk(&mut self, waiting: Waiting, chunk: Option<u32>) {
-        let op = BulkOp {
-            waiting,
-            stage: Stage::WantChunk,
-            chunk,
-            content: Bulk {
-                chunk: 0,
-                len: 0,
-                crc: 0,
-            },
-            repeats: 0,
-            refusal: None,
-            ghost: false,
-        };
+    /// Begins the transfer for an operation on a value of `need` bytes.
+    pub(super) fn begin_bulk(&mut self, waiting: Waiting, need: usize) {
         self.stats.bulk_transfers += 1;
         self.timers.hurry();
-        match self.bulk.ops.iter().position(Option::is_none) {
-            Some(index) => self.bulk.ops[index] = Some(op),
-            None => self.bulk.ops.push(Some(op)),
+        self.bulk.add(BulkOp::new(waiting, need));
+    }
+
+    /// Begins a GET with a short chunk, for a value that is expected to be long. Returns false, and does nothing, if
+    /// anything is not as usual.
+    #[cold]
+    pub(super) fn get_through_chunk(&mut self, cpu: &P::Cpu, key: &[u8], token: Token) -> bool {
+        let (Some(session), Some(chunks)) = (self.session.as_deref_mut(), self.bulk.memory.chunks()) else {
+            return false;
+        };
+        let len_max = session.params.body_bytes_max.saturating_sub(BULK_BYTES + 4);
+        if !self.open || !(1..=KEY_BYTES_MAX.min(len_max)).contains(&key.len()) || session.window.is_full() {
+            return false;
         }
+        let hash = session.hasher.hash(key);
+        if !self.conflicts.try_add_read(hash) {
+            return false;
+        }
+        let Some(chunk) = chunks.take_short() else {
+            self.conflicts.remove(hash, false);
+            return false;
+        };
+        let need = chunks.len_of(chunk);
+        let waiting = self.waiting.own(&Op::Get { key }, hash, token, cpu.now());
+        let mut op = BulkOp::new(waiting, need);
+        op.chunk = Some(chunk);
+        let index = self.bulk.add(op);
+        if !self.ask_bulk(index, cpu) {
+            if let Some(op) = self.bulk.ops[index].take() {
+                self.waiting.keep(op.waiting);
+            }
+            self.bulk.memory.give_back(Some(chunk));
+            self.conflicts.remove(hash, false);
+            return false;
+        }
+        self.stats.bulk_transfers += 1;
+        self.tally.began();
+        if let Some(session) = self.session.as_deref_mut()
+            && session.sends.is_batch()
+        {
+            session.flush(cpu);
+        }
+        true
     }
 
     /// Whether an operation on `hash`, an update if `write`, conflicts with one on a long value in progress.
@@ -154,13 +276,17 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     /// Frees slot `at`, whose GET was answered `Bulk`, and begins the transfer of its value.
-    pub(super) fn get_is_bulk(&mut self, _wc: &Wc, at: usize) {
+    pub(super) fn get_is_bulk(&mut self, wc: &Wc, at: usize) {
+        self.bulk.guess.was_long_after(self.tally.completed());
         let waiting = self.copy_out(at);
-        if let Some(session) = self.session.as_deref_mut() {
-            session.window.release(at);
-        }
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let payload = session.receive.payload(wc, &mut self.received.value[..]);
+        let need = payload.and_then(len_of).unwrap_or(session.params.item_bytes_max);
+        session.window.release(at);
         if let Some(waiting) = waiting {
-            self.begin_bulk(waiting, None);
+            self.begin_bulk(waiting, need);
         }
     }
 
@@ -203,7 +329,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             BulkMemory::Refused => return Step::Refuse(Refusal::TooLarge),
             BulkMemory::Ready(chunks) => {
                 if op.chunk.is_none() {
-                    op.chunk = chunks.take();
+                    op.chunk = chunks.take(op.need);
                 }
                 if op.chunk.is_none() {
                     return Step::Nothing;
@@ -233,8 +359,11 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         }
         self.bulk.memory = BulkMemory::Opening;
-        let chunk_count = self.options.bulk_chunks.clamp(1, 64);
-        self.ask(&Message::BulkOpen { chunk_count });
+        let (chunk_count, short_count) = self.options.chunk_counts();
+        self.ask(&Message::BulkOpen {
+            chunk_count,
+            short_count,
+        });
         self.timers.hurry();
     }
 
@@ -275,6 +404,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Message::BulkReady {
                 chunk_bytes,
                 chunk_count,
+                short_bytes,
+                short_count,
                 region,
                 rc,
             },
@@ -285,11 +416,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 what: "order of messages",
             });
         };
-        let (chunk_bytes, count) = (round_up(*chunk_bytes as usize, 8), usize::from(*chunk_count));
-        if chunk_bytes < session.params.item_bytes_max || count == 0 {
+        let map = ChunkMap {
+            long_bytes: round_up(*chunk_bytes as usize, 8),
+            long_count: usize::from(*chunk_count),
+            short_bytes: round_up(*short_bytes as usize, 8),
+            short_count: usize::from(*short_count),
+        };
+        let most = self.options.chunk_counts();
+        let is_too_much = *chunk_count > most.0 || *short_count > most.1 || map.short_bytes > map.long_bytes;
+        if map.long_bytes < session.params.item_bytes_max || map.long_count == 0 || is_too_much {
             return Err(drover_kv::SetupError::Unusable { what: "bulk memory" });
         }
-        let (chunks, rc) = Chunks::new(&self.ctx, &session.cq, (region, rc), chunk_bytes, count)?;
+        let (chunks, rc) = Chunks::new(&self.ctx, &session.cq, (region, rc), map)?;
         self.send(&Message::BulkAttach { rc });
         Ok(chunks)
     }
@@ -339,12 +477,12 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return false;
         };
         let put = op.waiting.op.kind() == OpKind::Put;
+        let chunk = op.chunk.unwrap_or(0);
         let space = self
             .bulk
             .memory
             .chunks()
-            .map_or(0, |chunks| chunks.chunk_bytes() as u32);
-        let chunk = op.chunk.unwrap_or(0);
+            .map_or(0, |chunks| chunks.len_of(chunk) as u32);
         let value = match put {
             true => Bulk {
                 chunk,
@@ -402,15 +540,26 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let outcome = match (commit.op(), imm.status()) {
             (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
             (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
-            (Some(SlotOp::GetBulk), Some(Status::Ok)) => {
-                let payload = session.receive.payload(wc, &mut self.received.value[..]);
-                let content = payload
-                    .and_then(|bytes| bytes.try_into().ok())
-                    .map(Bulk::from_bytes);
-                return match content {
-                    Some(content) => self.read_chunk(index, at, content, cpu, sink),
-                    None => self.stats.garbage += 1,
+            (Some(SlotOp::GetBulk), Some(status @ (Status::Ok | Status::Bulk))) => {
+                let Some(payload) = session.receive.payload(wc, &mut self.received.value[..]) else {
+                    self.stats.garbage += 1;
+                    return;
                 };
+                if status == Status::Ok {
+                    let mut value = std::mem::take(&mut self.bulk.value);
+                    value.clear();
+                    value.extend_from_slice(payload);
+                    self.bulk.guess.note(false);
+                    self.finish_slot(at, Outcome::Value(&value), sink);
+                    self.bulk.value = value;
+                    return;
+                }
+                match (payload.try_into().map(Bulk::from_bytes), len_of(payload)) {
+                    (Ok(content), _) => self.read_chunk(index, at, content, cpu),
+                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len),
+                    _ => self.stats.garbage += 1,
+                }
+                return;
             }
             _ => {
                 self.stats.garbage += 1;
@@ -421,18 +570,19 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     /// GET: posts the READ of the value that the server has copied into its chunk, and frees slot `at`.
-    fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
-        let space = self.bulk.memory.chunks().map_or(0, |chunks| chunks.chunk_bytes());
-        let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
+    fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu) {
+        let (Some(op), Some(chunks)) = (
+            self.bulk.ops.get_mut(index).and_then(Option::as_mut),
+            self.bulk.memory.chunks(),
+        ) else {
             return;
         };
-        if op.chunk != Some(content.chunk) || content.len as usize > space {
+        let is_ours = op.chunk == Some(content.chunk);
+        if !is_ours || !(1..=chunks.len_of(content.chunk)).contains(&(content.len as usize)) {
             self.stats.garbage += 1;
             return;
         }
-        if content.len == 0 {
-            return self.finish_slot(at, Outcome::Value(&[]), sink);
-        }
+        self.bulk.guess.note(true);
         op.content = content;
         op.stage = Stage::Moving;
         if let Some(session) = self.session.as_deref_mut() {
@@ -441,9 +591,21 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.transfer(index, content.chunk, content.len as usize, Direction::Read, cpu);
     }
 
+    /// GET: the value of `len` bytes is longer than the chunk of the request in slot `at`. Frees both, and starts anew.
+    fn get_with_longer_chunk(&mut self, index: usize, at: usize, len: usize) {
+        if let Some(session) = self.session.as_deref_mut() {
+            session.window.release(at);
+        }
+        let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
+            return;
+        };
+        self.bulk.memory.give_back(op.chunk.take());
+        op.need = len;
+        self.bulk_again(index);
+    }
+
     /// Handles the completion of a transfer.
     pub(super) fn bulk_moved(&mut self, _cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
-        self.timers.hurry();
         let index = (wc.wr_id.0 & !BULK_WR) as usize;
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
@@ -453,17 +615,21 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
         if op.waiting.op.kind() == OpKind::Put {
             op.stage = Stage::WantSlot;
+            self.timers.hurry();
             return;
         }
         let Some(chunks) = self.bulk.memory.chunks() else {
             return;
         };
-        let mut value = vec![0; op.content.len as usize];
-        chunks.copy_out(op.content.chunk, &mut value);
-        if crc32c::crc32c(&value) == op.content.crc {
-            return self.finish_bulk(index, Outcome::Value(&value), sink);
+        let (len, mut buffer) = (op.content.len as usize, std::mem::take(&mut self.bulk.value));
+        buffer.resize(buffer.len().max(len), 0);
+        let value = &mut buffer[..len];
+        chunks.copy_out(op.content.chunk, value);
+        match crc32c::crc32c(value) == op.content.crc {
+            true => self.finish_bulk(index, Outcome::Value(value), sink),
+            false => self.bulk_again(index),
         }
-        self.bulk_again(index);
+        self.bulk.value = buffer;
     }
 
     /// Repeats a transfer from the start, because the checksum does not match or the server did not execute the
@@ -485,11 +651,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::take) else {
             return;
         };
-        self.timers.hurry();
         self.bulk.memory.give_back(op.chunk);
         self.conflicts.remove(op.waiting.hash, op.waiting.is_write());
+        if self.bulk.is_any_waiting() || !self.waiting.is_empty() {
+            self.timers.hurry();
+        }
+        let token = op.waiting.token;
+        // The memory of a long value is not kept.
+        if op.waiting.op.kind() == OpKind::Get {
+            self.waiting.keep(op.waiting);
+        }
         if !op.ghost {
-            self.complete(op.waiting.token, outcome, sink);
+            self.complete(token, outcome, sink);
         }
     }
 

@@ -136,12 +136,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     #[cold]
     fn complete_refusal_or_bulk(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
         let now = cpu.now();
-        self.timers.hurry();
         let Some(session) = self.session.as_deref_mut() else {
             return;
         };
         let slot = session.window.slot(at).clone();
         let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+        if !bulk {
+            self.timers.hurry();
+        }
         let refusal = match imm.status() {
             // Sent again as soon as the operations that it was posted behind are complete.
             Some(Status::Retry) if slot.commit.is_conditional() => return self.again(at, now),
@@ -164,7 +166,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(Status::Full) => Refusal::Full,
             Some(Status::BadRequest) => Refusal::BadRequest,
             Some(Status::Bulk) if slot.commit.op() == Some(SlotOp::Get) => return self.get_is_bulk(wc, at),
-            Some(Status::Ok | Status::NotFound) if bulk => return self.bulk_answered(cpu, wc, at, imm, sink),
+            Some(Status::Ok | Status::NotFound | Status::Bulk) if bulk => {
+                return self.bulk_answered(cpu, wc, at, imm, sink);
+            }
             Some(Status::Bulk | Status::Ok | Status::NotFound) | None => {
                 self.stats.garbage += 1;
                 return;
@@ -181,10 +185,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let slot = session.window.slot(at).clone();
         session.window.release(at);
-        self.timers.hurry();
         if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
             return self.finish_bulk(slot.token as usize, outcome, sink);
         }
+        self.timers.hurry();
         self.conflicts.remove(slot.hash, slot.commit.is_update());
         if slot.phase != SlotPhase::Ghost {
             self.complete(slot.token, outcome, sink);

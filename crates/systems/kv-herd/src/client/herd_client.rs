@@ -102,11 +102,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        if let Op::Get { key } = *op
-            && let Some(key) = key_words(key)
-            && self.submit_inline_get(cpu, key, token)
-        {
-            return Ok(());
+        if let Op::Get { key } = *op {
+            if self.bulk.expect_long() && self.get_through_chunk(cpu, key, token) {
+                return Ok(());
+            }
+            if let Some(key) = key_words(key)
+                && self.submit_inline_get(cpu, key, token)
+            {
+                return Ok(());
+            }
         }
         self.submit_to_slot(cpu, op, token)
     }

@@ -32,14 +32,22 @@ pub struct ClientOptions {
     /// further ones with `WindowFull`. It also refuses a PUT of a long value while this many long values are in
     /// progress. Numbers above 16384 count as 16384.
     pub waiting_max: usize,
-    /// Maximum number of long values moved at a time, clamped to 1 to 64. For each, client and server allocate memory
-    /// of the size of the server's item limit, with the first long value of every session.
+    /// Maximum number of values of more than 32 KiB moved at a time, clamped to 1 to 64. For each, client and server
+    /// allocate memory of the size of the server's item limit, with the first long value of every session; and 32 KiB for
+    /// each operation of a window, at most 64, for shorter values.
     pub bulk_chunks: u8,
     /// Whether each session has a background thread that sends heartbeats while the client is not polled, so that the
     /// server keeps the session.
     pub keeper: bool,
     /// Secret sent to the server, at most 256 bytes (the server refuses longer ones); empty if it requires none.
     pub auth: Vec<u8>,
+}
+
+impl ClientOptions {
+    /// Numbers of long and of short chunks for long values.
+    pub(super) fn chunk_counts(&self) -> (u8, u8) {
+        (self.bulk_chunks.clamp(1, 64), self.window.clamp(1, 64) as u8)
+    }
 }
 
 impl Default for ClientOptions {

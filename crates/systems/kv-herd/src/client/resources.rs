@@ -50,7 +50,8 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
     let caps = ctx.caps().clone();
     let request_count = map.window * map.partition_count;
     let send_depth = (4 * request_count).clamp(128, caps.send_depth_max.max(1));
-    let bulk_depth = 4 * usize::from(options.bulk_chunks);
+    let (long, short) = options.chunk_counts();
+    let bulk_depth = 4 * (usize::from(long) + usize::from(short));
     let cq = ctx.create_cq(DatagramReceiver::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
     let receive = DatagramReceiver::<P>::new(ctx, &cq, request_count, map.body_bytes_max(), send_depth)?;
     let Some(routes) = Routes::new(&welcome.reply_qpns) else {

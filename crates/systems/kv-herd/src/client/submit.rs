@@ -275,7 +275,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
         self.conflicts.add(hash, true);
         self.tally.began();
-        self.begin_bulk(Waiting::new(op, hash, token, now), None);
+        self.begin_bulk(Waiting::new(op, hash, token, now), value.len());
         Ok(())
     }
 

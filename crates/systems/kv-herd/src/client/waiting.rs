@@ -132,7 +132,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 let len = waiting.op.value().len();
                 if (1..=session.params.item_bytes_max).contains(&len) && !self.bulk.are_refused() {
                     let waiting = self.waiting.remove(index).expect("index is inside");
-                    self.begin_bulk(waiting, None);
+                    self.begin_bulk(waiting, len);
                 } else {
                     let waiting = self.waiting.refuse(index, Refusal::TooLarge);
                     self.conflicts.remove(waiting.hash, waiting.is_write());

@@ -84,13 +84,16 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let memory = client
             .and_then(|client| client.bulk.as_ref())
             .ok_or(Status::BadRequest)?;
-        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
+        let (chunk_at, chunk_bytes) = memory.map.place(bulk.chunk).ok_or(Status::BadRequest)?;
         let len = bulk.len as usize;
         if !self.scratch.may_be_stored(len) {
             return Err(Status::TooLarge);
         }
+        if len > chunk_bytes {
+            return Err(Status::BadRequest);
+        }
         let space = self.scratch.space(len);
-        memory.region().copy_out(chunk_at, space);
+        memory.region.copy_out(chunk_at, space);
         match crc32c::crc32c(space) == bulk.crc {
             true => Ok(len),
             false => {
@@ -101,28 +104,27 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// Executes request `k` of intake `at`, a GET of a value into a chunk, and adds the reply: length and checksum.
+    /// Executes request `k` of intake `at`, a GET of a value that may be long, and adds the reply: the value if it is
+    /// short; else chunk, length and checksum; or the length alone if the value is longer than the chunk.
     #[cold]
     #[inline(never)]
     pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         self.counters.operations.gets += 1;
         self.counters.operations.bulk_ops += 1;
-        let (status, payload) = match self.store_chunk(cpu, at, k) {
-            Ok(bulk) => (Status::Ok, self.replies.list.inline(&bulk.to_bytes())),
-            Err(status) => (status, Payload::EMPTY),
-        };
-        self.answer(self.intakes[at].requests.all()[k].about, status, payload, true);
+        let about = self.intakes[at].requests.all()[k].about;
+        match self.load_value(cpu, at, k) {
+            Ok((status, payload)) => self.answer(about, status, payload, true),
+            Err(status) => self.answer(about, status, Payload::EMPTY, true),
+        }
     }
 
-    fn store_chunk(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<Bulk, Status> {
+    /// Status and payload of the reply to a GET of a value that may be long.
+    fn load_value(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<(Status, Payload), Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
-        let memory = self
-            .clients
-            .get(self.intakes[at].requests.all()[k].about.client)
-            .and_then(|client| client.bulk.as_ref());
-        let memory = memory.ok_or(Status::BadRequest)?;
-        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
         let request = &self.intakes[at].requests.all()[k];
+        let client = self.clients.get(request.about.client).ok_or(Status::BadRequest)?;
+        let memory = client.bulk.as_ref().ok_or(Status::BadRequest)?;
+        let (chunk_at, chunk_bytes) = memory.map.place(bulk.chunk).ok_or(Status::BadRequest)?;
         let key = Key {
             hash: request.hash(),
             bytes: request.key(),
@@ -131,19 +133,25 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             .partition
             .get(cpu, key, self.clock.now_s())
             .ok_or(Status::NotFound)?;
-        let len = item.value_len();
-        if len > memory.chunk_bytes {
-            return Err(Status::TooLarge);
+        self.counters.operations.get_hits += 1;
+        let (len, list) = (item.value_len(), &mut self.replies.list);
+        if len <= client.stripe.inline_bytes_max() {
+            let (payload, space) = list.inline_space(len);
+            item.value().copy_out(space);
+            return Ok((Status::Ok, payload));
+        }
+        if len > chunk_bytes {
+            return Ok((Status::Bulk, list.inline(&(len as u32).to_le_bytes())));
         }
         let space = self.scratch.space(len);
         item.copy_value(space);
-        memory.region().copy_in(chunk_at, space);
-        self.counters.operations.get_hits += 1;
-        Ok(Bulk {
+        memory.region.copy_in(chunk_at, space);
+        let bulk = Bulk {
             chunk: bulk.chunk,
             len: len as u32,
             crc: crc32c::crc32c(space),
-        })
+        };
+        Ok((Status::Bulk, list.inline(&bulk.to_bytes())))
     }
 
     /// The description of a chunk that a request has in place of a value; `None` if that is not 12 bytes long.

@@ -6,7 +6,7 @@ use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::Commit;
 use drover_base::Ns;
-use drover_mem::{MaskedRegion, Region};
+use drover_mem::MaskedRegion;
 use drover_slots::server::{Hold, PlainClient, SlotState, Stripe, Turn};
 use drover_verbs::{Context, Export, Provider, UdDest};
 
@@ -176,23 +176,6 @@ impl Client {
         }
         self.turn = self.turn.skip_done(&self.states);
         resynced
-    }
-}
-
-impl BulkMemory {
-    /// Offset of chunk `index` in the region, bytes; `None` if the client does not have this chunk.
-    pub(super) fn chunk_at(&self, index: u32) -> Option<usize> {
-        let index = index as usize;
-        (index < self.chunk_count).then_some(index * self.chunk_bytes)
-    }
-
-    /// Bytes of one chunk for values of up to `item_bytes_max` bytes: rounded up to whole pages of 4 KiB.
-    pub(super) fn chunk_bytes_for(item_bytes_max: usize) -> usize {
-        drover_mem::round_up(item_bytes_max.max(1), 4096)
-    }
-
-    pub(super) fn region(&self) -> &Region {
-        &self.region
     }
 }
 

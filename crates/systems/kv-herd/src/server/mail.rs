@@ -4,6 +4,7 @@ use super::clients::NewClient;
 use crate::control::{Resync, Resynced};
 use drover_kv::WorkerStats;
 use drover_mem::Region;
+use drover_rt::ChunkMap;
 use drover_shards::Reply;
 use drover_verbs::Export;
 
@@ -31,12 +32,11 @@ pub(super) enum Command {
     Stop,
 }
 
-/// A client's bulk memory: `chunk_count` chunks of `chunk_bytes` bytes at the start of `region`.
+/// A client's bulk memory, at the start of `region`.
 #[derive(Clone, Debug)]
 pub(super) struct BulkMemory {
     pub(super) region: Region,
-    pub(super) chunk_bytes: usize,
-    pub(super) chunk_count: usize,
+    pub(super) map: ChunkMap,
 }
 
 /// A report of a worker to the control thread.

@@ -141,9 +141,13 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                 self.note_replies(peers, index, partition, ud)
             }
             (Phase::Live, Message::Resync(resync)) => self.pass_on(peers, index, resync),
-            (Phase::Live, Message::BulkOpen { chunk_count }) => {
-                self.open_bulk(peers, index, usize::from(chunk_count))
-            }
+            (
+                Phase::Live,
+                Message::BulkOpen {
+                    chunk_count,
+                    short_count,
+                },
+            ) => self.open_bulk(peers, index, [chunk_count, short_count].map(usize::from)),
             (Phase::Live, Message::BulkAttach { rc }) => self.attach_bulk(peers, index, &rc),
             (_, message) => {
                 let text = format!("message of kind {} is not expected now", message.kind());

@@ -99,11 +99,23 @@ impl WaitQueue {
 
     /// Adds an operation, which was accepted at `now`, at the end.
     pub fn push_new(&mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) {
-        let waiting = match self.spares.pop() {
+        let waiting = self.own(op, hash, token, now);
+        self.queue.push_back(waiting);
+    }
+
+    /// Copies an operation, which was accepted at `now`, to memory of an earlier one if there is some.
+    pub fn own(&mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
+        match self.spares.pop() {
             Some(spare) => spare.again(op, hash, token, now),
             None => Waiting::new(op, hash, token, now),
-        };
-        self.queue.push_back(waiting);
+        }
+    }
+
+    /// Keeps the memory of an operation for another one (up to 64).
+    pub fn keep(&mut self, waiting: Waiting) {
+        if self.spares.len() < SPARES_MAX {
+            self.spares.push(waiting);
+        }
     }
 
     /// Puts back an operation that was sent before: right behind the last one on its key with a smaller number
@@ -114,12 +126,10 @@ impl WaitQueue {
         self.queue.insert(at, waiting);
     }
 
-    /// Removes the operation at `index`, if there is one, and keeps its memory for another one (up to 64).
+    /// Removes the operation at `index`, if there is one, and [keeps](WaitQueue::keep) its memory.
     pub fn recycle(&mut self, index: usize) {
-        if let Some(waiting) = self.queue.remove(index)
-            && self.spares.len() < SPARES_MAX
-        {
-            self.spares.push(waiting);
+        if let Some(waiting) = self.queue.remove(index) {
+            self.keep(waiting);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Values too long for a slot.
 
 use crate::client::bed::{Bed, Ended, delete, get, put};
-use crate::client::fake::{Fate, ITEM_BYTES_MAX};
+use crate::client::fake::{Fate, ITEM_BYTES_MAX, SHORT_BYTES};
 use drover_kv::{Op, SubmitError};
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::{ErrorCode, Message};
@@ -163,4 +163,59 @@ fn a_server_without_bulk_memory_refuses_long_values_only() {
         bed.try_submit(put(b"k", &value(2000))),
         Err(SubmitError::TooLarge)
     );
+}
+
+/// Number of requests of this kind that the server has executed.
+fn executed(bed: &Bed, op: SlotOp) -> usize {
+    let is_op = |seen: &&crate::client::fake::Seen| seen.commit.op() == Some(op);
+    bed.server.executed.iter().filter(is_op).count()
+}
+
+/// While all values are long, a GET is one request, and so is one of a short value or of none. While most are short, a GET
+/// begins as if all were.
+#[test]
+fn a_get_begins_with_a_chunk_while_values_are_long() {
+    let mut bed = Bed::new();
+    let lengths = [2000, SHORT_BYTES, SHORT_BYTES + 1, 300];
+    for (i, len) in (0u8..).zip(lengths) {
+        bed.run(put(&[i], &value(len)));
+    }
+    let get_all = |bed: &mut Bed, keys: &[u8]| {
+        for &i in keys {
+            assert_eq!(bed.run(get(&[i])), Ended::Value(value(lengths[usize::from(i)])));
+        }
+        (executed(bed, SlotOp::Get), executed(bed, SlotOp::GetBulk))
+    };
+    assert_eq!(
+        get_all(&mut bed, &[0; 5]),
+        (3, 5),
+        "it has to be seen a few times"
+    );
+    assert_eq!(get_all(&mut bed, &[0, 1, 0, 0]), (3, 9));
+    assert_eq!(get_all(&mut bed, &[3]), (3, 10), "a short value is in the reply");
+    assert_eq!(bed.run(get(b"nothing")), Ended::NotFound);
+    assert_eq!(get_all(&mut bed, &[2]), (3, 13), "it is longer than the chunk");
+    let (short_ones, _) = get_all(&mut bed, &[3; 20]);
+    assert!((10..20).contains(&short_ones), "{short_ones}");
+    let (now, asked) = get_all(&mut bed, &[0, 3, 3, 3]);
+    assert_eq!((now - short_ones, asked), (4, executed(&bed, SlotOp::GetBulk)));
+}
+
+/// As many operations as the window has places are on their way, whatever their order and lengths.
+#[test]
+fn long_and_short_gets_share_the_window() {
+    let mut bed = Bed::with(8, 1, ClientOptions::default(), |_| {});
+    for i in 0..16u8 {
+        bed.run(put(&[i], &value(900 + 40 * usize::from(i))));
+    }
+    for round in 0..20 {
+        let tokens: Vec<u64> = (0..8u8)
+            .map(|i| bed.submit(get(&[(i * 5 + round) % 16])))
+            .collect();
+        bed.settle();
+        for (i, token) in (0u8..).zip(tokens) {
+            let len = 900 + 40 * usize::from((i * 5 + round) % 16);
+            assert_eq!(bed.ended[&token], Ended::Value(value(len)));
+        }
+    }
 }

@@ -10,6 +10,7 @@ use drover_kv_herd::layout::{
     request_crc,
 };
 use drover_mem::PageWish;
+use drover_rt::ChunkMap;
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, GRH_BYTES, Imm, MemoryRegion, QpKind, QpOptions, QueuePair,
     RecvList, RecvWr, SendList, SendWr, UdDest, Wc, WrId,
@@ -20,6 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub const ITEM_BYTES_MAX: usize = 100_000;
+/// Bytes of a short chunk.
+pub const SHORT_BYTES: usize = 8192;
 const SEED: HashSeed = HashSeed::new(11, 22);
 const DATAGRAM_BYTES: usize = GRH_BYTES + DATAGRAM_HEADER_BYTES + 1024;
 
@@ -99,7 +102,7 @@ struct FakeConn {
     datagrams: LoopbackMr,
     replies: LoopbackMr,
     memory: Vec<SlotMemory>,
-    bulk: Option<(LoopbackMr, LoopbackQp)>,
+    bulk: Option<(LoopbackMr, LoopbackQp, ChunkMap)>,
     held: Vec<(usize, ReplyImm, Vec<u8>)>,
     ready: bool,
 }
@@ -334,9 +337,17 @@ impl FakeServer {
                 }
             }
             Message::Resync(resync) => self.resync(resync),
-            Message::BulkOpen { chunk_count } => {
-                let bytes = usize::from(chunk_count) * 100_352;
-                let memory = self.ctx.alloc(bytes, PageWish::Small).expect("memory");
+            Message::BulkOpen {
+                chunk_count,
+                short_count,
+            } => {
+                let map = ChunkMap {
+                    long_bytes: 100_352,
+                    long_count: usize::from(chunk_count),
+                    short_bytes: SHORT_BYTES,
+                    short_count: usize::from(short_count),
+                };
+                let memory = self.ctx.alloc(map.bytes(), PageWish::Small).expect("memory");
                 let mr = self.ctx.register(&memory, Access::ALL).expect("registered");
                 let qp = self
                     .ctx
@@ -345,10 +356,12 @@ impl FakeServer {
                 let answer = Message::BulkReady {
                     chunk_bytes: 100_352,
                     chunk_count,
+                    short_bytes: SHORT_BYTES as u32,
+                    short_count,
                     region: mr.export(&[]).expect("export"),
                     rc: qp.export().expect("export"),
                 };
-                peer.bulk = Some((mr, qp));
+                peer.bulk = Some((mr, qp, map));
                 send(&mut peer.control, &answer);
             }
             Message::BulkAttach { rc } => {
@@ -529,7 +542,7 @@ impl FakeServer {
             .expect("ready")
             .bulk
             .as_ref()
-            .map(|(mr, _)| mr.region().clone());
+            .map(|(mr, _, map)| (mr.region().clone(), *map));
         match seen.commit.op() {
             Some(SlotOp::Get) => match self.store.get(key) {
                 None => (Status::NotFound, Vec::new()),
@@ -549,9 +562,10 @@ impl FakeServer {
             Some(SlotOp::PutBulk) => {
                 let bulk = bulk();
                 let mut value = vec![0; bulk.len as usize];
-                chunks
-                    .expect("opened")
-                    .copy_out(bulk.chunk as usize * 100_352, &mut value);
+                let (region, map) = chunks.expect("opened");
+                let (start, space) = map.place(bulk.chunk).expect("a chunk");
+                assert!(value.len() <= space);
+                region.copy_out(start, &mut value);
                 if crc32c::crc32c(&value) != bulk.crc {
                     return (Status::Retry, Vec::new());
                 }
@@ -562,8 +576,17 @@ impl FakeServer {
                 let Some((value, _)) = self.store.get(key) else {
                     return (Status::NotFound, Vec::new());
                 };
+                if value.len() <= self.map.body_bytes_max() {
+                    return (Status::Ok, value.clone());
+                }
                 let chunk = bulk().chunk;
-                chunks.expect("opened").copy_in(chunk as usize * 100_352, value);
+                let (region, map) = chunks.expect("opened");
+                let (start, space) = map.place(chunk).expect("a chunk");
+                assert_eq!(bulk().len as usize, space);
+                if value.len() > space {
+                    return (Status::Bulk, (value.len() as u32).to_le_bytes().to_vec());
+                }
+                region.copy_in(start, value);
                 let mut crc = crc32c::crc32c(value);
                 if self.spoil_bulk > 0 {
                     self.spoil_bulk -= 1;
@@ -575,7 +598,7 @@ impl FakeServer {
                     crc,
                 };
                 assert_eq!(content.to_bytes().len(), BULK_BYTES);
-                (Status::Ok, content.to_bytes().to_vec())
+                (Status::Bulk, content.to_bytes().to_vec())
             }
             _ => (Status::BadRequest, Vec::new()),
         }

@@ -97,6 +97,8 @@ fn messages_nobody_asked_for_change_nothing() {
         Message::BulkReady {
             chunk_bytes: u32::MAX,
             chunk_count: 255,
+            short_bytes: u32::MAX,
+            short_count: 255,
             region: export.clone(),
             rc: export.clone(),
         },
@@ -130,6 +132,8 @@ fn bulk_memory_that_is_none_is_refused() {
         let message = Message::BulkReady {
             chunk_bytes: 1 << 30,
             chunk_count: 200,
+            short_bytes: 4096,
+            short_count: 4,
             region: export.clone(),
             rc: export,
         };

@@ -4,6 +4,7 @@ use crate::server::fake::{Fake, World, options};
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Bulk, SlotOp, Status};
 use drover_mem::PageWish;
+use drover_rt::ChunkMap;
 use drover_verbs::*;
 use drover_verbs_suite::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
 
@@ -13,23 +14,34 @@ struct Chunks {
     cq: LoopbackCq,
     memory: LoopbackMr,
     remote: RemoteRegion,
-    chunk_bytes: usize,
+    map: ChunkMap,
 }
 
 impl Chunks {
     fn open(world: &mut World, fake: &mut Fake, chunk_count: u8) -> Chunks {
-        fake.send_control(&Message::BulkOpen { chunk_count });
+        fake.send_control(&Message::BulkOpen {
+            chunk_count,
+            short_count: 3,
+        });
         world.settle();
         let Some(Message::BulkReady {
             chunk_bytes,
             chunk_count: count,
+            short_bytes,
+            short_count,
             region,
             rc,
         }) = fake.receive()
         else {
             panic!("no bulk memory");
         };
-        assert_eq!(count, chunk_count);
+        assert_eq!((count, short_count), (chunk_count, 3));
+        let map = ChunkMap {
+            long_bytes: chunk_bytes as usize,
+            long_count: usize::from(count),
+            short_bytes: short_bytes as usize,
+            short_count: usize::from(short_count),
+        };
         let ctx = fake.ctx.clone();
         let cq = ctx.create_cq(16).expect("cq");
         let mut qp = ctx
@@ -47,12 +59,12 @@ impl Chunks {
             cq,
             memory: ctx.register(&memory, Access::LOCAL).expect("mr"),
             remote: ctx.import_region(&region).expect("region"),
-            chunk_bytes: chunk_bytes as usize,
+            map,
         }
     }
 
-    fn transfer(&mut self, fake: &Fake, write: bool, chunk: usize, len: usize) {
-        let remote = self.remote.at(chunk * self.chunk_bytes);
+    fn transfer(&mut self, fake: &Fake, write: bool, chunk: u32, len: usize) {
+        let remote = self.remote.at(self.map.place(chunk).expect("a chunk").0);
         let local = self.memory.sge(0, len);
         let wr = if write {
             SendWr::write(remote, local)
@@ -77,7 +89,7 @@ impl Chunks {
         crc: u32,
     ) -> Status {
         self.memory.region().copy_in(0, value);
-        self.transfer(fake, true, chunk as usize, value.len());
+        self.transfer(fake, true, chunk, value.len());
         let bulk = Bulk {
             chunk,
             len: value.len() as u32,
@@ -86,24 +98,35 @@ impl Chunks {
         fake.call(world, SlotOp::PutBulk, key, &bulk.to_bytes()).status
     }
 
-    fn get(&mut self, world: &mut World, fake: &mut Fake, chunk: u32, key: &[u8]) -> Option<Vec<u8>> {
-        let cluster = Bulk {
+    /// The value of `key` through a chunk, or in the reply; `Err` with its length if it is longer than the chunk.
+    fn get(
+        &mut self,
+        world: &mut World,
+        fake: &mut Fake,
+        chunk: u32,
+        key: &[u8],
+    ) -> Option<Result<Vec<u8>, u32>> {
+        let request = Bulk {
             chunk,
-            len: self.chunk_bytes as u32,
+            len: self.map.place(chunk).expect("a chunk").1 as u32,
             crc: 0,
         };
-        let reply = fake.call(world, SlotOp::GetBulk, key, &cluster.to_bytes());
-        if reply.status == Status::NotFound {
-            return None;
+        let reply = fake.call(world, SlotOp::GetBulk, key, &request.to_bytes());
+        match reply.status {
+            Status::NotFound => return None,
+            Status::Ok => return Some(Ok(reply.payload)),
+            status => assert_eq!(status, Status::Bulk),
         }
-        assert_eq!(reply.status, Status::Ok);
+        if let Ok(len) = reply.payload[..].try_into() {
+            return Some(Err(u32::from_le_bytes(len)));
+        }
         let bulk = Bulk::from_bytes(reply.payload[..].try_into().expect("12 bytes"));
         assert_eq!(bulk.chunk, chunk);
-        self.transfer(fake, false, chunk as usize, bulk.len as usize);
+        self.transfer(fake, false, chunk, bulk.len as usize);
         let mut value = vec![0; bulk.len as usize];
         self.memory.region().copy_out(0, &mut value);
         assert_eq!(crc32c::crc32c(&value), bulk.crc);
-        Some(value)
+        Some(Ok(value))
     }
 }
 
@@ -119,7 +142,17 @@ fn long_values_go_and_come() {
             chunks.put(&mut world, &mut fake, 1, b"k", &value, crc),
             Status::Ok
         );
-        assert_eq!(chunks.get(&mut world, &mut fake, 0, b"k"), Some(value));
+        for chunk in [0, 4] {
+            let want = match len > chunks.map.place(chunk).expect("a chunk").1 {
+                true => Err(len as u32),
+                false => Ok(value.clone()),
+            };
+            assert_eq!(
+                chunks.get(&mut world, &mut fake, chunk, b"k"),
+                Some(want),
+                "{len}"
+            );
+        }
         let reply = fake.call(&mut world, SlotOp::Get, b"k", b"");
         match len {
             0..=1000 => assert_eq!((reply.status, reply.payload.len()), (Status::Ok, len)),
@@ -150,7 +183,8 @@ fn nonsense_is_refused() {
     let mut fake = world.connect();
     let _chunks = Chunks::open(&mut world, &mut fake, 2);
     for (chunk, len, want) in [
-        (2, 10, Status::BadRequest),
+        (5, 10, Status::BadRequest),
+        (4, (32 << 10) + 1, Status::BadRequest),
         (u32::MAX, 10, Status::BadRequest),
         (0, (64 << 10) + 1, Status::TooLarge),
         (0, u32::MAX, Status::TooLarge),
@@ -162,7 +196,10 @@ fn nonsense_is_refused() {
             want
         );
     }
-    fake.send_control(&Message::BulkOpen { chunk_count: 1 });
+    fake.send_control(&Message::BulkOpen {
+        chunk_count: 1,
+        short_count: 0,
+    });
     world.settle();
     assert!(
         matches!(fake.receive(), Some(Message::Error { .. })),

@@ -199,7 +199,13 @@ fn hostile_frames_end_their_session_only() {
         vec![(999, vec![1, 2, 3])],
         vec![frame(&Message::Ready)],
         vec![hello.clone(), hello.clone()],
-        vec![hello.clone(), frame(&Message::BulkOpen { chunk_count: 1 })],
+        vec![
+            hello.clone(),
+            frame(&Message::BulkOpen {
+                chunk_count: 1,
+                short_count: 1,
+            }),
+        ],
         vec![
             hello.clone(),
             frame(&Message::Attach {

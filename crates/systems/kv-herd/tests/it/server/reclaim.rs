@@ -64,7 +64,10 @@ fn clients_die_at_random_points() {
             fake.replies();
         }
         if rng.chance(0.5) {
-            fake.send_control(&Message::BulkOpen { chunk_count: 1 });
+            fake.send_control(&Message::BulkOpen {
+                chunk_count: 1,
+                short_count: 1,
+            });
         }
         drop(fake);
         if rng.chance(0.3) {

@@ -68,10 +68,15 @@ fn samples() -> Vec<Message> {
             status: 1,
             last_seq: 3,
         }),
-        Message::BulkOpen { chunk_count: 4 },
+        Message::BulkOpen {
+            chunk_count: 4,
+            short_count: 16,
+        },
         Message::BulkReady {
             chunk_bytes: 1 << 20,
             chunk_count: 4,
+            short_bytes: 1 << 15,
+            short_count: 16,
             region: export(1),
             rc: export(2),
         },
