@@ -25,6 +25,7 @@
 mod arch;
 mod buffer;
 mod counting;
+mod lines;
 mod map;
 mod masked;
 mod native;
@@ -35,10 +36,9 @@ mod startup_pages;
 pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
+pub use lines::{LineAddrs, LineRef, LineTable, Spread, WordRef, first_of};
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::{
-    BoundedRegion, LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion, Spread, WordRef, first_of,
-};
+pub use masked::{BoundedRegion, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
 pub use observe::{MapObserver, observe_mappings};
 pub use region::Region;

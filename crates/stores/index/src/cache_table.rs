@@ -326,13 +326,6 @@ impl<'t> CacheBucket<'t> {
         self.line.store(slot_index, slot.word() & !Slot::MARK | mark);
     }
 
-    /// As [`set`](CacheBucket::set), for an entry made from what [`slot`](CacheBucket::slot) has just returned for the same
-    /// index.
-    #[inline(always)]
-    pub fn update(self, slot_index: usize, slot: Slot) {
-        self.line.store(slot_index, slot.word());
-    }
-
     /// Whether items of this bucket may be in its neighbour.
     #[inline(always)]
     pub fn has_spilled(self) -> bool {

@@ -294,7 +294,10 @@ impl<S: Sharing> Cache<S> {
             self.counters.misses += 1;
             return None;
         };
-        self.table.bucket_at(bucket_index).update(slot_index, slot.read());
+        self.table
+            .bucket_at(bucket_index)
+            .slot_ref(slot_index)
+            .update(slot.read());
         self.counters.hits += 1;
         let place = self.memory.place(slot.offset());
         item::touch_rest(cpu, place, Head::load(place));
@@ -472,7 +475,7 @@ impl<S: Sharing> Cache<S> {
                 let expire_s = body.fields.terms().expire_s;
                 self.expiry.note(expire_s);
                 let slot = slot.used().with_read(false).with_expires(expire_s > 0);
-                self.table.bucket_at(index).update(slot_index, slot);
+                self.table.bucket_at(index).slot_ref(slot_index).update(slot);
                 self.sharing.end_write(index);
                 item::touch(cpu, place, need);
                 if old > need {

@@ -12,43 +12,10 @@ fn every_offset_is_inside() {
     assert_eq!((m.load(120), m.load(127), m.load(120 + 128)), (5, 5, 5));
     m.place(0).store(MaskedRef::REACH, 6);
     assert_eq!(m.load(0), 6, "what is out of reach is masked into it");
-    let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 64, 3);
-    t.at(1).store(15, 9);
-    assert_eq!(
-        (
-            t.at(1).load(7),
-            t.region().load_u64(64 + 64 + 56, Ordering::Relaxed)
-        ),
-        (9, 9)
-    );
-    assert_eq!(
-        (t.at(3).line(), t.at(u64::MAX).line()),
-        (t.at(0).line(), t.at(0).line())
-    );
-    t.zero();
-    assert_eq!(t.at(1).load(7), 0);
     let b = BoundedRegion::private(72, PageWish::Small).expect("memory");
     b.store(64, 7);
     b.store(72, 8);
     assert_eq!((b.load(71), b.load(0), b.load(u64::MAX)), (7, 8, 8));
-}
-
-#[test]
-fn hashes_are_spread_over_any_number_of_lines() {
-    for count in [1usize, 3, 7, 64] {
-        let region = Region::private(4096, PageWish::Small).expect("memory");
-        let t = LineTable::new(region, 0, count);
-        let mut seen = vec![0; count];
-        for part in 0..1 << 10u64 {
-            let hash = part << 54 | u64::MAX >> 10;
-            let index = t.spread().index_of(hash);
-            seen[index as usize] += 1;
-            assert_eq!(t.of_hash(hash).line(), t.at(index).line());
-            assert_eq!(t.of_hash(hash).line(), t.addrs().of_hash(hash));
-        }
-        let even = 1024 / count;
-        assert!(seen.iter().all(|&n| (even..=even + 1).contains(&n)), "{seen:?}");
-    }
 }
 
 #[test]
@@ -93,46 +60,10 @@ fn a_region_without_reach_is_refused() {
     MaskedRegion::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 4096);
 }
 
-#[test]
-fn a_boundary_divides_the_hashes() {
-    let region = Region::private(4096, PageWish::Small).expect("memory");
-    let mut t = LineTable::new(region, 0, 8);
-    let spread = Spread {
-        low: 4,
-        high: 8,
-        boundary: 1 << 63,
-    };
-    t.set_spread(spread);
-    assert_eq!((spread.index_of((1 << 63) - 1), spread.index_of(1 << 63)), (1, 4));
-    assert_eq!(t.of_hash(u64::MAX).line(), t.at(7).line());
-    assert_eq!((spread.lines(), Spread::even(3).lines()), (8, 3));
-    assert_eq!(spread.line_of((1 << 63) - 1), (1, 1 << 62..=(1 << 63) - 1));
-    assert_eq!(spread.line_of(1 << 63), (4, 1 << 63..=(5 << 61) - 1));
-    assert_eq!(spread.line_of(u64::MAX), (7, 7 << 61..=u64::MAX));
-}
-
-#[test]
-#[should_panic(expected = "of 8 lines")]
-fn a_spread_beyond_the_mapping_is_refused() {
-    let region = Region::private(4096, PageWish::Small).expect("memory");
-    LineTable::new(region, 0, 8).set_spread(Spread::even(9));
-}
-
 /// Longest comparison tested; shorter under Miri, which is slow.
 const LEN_END: usize = if cfg!(miri) { 40 } else { 700 };
 
 proptest! {
-    #[test]
-    fn high_halves_match_like_a_loop(picks in prop::array::uniform8(0usize..5), pick in 0usize..5) {
-        const HIGHS: [u16; 5] = [0, 1, 0x7fff, 0x8000, 0xffff];
-        let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 2);
-        for (i, &p) in picks.iter().enumerate() {
-            t.at(1).store(i, (u64::from(HIGHS[p]) << 48) | 0xffff_ffff);
-        }
-        let want = (0..8).filter(|&i| picks[i] == pick).map(|i| 1 << i).sum::<u32>();
-        prop_assert_eq!(t.at(1).match_high16(HIGHS[pick]), want);
-    }
-
     #[test]
     fn pieces_go_where_they_are_told_and_nowhere_else(at in 0usize..20, len in 0..LEN_END, seed in any::<u8>()) {
         let m = region(1024);

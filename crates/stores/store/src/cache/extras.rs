@@ -60,7 +60,7 @@ impl<S: Sharing> Cache<S> {
             && let Some((index, i)) = self.slot_by_hash(cpu, key.hash, at)
         {
             let bucket = self.table.bucket_at(index);
-            bucket.update(i, bucket.slot(i).with_expires(true));
+            bucket.slot_ref(i).update(bucket.slot(i).with_expires(true));
         }
     }
 
