@@ -10,6 +10,7 @@
 //! The memory is requested with the first such value of a session. While an operation is here, later ones on its key
 //! wait.
 
+use super::guess::Guess;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
@@ -59,43 +60,6 @@ impl<P: Provider> BulkMemory<P> {
         if let (Some(chunks), Some(chunk)) = (self.chunks(), chunk) {
             chunks.give_back(chunk);
         }
-    }
-}
-
-/// Guesses from the latest GETs whether the next value is long. *(our choice: a wrong guess costs a round trip for a long
-/// value, and some hundred instructions for a short one)*
-#[derive(Default)]
-struct Guess {
-    /// Rises with long values and falls with short ones, from 0 to [`Guess::MOST`].
-    score: u8,
-    /// Number of operations completed when the last GET was answered `Bulk`.
-    last: usize,
-}
-
-impl Guess {
-    const MOST: u8 = 8;
-
-    /// Notes a GET that was answered `Bulk` when `completed` operations were complete. GETs of short values are not
-    /// noted, so it counts only if at most one operation came in between.
-    fn was_long_after(&mut self, completed: usize) {
-        match completed - self.last <= 1 {
-            true => self.note(true),
-            false => self.score = 0,
-        }
-        self.last = completed;
-    }
-
-    /// Notes the length of a value whose GET began with a chunk.
-    fn note(&mut self, is_long: bool) {
-        self.score = match is_long {
-            true => (self.score + 1).min(Guess::MOST),
-            false => self.score.saturating_sub(1),
-        };
-    }
-
-    #[inline(always)]
-    fn is_long(&self) -> bool {
-        self.score >= Guess::MOST / 2
     }
 }
 

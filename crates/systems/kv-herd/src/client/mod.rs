@@ -28,6 +28,7 @@ mod bulk;
 mod complete;
 mod connect;
 mod format;
+mod guess;
 mod handshake;
 mod herd_client;
 mod options;
