@@ -276,6 +276,9 @@ pub struct Ratios {
     /// The system's throughput / the lower of [`Bound::ring_ops`] and [`Bound::dram_pair_ops`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bound: Option<f64>,
+    /// The system's throughput / [`Bound::reply_ring_ops`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_reply_bound: Option<f64>,
     /// The system's median latency with one operation in flight / ([`Bound::ring_rtt_ns`] + [`Bound::dram_pair_ns`]).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub window1_of_bound: Option<f64>,
@@ -321,6 +324,10 @@ impl Report {
                 .compared
                 .bound
                 .and_then(|b| over(self.performance.throughput_ops, b.ring_ops.min(b.dram_pair_ops))),
+            of_reply_bound: self
+                .compared
+                .bound
+                .and_then(|b| over(self.performance.throughput_ops, b.reply_ring_ops)),
             window1_of_bound: self
                 .compared
                 .bound
@@ -365,6 +372,8 @@ pub(crate) mod tests {
             },
             bound: Some(Bound {
                 ring_ops: 100e6,
+                reply_ring_ops: 24e6,
+                reply_bytes: 1024,
                 dram_pair_ops: 40e6,
                 ring_rtt_ns: 130.0,
                 dram_pair_ns: 270.0,
@@ -426,6 +435,7 @@ pub(crate) mod tests {
         assert_eq!(report.performance.throughput_ops, 12e6);
         assert_eq!(report.performance.throughput_range, [10e6, 14e6]);
         assert_eq!(report.compared.ratios.of_bound, Some(12.0 / 40.0));
+        assert_eq!(report.compared.ratios.of_reply_bound, Some(12.0 / 24.0));
         assert_eq!(report.compared.ratios.window1_of_bound, Some(500.0 / 400.0));
         assert_eq!(report.compared.ratios.of_best_rival, Some(12.0));
         assert_eq!(report.compared.ratios.rival_latency, Some(18.0));

@@ -23,7 +23,7 @@ use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Tape, TapeOptions, Values};
 use crate::{Churned, ReadsPerGet, result_file, server_time};
 use drover_base::Ns;
-use drover_mem::timestamp;
+use drover_mem::{LINE_BYTES, timestamp};
 use plan::closed_loop;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -397,8 +397,13 @@ fn honest(measured: &Measured) -> Result<(), Box<TargetError>> {
 
 fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound, Box<dyn Error>> {
     let time = plan.sampling.time.min(BOUND_TIME);
-    let ring_ops = echo.ring_ops(plan.clients.window, time)?;
-    let ring_rtt_ns = 1e9 / echo.ring_ops(1, time)?;
+    let ring_ops = echo.ring_ops(plan.clients.window, LINE_BYTES, time)?;
+    let reply_bytes = plan.workload.value_bytes[1].max(1).next_multiple_of(LINE_BYTES);
+    let reply_ring_ops = match reply_bytes {
+        LINE_BYTES => ring_ops,
+        _ => echo.ring_ops(plan.clients.window, reply_bytes, time)?,
+    };
+    let ring_rtt_ns = 1e9 / echo.ring_ops(1, LINE_BYTES, time)?;
     let socket_rtt_us = echo.socket_rtt_us(Ns(time.0 / 4))?;
     // On the server's core, where the server does its reads.
     let (dram_pair_ops, dram_pair_ns) = pin::pinned(&plan.cores.server[..1], || {
@@ -406,6 +411,8 @@ fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound
     })?;
     Ok(Bound {
         ring_ops,
+        reply_ring_ops,
+        reply_bytes,
         dram_pair_ops,
         ring_rtt_ns,
         dram_pair_ns,

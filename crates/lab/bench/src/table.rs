@@ -3,6 +3,7 @@
 use crate::latency::LatencyUs;
 use crate::reads::ReadsPerGet;
 use crate::report::Report;
+use drover_mem::LINE_BYTES;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Report {
@@ -200,6 +201,14 @@ fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         w.clients.window,
         bound.ring_rtt_ns
     )?;
+    if bound.reply_bytes > LINE_BYTES {
+        writeln!(
+            f,
+            "  with replies of {} B, as long as the values: {};",
+            bound.reply_bytes,
+            rate(bound.reply_ring_ops)
+        )?;
+    }
     writeln!(
         f,
         "  pairs of dependent reads over {} MiB on {}: {} prefetched by 16, {:.0} ns unpipelined;",
@@ -217,10 +226,17 @@ fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     let r = &report.compared.ratios;
+    let bound_bytes = report.compared.bound.map_or(0, |bound| bound.reply_bytes);
     let all = [
         (
             r.of_bound.map(|x| format!("{:.0} %", x * 100.0)),
             "of the lesser bound",
+        ),
+        (
+            r.of_reply_bound
+                .filter(|_| bound_bytes > LINE_BYTES)
+                .map(|x| format!("{:.0} %", x * 100.0)),
+            "of the ring with replies as long as the values",
         ),
         (
             r.window1_of_bound.map(|x| format!("{x:.2} x")),

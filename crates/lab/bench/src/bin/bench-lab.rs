@@ -40,7 +40,7 @@ fn bounds() -> Result<(), Box<dyn Error>> {
         for window in [1, 4, 16, 64] {
             print!(
                 " ring {:.1} Mops at {window};",
-                echo.ring_ops(window, time)? / 1e6
+                echo.ring_ops(window, 64, time)? / 1e6
             );
         }
         println!(" socket {:.2} us", echo.socket_rtt_us(Ns::from_ms(50))?);

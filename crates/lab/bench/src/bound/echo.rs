@@ -4,13 +4,13 @@
 //! output is a Unix socket for commands, acknowledgements and the bare socket's messages. Between sessions the child
 //! sleeps in a read; it ends with its parent.
 
-use super::ring::{self, Asker, WINDOW_MAX};
+use super::ring::{self, Asker, Shape};
 use super::socket;
 use super::speed;
 use crate::driver::since;
 use crate::{Helper, pin};
 use drover_base::Ns;
-use drover_mem::{AllocError, PageWish, Region, timestamp};
+use drover_mem::{AllocError, LINE_BYTES, PageWish, Region, timestamp};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -76,14 +76,15 @@ impl Echo {
         })
     }
 
-    /// Measures the ring for about `time` (above 0) with `window` requests in flight, clamped to 1 to [`WINDOW_MAX`].
-    /// The calling thread is the client. Returns answered requests per second.
+    /// Measures the ring for about `time` (above 0) with `window` requests in flight, clamped to 1 to
+    /// [`WINDOW_MAX`](super::WINDOW_MAX), and replies of `reply_bytes` (whole lines, at most 2 MiB in flight). The calling
+    /// thread is the client. Returns answered requests per second.
     ///
     /// # Errors
     /// The child failed or does not answer.
-    pub fn ring_ops(&mut self, window: usize, time: Ns) -> Result<f64, EchoError> {
-        let window = window.clamp(1, WINDOW_MAX);
-        self.ring(window, |asker| {
+    pub fn ring_ops(&mut self, window: usize, reply_bytes: usize, time: Ns) -> Result<f64, EchoError> {
+        let shape = Shape::new(window, reply_bytes.div_ceil(LINE_BYTES));
+        self.ring(shape, |asker| {
             let began = timestamp();
             let (mut done, mut chunk, mut ns) = (0, 1, 0);
             while ns < time.0 {
@@ -112,7 +113,7 @@ impl Echo {
     pub fn probe_ns(&mut self) -> Result<f64, EchoError> {
         const BURSTS: usize = 15;
         const TRIPS: u64 = 20;
-        self.ring(1, |asker| {
+        self.ring(Shape::new(1, 1), |asker| {
             let (mut least, probe) = (f64::INFINITY, timestamp());
             for nth in 0..BURSTS {
                 if nth > 0 && since(probe).0 > PROBE_NS_MAX {
@@ -164,13 +165,13 @@ impl Echo {
 
     fn ring<R>(
         &mut self,
-        window: usize,
+        shape: Shape,
         measure: impl FnOnce(&mut Asker<'_>) -> Result<R, EchoError>,
     ) -> Result<R, EchoError> {
         Asker::prepare(&self.region);
-        self.command(RING, window as u64)?;
+        self.command(RING, shape.to_word())?;
         let region = self.region.clone();
-        let mut asker = Asker::start(&region, window);
+        let mut asker = Asker::start(&region, shape);
         let result = measure(&mut asker);
         asker.stop();
         self.acknowledged()?;
@@ -225,7 +226,7 @@ fn obey() -> Result<(), EchoError> {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16 bytes"));
         control.write_all(&ACK.to_le_bytes())?;
         match word(code) {
-            RING => ring::serve(&region, (word(argument) as usize).clamp(1, WINDOW_MAX)),
+            RING => ring::serve(&region, Shape::from_word(word(argument))),
             SOCKET => socket::serve(control.as_fd())?,
             SPEED => control.write_all(&speed::burst_ns().to_le_bytes())?,
             _ => return Err(EchoError::Silent),

@@ -27,6 +27,12 @@ pub struct Bound {
     /// Requests per second of a bare ring in shared memory, 64 B there and 64 B back between two processes, with as
     /// many requests in flight as one client of the run may have (at most [`WINDOW_MAX`]).
     pub ring_ops: f64,
+    /// The same with replies of [`reply_bytes`](Bound::reply_bytes); 0 in older results.
+    #[serde(default)]
+    pub reply_ring_ops: f64,
+    /// Bytes of the longest value of the run, in whole lines.
+    #[serde(default)]
+    pub reply_bytes: usize,
     /// Pairs of dependent random memory reads (an index line, then the log line that it points to) per second,
     /// prefetched in batches of 16, on the first server core, over as much memory as the server's index and log.
     pub dram_pair_ops: f64,

@@ -39,6 +39,8 @@ pub(super) fn median_bound(samples: &[&Sample]) -> Option<Bound> {
     let of = |get: fn(&Bound) -> f64| median(&all.iter().map(get).collect::<Vec<_>>());
     (!all.is_empty()).then(|| Bound {
         ring_ops: of(|b| b.ring_ops),
+        reply_ring_ops: of(|b| b.reply_ring_ops),
+        reply_bytes: all[0].reply_bytes,
         dram_pair_ops: of(|b| b.dram_pair_ops),
         ring_rtt_ns: of(|b| b.ring_rtt_ns),
         dram_pair_ns: of(|b| b.dram_pair_ns),

@@ -19,8 +19,10 @@ fn start() -> Echo {
 #[test]
 fn ring_and_socket_answer_in_any_order_of_sessions() {
     let mut echo = start();
-    for window in [16, 3, 1] {
-        let ops = echo.ring_ops(window, Ns::from_ms(2)).expect("a ring");
+    for (window, reply_bytes) in [(16, 64), (3, 1024), (1, 16 << 10)] {
+        let ops = echo
+            .ring_ops(window, reply_bytes, Ns::from_ms(2))
+            .expect("a ring");
         assert!(ops > 0.0 && ops.is_finite(), "{ops} at {window}");
         assert!(echo.socket_rtt_us(Ns::from_ms(1)).expect("a socket") > 0.0);
     }
