@@ -5,7 +5,8 @@
 //! | 8 i | 8 | slot i, i < 7 | [`Slot`], little-endian, written by the table's owner only |
 //! | 56 | 8 | next | the next bucket of the chain: number of a spare bucket from 1, 0 = none |
 //!
-//! Spare buckets are a tenth of the main ones; free ones form a list through `next`, last in, first out. A deleted slot
+//! Spare buckets are a tenth of the main ones, behind these; the owner may [add](StoreTable::add_spares) other lines of the
+//! region. Free ones form a list through `next`, last in, first out. A deleted slot
 //! is filled from the end of the chain, so only the last bucket of a chain has holes, and an emptied spare bucket
 //! becomes free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
 //! [`Seqlock`](crate::Seqlock) elsewhere, so that an unshared table does not pay for it)*.
@@ -26,6 +27,9 @@ const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
 pub struct StoreTable {
     main: LineTable,
     spare: LineTable,
+    /// The region from its start on: lines that were added later as spare buckets are numbered behind the others, by
+    /// their place here.
+    lines: LineTable,
     /// Number of the first free spare bucket, 0 = none.
     free: u64,
 }
@@ -76,10 +80,29 @@ impl StoreTable {
     /// As [`new`](StoreTable::new).
     pub fn resume(region: Region, start: usize, bucket_count: usize, free: u64) -> StoreTable {
         let main_bytes = bucket_count * BUCKET_BYTES;
+        let line_count = (region.len() / BUCKET_BYTES).min(1 << 31);
         StoreTable {
             main: LineTable::new(region.clone(), start, bucket_count),
-            spare: LineTable::new(region, start + main_bytes, Self::spare_count(bucket_count)),
+            spare: LineTable::new(region.clone(), start + main_bytes, Self::spare_count(bucket_count)),
+            lines: LineTable::new(region, 0, line_count),
             free,
+        }
+    }
+
+    /// Adds `count` lines of the region, from offset `start` on, as spare buckets, until the table is
+    /// [cleared](StoreTable::clear). Nothing else may use them. Lines beyond 2^31 are left out.
+    ///
+    /// # Panics
+    /// If `start` is not a multiple of 64.
+    pub fn add_spares(&mut self, start: usize, count: usize) {
+        assert!(start.is_multiple_of(BUCKET_BYTES), "a bucket at {start}");
+        let first = (start / BUCKET_BYTES) as u64;
+        for line in first..(first + count as u64).min(self.lines.capacity()) {
+            let number = self.spare.capacity() + 1 + line;
+            let added = self.spare(number);
+            (0..STORE_SLOTS).for_each(|i| added.set(i, Slot::EMPTY));
+            added.set_next(self.free);
+            self.free = number;
         }
     }
 
@@ -113,7 +136,8 @@ impl StoreTable {
         BucketLines::new(&self.main)
     }
 
-    /// Empties every bucket and frees all spare ones. Cost: writes the whole table.
+    /// Empties every bucket and frees all spare ones; those that were added are no part of it any more. Cost: writes the
+    /// whole table.
     pub fn clear(&mut self) {
         self.main.zero();
         self.spare.zero();
@@ -172,8 +196,13 @@ impl StoreTable {
 
     #[inline]
     fn spare(&self, number: u64) -> StoreBucket<'_> {
+        let at = number - 1;
+        let line = match at.checked_sub(self.spare.capacity()) {
+            None => self.spare.at(at),
+            Some(line) => self.lines.at(line),
+        };
         StoreBucket {
-            line: self.spare.at(number - 1),
+            line,
             spare_number: number,
         }
     }
@@ -370,6 +399,29 @@ mod tests {
         assert_eq!(chain(&table, 3), [vec![]]);
         table.clear();
         assert_eq!((chain(&table, 4), table.free_spares()), (vec![vec![]], 2));
+    }
+
+    #[test]
+    fn lines_that_are_added_are_spare_buckets_until_the_table_is_cleared() {
+        let region = Region::private(1 << 16, PageWish::Small).expect("memory");
+        let mut table = StoreTable::new(region, 1 << 15, 16);
+        let mut offset = 0;
+        let mut fill = |table: &mut StoreTable| {
+            let before = offset;
+            while insert(table, 3, offset + 8) {
+                offset += 8;
+            }
+            (offset - before) / 8
+        };
+        assert_eq!(fill(&mut table), 7 * 3);
+        table.add_spares(640, 4);
+        assert_eq!((table.free_spares(), fill(&mut table)), (4, 7 * 4));
+        let all: Vec<u64> = chain(&table, 3).into_iter().flatten().collect();
+        assert_eq!(all, (1..=49).map(|n| 8 * n).collect::<Vec<_>>());
+        (1..=49).for_each(|n| remove(&mut table, 3, 8 * n));
+        assert_eq!((chain(&table, 3), table.free_spares()), (vec![vec![]], 6));
+        table.clear();
+        assert_eq!(table.free_spares(), 2);
     }
 
     const OPS_END: usize = if cfg!(miri) { 25 } else { 200 };

@@ -22,9 +22,6 @@ const NONE: u64 = u64::MAX;
 /// Bit of a tag: the chunk is in use.
 const USED: u64 = 1;
 
-/// Bytes of both tags.
-const TAGS_BYTES: u64 = 16;
-
 /// The shortest chunk: two tags and two links.
 const CHUNK_BYTES_MIN: u64 = 32;
 
@@ -49,6 +46,9 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
+    /// Bytes of both tags of a chunk.
+    pub(crate) const TAGS_BYTES: u64 = 16;
+
     /// A heap with one free chunk.
     pub(crate) fn new(memory: BoundedRegion) -> Heap {
         let mut heap = Heap {
@@ -137,12 +137,12 @@ impl Heap {
     /// Content bytes that fit in the chunk at `offset`.
     #[inline]
     pub(crate) fn space(&self, offset: u64) -> usize {
-        ((self.tag(offset - 8) & !USED) - TAGS_BYTES) as usize
+        ((self.tag(offset - 8) & !USED) - Heap::TAGS_BYTES) as usize
     }
 
     /// The longest content that fits in an empty heap.
     pub(crate) fn space_max(bytes: usize) -> usize {
-        bytes - TAGS_BYTES as usize
+        bytes - Heap::TAGS_BYTES as usize
     }
 
     /// A chunk with space for `bytes` of content; `None` if no free chunk is long enough.
@@ -260,7 +260,7 @@ impl Heap {
 /// Size of the chunk for `bytes` of content.
 fn chunk_bytes(bytes: usize) -> u64 {
     ((bytes as u64 + 7) & !7)
-        .saturating_add(TAGS_BYTES)
+        .saturating_add(Heap::TAGS_BYTES)
         .max(CHUNK_BYTES_MIN)
 }
 

@@ -6,6 +6,7 @@
 //!       else allocate, write, update the slot, and only then free the old chunk
 //!       no chunk or no spare bucket -> Full, and the old value is kept
 //! ```
+//! If there is no spare bucket, an elastic store takes memory for some from the heap, and keeps it until it is cleared.
 
 use crate::frozen::State;
 use crate::heap::Heap;
@@ -17,18 +18,24 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BucketLines, CACHE_SLOTS, STORE_SLOTS, Slot, SlotPosition, StoreTable};
-use drover_mem::{BoundedRegion, Region, Spread};
+use drover_mem::{BoundedRegion, LINE_BYTES, Region, Spread, round_up};
 
 mod extras;
 
 /// Unused bytes of an item's chunk above which the item moves to a chunk of its size.
 const WASTE_BYTES_MAX: usize = 24;
+/// Spare buckets for which the index takes memory at once.
+const SPARES_TAKEN: usize = 16;
 
 /// Lossless index, heap, one owner.
 #[derive(Debug)]
 pub(crate) struct Lossless<S> {
     table: StoreTable,
     heap: Heap,
+    /// Whether the index may take memory from the heap.
+    elastic: bool,
+    /// Bytes that it has taken.
+    taken_bytes: u64,
     limits: Limits,
     version: u64,
     sharing: S,
@@ -73,6 +80,8 @@ impl<S: Sharing> Lossless<S> {
         Lossless {
             table,
             heap,
+            elastic: options.elastic,
+            taken_bytes: 0,
             limits: Limits::new(options, Heap::space_max(options.log_bytes)),
             version: 0,
             sharing,
@@ -312,7 +321,7 @@ impl<S: Sharing> Lossless<S> {
         let offset = self.heap.allocate(item::bytes_of(key, body))?;
         self.write(cpu, offset, key, body);
         self.sharing.begin_write(self.table.bucket_index(key.hash));
-        let space = self.table.space(key.hash);
+        let space = self.table.space(key.hash).or_else(|| self.more_space(key.hash));
         if let Some(p) = space {
             self.table
                 .bucket_of(key.hash, p)
@@ -360,10 +369,25 @@ impl<S: Sharing> Lossless<S> {
         true
     }
 
+    /// As [`StoreTable::space`], with spare buckets in memory of the heap; `None` if there is no such memory either.
+    #[cold]
+    fn more_space(&mut self, hash: KeyHash) -> Option<SlotPosition> {
+        if !self.elastic {
+            return None;
+        }
+        // Buckets begin at a line, wherever the chunk begins.
+        let chunk = self.heap.allocate((SPARES_TAKEN + 1) * LINE_BYTES - 8)?;
+        self.taken_bytes += self.heap.space(chunk) as u64 + Heap::TAGS_BYTES;
+        self.table
+            .add_spares(round_up(chunk as usize, LINE_BYTES), SPARES_TAKEN);
+        self.table.space(hash)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.sharing.begin_clear();
         self.table.clear();
         self.heap.clear();
+        self.taken_bytes = 0;
         self.sharing.end_clear();
         self.counters.cleared += self.counters.items;
         self.counters.items = 0;
@@ -404,8 +428,8 @@ impl<S: Sharing> Lossless<S> {
 
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * STORE_SLOTS as u64;
-        self.counters
-            .stats(self.heap.used_bytes(), self.heap.size(), slots)
+        let items = self.heap.used_bytes() - self.taken_bytes;
+        self.counters.stats(items, self.heap.size() - self.taken_bytes, slots)
     }
 }
 

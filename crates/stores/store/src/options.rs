@@ -63,7 +63,7 @@ pub struct PartitionOptions {
     pub bucket_count: usize,
     /// Whether a cache may change the number of buckets as its items need it. What the index gains, the memory for items
     /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
-    /// other thread reads.
+    /// other thread reads. In store mode, whether the index may take further buckets from the memory for items.
     pub elastic: bool,
     /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
     /// searches the whole index, which only tests can afford.
@@ -108,13 +108,14 @@ impl PartitionOptions {
     }
 
     /// Options for a partition whose items and index together take `bytes`, rounded down to whole lines: at least 4 KiB.
-    /// The index of a cache begins small and follows the number of items; that of a store is a tenth.
+    /// The index of a cache begins small and follows the number of items; that of a store is a tenth, and grows if short
+    /// items need more.
     pub fn for_memory(mode: Mode, bytes: usize) -> PartitionOptions {
         let lines = (bytes / LINE_BYTES).max(64);
-        let (bucket_count, elastic) = match mode {
-            Mode::Cache { .. } => (lines / LINES_PER_BUCKET, true),
+        let bucket_count = match mode {
+            Mode::Cache { .. } => lines / LINES_PER_BUCKET,
             // A tenth more are spare buckets.
-            Mode::Store => (lines / 11, false),
+            Mode::Store => lines / 11,
         };
         let index_lines = match mode {
             Mode::Cache { .. } => bucket_count,
@@ -124,7 +125,7 @@ impl PartitionOptions {
             mode,
             log_bytes: (lines - index_lines) * LINE_BYTES,
             bucket_count: bucket_count.max(1),
-            elastic,
+            elastic: true,
             ..Default::default()
         }
     }
@@ -145,13 +146,20 @@ impl PartitionOptions {
 
     /// Bytes of items and index together; an elastic index changes only their division.
     pub fn bytes(&self) -> usize {
-        self.log_bytes + self.bucket_count * LINE_BYTES
+        self.log_bytes
+            + match self.mode {
+                Mode::Cache { .. } => self.bucket_count * LINE_BYTES,
+                Mode::Store => StoreTable::bytes(self.bucket_count),
+            }
     }
 
     /// The same options with a fixed division of the memory: for memory that cannot be returned to the system in part.
     pub fn inelastic(self) -> PartitionOptions {
-        if !self.elastic {
-            return self;
+        if !self.elastic || self.mode == Mode::Store {
+            return PartitionOptions {
+                elastic: false,
+                ..self
+            };
         }
         let lines = self.bytes() / LINE_BYTES;
         let bucket_count = (lines / LINES_PER_FIXED_BUCKET).max(1);

@@ -3,7 +3,7 @@
 use crate::common::{hash_at, partition};
 use drover_base::KeyHash;
 use drover_mem::NativeCpu;
-use drover_store::{Key, Mode, Partition, PutOutcome};
+use drover_store::{Key, Mode, Partition, PartitionOptions, PutOutcome};
 
 fn put(p: &mut Partition, hash: KeyHash, key: &[u8], value: &[u8]) -> PutOutcome {
     p.put(&NativeCpu::new(1), Key { hash, bytes: key }, value, 0, 1)
@@ -144,4 +144,40 @@ fn an_item_as_large_as_the_heap_is_too_large() {
     assert!(is_stored(put(&mut p, hash, b"", &[7; 4096 - 16 - 32])));
     assert_eq!(get(&mut p, hash, b""), Some(vec![7; 4096 - 48]));
     assert_eq!(put(&mut p, hash, b"", &[7; 4096 - 47]), PutOutcome::TooLarge);
+}
+
+/// Whatever the length of the items, at most a tenth of the memory is neither items nor index entries in use; and after
+/// all were deleted, or cleared, the same fit again.
+#[test]
+fn items_of_every_length_use_the_memory() {
+    for value_len in [0, 8, 32, 100, 1000] {
+        let total = 4 << 20;
+        let mut p = Partition::new(&PartitionOptions::for_memory(Mode::Store, total)).expect("memory");
+        let value = vec![7; value_len];
+        let fill = |p: &mut Partition| {
+            let fits = |number: &u64| is_stored(put(p, hash_of(*number), &number.to_le_bytes(), &value));
+            (0..).take_while(fits).count() as u64
+        };
+        let count = fill(&mut p);
+        let stats = p.stats();
+        assert_eq!((stats.items, stats.evicted()), (count, 0));
+        let used = stats.bytes + count * 64 / 7;
+        println!("{value_len}: {count} items, {used} bytes of {total}");
+        assert!(used >= total as u64 * 9 / 10, "{value_len}: {used}");
+        assert!((0..count).all(|number| get(&mut p, hash_of(number), &number.to_le_bytes()).is_some()));
+        for number in 0..count {
+            assert!(delete(&mut p, hash_of(number), &number.to_le_bytes()));
+        }
+        assert_eq!((p.stats().items, p.stats().bytes), (0, 0));
+        assert_eq!(fill(&mut p), count);
+        p.clear();
+        assert_eq!(fill(&mut p), count);
+    }
+}
+
+fn hash_of(number: u64) -> KeyHash {
+    KeyHash {
+        low: drover_base::mix(number),
+        high: drover_base::mix(!number),
+    }
 }
