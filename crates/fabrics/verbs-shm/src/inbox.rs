@@ -157,7 +157,7 @@ impl Inbox {
             let (from, at) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the RECV's
             // bytes, at least as many, are inside `memory`, which is writable.
-            unsafe { region.copy_short_to(from, memory, at, head.len) };
+            unsafe { region.raw().copy_short_to(from, memory.raw(), at, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
                 status: WcStatus::Success,
@@ -219,7 +219,7 @@ impl Inbox {
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the caller
             // checked that the RECV's bytes are inside `to`, writable, and at least that many.
-            unsafe { self.memory().region().copy_short_to(from, to, offset, head.len) };
+            unsafe { self.memory().region().raw().copy_short_to(from, to.raw(), offset, head.len) };
         } else {
             self.take_long_payload(head, to, offset);
         }

@@ -47,10 +47,22 @@ pub(crate) trait Memory {
     fn load(&self, word: usize, order: Ordering) -> u64;
     fn store(&self, word: usize, value: u64, order: Ordering);
 
+    /// The same memory as a value that stays in registers, for loops.
+    #[inline(always)]
+    fn view(&self) -> impl Memory + Copy {
+        self
+    }
+
     /// Prefetches the line of `word`, which is read soon.
     #[inline(always)]
     fn prefetch(&self, word: usize) {
         let _ = word;
+    }
+
+    /// Stores all payload bytes of a line from a word on, to be published by a later Release store.
+    #[inline(always)]
+    fn put_all(&self, word: usize, bytes: &[u8; FIRST_BYTES]) {
+        self.put(word, bytes);
     }
 
     /// Stores bytes from a word on, to be published by a later Release store. The rest of the last word is unspecified.
@@ -65,6 +77,18 @@ pub(crate) trait Memory {
         if !tail.is_empty() {
             self.store(at, partial_word(tail), Ordering::Relaxed);
         }
+    }
+}
+
+impl<M: Memory + ?Sized> Memory for &M {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        (**self).load(word, order)
+    }
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        (**self).store(word, value, order);
+    }
+    fn prefetch(&self, word: usize) {
+        (**self).prefetch(word);
     }
 }
 
@@ -163,32 +187,32 @@ impl<M: Memory> Producer<M> {
         &self.memory
     }
 
-    /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` yields one after the other until it ends;
-    /// returns the number sent, which is also smaller if space runs out.
+    /// Starts sending up to `count` messages of one line each; finish with [`end_run`](Producer::end_run). There may be
+    /// space for fewer, because the ring is full or ends.
     #[inline(always)]
-    pub(crate) fn push_run<'p>(
-        &self,
-        count: usize,
-        mut each: impl FnMut(usize) -> Option<(Head, &'p [u8])>,
-    ) -> usize {
+    pub(crate) fn run(&self, count: usize) -> Filling<impl Memory + Copy> {
         let (begin, count) = (self.pos.get(), count as u64);
         if begin + count > self.limit.get() {
             self.refresh(count);
         }
-        let end = self.limit.get().min(begin + count);
-        // Local copies; otherwise every store would force them to be reloaded.
-        let (geometry, mut pos) = (self.geometry, begin);
-        while pos < end
-            && let Some((head, payload)) = each((pos - begin) as usize)
-        {
-            debug_assert!(payload.len() == head.len && head.len <= FIRST_BYTES);
-            let word = geometry.line_word(pos);
-            self.memory.put(word + 3, payload);
-            self.publish(geometry.lap(pos), word, head);
-            pos += 1;
+        let left_of_lap = self.geometry.lines() - (begin & (self.geometry.lines() - 1));
+        let space = (self.limit.get() - begin).min(count).min(left_of_lap);
+        let word = self.geometry.line_word(begin);
+        Filling {
+            memory: self.memory.view(),
+            begin: word,
+            word,
+            space: space as usize,
+            lap: self.geometry.lap(begin),
         }
-        self.pos.set(pos);
-        (pos - begin) as usize
+    }
+
+    /// Counts the messages of a run as sent; returns their number.
+    #[inline(always)]
+    pub(crate) fn end_run<V>(&self, run: Filling<V>) -> usize {
+        let sent = (run.word - run.begin) / 8;
+        self.pos.set(self.pos.get() + sent as u64);
+        sent
     }
 
     /// Sends a message of any length up to half the ring: calls `fill(byte offset in the lane, payload offset, bytes)`
@@ -207,7 +231,7 @@ impl<M: Memory> Producer<M> {
             self.memory
                 .store(self.geometry.line_word(pos + line), lap, Ordering::Relaxed);
         }
-        self.publish(self.geometry.lap(pos), self.geometry.line_word(pos), head);
+        publish(&self.memory, self.geometry.lap(pos), self.geometry.line_word(pos), head);
         self.pos.set(pos + count);
         true
     }
@@ -215,9 +239,6 @@ impl<M: Memory> Producer<M> {
     /// Sends bytes of any length up to half the ring. Returns false if there is no space.
     #[inline]
     pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
-        if payload.len() <= FIRST_BYTES {
-            return self.push_run(1, |_| Some((head, payload))) == 1;
-        }
         self.push_with(head, |memory, to, from, n| {
             memory.put(to / 8, &payload[from..from + n])
         })
@@ -226,23 +247,6 @@ impl<M: Memory> Producer<M> {
     /// Whether `count` lines are free.
     pub(crate) fn has_space(&self, count: u64) -> bool {
         self.pos.get() + count <= self.limit.get() || self.refresh(count)
-    }
-
-    #[inline(always)]
-    fn publish(&self, lap: u32, word: usize, head: Head) {
-        self.memory.store(
-            word + 1,
-            u64::from(head.imm) | u64::from(head.src_qpn) << 32,
-            Ordering::Relaxed,
-        );
-        self.memory.store(
-            word + 2,
-            u64::from(head.qkey) | u64::from(head.following) << 32,
-            Ordering::Relaxed,
-        );
-        let tag = u64::from(lap) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
-        // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
-        self.memory.store(word, tag, Ordering::Release);
     }
 
     /// Reads the consumer's position. Any value there keeps us inside the ring: only this lane can be harmed.
@@ -259,6 +263,52 @@ impl<M: Memory> Producer<M> {
         self.limit.set(consumed + self.geometry.lines());
         used + count <= self.geometry.lines()
     }
+}
+
+/// Lines of a ring that are filled with messages of one line each: a copy of the producer's state that stays in registers.
+pub(crate) struct Filling<V> {
+    memory: V,
+    /// Word of the first message, and of the next one.
+    begin: usize,
+    word: usize,
+    /// Number of lines that are free, in a row, from the first message on.
+    space: usize,
+    lap: u32,
+}
+
+impl<V: Memory + Copy> Filling<V> {
+    /// Number of messages that can be put here, those that have been included.
+    #[inline(always)]
+    pub(crate) fn space(&self) -> usize {
+        self.space
+    }
+
+    /// Sends a message for which there is [space](Filling::space), whose payload is the first bytes of `padded`.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, head: Head, padded: &[u8; FIRST_BYTES]) {
+        debug_assert!(head.len <= FIRST_BYTES && self.word < self.begin + 8 * self.space);
+        self.memory.put_all(self.word + 3, padded);
+        publish(&self.memory, self.lap, self.word, head);
+        self.word += 8;
+    }
+}
+
+/// Writes the head of a message that starts at `word`, the tag last.
+#[inline(always)]
+fn publish(memory: &impl Memory, lap: u32, word: usize, head: Head) {
+    memory.store(
+        word + 1,
+        u64::from(head.imm) | u64::from(head.src_qpn) << 32,
+        Ordering::Relaxed,
+    );
+    memory.store(
+        word + 2,
+        u64::from(head.qkey) | u64::from(head.following) << 32,
+        Ordering::Relaxed,
+    );
+    let tag = u64::from(lap) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
+    // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
+    memory.store(word, tag, Ordering::Release);
 }
 
 /// The receiving side. Trusts nothing the producer wrote.

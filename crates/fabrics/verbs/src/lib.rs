@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod datagrams;
 mod error;
 mod export;
 mod list;
@@ -30,6 +31,7 @@ mod request;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
+pub use datagrams::{DatagramList, SHORT_BYTES, ShortSend};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};

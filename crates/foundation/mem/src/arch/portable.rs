@@ -207,6 +207,15 @@ pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     unsafe { bulk_copy(to, from, crate::LINE_BYTES) };
 }
 
+/// [`bulk_copy`] of 40 bytes.
+///
+/// # Safety
+/// As [`bulk_copy`], for 40 bytes.
+pub(crate) unsafe fn copy_40(to: Target, from: Source) {
+    // SAFETY: the caller's promise.
+    unsafe { bulk_copy(to, from, 40) };
+}
+
 /// [`bulk_copy`] of `len & 7` bytes.
 ///
 /// # Safety

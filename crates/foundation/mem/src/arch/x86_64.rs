@@ -190,6 +190,23 @@ pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     }
 }
 
+/// Copies 40 bytes without a branch.
+///
+/// # Safety
+/// 40 bytes readable at `from`, writable at `to`, both mapped for the whole call.
+#[inline(always)]
+pub(crate) unsafe fn copy_40(to: Target, from: Source) {
+    // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
+    unsafe {
+        core::arch::asm!(
+            "movups {a}, [{from}]", "movups {b}, [{from} + 16]", "mov {c}, [{from} + 32]",
+            "movups [{to}], {a}", "movups [{to} + 16], {b}", "mov [{to} + 32], {c}",
+            from = in(reg) from, to = in(reg) to, a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
 /// Copies four words in eight instructions.
 ///
 /// # Safety

@@ -9,7 +9,7 @@ use super::variant::Variant;
 use super::worker::Worker;
 use crate::layout::{BULK_BYTES, Bulk, Status};
 use drover_store::Key;
-use drover_verbs::{Payload, Provider};
+use drover_verbs::Provider;
 
 /// Private buffer for one value on its way to or from bulk memory.
 pub(super) struct Scratch {
@@ -71,7 +71,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.answer(
             self.intakes[at].requests.all()[k].about,
             status,
-            Payload::EMPTY,
+            &[],
             true,
         );
     }
@@ -107,9 +107,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         self.counters.operations.gets += 1;
         self.counters.operations.bulk_ops += 1;
-        let (status, payload) = match self.store_chunk(cpu, at, k) {
-            Ok(bulk) => (Status::Ok, self.replies.list.inline(&bulk.to_bytes())),
-            Err(status) => (status, Payload::EMPTY),
+        let done = self.store_chunk(cpu, at, k).map(Bulk::to_bytes);
+        let (status, payload) = match &done {
+            Ok(bulk) => (Status::Ok, &bulk[..]),
+            Err(status) => (*status, &[][..]),
         };
         self.answer(self.intakes[at].requests.all()[k].about, status, payload, true);
     }

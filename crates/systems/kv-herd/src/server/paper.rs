@@ -44,14 +44,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 Act::Do(SlotOp::Put) => len,
                 _ => 0,
             };
-            let about = About {
-                client: client.id,
-                seq: client.turn.seq,
-                value_len: value_len as u16,
-                key_len: 0,
-                slot: client.turn.slot as u8,
-                act,
-            };
+            let (turn, lens) = (client.turn, (0, value_len));
+            let about = About::new(client.id, turn.slot as u8, turn.seq, lens, act);
             let value_end = lane.commit_at + 8 - paper::TRAILER_BYTES as u64;
             intake.requests.free()[0].copy_paper(&lane.slots, value_end, hash, about);
             intake.requests.add(1);

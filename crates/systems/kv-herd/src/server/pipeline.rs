@@ -98,7 +98,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             let intakes = &self.intakes;
             let is_put = |at: &mut usize| {
                 let first = intakes[*at].requests.all().first();
-                first.is_some_and(|request| request.about.act == Act::Do(SlotOp::Put))
+                first.is_some_and(|request| request.about.act() == Act::Do(SlotOp::Put))
             };
             if let Some(at) = self.pipeline.entered.take_if(is_put) {
                 self.execute_all(cpu, at);
