@@ -94,10 +94,10 @@ impl Geometry {
         ((pos >> self.shift) as u32).wrapping_add(1)
     }
 
-    /// Whether line `pos` is the first of a lap.
+    /// Number of lines from line `pos` on to the end of its lap.
     #[inline(always)]
-    pub(crate) fn begins_lap(self, pos: u64) -> bool {
-        pos & self.mask == 0
+    pub(crate) fn left_of_lap(self, pos: u64) -> u64 {
+        self.lines() - (pos & self.mask)
     }
 
     /// Word and bit shift of the length of RECV number `index`.
@@ -191,6 +191,11 @@ impl Memory for LaneMemory {
 pub(crate) struct LaneView<'l>(RawRegion<'l>);
 
 impl<'l> LaneView<'l> {
+    #[inline(always)]
+    pub(crate) fn region(self) -> RawRegion<'l> {
+        self.0
+    }
+
     #[inline(always)]
     fn word(&self, word: usize) -> &'l AtomicU64 {
         // SAFETY: `Geometry` returns only words inside, and `LaneMemory::new` checked that those are mapped writable. No

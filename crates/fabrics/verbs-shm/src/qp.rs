@@ -20,7 +20,8 @@ use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
     ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
-    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
+    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
+    WrId, WriteList,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -446,6 +447,17 @@ impl QueuePair<Shm> for ShmQp {
             && self.queue.takes_short(sends.len())
         {
             return self.queue.post_short(sends, signed);
+        }
+        self.post_send(cpu, list.spread())
+    }
+
+    #[inline(always)]
+    fn post_writes(&mut self, cpu: &NativeCpu, list: &mut WriteList) -> Result<(), PostError> {
+        if self.queue.state.get() == QpState::ReadyToSend
+            && let Some((writes, signed)) = list.short()
+            && self.queue.post_short_writes(writes, signed, list.kept())
+        {
+            return Ok(());
         }
         self.post_send(cpu, list.spread())
     }

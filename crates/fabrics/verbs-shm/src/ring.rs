@@ -21,6 +21,7 @@
 
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
+use std::hint::cold_path;
 
 /// Bytes before the payload in the first line.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -32,7 +33,7 @@ pub(crate) const MORE_BYTES: usize = 56;
 /// A line further ahead is often not written yet, and fetching it takes it away from the producer: 3 was 8 % slower
 /// than 1. (The producer need not prefetch the lines it will write: that was not faster, and a tenth slower at window
 /// 1.)
-const READ_AHEAD: u64 = 1;
+const READ_AHEAD: usize = 1;
 /// Most lines prefetched on the producer's announcement, which is untrusted.
 const FOLLOWING_MAX: u32 = 15;
 /// Bit position of the length in a tag; the flags are above it.
@@ -195,7 +196,7 @@ impl<M: Memory> Producer<M> {
         if begin + count > self.limit.get() {
             self.refresh(count);
         }
-        let left_of_lap = self.geometry.lines() - (begin & (self.geometry.lines() - 1));
+        let left_of_lap = self.geometry.left_of_lap(begin);
         let space = (self.limit.get() - begin).min(count).min(left_of_lap);
         let word = self.geometry.line_word(begin);
         Filling {
@@ -326,14 +327,98 @@ pub(crate) struct Consumer<M> {
     quarter: u64,
 }
 
-/// Position in a run of one-line messages: a copy of the consumer's state that stays in registers.
-pub(crate) struct Run {
-    pos: u64,
-    /// Word of the next message, as in the consumer.
+/// One-line messages taken one after the other, up to the end of the ring: a copy of the consumer's state that stays in
+/// registers. Positions are words.
+pub(crate) struct Run<V> {
+    memory: V,
+    geometry: Geometry,
+    /// Word of the first message, of the next one, and behind the last that is in a row.
+    begin: usize,
     word: usize,
+    end: usize,
     lap: u32,
-    /// Prefetch position, as in the consumer.
+    /// Word before which lines have been prefetched; it goes on behind the end of the ring.
+    asked: usize,
+}
+
+/// What a [`Run`] did, in lines from its begin.
+pub(crate) struct RunEnd {
+    taken: u64,
     asked: u64,
+}
+
+impl<V: Memory + Copy> Run<V> {
+    /// Most messages that the run takes.
+    #[inline(always)]
+    pub(crate) fn space(&self) -> usize {
+        (self.end - self.begin) / 8
+    }
+
+    /// Reads the next message of a run without removing it, and the word where its line starts; `None` unless there is
+    /// one that takes one line and has no flags but [`Head::IMM`]. Prefetches the lines of the messages that it
+    /// announces, so that their transfers overlap. The run must have [space](Run::space).
+    #[inline(always)]
+    pub(crate) fn peek_plain(&mut self) -> Option<(usize, Head)> {
+        let word = self.word;
+        // Acquire: pairs with the Release in `publish`.
+        let tag = self.memory.load(word, Ordering::Acquire);
+        let len_and_flags = (tag >> LENGTH_SHIFT) as u32;
+        let len = len_and_flags & !(u32::from(Head::IMM) << LENGTH_BITS);
+        if tag as u32 != self.lap || len > FIRST_BYTES as u32 {
+            return None;
+        }
+        let imm_src = self.memory.load(word + 1, Ordering::Relaxed);
+        let qkey_following = self.memory.load(word + 2, Ordering::Relaxed);
+        let head = Head {
+            len: len as usize,
+            flags: (len_and_flags >> LENGTH_BITS) as u8,
+            imm: imm_src as u32,
+            src_qpn: (imm_src >> 32) as u32,
+            qkey: qkey_following as u32,
+            following: (qkey_following >> 32) as u32,
+        };
+        if self.asked <= word {
+            cold_path(); // once per list
+            self.ask(head.following);
+        }
+        Some((word, head))
+    }
+
+    /// Prefetches the lines after the next message, as many as it announces.
+    #[inline(always)]
+    fn ask(&mut self, following: u32) {
+        self.asked = self.word + 8;
+        for _ in 0..following.min(FOLLOWING_MAX) {
+            self.prefetch(self.asked);
+            self.asked += 8;
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        let wrapped = if word < self.end { word } else { word - 8 * self.geometry.lines() as usize };
+        self.memory.prefetch(wrapped);
+    }
+
+    /// Removes the peeked message of a run.
+    #[inline(always)]
+    pub(crate) fn next_plain(&mut self) {
+        self.word += 8;
+        let ahead = self.word + 8 * READ_AHEAD;
+        if self.asked <= ahead {
+            cold_path();
+            self.prefetch(ahead);
+        }
+    }
+
+    /// What the run did.
+    #[inline(always)]
+    pub(crate) fn end(self) -> RunEnd {
+        RunEnd {
+            taken: ((self.word - self.begin) / 8) as u64,
+            asked: ((self.asked - self.begin) / 8) as u64,
+        }
+    }
 }
 
 /// The producer violated the format.
@@ -402,72 +487,25 @@ impl<M: Memory> Consumer<M> {
 
     /// Starts taking one-line messages; finish with [`end_run`](Consumer::end_run).
     #[inline(always)]
-    pub(crate) fn run(&self) -> Run {
+    pub(crate) fn run(&self) -> Run<impl Memory + Copy> {
+        let begin = self.next_word;
         Run {
-            pos: self.pos,
-            word: self.next_word,
+            memory: self.memory.view(),
+            geometry: self.geometry,
+            begin,
+            word: begin,
+            end: begin + 8 * self.geometry.left_of_lap(self.pos) as usize,
             lap: self.next_lap,
-            asked: self.asked,
-        }
-    }
-
-    /// Reads the next message of a run without removing it, and the word where its line starts; `None` unless there is
-    /// one that takes one line and has no flags but [`Head::IMM`]. Prefetches the lines of the messages that it
-    /// announces, so that their transfers overlap.
-    #[inline(always)]
-    pub(crate) fn peek_plain(&self, run: &mut Run) -> Option<(usize, Head)> {
-        let word = run.word;
-        // Acquire: pairs with the Release in `Producer::publish`.
-        let tag = self.memory.load(word, Ordering::Acquire);
-        let len_and_flags = (tag >> LENGTH_SHIFT) as u32;
-        let len = len_and_flags & !(u32::from(Head::IMM) << LENGTH_BITS);
-        if tag as u32 != run.lap || len > FIRST_BYTES as u32 {
-            return None;
-        }
-        let imm_src = self.memory.load(word + 1, Ordering::Relaxed);
-        let qkey_following = self.memory.load(word + 2, Ordering::Relaxed);
-        let head = Head {
-            len: len as usize,
-            flags: (len_and_flags >> LENGTH_BITS) as u8,
-            imm: imm_src as u32,
-            src_qpn: (imm_src >> 32) as u32,
-            qkey: qkey_following as u32,
-            following: (qkey_following >> 32) as u32,
-        };
-        if run.asked <= run.pos {
-            self.ask(run, head.following);
-        }
-        Some((word, head))
-    }
-
-    /// Prefetches the lines after the next message, as many as it announces.
-    #[inline(always)]
-    fn ask(&self, run: &mut Run, following: u32) {
-        let end = run.pos + 1 + u64::from(following.min(FOLLOWING_MAX));
-        for line in run.pos + 1..end {
-            self.memory.prefetch(self.geometry.line_word(line));
-        }
-        run.asked = end;
-    }
-
-    /// Removes the peeked message of a run.
-    #[inline(always)]
-    pub(crate) fn next_plain(&self, run: &mut Run) {
-        run.pos += 1;
-        run.word = self.geometry.line_word(run.pos);
-        run.lap = run.lap.wrapping_add(u32::from(self.geometry.begins_lap(run.pos)));
-        let ahead = run.pos + READ_AHEAD;
-        if run.asked <= ahead {
-            self.memory.prefetch(self.geometry.line_word(ahead));
+            asked: begin + 8 * self.asked.saturating_sub(self.pos) as usize,
         }
     }
 
     /// Removes the messages of a run up to its position. Returns true once per quarter ring, when it publishes the
     /// position.
     #[inline(always)]
-    pub(crate) fn end_run(&mut self, run: Run) -> bool {
-        self.asked = run.asked;
-        self.move_to(run.pos)
+    pub(crate) fn end_run(&mut self, end: RunEnd) -> bool {
+        self.asked = self.pos + end.asked;
+        self.move_to(self.pos + end.taken)
     }
 
     /// Passes the payload of the peeked message to `take(byte offset in the lane, payload offset, bytes)`, piece by

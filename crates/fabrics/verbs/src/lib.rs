@@ -20,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod caps;
-mod datagrams;
 mod error;
 mod export;
 mod list;
@@ -28,10 +27,10 @@ mod pieces;
 pub mod provide;
 mod provider;
 mod request;
+mod short;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
-pub use datagrams::{DatagramList, SHORT_BYTES, ShortSend};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
@@ -40,6 +39,7 @@ pub use provider::{
     Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
     RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,
 };
+pub use short::{DatagramList, SHORT_BYTES, Short, ShortList, ShortSend, ShortWrite, WriteList};
 pub use wc::{Opcode, Qpn, Wc, WcStatus};
 
 /// Bytes of the global routing header that precedes a datagram's payload in the receive buffer, on every fabric.

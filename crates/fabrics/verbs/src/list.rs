@@ -347,6 +347,7 @@ pub struct RecvWr {
 #[derive(Debug, Default)]
 pub struct RecvList {
     wrs: Vec<RecvWr>,
+    seal: std::cell::Cell<u64>,
 }
 
 impl RecvList {
@@ -354,13 +355,28 @@ impl RecvList {
     pub fn with_capacity(count: usize) -> RecvList {
         RecvList {
             wrs: Vec::with_capacity(count),
+            seal: 0.into(),
         }
     }
 
     /// Adds `wr` at the end.
     #[inline]
     pub fn push(&mut self, wr: RecvWr) {
+        self.seal.set(0);
         self.wrs.push(wr);
+    }
+
+    /// For fabrics, which need not check a list twice that is posted again and again: the number last passed to
+    /// [`set_seal`](RecvList::set_seal), or 0 if the list has changed since.
+    #[inline(always)]
+    pub fn seal(&self) -> u64 {
+        self.seal.get()
+    }
+
+    /// Notes that a fabric has checked the list: `seal` says under which conditions, and is not 0.
+    #[inline]
+    pub fn set_seal(&self, seal: u64) {
+        self.seal.set(seal);
     }
 
     /// The RECVs in posting order.
@@ -372,6 +388,7 @@ impl RecvList {
     /// Removes all RECVs; keeps the allocated memory.
     #[inline]
     pub fn clear(&mut self) {
+        self.seal.set(0);
         self.wrs.clear();
     }
 }

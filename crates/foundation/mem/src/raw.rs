@@ -1,6 +1,6 @@
 //! [`RawRegion`]: a [`Region`] in a register, for the loops of fabrics.
 
-use crate::{Region, arch};
+use crate::{LINE_BYTES, Region, arch};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -68,15 +68,14 @@ impl<'a> RawRegion<'a> {
         if (len | end) & 7 != 0 || len > WORDS_MAX {
             return self.region.copy_in_release_odd(offset, bytes);
         }
+        let (to, from) = (arch::shared_mut(self.ptr(offset)), arch::own(body.as_ptr()));
         // By words, because loads of words forward from the stores that have just built `bytes`.
-        // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
-        unsafe {
-            arch::copy_words(
-                arch::shared_mut(self.ptr(offset)),
-                arch::own(body.as_ptr()),
-                body.len(),
-            )
-        };
+        match body.len() <= LINE_BYTES {
+            // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
+            true => unsafe { arch::copy_few_words(to, from, body.len()) },
+            // SAFETY: as above.
+            false => unsafe { arch::copy_words(to, from, body.len()) },
+        }
         // SAFETY: the last word of the range, which ends at a multiple of 8.
         let word = unsafe { self.word(end - 8) };
         // Release: publishes the body; pairs with the Acquire load of the thread that polls the last word.

@@ -8,9 +8,10 @@ use crate::execute::{Attempt, execute};
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
-    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, SHORT_BYTES, SendList, SendOp, SendWr, ShortSend,
-    UdDest, WcStatus, WrId,
+    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SHORT_BYTES, SendList, SendOp,
+    SendWr, ShortSend, ShortWrite, UdDest, WcStatus, WrId,
 };
+use std::hint::cold_path;
 
 /// Lines of a READ that are prefetched before it is executed. *(our choice: a neighbourhood of FaRM-KV)*
 const LINES_AHEAD: usize = 6;
@@ -41,14 +42,25 @@ fn receiver<'t>(send: &ShortSend, tables: &'t Tables) -> Option<&'t Sender> {
     (sender.qpn == send.dest.qpn.0).then_some(sender)
 }
 
-/// The imported region that a WRITE goes into, if it is writable; and the key that names it.
-#[inline(always)]
-fn target<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(u32, &'t Remote)> {
-    let SendOp::Write { remote, .. } = wr.op else {
-        return None;
-    };
-    let to = tables.remote.find(remote.rkey)?;
-    to.access.remote_write.then_some((remote.rkey, to))
+/// Executes WRITEs of bytes in `kept` into `to`, and rings its bells. A function of its own, because the loop needs all
+/// registers.
+///
+/// # Safety
+/// The ranges of all are inside `to`, which is writable.
+#[inline(never)]
+unsafe fn store_writes(to: &Remote, writes: &[ShortWrite], kept: &[u8]) {
+    let (region, mut ringing) = (to.region.raw(), Ringing::new());
+    // The range of the watch that the previous request fell into: its bell is already listed.
+    let mut watched = 0..0;
+    for write in writes {
+        let (offset, end) = (write.remote.offset, write.remote.offset + write.len() as u64);
+        // SAFETY: the caller's promise.
+        unsafe { region.copy_in_release(offset as usize, write.bytes(kept)) };
+        if offset < watched.start || end > watched.end {
+            cold_path();
+            watched = to.ring(offset, write.len(), &mut ringing);
+        }
+    }
 }
 
 impl Queue {
@@ -121,10 +133,8 @@ impl Queue {
             done += sent;
         }
         self.posted.set(before.wrapping_add(done as u32));
-        for (at, wr_id) in signed.iter().take_while(|(at, _)| *at < done) {
-            let up_to = before.wrapping_add(*at as u32 + 1);
-            self.push_completion(*wr_id, Opcode::Send, WcStatus::Success, 0, up_to);
-        }
+        let count = signed.partition_point(|(at, _)| *at < done);
+        self.complete_signed(&signed[..count], Opcode::Send, before);
         result
     }
 
@@ -268,7 +278,6 @@ impl Queue {
         let space = self.space();
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        let direct = self.pending_count.get() == 0 && !peer.is_gone();
         if let [first, _, ..] = wrs
             && matches!(first.op, SendOp::Read { .. })
         {
@@ -276,10 +285,6 @@ impl Queue {
         }
         let mut accepted = 0;
         loop {
-            if direct {
-                accepted +=
-                    self.plain_writes(&wrs[accepted..wrs.len().min(space)], list, tables, &mut ringing);
-            }
             let Some(wr) = wrs.get(accepted) else {
                 return Ok(());
             };
@@ -300,68 +305,52 @@ impl Queue {
         }
     }
 
-    /// Fast path: WRITEs of inline bytes into one region, with nothing that prevents them. Returns the number of
-    /// requests at the front that qualified and were executed; [`post_one`](Queue::post_one) handles the next one.
+    /// Posts WRITEs of bytes in `kept`, of which those in `signed` are signaled, if all of them go to one region and
+    /// nothing prevents them; else it does nothing and returns false.
     #[inline(always)]
-    fn plain_writes<'t>(
+    pub(super) fn post_short_writes(
         &self,
-        wrs: &[SendWr],
-        list: &SendList,
-        tables: &'t Tables,
-        ringing: &mut Ringing<'t>,
-    ) -> usize {
-        let Some((rkey, to)) = wrs.first().and_then(|wr| target(wr, tables)) else {
-            return 0;
-        };
-        let count = self.plain_run(wrs, rkey, to);
-        let before = self.posted.get();
-        let mut done = 0;
-        // The range of the watch that the previous request fell into: its bell is already listed.
-        let mut watched = 0..0;
-        for wr in &wrs[..count] {
-            let (SendOp::Write { remote, .. }, Payload::Inline { start, len }) = (wr.op, wr.payload) else {
-                break;
-            };
-            // SAFETY: `plain_run` checked the range of each of the first `count` requests; a region exported with write
-            // access, which `target` checked, is mapped writable.
-            unsafe {
-                to.region.raw()
-                    .copy_in_release(remote.offset as usize, list.inline_bytes(start, len))
-            };
-            if remote.offset < watched.start || remote.offset + u64::from(len) > watched.end {
-                watched = to.ring(remote.offset, len as usize, ringing);
+        writes: &[ShortWrite],
+        signed: &[(usize, WrId)],
+        kept: &[u8],
+    ) -> bool {
+        let Some(peer) = self.peer.get() else { return false };
+        let direct = self.pending_count.get() == 0 && !peer.is_gone() && writes.len() <= self.space();
+        let tables = &*self.core.tables.borrow();
+        let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
+        let to = tables.remote.find(first.rkey).filter(|to| to.access.remote_write);
+        let Some(to) = to.filter(|_| direct) else { return false };
+        let region = to.region.raw();
+        let len_max = self.inline_bytes.min(to.len as usize);
+        for write in writes {
+            // One comparison, because no length is more than `len_max`, and that not more than the region's.
+            let is_inside = write.remote.offset <= to.len - write.len().min(len_max) as u64;
+            if write.remote.rkey != first.rkey || write.len() > len_max || !is_inside {
+                return false;
             }
-            done += 1;
-            if wr.signaled {
-                self.posted.set(before.wrapping_add(done));
-                let up_to = before.wrapping_add(done);
-                self.push_completion(wr.wr_id, Opcode::Write, WcStatus::Success, 0, up_to);
-            }
+            // The line is in the cache of the peer's core: the transfers overlap (0 to 5 % more operations in a window of
+            // 16).
+            region.prefetch_write(write.remote.offset as usize);
         }
-        self.posted.set(before.wrapping_add(done));
-        done as usize
+        // SAFETY: the range of each request was checked; a region exported with write access, which was checked, is mapped
+        // writable.
+        unsafe { store_writes(to, writes, kept) };
+        let before = self.posted.get();
+        self.posted.set(before.wrapping_add(writes.len() as u32));
+        if !signed.is_empty() {
+            self.complete_signed(signed, Opcode::Write, before);
+        }
+        true
     }
 
-    /// Number of requests at the front that are WRITEs of inline bytes into `to`, without immediate data and inside of
-    /// it. Prefetches the first line of each, which is in the cache of the peer's core: the transfers overlap (0 to 5 %
-    /// more operations in a window of 16).
-    #[inline(always)]
-    fn plain_run(&self, wrs: &[SendWr], rkey: u32, to: &Remote) -> usize {
-        let len_max = self.inline_bytes as u64;
-        let is_other = |wr: &SendWr| {
-            let (SendOp::Write { remote, imm: None }, Payload::Inline { len, .. }) = (wr.op, wr.payload)
-            else {
-                return true;
-            };
-            let plain = remote.rkey == rkey
-                && u64::from(len) <= len_max
-                && to.inside(remote.offset, len as usize).is_some();
-            if plain {
-                to.region.prefetch_write(remote.offset as usize);
-            }
-            !plain
-        };
-        wrs.iter().position(is_other).unwrap_or(wrs.len())
+    /// Completes those in `signed` of a list before which `before` requests had been posted.
+    #[cold]
+    #[inline(never)]
+    fn complete_signed(&self, signed: &[(usize, WrId)], opcode: Opcode, before: u32) {
+        for (at, wr_id) in signed {
+            let up_to = before.wrapping_add(*at as u32 + 1);
+            self.push_completion(*wr_id, opcode, WcStatus::Success, 0, up_to);
+        }
     }
 
     /// Queues the rest of a list after a request that waits.

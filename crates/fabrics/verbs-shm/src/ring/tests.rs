@@ -189,12 +189,40 @@ mod plain {
         }
         let mut run = consumer.run();
         for number in 0..4 {
-            let (_, head) = consumer.peek_plain(&mut run).expect("a plain message");
+            let (_, head) = run.peek_plain().expect("a plain message");
             assert_eq!(head.imm, number);
             assert_eq!(asked(), u64::from(FOLLOWING_MAX), "once for all: {number} later");
-            consumer.next_plain(&mut run);
+            run.next_plain();
         }
-        assert!(consumer.peek_plain(&mut run).is_none());
+        assert!(run.peek_plain().is_none());
+    }
+
+    /// Lines that are asked for beyond the end of the ring are those at its begin, which the test's memory checks.
+    #[test]
+    fn runs_end_with_the_ring_and_go_on_at_its_begin() {
+        let (words, producer, mut consumer) = ring(3);
+        for from in (0..60).step_by(5) {
+            for number in from..from + 5 {
+                let (head, bytes) = message(number, 16);
+                let following = (from + 4 - number) as u32;
+                assert!(producer.push(Head { following, ..head }, &bytes));
+            }
+            let mut number = from;
+            while number < from + 5 {
+                let mut run = consumer.run();
+                let left = (from + 5 - number).min(run.space() as u64);
+                assert!(left > 0 && run.space() <= 8);
+                for _ in 0..left {
+                    let (_, head) = run.peek_plain().expect("a plain message");
+                    assert_eq!(u64::from(head.imm), number);
+                    run.next_plain();
+                    number += 1;
+                }
+                let end = run.end();
+                consumer.end_run(end);
+            }
+        }
+        assert!(words.1.load(Ordering::Relaxed) >= 12 * 4, "each list was asked for");
     }
 
     #[test]

@@ -198,6 +198,15 @@ pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     unsafe { bulk_copy(to, from, len) };
 }
 
+/// [`bulk_copy`] of at most 64 bytes.
+///
+/// # Safety
+/// As [`bulk_copy`].
+pub(crate) unsafe fn copy_few_words(to: Target, from: Source, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { bulk_copy(to, from, len) };
+}
+
 /// [`bulk_copy`] of a cache line.
 ///
 /// # Safety

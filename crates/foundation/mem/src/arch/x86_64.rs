@@ -170,6 +170,24 @@ pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     }
 }
 
+/// As [`copy_words`], for at most 64 bytes: without a loop from 32 on, where bytes in the middle may be copied twice.
+///
+/// # Safety
+/// As [`copy_words`].
+#[inline(always)]
+pub(crate) unsafe fn copy_few_words(to: Target, from: Source, len: usize) {
+    if len < 32 {
+        // SAFETY: the caller's promise.
+        return unsafe { copy_words(to, from, len) };
+    }
+    // SAFETY: the first 32 of at least 32 bytes.
+    unsafe { copy_4x8(to, from, 0) };
+    if len > 32 {
+        // SAFETY: the last 32 of more than 32 bytes.
+        unsafe { copy_4x8(to, from, len - 32) };
+    }
+}
+
 /// Copies the 64 bytes at `from`, a multiple of 16, without a branch. Splits no word.
 ///
 /// # Safety

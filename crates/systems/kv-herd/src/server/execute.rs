@@ -32,10 +32,23 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
+    /// As [`execute_all`](Worker::execute_all), for the only request in intake `at`: without a call in between.
+    #[inline(always)]
+    pub(super) fn execute_only(&mut self, cpu: &P::Cpu, at: usize) {
+        if self.gets_and_puts(cpu, at, 0) < self.intakes[at].requests.len() {
+            self.execute_any(cpu, at, 0);
+        }
+    }
+
+    #[inline(never)]
+    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> usize {
+        self.gets_and_puts(cpu, at, k)
+    }
+
     /// Executes unconditional first attempts of GETs and PUTs from request `k` of intake `at` on; returns the number of
     /// the first request that is something else.
-    #[inline(never)]
-    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+    #[inline(always)]
+    fn gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE.cost, 1);
         let requests = self.intakes[at].requests.all();
         let mut cx = StepCx {

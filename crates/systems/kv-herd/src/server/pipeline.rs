@@ -105,7 +105,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
         }
         if let Some(at) = self.pipeline.staged.take() {
-            self.execute_all(cpu, at);
+            self.execute_only(cpu, at);
         }
         self.replies.post(cpu, &mut self.counters);
         if let Some(at) = self.pipeline.entered.take() {

@@ -54,9 +54,11 @@ impl Conflicts {
     pub fn try_add_read(&mut self, hash: KeyHash) -> bool {
         let class = self.class(hash);
         let count = &mut self.counts[class];
-        let free = *count < WRITE;
-        *count += u32::from(free);
-        free
+        if *count >= WRITE {
+            return false;
+        }
+        *count += READ;
+        true
     }
 
     /// Whether an operation on this key, an update if `write`, may have to wait: for an update, if any operation of the
