@@ -212,9 +212,24 @@ impl DatagramList {
     /// Adds a SEND of `len` inline bytes; returns the space for them, to be filled in.
     #[inline(always)]
     pub fn push(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
-        if self.next >= self.short.len() || len > SHORT_BYTES {
-            return self.push_long(dest, imm, len);
+        match len <= SHORT_BYTES && self.next < self.short.len() {
+            true => self.push_next(dest, imm, len),
+            false => self.push_long(dest, imm, len),
         }
+    }
+
+    /// As [`push`](ShortList::push), but `None` if the request is not short, or others in the list are not, or there are too
+    /// many.
+    #[inline(always)]
+    pub fn push_short(&mut self, dest: &UdDest, imm: Imm, len: usize) -> Option<&mut [u8]> {
+        match len <= SHORT_BYTES && self.next < self.short.len() {
+            true => Some(self.push_next(dest, imm, len)),
+            false => None,
+        }
+    }
+
+    #[inline(always)]
+    fn push_next(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
         let send = &mut self.short[self.next];
         self.next += 1;
         // Field by field: a whole one would be put together elsewhere and copied.

@@ -316,23 +316,10 @@ impl MaskedRef<'_> {
     /// If the bytes would leave the mapping.
     #[inline(always)]
     pub fn copy_out(self, at: usize, out: &mut [u8]) {
-        // Each is at most half the address space (`len` is the length of a slice), so the sum cannot overflow.
-        let at = at & (usize::MAX >> 1);
-        if at.wrapping_add(out.len()) > MaskedRef::REACH {
-            return self.copy_out_far(at, out);
-        }
-        let from = arch::shared(self.ptr.as_ptr().wrapping_add(at));
-        // SAFETY: the bytes are within REACH, so they are mapped; `out` is exclusively ours.
-        unsafe { arch::small_copy(arch::own_mut(out.as_mut_ptr()), from, out.len()) };
-    }
-
-    /// [`copy_out`](MaskedRef::copy_out) beyond [`REACH`](MaskedRef::REACH).
-    #[inline(never)]
-    fn copy_out_far(self, at: usize, out: &mut [u8]) {
         let (at, len) = self.checked(at, out.len());
         let from = arch::shared(self.ptr.as_ptr().wrapping_add(at));
         if len >= BULK_BYTES {
-            // SAFETY: `len` bytes at `from` are mapped, checked above.
+            // SAFETY: `len` bytes at `from` are mapped, checked above; a slice cannot overlap a Region.
             return unsafe { arch::bulk_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
         }
         // SAFETY: as above.

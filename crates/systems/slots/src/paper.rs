@@ -9,7 +9,7 @@ use crate::layout::{Commit, SlotOp, Status};
 use crate::server::{Act, Share};
 use drover_base::KeyHash;
 use drover_kv::Op;
-use drover_mem::MaskedRegion;
+use drover_mem::MaskedRef;
 
 /// Length of a GET request, bytes: the key hash.
 pub const GET_BYTES: usize = 16;
@@ -80,6 +80,7 @@ pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
 /// `slot_bytes`, on a worker that owns `share`. In this order: refuses too long a value with `BadRequest`; refuses the
 /// key of another partition with `WrongPartition` (not checked if there are more than 128 partitions); executes a GET
 /// if `len` is 0, else a PUT.
+#[inline(always)]
 pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
     let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > value_bytes_max(slot_bytes) {
@@ -93,11 +94,12 @@ pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act 
     }
 }
 
-/// Removes the request whose last word is at offset `commit_at` of `slots`: zeroes its last 24 bytes, which are the key
+/// Removes the request in whose slot `end` is the place 24 bytes before the end: zeroes these bytes, which are the key
 /// hash, the length, and for a PUT the end of the value.
-pub fn clear(slots: &MaskedRegion, commit_at: u64) {
-    for back in [16, 8, 0] {
-        slots.store(commit_at - back, 0);
+#[inline(always)]
+pub fn clear(end: MaskedRef<'_>) {
+    for at in [0, 8, 16] {
+        end.store(at, 0);
     }
 }
 

@@ -32,23 +32,25 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// As [`execute_all`](Worker::execute_all), for the only request in intake `at`: without a call in between.
+    /// As [`execute_all`](Worker::execute_all), for the only request in intake `at`: in straight-line code.
     #[inline(always)]
     pub(super) fn execute_only(&mut self, cpu: &P::Cpu, at: usize) {
-        if self.gets_and_puts(cpu, at, 0) < self.intakes[at].requests.len() {
-            self.execute_any(cpu, at, 0);
+        let Some(request) = self.intakes[at].requests.all().first() else {
+            return;
+        };
+        match request.about.get_or_put() {
+            Some(op) => {
+                cpu.charge(EXECUTE.cost, 1);
+                self.get_or_put(cpu, at, 0, op, 0);
+            }
+            None => self.execute_any(cpu, at, 0),
         }
-    }
-
-    #[inline(never)]
-    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> usize {
-        self.gets_and_puts(cpu, at, k)
     }
 
     /// Executes unconditional first attempts of GETs and PUTs from request `k` of intake `at` on; returns the number of
     /// the first request that is something else.
-    #[inline(always)]
-    fn gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+    #[inline(never)]
+    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE.cost, 1);
         let requests = self.intakes[at].requests.all();
         let mut cx = StepCx {
@@ -100,7 +102,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             Act::SayAgain(status) => return self.answer(about, status, &[], false),
         };
         match op {
-            SlotOp::Get | SlotOp::Put | SlotOp::PutTtl => self.get_or_put(cpu, at, k, op),
+            SlotOp::Get | SlotOp::Put => self.get_or_put(cpu, at, k, op, 0),
+            SlotOp::PutTtl => {
+                let ttl_s = self.intakes[at].requests.all()[k].ttl_s();
+                self.get_or_put(cpu, at, k, op, self.clock.expire_s(ttl_s));
+            }
             SlotOp::Delete => self.delete(cpu, at, k),
             SlotOp::Nop => {
                 self.counters.operations.nops += 1;
@@ -111,12 +117,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
+    /// Executes request `k` of intake `at`, a GET, or else a PUT of an item that expires at `expire_s`.
+    #[inline(always)]
+    fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp, expire_s: u32) {
         let request = &self.intakes[at].requests.all()[k];
-        let expire_s = match op {
-            SlotOp::PutTtl => self.clock.expire_s(request.ttl_s()),
-            _ => 0,
-        };
         let Some(client) = self.clients.get_mut(request.about.client) else {
             return;
         };
@@ -201,9 +205,11 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
             return;
         };
         self.counters.operations.get_hits += 1;
-        let len = item.value_len();
-        if len <= client.stripe.inline_bytes_max() {
-            let space = reply(self.replies, request.about, client, dest, Status::Ok, len);
+        let (len, imm) = (item.value_len(), imm_of(request.about, Status::Ok));
+        if len <= client.stripe.inline_bytes_max()
+            && let Some(space) = self.replies.push_short(dest, imm, len)
+        {
+            client.states[usize::from(request.about.slot)].finish(Status::Ok);
             return item.value().copy_out(space);
         }
         long_value(
@@ -265,9 +271,8 @@ fn position_of(about: About, window: u32) -> u32 {
     turn.position(window)
 }
 
-/// Records the result of a GET whose value is too long to be inline, and adds its reply: the value, copied to registered
+/// Records the result of a GET whose value is not short, and adds its reply: the value, inline or copied to registered
 /// memory; `Retry` if none of that is free; or, if the value is too long for any reply, `Bulk` and its length.
-#[cold]
 #[inline(never)]
 fn long_value<P: Provider, V: Variant>(
     cpu: &P::Cpu,
@@ -280,6 +285,10 @@ fn long_value<P: Provider, V: Variant>(
     let len = value.len();
     let long = len > client.stripe.body_bytes_max();
     let state = &mut client.states[usize::from(about.slot)];
+    if len <= client.stripe.inline_bytes_max() {
+        state.finish(Status::Ok);
+        return value.copy_out(replies.push(&client.dest, imm_of(about, Status::Ok), len));
+    }
     if !long {
         let fill = |region: &Region, at| value.copy_to(region, at);
         if let Some(payload) = replies.long_payload(cpu, len, counters, fill) {

@@ -62,7 +62,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if !self.intakes[at].requests.is_empty() {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, Some(at));
-            self.pipeline.next = (at + 1) % STAGES;
+            self.pipeline.next = if at + 1 < STAGES { at + 1 } else { 0 };
             self.intakes[self.pipeline.next].requests.clear();
             return true;
         }

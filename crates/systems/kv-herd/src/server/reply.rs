@@ -98,6 +98,12 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         self.list.push(dest, Imm(imm.0), len)
     }
 
+    /// As [`push`](Replies::push), but does nothing if the replies in the list are not all short, this one included.
+    #[inline(always)]
+    pub(super) fn push_short(&mut self, dest: &UdDest, imm: ReplyImm, len: usize) -> Option<&mut [u8]> {
+        self.list.push_short(dest, Imm(imm.0), len)
+    }
+
     /// Adds a reply whose payload is in registered memory.
     #[cold]
     pub(super) fn push_long(&mut self, dest: UdDest, imm: ReplyImm, payload: Payload) {

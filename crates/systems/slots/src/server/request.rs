@@ -76,6 +76,7 @@ pub struct About {
 impl About {
     /// A request of client number `client` in use `seq` of slot `slot`. The lengths of its key and value in bytes are
     /// those of `lens`, in this order: (0, 0) if it is refused.
+    #[inline]
     pub fn new(client: u32, slot: u8, seq: u32, lens: (usize, usize), act: Act) -> About {
         let op = match act {
             Act::Do(op @ (SlotOp::Get | SlotOp::Put)) => op,
@@ -189,9 +190,12 @@ impl<H> Request<H> {
 
     /// Copies a request in the format of HERD's paper: no key, and `about.value_len()` bytes of value that end at offset
     /// `value_end` of `slots`. Sets `about`.
+    #[inline(always)]
     pub fn copy_paper(&mut self, slots: &MaskedRegion, value_end: u64, hash: KeyHash, about: About) {
         let len = about.value_len();
-        self.copy_body(slots, value_end, len, BODY_END);
+        if len > 0 {
+            self.copy_body(slots, value_end, len, BODY_END);
+        }
         self.set_hash(hash);
         self.about = about;
     }
