@@ -24,6 +24,7 @@ pub const TRAILER_BYTES: usize = 2 + GET_BYTES;
 const CHECKED_PARTITIONS_MAX: usize = 128;
 
 /// Converts a key hash to the bytes that requests carry: a last byte of 0 becomes 1.
+#[inline(always)]
 pub fn wire_hash(hash: KeyHash) -> [u8; 16] {
     let mut bytes = hash.to_bytes();
     if bytes[15] == 0 {
@@ -67,6 +68,19 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     }
     let at = prepend(block, at, &(body.value.len() as u16).to_le_bytes());
     block_bytes - prepend(block, at, body.value)
+}
+
+/// As [`build`], for a GET of a 16-byte key, given as two little-endian words.
+///
+/// # Panics
+/// If `block` is shorter than the key or the request.
+#[inline(always)]
+pub fn build_get(block: &mut [u8], key: [u64; 2], hash: KeyHash) {
+    let lead = block.first_chunk_mut::<16>().expect("space for the key");
+    lead[..8].copy_from_slice(&key[0].to_le_bytes());
+    lead[8..].copy_from_slice(&key[1].to_le_bytes());
+    let request = block.last_chunk_mut::<GET_BYTES>().expect("space for the hash");
+    *request = wire_hash(hash);
 }
 
 /// Key, value and time to live (always 0) of the request that [`build`] wrote to `block`; `commit` holds their lengths.
@@ -129,5 +143,24 @@ mod tests {
         assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
         assert_eq!(&block[end - 50..end - 18], &value);
         assert_eq!(parse(&block, body(&value).commit), (&b"key"[..], &value[..], 0));
+    }
+
+    #[test]
+    fn a_get_is_the_same_either_way() {
+        let key = *b"sixteen bytes...";
+        for high in [1, 7 << 56] {
+            let hash = KeyHash { low: 9, high };
+            let (mut one, mut other) = (vec![0; LEAD_BYTES + 64], vec![0; LEAD_BYTES + 64]);
+            let body = Body {
+                commit: Commit::new(SlotOp::Get, 1, 16, 0, false),
+                hash,
+                key: &key,
+                value: &[],
+                ttl_s: 0,
+            };
+            assert_eq!(build(&mut one, &body), GET_BYTES);
+            build_get(&mut other, drover_base::key_words(&key).expect("16 bytes"), hash);
+            assert_eq!(one, other);
+        }
     }
 }

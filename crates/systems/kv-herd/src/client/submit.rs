@@ -11,6 +11,8 @@ use drover_slots::client::request::{self, Body};
 use drover_slots::client::{Before, Slot, SlotPhase, Waiting};
 use drover_verbs::Provider;
 
+const TWO_LINES: usize = 2 * LINE_BYTES;
+
 /// Result of an attempt to put an operation into a slot.
 pub(super) enum Placed {
     /// The request is staged in a slot.
@@ -44,7 +46,6 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let body = (key.len(), value.len());
         if ttl_s == 0 && body.0 + body.1 <= session.params.plain_bytes_max {
-            const TWO: usize = 2 * LINE_BYTES;
             macro_rules! post {
                 ($bytes:expr) => {
                     Self::post_lines(
@@ -62,7 +63,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             let placed = match body.0 + body.1 <= request::body_bytes_max::<LINE_BYTES>() {
                 true => post!(LINE_BYTES),
-                false => post!(TWO),
+                false => post!(TWO_LINES),
             };
             return match placed {
                 true => Placed::Posted,
@@ -109,6 +110,83 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             self.conflicts.remove(hash, false);
             return false;
         }
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// As [`submit_inline_get`](HerdClient::submit_inline_get), for a PUT of `value` without time to live; `key` are the
+    /// bytes of the key, and `words` the same.
+    #[inline(always)]
+    pub(super) fn submit_inline_put(
+        &mut self,
+        cpu: &P::Cpu,
+        key: &[u8],
+        words: [u64; 2],
+        value: &[u8],
+        token: Token,
+    ) -> bool {
+        let len = key.len() + value.len();
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open && session.params.plain_bytes_max >= len => session,
+            _ => return false,
+        };
+        let hash = session.hasher.hash_words(words);
+        if !self.conflicts.try_add_write(hash) {
+            return false;
+        }
+        let now = cpu.now();
+        let body = (key.len(), value.len());
+        let posted = match len <= request::body_bytes_max::<LINE_BYTES>() {
+            true => {
+                let build = |line: &mut [u8; LINE_BYTES], commit| {
+                    request::build_lines(line, commit, hash, key, value);
+                };
+                Self::post_lines(session, SlotOp::Put, false, body, hash, token, now, now, build)
+            }
+            false => {
+                let build = |lines: &mut [u8; TWO_LINES], commit| {
+                    request::build_lines(lines, commit, hash, key, value);
+                };
+                Self::post_lines(session, SlotOp::Put, false, body, hash, token, now, now, build)
+            }
+        };
+        if !posted {
+            self.conflicts.remove(hash, true);
+            return false;
+        }
+        cpu.charge(SUBMIT.cost, 1);
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// As [`submit_inline_get`](HerdClient::submit_inline_get), in the paper's format.
+    #[inline(always)]
+    pub(super) fn submit_paper_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open => session,
+            _ => return false,
+        };
+        let hash = session.hasher.hash_words(key);
+        if !self.conflicts.try_add_read(hash) {
+            return false;
+        }
+        let partition = hash.partition_index(session.params.partition_count);
+        let Some(claim) = session.window.claim(partition) else {
+            self.conflicts.remove(hash, false);
+            return false;
+        };
+        cpu.charge(SUBMIT.cost, 1);
+        let (now, at) = (cpu.now(), claim.index);
+        let commit = Commit::new(SlotOp::Get, claim.seq, 16, 0, session.params.crc);
+        Self::fill(claim.slot, commit, hash, token, now, now, paper::GET_BYTES);
+        paper::build_get(session.sends.block_mut(at), key, hash);
+        session.stage(at, paper::GET_BYTES);
         self.tally.began();
         if session.sends.is_batch() {
             session.flush(cpu);

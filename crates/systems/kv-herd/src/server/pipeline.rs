@@ -75,7 +75,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
         if self.pipeline.failed_polls >= NOP_AFTER_POLLS {
             self.pipeline.failed_polls = 0;
-            self.advance_pipeline(cpu, None);
+            self.advance_by_nop(cpu);
         }
         self.pipeline.is_busy()
     }
@@ -84,13 +84,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn drain_pipeline(&mut self, cpu: &P::Cpu) -> bool {
         let busy = self.pipeline.is_busy();
         while self.pipeline.is_busy() {
-            self.advance_pipeline(cpu, None);
+            self.advance_by_nop(cpu);
         }
         busy
     }
 
+    #[inline(never)]
+    fn advance_by_nop(&mut self, cpu: &P::Cpu) {
+        self.advance_pipeline(cpu, None);
+    }
+
     /// Moves the requests in the pipeline on by a stage; the request in intake `entering` enters, or a no-op for
     /// `None`.
+    #[inline(always)]
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
         cpu.charge(ADVANCE.cost, 1);
         if self.variant.makes(Mistake::NewerFirst) {
