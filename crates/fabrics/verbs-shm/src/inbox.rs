@@ -158,7 +158,9 @@ impl Inbox {
         // Not zipped: then each has a register that points to the next.
         let mut recv_left = in_a_row[..count].iter();
         for wc in &mut wcs[..count] {
-            let Some(recv) = recv_left.as_slice().first() else { break };
+            let Some(recv) = recv_left.as_slice().first() else {
+                break;
+            };
             let Some((word, head)) = run.peek_plain() else {
                 break;
             };
@@ -235,7 +237,12 @@ impl Inbox {
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the caller
             // checked that the RECV's bytes are inside `to`, writable, and at least that many.
-            unsafe { self.memory().region().raw().copy_short_to(from, to.raw(), offset, head.len) };
+            unsafe {
+                self.memory()
+                    .region()
+                    .raw()
+                    .copy_short_to(from, to.raw(), offset, head.len)
+            };
         } else {
             self.take_long_payload(head, to, offset);
         }

@@ -19,9 +19,8 @@ use drover_base::sync::Ordering;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
-    ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
-    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
-    WrId, WriteList,
+    ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind,
+    QpOptions, QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus, WrId, WriteList,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};

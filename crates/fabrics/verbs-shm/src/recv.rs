@@ -42,7 +42,7 @@ impl RecvQueue {
     ) -> Result<(), PostError> {
         let (wrs, space) = (list.wrs(), (self.depth - self.len()) as usize);
         let fitting = &wrs[..wrs.len().min(space)];
-        // Whoever receives posts the same lists again and again: once is enough to look whether all are good.
+        // Callers post the same lists again and again: one check of each is enough.
         let bad = match list.seal() == tables.seal {
             true => None,
             false => first_bad(fitting, tables),

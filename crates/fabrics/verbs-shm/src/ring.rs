@@ -232,7 +232,12 @@ impl<M: Memory> Producer<M> {
             self.memory
                 .store(self.geometry.line_word(pos + line), lap, Ordering::Relaxed);
         }
-        publish(&self.memory, self.geometry.lap(pos), self.geometry.line_word(pos), head);
+        publish(
+            &self.memory,
+            self.geometry.lap(pos),
+            self.geometry.line_word(pos),
+            head,
+        );
         self.pos.set(pos + count);
         true
     }
@@ -396,7 +401,11 @@ impl<V: Memory + Copy> Run<V> {
 
     #[inline(always)]
     fn prefetch(&self, word: usize) {
-        let wrapped = if word < self.end { word } else { word - 8 * self.geometry.lines() as usize };
+        let wrapped = if word < self.end {
+            word
+        } else {
+            word - 8 * self.geometry.lines() as usize
+        };
         self.memory.prefetch(wrapped);
     }
 

@@ -1,8 +1,8 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, DatagramList, Export, ImportError, OpenError, PostError, QpKind, Qpn,
-    RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
+    Access, Caps, ConnectError, CreateError, DatagramList, Export, ImportError, OpenError, PostError, QpKind,
+    Qpn, RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};

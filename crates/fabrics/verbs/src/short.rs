@@ -103,6 +103,9 @@ impl Short for ShortWrite {
     }
 }
 
+/// Position of a signaled request in its list, and its id.
+pub type Signed = (usize, WrId);
+
 /// Requests in the order of posting. As long as all are short it is a list of them; with the first other one it becomes a
 /// [`SendList`] of the same requests until it is cleared.
 #[derive(Debug)]
@@ -111,7 +114,7 @@ pub struct ShortList<T> {
     /// Number of short ones in use; that of all places, if `sends` is in use.
     next: usize,
     /// Positions of signaled requests, and their ids.
-    signed: Vec<(usize, WrId)>,
+    signed: Vec<Signed>,
     sends: SendList,
 }
 
@@ -162,7 +165,7 @@ impl<T: Short> ShortList<T> {
 
     /// The requests and the positions and ids of signaled ones in rising order, if all requests are short.
     #[inline(always)]
-    pub fn short(&self) -> Option<(&[T], &[(usize, WrId)])> {
+    pub fn short(&self) -> Option<(&[T], &[Signed])> {
         match self.sends.is_empty() {
             true => Some((self.short.get(..self.next)?, &self.signed)),
             false => None,
@@ -417,7 +420,11 @@ mod tests {
                 assert!(list.sends_kept(60..64) && !list.sends_kept(64..100));
             }
             list.sign(2, WrId(9));
-            assert_eq!((list.len(), list.short().is_none()), (want.len(), true), "too many");
+            assert_eq!(
+                (list.len(), list.short().is_none()),
+                (want.len(), true),
+                "too many"
+            );
             let sends = list.spread();
             let each = |wr: &SendWr| match (wr.op, wr.payload) {
                 (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) => {
@@ -426,7 +433,13 @@ mod tests {
                 other => panic!("{other:?}"),
             };
             assert_eq!(sends.wrs().iter().map(each).collect::<Vec<_>>(), want);
-            assert!(sends.wrs().iter().enumerate().all(|(at, wr)| wr.signaled == (at == 2)));
+            assert!(
+                sends
+                    .wrs()
+                    .iter()
+                    .enumerate()
+                    .all(|(at, wr)| wr.signaled == (at == 2))
+            );
             list.clear();
             list.push(remote(1), 64, 8);
             let (writes, signed) = list.short().expect("short again");

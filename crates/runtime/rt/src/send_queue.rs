@@ -2,7 +2,7 @@
 
 use crate::Staging;
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, Provider, RemoteAddr, RemoteRegion, SendOp, SendWr, WriteList, WrId,
+    Payload, PostError, PostErrorKind, Provider, RemoteAddr, RemoteRegion, SendOp, SendWr, WrId, WriteList,
 };
 use std::hint::cold_path;
 

@@ -9,7 +9,7 @@ use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
     Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SHORT_BYTES, SendList, SendOp,
-    SendWr, ShortSend, ShortWrite, UdDest, WcStatus, WrId,
+    SendWr, ShortSend, ShortWrite, Signed, UdDest, WcStatus,
 };
 use std::hint::cold_path;
 
@@ -87,7 +87,7 @@ impl Queue {
 
     /// Posts short datagrams, of which those in `signed` are signaled.
     #[inline(always)]
-    pub(super) fn post_short(&self, sends: &[ShortSend], signed: &[(usize, WrId)]) -> Result<(), PostError> {
+    pub(super) fn post_short(&self, sends: &[ShortSend], signed: &[Signed]) -> Result<(), PostError> {
         let tables = &*self.core.tables.borrow();
         let mut done = 0;
         if let Some(sender) = sends.first().and_then(|send| receiver(send, tables)) {
@@ -109,7 +109,7 @@ impl Queue {
         &self,
         sends: &[ShortSend],
         mut done: usize,
-        signed: &[(usize, WrId)],
+        signed: &[Signed],
         tables: &Tables,
     ) -> Result<(), PostError> {
         let before = self.posted.get();
@@ -308,18 +308,15 @@ impl Queue {
     /// Posts WRITEs of bytes in `kept`, of which those in `signed` are signaled, if all of them go to one region and
     /// nothing prevents them; else it does nothing and returns false.
     #[inline(always)]
-    pub(super) fn post_short_writes(
-        &self,
-        writes: &[ShortWrite],
-        signed: &[(usize, WrId)],
-        kept: &[u8],
-    ) -> bool {
+    pub(super) fn post_short_writes(&self, writes: &[ShortWrite], signed: &[Signed], kept: &[u8]) -> bool {
         let Some(peer) = self.peer.get() else { return false };
         let direct = self.pending_count.get() == 0 && !peer.is_gone() && writes.len() <= self.space();
         let tables = &*self.core.tables.borrow();
         let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
         let to = tables.remote.find(first.rkey).filter(|to| to.access.remote_write);
-        let Some(to) = to.filter(|_| direct) else { return false };
+        let Some(to) = to.filter(|_| direct) else {
+            return false;
+        };
         let region = to.region.raw();
         let len_max = self.inline_bytes.min(to.len as usize);
         for write in writes {
@@ -346,7 +343,7 @@ impl Queue {
     /// Completes those in `signed` of a list before which `before` requests had been posted.
     #[cold]
     #[inline(never)]
-    fn complete_signed(&self, signed: &[(usize, WrId)], opcode: Opcode, before: u32) {
+    fn complete_signed(&self, signed: &[Signed], opcode: Opcode, before: u32) {
         for (at, wr_id) in signed {
             let up_to = before.wrapping_add(*at as u32 + 1);
             self.push_completion(*wr_id, opcode, WcStatus::Success, 0, up_to);
@@ -431,7 +428,13 @@ impl Queue {
                 match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
                     Attempt::Done(byte_len) => {
                         if wr.signaled {
-                            self.push_completion(wr.wr_id, opcode(&wr.op), WcStatus::Success, byte_len, up_to);
+                            self.push_completion(
+                                wr.wr_id,
+                                opcode(&wr.op),
+                                WcStatus::Success,
+                                byte_len,
+                                up_to,
+                            );
                         }
                         pending.pop();
                     }

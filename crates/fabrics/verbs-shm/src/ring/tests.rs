@@ -222,7 +222,10 @@ mod plain {
                 consumer.end_run(end);
             }
         }
-        assert!(words.1.load(Ordering::Relaxed) >= 12 * 4, "each list was asked for");
+        assert!(
+            words.1.load(Ordering::Relaxed) >= 12 * 4,
+            "each list was asked for"
+        );
     }
 
     #[test]

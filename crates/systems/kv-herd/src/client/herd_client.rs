@@ -114,8 +114,9 @@ impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
                 true => self.submit_paper_get(cpu, key, token),
                 false => self.submit_inline_get(cpu, key, token),
             }),
-            Op::Put { key, value, ttl_s: 0 } => key_words(key)
-                .is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token)),
+            Op::Put { key, value, ttl_s: 0 } => {
+                key_words(key).is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token))
+            }
             _ => false,
         };
         match submitted {

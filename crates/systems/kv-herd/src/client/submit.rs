@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::{HerdClient, RequestFormat};
-use crate::costs::{SUBMIT, SUBMIT_GET};
+use crate::costs::{SUBMIT, SUBMIT_GET, SUBMIT_PAPER};
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES, paper};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
@@ -57,7 +57,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                         token,
                         submitted,
                         now,
-                        |lines: &mut [u8; $bytes], commit| request::build_lines(lines, commit, hash, key, value),
+                        |lines: &mut [u8; $bytes], commit| {
+                            request::build_lines(lines, commit, hash, key, value)
+                        },
                     )
                 };
             }
@@ -157,7 +159,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             self.conflicts.remove(hash, true);
             return false;
         }
-        cpu.charge(SUBMIT.cost, 1);
+        cpu.charge(SUBMIT_GET.cost, 1);
         self.tally.began();
         if session.sends.is_batch() {
             session.flush(cpu);
@@ -181,7 +183,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             self.conflicts.remove(hash, false);
             return false;
         };
-        cpu.charge(SUBMIT.cost, 1);
+        cpu.charge(SUBMIT_PAPER.cost, 1);
         let (now, at) = (cpu.now(), claim.index);
         let commit = Commit::new(SlotOp::Get, claim.seq, 16, 0, session.params.crc);
         Self::fill(claim.slot, commit, hash, token, now, now, paper::GET_BYTES);

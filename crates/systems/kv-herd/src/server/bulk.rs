@@ -68,12 +68,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             Err(status) => status,
         };
-        self.answer(
-            self.intakes[at].requests.all()[k].about,
-            status,
-            &[],
-            true,
-        );
+        self.answer(self.intakes[at].requests.all()[k].about, status, &[], true);
     }
 
     /// Copies the value in the chunk that a request names to the scratch buffer; returns its length. Errors are the

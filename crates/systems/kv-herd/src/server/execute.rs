@@ -39,10 +39,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return;
         };
         match request.about.get_or_put() {
-            Some(op) => {
-                cpu.charge(EXECUTE.cost, 1);
-                self.get_or_put(cpu, at, 0, op, 0);
-            }
+            Some(op) => self.get_or_put(cpu, at, 0, op, 0),
             None => self.execute_any(cpu, at, 0),
         }
     }
@@ -180,7 +177,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if news {
             client.states[usize::from(about.slot)].finish(status);
         }
-        let space = self.replies.push(&client.dest, imm_of(about, status), payload.len());
+        let space = self
+            .replies
+            .push(&client.dest, imm_of(about, status), payload.len());
         space.copy_from_slice(payload);
     }
 }

@@ -59,8 +59,7 @@ impl<V: Variant> Intake<V> {
             commit: found.commit.with_condition(false),
             ..found
         };
-        if found.commit.is_conditional()
-            && place.copy_plain(self.share, whose, seq, state, at, unconditional)
+        if found.commit.is_conditional() && place.copy_plain(self.share, whose, seq, state, at, unconditional)
         {
             state.note(found.commit);
             place.about.make_conditional();

@@ -8,8 +8,8 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{PageWish, Region};
 use drover_rt::Staging;
 use drover_verbs::{
-    Access, CompletionQueue, Context, CreateError, DatagramList, Imm, Payload, PostErrorKind, Provider, QpKind,
-    QpOptions, QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
+    Access, CompletionQueue, Context, CreateError, DatagramList, Imm, Payload, PostErrorKind, Provider,
+    QpKind, QpOptions, QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
 /// Time without space in the send queue after which the replies in it count as lost: the fabric will not complete them.

@@ -82,8 +82,19 @@ mod tests {
         let started = Ns(123_456_789);
         let mut clock = Clock::new(started, 7);
         let mut now = started;
-        for step in [0, 1, 999_999_998, 1, 1, 5_000_000_000, 999_999_999, 1, 400_000_000, 600_000_000] {
-            now = now + Ns(step);
+        for step in [
+            0,
+            1,
+            999_999_998,
+            1,
+            1,
+            5_000_000_000,
+            999_999_999,
+            1,
+            400_000_000,
+            600_000_000,
+        ] {
+            now += Ns(step);
             clock.set(now);
             assert_eq!(clock.now_s(), 7 + now.since(started).as_s() as u32, "{now:?}");
         }

@@ -273,9 +273,9 @@ impl<H> Request<H> {
         fence(Ordering::Acquire);
         // Two branches and not one with two outcomes: then each knows what it has.
         if let Some(get) = Plain::get(found.commit, seq, client.plain_bytes_max) {
-            self.copy_as(get, share, client, seq, state, place, found)
+            self.copy_as(get, share, client, state, place, found)
         } else if let Some(put) = Plain::put(found.commit, seq, client.plain_bytes_max) {
-            self.copy_as(put, share, client, seq, state, place, found)
+            self.copy_as(put, share, client, state, place, found)
         } else {
             false
         }
@@ -287,13 +287,12 @@ impl<H> Request<H> {
         plain: Plain,
         share: Share,
         client: PlainClient,
-        seq: u32,
         state: &mut SlotState,
         place: MaskedRef<'_>,
         found: Found<'_>,
     ) -> bool {
         self.copy_slot(found.slots, found.commit_at, place, plain.body_len());
-        if state.is_done(seq) || !share.has(self.hash()) {
+        if state.is_done(found.commit.seq()) || !share.has(self.hash()) {
             return false;
         }
         state.take(found.commit);
