@@ -242,10 +242,11 @@ impl DatagramList {
         &mut send.bytes[..len]
     }
 
-    #[cold]
     #[inline(never)]
     fn push_long(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
-        self.spread();
+        if self.sends.is_empty() {
+            self.spread();
+        }
         let (payload, _) = self.sends.inline_space(len);
         let Payload::Inline { start, len } = payload else {
             unreachable!("the space is inline");
