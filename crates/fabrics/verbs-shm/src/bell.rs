@@ -139,7 +139,8 @@ impl RemoteBell {
         // The processor may delay our stores beyond this load, for which `arm`'s barrier accounts. The compiler must
         // not.
         compiler_fence(Ordering::SeqCst);
-        let epoch = self.region.load_u64(EPOCH, Ordering::Relaxed);
+        // SAFETY: the first word of a region that `import` mapped, of a page.
+        let epoch = unsafe { self.region.raw().word(EPOCH) }.load(Ordering::Relaxed);
         if epoch & 1 == 1 && epoch != self.woken.get() {
             self.woken.set(epoch);
             self.wakes.set(self.wakes.get() + 1);

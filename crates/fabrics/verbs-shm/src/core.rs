@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Shared state of a context. One thread: no lock, and no `RefCell` stays borrowed across a call out.
 pub(crate) struct Core {
@@ -33,6 +34,15 @@ pub(crate) struct Tables {
     pub(crate) local: Keys<Local>,
     pub(crate) remote: Keys<Remote>,
     pub(crate) senders: Keys<Sender>,
+    /// Seal of lists of RECVs that were found good in these tables: another one after each deregistration, and no two
+    /// contexts of the process have the same.
+    pub(crate) seal: u64,
+}
+
+/// A number that no caller had before.
+fn next_seal() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Tables {
@@ -41,7 +51,14 @@ impl Tables {
             local: Keys::new(),
             remote: Keys::new(),
             senders: Keys::new(),
+            seal: next_seal(),
         }
+    }
+
+    /// Deregisters a region.
+    pub(crate) fn remove_local(&mut self, lkey: u32) {
+        self.local.remove(lkey);
+        self.seal = next_seal();
     }
 
     /// The memory of `sge`, if it is registered, inside, and has the right.

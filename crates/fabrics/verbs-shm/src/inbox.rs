@@ -129,35 +129,51 @@ impl Inbox {
     }
 
     /// Takes messages as long as they are plain: of one line, short enough for their RECV, and for this queue pair.
-    /// Returns their number, and whether it stopped for lack of contiguous RECVs; all other cases are left to
-    /// [`step`](Inbox::step). Values that are the same for all messages are looked up once.
+    /// Returns their number, and whether it stopped for lack of contiguous RECVs or at the end of the ring; all other cases
+    /// are left to [`step`](Inbox::step). Values that are the same for all messages are looked up once.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
-        let is_ud = self.kind == QpKind::Ud;
-        let gap = if is_ud { GRH_BYTES } else { 0 };
+        match self.kind {
+            QpKind::Ud => self.take_plain_of::<true>(tables, wcs),
+            _ => self.take_plain_of::<false>(tables, wcs),
+        }
+    }
+
+    /// [`take_plain`](Inbox::take_plain) of a datagram queue pair or of a connected one. A function of its own, because the
+    /// loop needs all registers.
+    #[inline(never)]
+    fn take_plain_of<const UD: bool>(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
+        let gap = if UD { GRH_BYTES } else { 0 };
         let (qkey, qpn) = (self.queue.qkey(), self.queue.qpn());
-        let (region, mut run) = (self.lane.memory().region(), self.lane.run());
+        let mut run = self.lane.run();
         let mut recvs = self.queue.recvs().borrow_mut();
         let in_a_row = recvs.front_run();
         let first = in_a_row.first().map_or(Sge::default(), |recv| recv.sge);
         let Ok(memory) = tables.local(first, true) else {
             return (0, false);
         };
-        let mut taken = 0;
-        for (wc, recv) in wcs.iter_mut().zip(in_a_row) {
-            let Some((word, head)) = self.lane.peek_plain(&mut run) else {
+        let (memory, len_max) = (memory.raw(), memory.len() as u64);
+        let from = self.lane.memory().lane_view().region();
+        let count = wcs.len().min(in_a_row.len()).min(run.space());
+        // Not zipped: then each has a register that points to the next.
+        let mut recv_left = in_a_row[..count].iter();
+        for wc in &mut wcs[..count] {
+            let Some(recv) = recv_left.as_slice().first() else {
+                break;
+            };
+            let Some((word, head)) = run.peek_plain() else {
                 break;
             };
             let (sge, byte_len) = (recv.sge, (head.len + gap) as u32);
-            let fits = sge.lkey == first.lkey && byte_len <= sge.len;
-            let inside = memory.contains(sge.offset as usize, sge.len as usize);
-            if !fits || !inside || (is_ud && head.qkey != qkey) {
+            // Posting checked that the RECV is inside of a registered region, so the sum does not overflow.
+            let inside = sge.offset + u64::from(sge.len) <= len_max;
+            if sge.lkey != first.lkey || byte_len > sge.len || !inside || (UD && head.qkey != qkey) {
                 break;
             }
-            let (from, at) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
+            let (at, to) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the RECV's
             // bytes, at least as many, are inside `memory`, which is writable.
-            unsafe { region.copy_short_to(from, memory, at, head.len) };
+            unsafe { from.copy_short_to(at, memory, to, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
                 status: WcStatus::Success,
@@ -167,16 +183,18 @@ impl Inbox {
                 qpn,
                 src_qpn: Qpn(head.src_qpn),
             };
-            taken += 1;
-            self.lane.next_plain(&mut run);
+            recv_left.next();
+            run.next_plain();
         }
-        let more = taken as usize == in_a_row.len();
-        recvs.take(taken);
+        let taken = count - recv_left.len();
+        let more = taken == in_a_row.len() || (taken == count && count < wcs.len());
+        let end = run.end();
+        recvs.take(taken as u32);
         drop(recvs);
-        if self.lane.end_run(run) {
+        if self.lane.end_run(end) {
             self.published();
         }
-        (taken as usize, more)
+        (taken, more)
     }
 
     #[inline(always)]
@@ -219,7 +237,12 @@ impl Inbox {
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the caller
             // checked that the RECV's bytes are inside `to`, writable, and at least that many.
-            unsafe { self.memory().region().copy_short_to(from, to, offset, head.len) };
+            unsafe {
+                self.memory()
+                    .region()
+                    .raw()
+                    .copy_short_to(from, to.raw(), offset, head.len)
+            };
         } else {
             self.take_long_payload(head, to, offset);
         }

@@ -18,7 +18,7 @@
 
 use crate::ring::{Consumer, FIRST_BYTES, Memory, Producer, partial_word};
 use drover_base::sync::Ordering;
-use drover_mem::Region;
+use drover_mem::{RawRegion, Region};
 use std::sync::atomic::AtomicU64;
 
 pub(crate) const CLAIM: usize = 0;
@@ -94,10 +94,10 @@ impl Geometry {
         ((pos >> self.shift) as u32).wrapping_add(1)
     }
 
-    /// Whether line `pos` is the first of a lap.
+    /// Number of lines from line `pos` on to the end of its lap.
     #[inline(always)]
-    pub(crate) fn begins_lap(self, pos: u64) -> bool {
-        pos & self.mask == 0
+    pub(crate) fn left_of_lap(self, pos: u64) -> u64 {
+        self.lines() - (pos & self.mask)
     }
 
     /// Word and bit shift of the length of RECV number `index`.
@@ -130,7 +130,6 @@ pub(crate) fn publish_posted<M: Memory>(memory: &M, count: u64) {
 /// The shared memory of a lane.
 pub(crate) struct LaneMemory {
     region: Region,
-    base: *const AtomicU64,
     words: usize,
 }
 
@@ -142,9 +141,7 @@ impl LaneMemory {
             region.is_writable() && region.contains(0, geometry.bytes()),
             "a lane of {region:?}"
         );
-        let base = region.word_ptr(0);
         LaneMemory {
-            base,
             words: geometry.bytes() / 8,
             region,
         }
@@ -157,49 +154,61 @@ impl LaneMemory {
     #[inline(always)]
     pub(crate) fn word(&self, word: usize) -> *const AtomicU64 {
         debug_assert!(word < self.words, "word {word} of {}", self.words);
-        self.base.wrapping_add(word)
+        self.lane_view().word(word)
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane_view(&self) -> LaneView<'_> {
+        LaneView(self.region.raw())
     }
 }
 
 impl Memory for LaneMemory {
     #[inline(always)]
-    fn prefetch(&self, word: usize) {
-        self.region.prefetch_read(word * 8);
+    fn view(&self) -> impl Memory + Copy {
+        self.lane_view()
     }
-
+    #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        self.lane_view().prefetch(word);
+    }
     #[inline(always)]
     fn load(&self, word: usize, order: Ordering) -> u64 {
-        // SAFETY: `Geometry` returns only words inside, `new` checked that those are mapped, and `region` keeps them
-        // mapped. No assertion in release builds, because every access to every message comes here.
-        u64::from_le(unsafe { &*self.word(word) }.load(order))
+        self.lane_view().load(word, order)
     }
     #[inline(always)]
     fn store(&self, word: usize, value: u64, order: Ordering) {
-        // SAFETY: as for `load`; `new` checked that the region is writable.
-        unsafe { &*self.word(word) }.store(value.to_le(), order);
+        self.lane_view().store(word, value, order);
     }
-
-    /// As the default, but computes the address once, and copies bytes that fit the first line of a message without a
-    /// loop, by both ends.
     #[inline(always)]
     fn put(&self, word: usize, bytes: &[u8]) {
-        debug_assert!(word + bytes.len().div_ceil(8) <= self.words);
-        if bytes.len() <= FIRST_BYTES {
-            // SAFETY: as for `store`; `Geometry` reserved space for all of `bytes` from `word` on.
-            return unsafe { self.region.copy_short_in(word * 8, bytes) };
-        }
-        self.put_words(word, bytes);
+        self.lane_view().put(word, bytes);
     }
 }
 
-impl LaneMemory {
+/// The memory of a lane, in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneView<'l>(RawRegion<'l>);
+
+impl<'l> LaneView<'l> {
+    #[inline(always)]
+    pub(crate) fn region(self) -> RawRegion<'l> {
+        self.0
+    }
+
+    #[inline(always)]
+    fn word(&self, word: usize) -> &'l AtomicU64 {
+        // SAFETY: `Geometry` returns only words inside, and `LaneMemory::new` checked that those are mapped writable. No
+        // assertion in release builds, because every access to every message comes here.
+        unsafe { self.0.word(word * 8) }
+    }
+
     #[inline(never)]
-    fn put_words(&self, word: usize, bytes: &[u8]) {
-        let mut to = self.word(word);
+    fn put_words(self, word: usize, bytes: &[u8]) {
+        let mut to = word;
         let mut put_one = |word: u64| {
-            // SAFETY: as for `store`; `Geometry` reserved space for all of `bytes` from `word` on.
-            unsafe { &*to }.store(word.to_le(), Ordering::Relaxed);
-            to = to.wrapping_add(1);
+            self.store(to, word, Ordering::Relaxed);
+            to += 1;
         };
         // Four words at a time without a branch in between: values of 32 bytes are common.
         let (blocks, rest) = bytes.as_chunks::<32>();
@@ -212,6 +221,41 @@ impl LaneMemory {
         if !tail.is_empty() {
             put_one(partial_word(tail));
         }
+    }
+}
+
+impl Memory for LaneView<'_> {
+    #[inline(always)]
+    fn view(&self) -> impl Memory + Copy {
+        *self
+    }
+    #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        self.0.prefetch_read(word * 8);
+    }
+    #[inline(always)]
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        u64::from_le(self.word(word).load(order))
+    }
+    #[inline(always)]
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.word(word).store(value.to_le(), order);
+    }
+
+    #[inline(always)]
+    fn put_all(&self, word: usize, bytes: &[u8; FIRST_BYTES]) {
+        // SAFETY: as for `word`; `Geometry` reserved space for the payload of a line, which begins at `word`.
+        unsafe { self.0.copy_40_in(word * 8, bytes) };
+    }
+
+    /// As the default, but copies bytes that fit the first line of a message without a loop, by both ends.
+    #[inline(always)]
+    fn put(&self, word: usize, bytes: &[u8]) {
+        if bytes.len() <= FIRST_BYTES {
+            // SAFETY: as for `word`; `Geometry` reserved space for all of `bytes` from `word` on.
+            return unsafe { self.0.copy_short_in(word * 8, bytes) };
+        }
+        self.put_words(word, bytes);
     }
 }
 

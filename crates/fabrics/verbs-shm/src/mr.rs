@@ -99,7 +99,7 @@ impl MemoryRegion for ShmMr {
 
 impl Drop for ShmMr {
     fn drop(&mut self) {
-        self.core.tables.borrow_mut().local.remove(self.lkey);
+        self.core.tables.borrow_mut().remove_local(self.lkey);
     }
 }
 

@@ -19,8 +19,8 @@ use drover_base::sync::Ordering;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
-    ConnectError, CreateError, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
-    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
+    ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind,
+    QpOptions, QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus, WrId, WriteList,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -234,16 +234,16 @@ impl Queue {
     fn complete(&self, wr: &SendWr, status: WcStatus, byte_len: u32) {
         self.posted.set(self.posted.get().wrapping_add(1));
         if wr.signaled || status != WcStatus::Success {
-            self.push_completion(wr, status, byte_len, self.posted.get());
+            self.push_completion(wr.wr_id, opcode(&wr.op), status, byte_len, self.posted.get());
         }
     }
 
     #[inline(never)]
-    fn push_completion(&self, wr: &SendWr, status: WcStatus, byte_len: u32, up_to: u32) {
+    fn push_completion(&self, wr_id: WrId, opcode: Opcode, status: WcStatus, byte_len: u32, up_to: u32) {
         let wc = Wc {
-            wr_id: wr.wr_id,
+            wr_id,
             status,
-            opcode: opcode(&wr.op),
+            opcode,
             byte_len,
             imm: None,
             qpn: self.qpn,
@@ -286,7 +286,7 @@ impl Queue {
             let Some((wr, up_to)) = self.pending.borrow_mut().pop() else {
                 break;
             };
-            self.push_completion(&wr, WcStatus::Flushed, 0, up_to);
+            self.push_completion(wr.wr_id, opcode(&wr.op), WcStatus::Flushed, 0, up_to);
         }
         self.set_pending_count();
     }
@@ -437,6 +437,28 @@ impl QueuePair<Shm> for ShmQp {
                 kind: PostErrorKind::NotReady,
             }),
         }
+    }
+
+    #[inline(always)]
+    fn post_datagrams(&mut self, cpu: &NativeCpu, list: &mut DatagramList) -> Result<(), PostError> {
+        if let (QpState::ReadyToSend, QpKind::Ud) = (self.queue.state.get(), self.queue.kind)
+            && let Some((sends, signed)) = list.short()
+            && self.queue.takes_short(sends.len())
+        {
+            return self.queue.post_short(sends, signed);
+        }
+        self.post_send(cpu, list.spread())
+    }
+
+    #[inline(always)]
+    fn post_writes(&mut self, cpu: &NativeCpu, list: &mut WriteList) -> Result<(), PostError> {
+        if self.queue.state.get() == QpState::ReadyToSend
+            && let Some((writes, signed)) = list.short()
+            && self.queue.post_short_writes(writes, signed, list.kept())
+        {
+            return Ok(());
+        }
+        self.post_send(cpu, list.spread())
     }
 
     fn post_recv(&mut self, _cpu: &NativeCpu, list: &RecvList) -> Result<(), PostError> {

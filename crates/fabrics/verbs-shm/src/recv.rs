@@ -41,13 +41,19 @@ impl RecvQueue {
         mut each: impl FnMut(&RecvWr),
     ) -> Result<(), PostError> {
         let (wrs, space) = (list.wrs(), (self.depth - self.len()) as usize);
-        let mut to = LastLocal::new();
         let fitting = &wrs[..wrs.len().min(space)];
-        let bad = fitting.iter().position(|wr| to.find(wr.sge, tables).is_none());
+        // Callers post the same lists again and again: one check of each is enough.
+        let bad = match list.seal() == tables.seal {
+            true => None,
+            false => first_bad(fitting, tables),
+        };
         let (good, kind) = match bad {
             Some(bad) => (&fitting[..bad], PostErrorKind::LocalProtection),
             None => (fitting, PostErrorKind::QueueFull),
         };
+        if good.len() == wrs.len() {
+            list.set_seal(tables.seal);
+        }
         self.append(good);
         good.iter().for_each(&mut each);
         match good.len() {
@@ -112,6 +118,13 @@ impl RecvQueue {
     pub(crate) fn take_front(&mut self) {
         self.take(1);
     }
+}
+
+/// Position of the first RECV whose memory is not registered, not inside, or not writable.
+#[inline(never)]
+fn first_bad(wrs: &[RecvWr], tables: &Tables) -> Option<usize> {
+    let mut to = LastLocal::new();
+    wrs.iter().position(|wr| to.find(wr.sge, tables).is_none())
 }
 
 /// A receive queue shared by several queue pairs of one context.

@@ -21,6 +21,7 @@
 
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
+use std::hint::cold_path;
 
 /// Bytes before the payload in the first line.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -32,7 +33,7 @@ pub(crate) const MORE_BYTES: usize = 56;
 /// A line further ahead is often not written yet, and fetching it takes it away from the producer: 3 was 8 % slower
 /// than 1. (The producer need not prefetch the lines it will write: that was not faster, and a tenth slower at window
 /// 1.)
-const READ_AHEAD: u64 = 1;
+const READ_AHEAD: usize = 1;
 /// Most lines prefetched on the producer's announcement, which is untrusted.
 const FOLLOWING_MAX: u32 = 15;
 /// Bit position of the length in a tag; the flags are above it.
@@ -47,10 +48,22 @@ pub(crate) trait Memory {
     fn load(&self, word: usize, order: Ordering) -> u64;
     fn store(&self, word: usize, value: u64, order: Ordering);
 
+    /// The same memory as a value that stays in registers, for loops.
+    #[inline(always)]
+    fn view(&self) -> impl Memory + Copy {
+        self
+    }
+
     /// Prefetches the line of `word`, which is read soon.
     #[inline(always)]
     fn prefetch(&self, word: usize) {
         let _ = word;
+    }
+
+    /// Stores all payload bytes of a line from a word on, to be published by a later Release store.
+    #[inline(always)]
+    fn put_all(&self, word: usize, bytes: &[u8; FIRST_BYTES]) {
+        self.put(word, bytes);
     }
 
     /// Stores bytes from a word on, to be published by a later Release store. The rest of the last word is unspecified.
@@ -65,6 +78,18 @@ pub(crate) trait Memory {
         if !tail.is_empty() {
             self.store(at, partial_word(tail), Ordering::Relaxed);
         }
+    }
+}
+
+impl<M: Memory + ?Sized> Memory for &M {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        (**self).load(word, order)
+    }
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        (**self).store(word, value, order);
+    }
+    fn prefetch(&self, word: usize) {
+        (**self).prefetch(word);
     }
 }
 
@@ -163,32 +188,32 @@ impl<M: Memory> Producer<M> {
         &self.memory
     }
 
-    /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` yields one after the other until it ends;
-    /// returns the number sent, which is also smaller if space runs out.
+    /// Starts sending up to `count` messages of one line each; finish with [`end_run`](Producer::end_run). There may be
+    /// space for fewer, because the ring is full or ends.
     #[inline(always)]
-    pub(crate) fn push_run<'p>(
-        &self,
-        count: usize,
-        mut each: impl FnMut(usize) -> Option<(Head, &'p [u8])>,
-    ) -> usize {
+    pub(crate) fn run(&self, count: usize) -> Filling<impl Memory + Copy> {
         let (begin, count) = (self.pos.get(), count as u64);
         if begin + count > self.limit.get() {
             self.refresh(count);
         }
-        let end = self.limit.get().min(begin + count);
-        // Local copies; otherwise every store would force them to be reloaded.
-        let (geometry, mut pos) = (self.geometry, begin);
-        while pos < end
-            && let Some((head, payload)) = each((pos - begin) as usize)
-        {
-            debug_assert!(payload.len() == head.len && head.len <= FIRST_BYTES);
-            let word = geometry.line_word(pos);
-            self.memory.put(word + 3, payload);
-            self.publish(geometry.lap(pos), word, head);
-            pos += 1;
+        let left_of_lap = self.geometry.left_of_lap(begin);
+        let space = (self.limit.get() - begin).min(count).min(left_of_lap);
+        let word = self.geometry.line_word(begin);
+        Filling {
+            memory: self.memory.view(),
+            begin: word,
+            word,
+            space: space as usize,
+            lap: self.geometry.lap(begin),
         }
-        self.pos.set(pos);
-        (pos - begin) as usize
+    }
+
+    /// Counts the messages of a run as sent; returns their number.
+    #[inline(always)]
+    pub(crate) fn end_run<V>(&self, run: Filling<V>) -> usize {
+        let sent = (run.word - run.begin) / 8;
+        self.pos.set(self.pos.get() + sent as u64);
+        sent
     }
 
     /// Sends a message of any length up to half the ring: calls `fill(byte offset in the lane, payload offset, bytes)`
@@ -207,7 +232,12 @@ impl<M: Memory> Producer<M> {
             self.memory
                 .store(self.geometry.line_word(pos + line), lap, Ordering::Relaxed);
         }
-        self.publish(self.geometry.lap(pos), self.geometry.line_word(pos), head);
+        publish(
+            &self.memory,
+            self.geometry.lap(pos),
+            self.geometry.line_word(pos),
+            head,
+        );
         self.pos.set(pos + count);
         true
     }
@@ -215,9 +245,6 @@ impl<M: Memory> Producer<M> {
     /// Sends bytes of any length up to half the ring. Returns false if there is no space.
     #[inline]
     pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
-        if payload.len() <= FIRST_BYTES {
-            return self.push_run(1, |_| Some((head, payload))) == 1;
-        }
         self.push_with(head, |memory, to, from, n| {
             memory.put(to / 8, &payload[from..from + n])
         })
@@ -226,23 +253,6 @@ impl<M: Memory> Producer<M> {
     /// Whether `count` lines are free.
     pub(crate) fn has_space(&self, count: u64) -> bool {
         self.pos.get() + count <= self.limit.get() || self.refresh(count)
-    }
-
-    #[inline(always)]
-    fn publish(&self, lap: u32, word: usize, head: Head) {
-        self.memory.store(
-            word + 1,
-            u64::from(head.imm) | u64::from(head.src_qpn) << 32,
-            Ordering::Relaxed,
-        );
-        self.memory.store(
-            word + 2,
-            u64::from(head.qkey) | u64::from(head.following) << 32,
-            Ordering::Relaxed,
-        );
-        let tag = u64::from(lap) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
-        // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
-        self.memory.store(word, tag, Ordering::Release);
     }
 
     /// Reads the consumer's position. Any value there keeps us inside the ring: only this lane can be harmed.
@@ -261,6 +271,52 @@ impl<M: Memory> Producer<M> {
     }
 }
 
+/// Lines of a ring that are filled with messages of one line each: a copy of the producer's state that stays in registers.
+pub(crate) struct Filling<V> {
+    memory: V,
+    /// Word of the first message, and of the next one.
+    begin: usize,
+    word: usize,
+    /// Number of lines that are free, in a row, from the first message on.
+    space: usize,
+    lap: u32,
+}
+
+impl<V: Memory + Copy> Filling<V> {
+    /// Number of messages that can be put here, those that have been included.
+    #[inline(always)]
+    pub(crate) fn space(&self) -> usize {
+        self.space
+    }
+
+    /// Sends a message for which there is [space](Filling::space), whose payload is the first bytes of `padded`.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, head: Head, padded: &[u8; FIRST_BYTES]) {
+        debug_assert!(head.len <= FIRST_BYTES && self.word < self.begin + 8 * self.space);
+        self.memory.put_all(self.word + 3, padded);
+        publish(&self.memory, self.lap, self.word, head);
+        self.word += 8;
+    }
+}
+
+/// Writes the head of a message that starts at `word`, the tag last.
+#[inline(always)]
+fn publish(memory: &impl Memory, lap: u32, word: usize, head: Head) {
+    memory.store(
+        word + 1,
+        u64::from(head.imm) | u64::from(head.src_qpn) << 32,
+        Ordering::Relaxed,
+    );
+    memory.store(
+        word + 2,
+        u64::from(head.qkey) | u64::from(head.following) << 32,
+        Ordering::Relaxed,
+    );
+    let tag = u64::from(lap) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
+    // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
+    memory.store(word, tag, Ordering::Release);
+}
+
 /// The receiving side. Trusts nothing the producer wrote.
 pub(crate) struct Consumer<M> {
     memory: M,
@@ -276,14 +332,102 @@ pub(crate) struct Consumer<M> {
     quarter: u64,
 }
 
-/// Position in a run of one-line messages: a copy of the consumer's state that stays in registers.
-pub(crate) struct Run {
-    pos: u64,
-    /// Word of the next message, as in the consumer.
+/// One-line messages taken one after the other, up to the end of the ring: a copy of the consumer's state that stays in
+/// registers. Positions are words.
+pub(crate) struct Run<V> {
+    memory: V,
+    geometry: Geometry,
+    /// Word of the first message, of the next one, and behind the last that is in a row.
+    begin: usize,
     word: usize,
+    end: usize,
     lap: u32,
-    /// Prefetch position, as in the consumer.
+    /// Word before which lines have been prefetched; it goes on behind the end of the ring.
+    asked: usize,
+}
+
+/// What a [`Run`] did, in lines from its begin.
+pub(crate) struct RunEnd {
+    taken: u64,
     asked: u64,
+}
+
+impl<V: Memory + Copy> Run<V> {
+    /// Most messages that the run takes.
+    #[inline(always)]
+    pub(crate) fn space(&self) -> usize {
+        (self.end - self.begin) / 8
+    }
+
+    /// Reads the next message of a run without removing it, and the word where its line starts; `None` unless there is
+    /// one that takes one line and has no flags but [`Head::IMM`]. Prefetches the lines of the messages that it
+    /// announces, so that their transfers overlap. The run must have [space](Run::space).
+    #[inline(always)]
+    pub(crate) fn peek_plain(&mut self) -> Option<(usize, Head)> {
+        let word = self.word;
+        // Acquire: pairs with the Release in `publish`.
+        let tag = self.memory.load(word, Ordering::Acquire);
+        let len_and_flags = (tag >> LENGTH_SHIFT) as u32;
+        let len = len_and_flags & !(u32::from(Head::IMM) << LENGTH_BITS);
+        if tag as u32 != self.lap || len > FIRST_BYTES as u32 {
+            return None;
+        }
+        let imm_src = self.memory.load(word + 1, Ordering::Relaxed);
+        let qkey_following = self.memory.load(word + 2, Ordering::Relaxed);
+        let head = Head {
+            len: len as usize,
+            flags: (len_and_flags >> LENGTH_BITS) as u8,
+            imm: imm_src as u32,
+            src_qpn: (imm_src >> 32) as u32,
+            qkey: qkey_following as u32,
+            following: (qkey_following >> 32) as u32,
+        };
+        if self.asked <= word {
+            cold_path(); // once per list
+            self.ask(head.following);
+        }
+        Some((word, head))
+    }
+
+    /// Prefetches the lines after the next message, as many as it announces.
+    #[inline(always)]
+    fn ask(&mut self, following: u32) {
+        self.asked = self.word + 8;
+        for _ in 0..following.min(FOLLOWING_MAX) {
+            self.prefetch(self.asked);
+            self.asked += 8;
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        let wrapped = if word < self.end {
+            word
+        } else {
+            word - 8 * self.geometry.lines() as usize
+        };
+        self.memory.prefetch(wrapped);
+    }
+
+    /// Removes the peeked message of a run.
+    #[inline(always)]
+    pub(crate) fn next_plain(&mut self) {
+        self.word += 8;
+        let ahead = self.word + 8 * READ_AHEAD;
+        if self.asked <= ahead {
+            cold_path();
+            self.prefetch(ahead);
+        }
+    }
+
+    /// What the run did.
+    #[inline(always)]
+    pub(crate) fn end(self) -> RunEnd {
+        RunEnd {
+            taken: ((self.word - self.begin) / 8) as u64,
+            asked: ((self.asked - self.begin) / 8) as u64,
+        }
+    }
 }
 
 /// The producer violated the format.
@@ -352,72 +496,25 @@ impl<M: Memory> Consumer<M> {
 
     /// Starts taking one-line messages; finish with [`end_run`](Consumer::end_run).
     #[inline(always)]
-    pub(crate) fn run(&self) -> Run {
+    pub(crate) fn run(&self) -> Run<impl Memory + Copy> {
+        let begin = self.next_word;
         Run {
-            pos: self.pos,
-            word: self.next_word,
+            memory: self.memory.view(),
+            geometry: self.geometry,
+            begin,
+            word: begin,
+            end: begin + 8 * self.geometry.left_of_lap(self.pos) as usize,
             lap: self.next_lap,
-            asked: self.asked,
-        }
-    }
-
-    /// Reads the next message of a run without removing it, and the word where its line starts; `None` unless there is
-    /// one that takes one line and has no flags but [`Head::IMM`]. Prefetches the lines of the messages that it
-    /// announces, so that their transfers overlap.
-    #[inline(always)]
-    pub(crate) fn peek_plain(&self, run: &mut Run) -> Option<(usize, Head)> {
-        let word = run.word;
-        // Acquire: pairs with the Release in `Producer::publish`.
-        let tag = self.memory.load(word, Ordering::Acquire);
-        let len_and_flags = (tag >> LENGTH_SHIFT) as u32;
-        let len = len_and_flags & !(u32::from(Head::IMM) << LENGTH_BITS);
-        if tag as u32 != run.lap || len > FIRST_BYTES as u32 {
-            return None;
-        }
-        let imm_src = self.memory.load(word + 1, Ordering::Relaxed);
-        let qkey_following = self.memory.load(word + 2, Ordering::Relaxed);
-        let head = Head {
-            len: len as usize,
-            flags: (len_and_flags >> LENGTH_BITS) as u8,
-            imm: imm_src as u32,
-            src_qpn: (imm_src >> 32) as u32,
-            qkey: qkey_following as u32,
-            following: (qkey_following >> 32) as u32,
-        };
-        if run.asked <= run.pos {
-            self.ask(run, head.following);
-        }
-        Some((word, head))
-    }
-
-    /// Prefetches the lines after the next message, as many as it announces.
-    #[inline(always)]
-    fn ask(&self, run: &mut Run, following: u32) {
-        let end = run.pos + 1 + u64::from(following.min(FOLLOWING_MAX));
-        for line in run.pos + 1..end {
-            self.memory.prefetch(self.geometry.line_word(line));
-        }
-        run.asked = end;
-    }
-
-    /// Removes the peeked message of a run.
-    #[inline(always)]
-    pub(crate) fn next_plain(&self, run: &mut Run) {
-        run.pos += 1;
-        run.word = self.geometry.line_word(run.pos);
-        run.lap = run.lap.wrapping_add(u32::from(self.geometry.begins_lap(run.pos)));
-        let ahead = run.pos + READ_AHEAD;
-        if run.asked <= ahead {
-            self.memory.prefetch(self.geometry.line_word(ahead));
+            asked: begin + 8 * self.asked.saturating_sub(self.pos) as usize,
         }
     }
 
     /// Removes the messages of a run up to its position. Returns true once per quarter ring, when it publishes the
     /// position.
     #[inline(always)]
-    pub(crate) fn end_run(&mut self, run: Run) -> bool {
-        self.asked = run.asked;
-        self.move_to(run.pos)
+    pub(crate) fn end_run(&mut self, end: RunEnd) -> bool {
+        self.asked = self.pos + end.asked;
+        self.move_to(self.pos + end.taken)
     }
 
     /// Passes the payload of the peeked message to `take(byte offset in the lane, payload offset, bytes)`, piece by

@@ -10,7 +10,8 @@
 //! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock and make system
 //! calls.
 //! **Data path**: [`QueuePair::post_send`], [`QueuePair::post_recv`], [`CompletionQueue::poll`]: never do, except for
-//! what [`QueuePair::post_send`] names. Posting takes lists: one call is one doorbell.
+//! what [`QueuePair::post_send`] names. Posting takes lists: one call is one doorbell. Requests of two kinds, of which there are
+//! very many, have lists of their own: [`ShortList`].
 //!
 //! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes become visible in unspecified order
 //! unless [`WriteCaps::ordered`]; then the last word becomes visible last. Completions of one queue pair come in
@@ -27,6 +28,7 @@ mod pieces;
 pub mod provide;
 mod provider;
 mod request;
+mod short;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
@@ -38,6 +40,7 @@ pub use provider::{
     Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
     RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,
 };
+pub use short::{DatagramList, SHORT_BYTES, Short, ShortList, ShortSend, ShortWrite, Signed, WriteList};
 pub use wc::{Opcode, Qpn, Wc, WcStatus};
 
 /// Bytes of the global routing header that precedes a datagram's payload in the receive buffer, on every fabric.

@@ -63,6 +63,14 @@ pub struct UdDest {
     pub qkey: u32,
 }
 
+impl UdDest {
+    /// Address handle and queue pair as one number, for comparisons: datagrams with the same one go to the same receiver.
+    #[inline(always)]
+    pub fn receiver(&self) -> u64 {
+        u64::from(self.ah) | u64::from(self.qpn.0) << 32
+    }
+}
+
 /// Operation of a send-queue request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
@@ -210,30 +218,26 @@ impl SendList {
     /// # Panics
     /// If the list is empty.
     pub fn sign_last(&mut self, wr_id: WrId) {
-        let last = self.wrs.last_mut().expect("a request to sign");
-        (last.signaled, last.wr_id) = (true, wr_id);
+        self.sign(self.wrs.len() - 1, wr_id);
     }
 
-    /// Reserves `len` more bytes of payload; returns their offset.
-    #[inline(always)]
-    fn space(&mut self, len: usize) -> usize {
-        let start = self.used as usize;
-        let end = start + len;
-        self.used = end as u32;
-        if end > self.arena.len() {
-            self.grow(end);
-        }
-        start
+    /// Makes request number `at` signaled.
+    pub(crate) fn sign(&mut self, at: usize, wr_id: WrId) {
+        let wr = &mut self.wrs[at];
+        (wr.signaled, wr.wr_id) = (true, wr_id);
     }
 
+    /// [`inline_space`](SendList::inline_space) after making the arena larger.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, end: usize) {
+    fn grown_space(&mut self, len: usize) -> (Payload, &mut [u8]) {
+        let end = self.used as usize + len;
         assert!(
             end <= u32::MAX as usize,
             "{end} bytes of inline payload in one list"
         );
         self.arena.resize((2 * end).max(256), 0);
+        self.inline_space(len)
     }
 
     /// Copies `bytes` into the list's arena; returns the payload, to be used in a request of this list.
@@ -255,12 +259,17 @@ impl SendList {
     /// [`inline_with`](SendList::inline_with), without a closure.
     #[inline(always)]
     pub fn inline_space(&mut self, len: usize) -> (Payload, &mut [u8]) {
-        let start = self.space(len);
+        let start = self.used as usize;
+        let end = start + len;
+        if end > self.arena.len() {
+            return self.grown_space(len);
+        }
+        self.used = end as u32;
         let payload = Payload::Inline {
             start: start as u32,
             len: len as u32,
         };
-        (payload, &mut self.arena[start..start + len])
+        (payload, &mut self.arena[start..end])
     }
 
     /// Copies `sges` into the list's table; returns the payload that consists of these pieces, for a request of this
@@ -287,6 +296,11 @@ impl SendList {
     #[inline]
     pub fn inline_bytes(&self, start: u32, len: u32) -> &[u8] {
         &self.arena[start as usize..start as usize + len as usize]
+    }
+
+    /// The bytes of a [`Payload::Inline`] of this list with these fields, to be filled in.
+    pub(crate) fn inline_bytes_mut(&mut self, start: u32, len: u32) -> &mut [u8] {
+        &mut self.arena[start as usize..start as usize + len as usize]
     }
 
     /// The pieces of a [`Payload::Gather`] of this list with these fields.
@@ -333,6 +347,7 @@ pub struct RecvWr {
 #[derive(Debug, Default)]
 pub struct RecvList {
     wrs: Vec<RecvWr>,
+    seal: std::cell::Cell<u64>,
 }
 
 impl RecvList {
@@ -340,13 +355,28 @@ impl RecvList {
     pub fn with_capacity(count: usize) -> RecvList {
         RecvList {
             wrs: Vec::with_capacity(count),
+            seal: 0.into(),
         }
     }
 
     /// Adds `wr` at the end.
     #[inline]
     pub fn push(&mut self, wr: RecvWr) {
+        self.seal.set(0);
         self.wrs.push(wr);
+    }
+
+    /// For fabrics, which need not check a list twice that is posted again and again: the number last passed to
+    /// [`set_seal`](RecvList::set_seal), or 0 if the list has changed since.
+    #[inline(always)]
+    pub fn seal(&self) -> u64 {
+        self.seal.get()
+    }
+
+    /// Notes that a fabric has checked the list: `seal` says under which conditions, and is not 0.
+    #[inline]
+    pub fn set_seal(&self, seal: u64) {
+        self.seal.set(seal);
     }
 
     /// The RECVs in posting order.
@@ -358,6 +388,7 @@ impl RecvList {
     /// Removes all RECVs; keeps the allocated memory.
     #[inline]
     pub fn clear(&mut self) {
+        self.seal.set(0);
         self.wrs.clear();
     }
 }

@@ -1,8 +1,8 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, Export, ImportError, OpenError, PostError, QpKind, Qpn,
-    RecvList, RegisterError, SendList, Sge, UdDest, Wc,
+    Access, Caps, ConnectError, CreateError, DatagramList, Export, ImportError, OpenError, PostError, QpKind,
+    Qpn, RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -326,6 +326,25 @@ pub trait QueuePair<P: Provider>: 'static {
     /// # Errors
     /// [`PostError`] for the first request refused; those before it are posted.
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError>;
+
+    /// Posts a list of datagrams, as [`post_send`](QueuePair::post_send) of the same requests does; the list may be
+    /// [spread](crate::ShortList::spread) by it. A fabric that executes requests on the caller's core need not.
+    ///
+    /// # Errors
+    /// As [`post_send`](QueuePair::post_send).
+    #[inline]
+    fn post_datagrams(&mut self, cpu: &P::Cpu, list: &mut DatagramList) -> Result<(), PostError> {
+        self.post_send(cpu, list.spread())
+    }
+
+    /// As [`post_datagrams`](QueuePair::post_datagrams), for WRITEs over a connected queue pair.
+    ///
+    /// # Errors
+    /// As [`post_send`](QueuePair::post_send).
+    #[inline]
+    fn post_writes(&mut self, cpu: &P::Cpu, list: &mut WriteList) -> Result<(), PostError> {
+        self.post_send(cpu, list.spread())
+    }
 
     /// Posts RECVs to the queue pair's own receive queue; refused as
     /// [`NotSupported`](crate::PostErrorKind::NotSupported) if it has a shared one. In the error state they complete as

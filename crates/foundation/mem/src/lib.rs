@@ -30,6 +30,7 @@ mod map;
 mod masked;
 mod native;
 mod observe;
+mod raw;
 mod region;
 mod startup_pages;
 
@@ -41,6 +42,7 @@ pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{BoundedRegion, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
 pub use observe::{MapObserver, observe_mappings};
+pub use raw::RawRegion;
 pub use region::Region;
 pub use startup_pages::release_startup_pages;
 

@@ -1,7 +1,7 @@
 //! [`Region`]: a range of memory that other processes or devices may read and write at any time.
 
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
-use crate::{LINE_BYTES, arch, observe};
+use crate::{LINE_BYTES, RawRegion, arch, observe};
 use drover_base::{Cpu, Line};
 use rustix::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -195,6 +195,12 @@ impl Region {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
     }
 
+    /// The same region without checks, in a register, for the loops of fabrics.
+    #[inline(always)]
+    pub fn raw(&self) -> RawRegion<'_> {
+        RawRegion::new(self.base, self)
+    }
+
     /// Address of the word at `offset`, a multiple of 8: the offset is checked once, for callers that poll the word
     /// often. The pointer may be dereferenced while this region or a clone of it lives; in a read-only region only
     /// loads are allowed.
@@ -267,40 +273,12 @@ impl Region {
     pub fn copy_in_release(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
         // SAFETY: bounds and rights checked above.
-        unsafe { self.copy_in_release_unchecked(offset, bytes) };
-    }
-
-    /// As [`copy_in_release`](Region::copy_in_release), but relies on the caller's check of the range.
-    ///
-    /// # Safety
-    /// `[offset, offset + bytes.len())` is inside this region, which is writable.
-    #[inline(always)]
-    pub unsafe fn copy_in_release_unchecked(&self, offset: usize, bytes: &[u8]) {
-        debug_assert!(self.contains(offset, bytes.len()) && self.writable);
-        let (len, end) = (bytes.len(), offset.wrapping_add(bytes.len()));
-        let Some((body, last)) = bytes.split_last_chunk::<8>() else {
-            return self.copy_in_release_slow(offset, bytes);
-        };
-        if (len | end) & 7 != 0 || len > BULK_BYTES {
-            return self.copy_in_release_odd(offset, bytes);
-        }
-        // By words, because loads of words forward from the stores that have just built `bytes`.
-        // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
-        unsafe {
-            arch::copy_words(
-                arch::shared_mut(self.ptr(offset)),
-                arch::own(body.as_ptr()),
-                body.len(),
-            )
-        };
-        // Release: publishes the body; pairs with the Acquire load of the thread that polls the last word.
-        self.unchecked_word(end - 8)
-            .store(u64::from_ne_bytes(*last), Ordering::Release);
+        unsafe { self.raw().copy_in_release(offset, bytes) };
     }
 
     /// Ranges that end on a word boundary and have bytes other than whole words before the last word.
     #[inline(never)]
-    fn copy_in_release_odd(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn copy_in_release_odd(&self, offset: usize, bytes: &[u8]) {
         let end = offset.wrapping_add(bytes.len());
         let Some((body, last)) = bytes.split_last_chunk::<8>().filter(|_| end & 7 == 0) else {
             return self.copy_in_release_slow(offset, bytes);
@@ -312,7 +290,7 @@ impl Region {
     }
 
     #[inline(never)]
-    fn copy_in_release_slow(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn copy_in_release_slow(&self, offset: usize, bytes: &[u8]) {
         let end = offset.wrapping_add(bytes.len());
         let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(bytes.len());
         let (body, last) = bytes.split_at(bytes.len() - last);
@@ -376,42 +354,6 @@ impl Region {
                 arch::shared(self.ptr(offset)),
                 len,
                 to_offset,
-            )
-        };
-    }
-
-    /// As [`copy_to`](Region::copy_to), but relies on the caller's check of both ranges, and may split words: for
-    /// memory that readers access only after a notification.
-    ///
-    /// # Safety
-    /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.
-    #[inline(always)]
-    pub unsafe fn copy_short_to(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
-        debug_assert!(self.contains(offset, len) && to.contains(to_offset, len) && to.writable);
-        // SAFETY: the caller's promise; both mappings outlive the call.
-        unsafe {
-            arch::small_copy(
-                arch::shared_mut(to.ptr(to_offset)),
-                arch::shared(self.ptr(offset)),
-                len,
-            )
-        };
-    }
-
-    /// As [`copy_in`](Region::copy_in), but relies on the caller's check of the range, and may split words: for memory
-    /// that readers access only after a notification.
-    ///
-    /// # Safety
-    /// `[offset, offset + bytes.len())` is inside this region, which is writable.
-    #[inline(always)]
-    pub unsafe fn copy_short_in(&self, offset: usize, bytes: &[u8]) {
-        debug_assert!(self.contains(offset, bytes.len()) && self.writable);
-        // SAFETY: the caller's promise; the mapping outlives the call, and a slice cannot overlap a Region.
-        unsafe {
-            arch::small_copy(
-                arch::shared_mut(self.ptr(offset)),
-                arch::own(bytes.as_ptr()),
-                bytes.len(),
             )
         };
     }
@@ -565,27 +507,6 @@ mod tests {
         assert_eq!(peer.load_u64(0, Ordering::Relaxed), 7);
         region.store_u64(0, 8, Ordering::Relaxed);
         assert_eq!(peer.load_u64(0, Ordering::Relaxed), 8);
-    }
-
-    /// Each copy moves both ends of the range, so every length has its own pair of overlapping moves.
-    #[test]
-    fn short_copies_of_every_length_change_their_bytes_only() {
-        let region = Region::private(4096, PageWish::Small).expect("memory");
-        let bytes: Vec<u8> = (1..=64).collect();
-        for at in [64, 67, 72] {
-            for len in 0..=bytes.len() {
-                (0..256)
-                    .step_by(8)
-                    .for_each(|at| region.store_u64(at, u64::MAX, Ordering::Relaxed));
-                // SAFETY: inside a region that only this test uses.
-                unsafe { region.copy_short_in(at, &bytes[..len]) };
-                let mut got = [0; 256];
-                region.copy_out(0, &mut got);
-                let mut want = [0xff; 256];
-                want[at..at + len].copy_from_slice(&bytes[..len]);
-                assert_eq!(got, want, "{len} bytes at {at}");
-            }
-        }
     }
 
     /// Guards against a regression: 240 partitions of 64 KiB took half a gigabyte, and a PUT waited 4 to 40 ms for the

@@ -1,9 +1,8 @@
 //! [`SendQueue`]: requests that are built once and kept, so that they can be posted again.
 
 use crate::Staging;
-use drover_mem::LINE_BYTES;
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, Provider, RemoteRegion, SendList, SendOp, SendWr, WrId,
+    Payload, PostError, PostErrorKind, Provider, RemoteAddr, RemoteRegion, SendOp, SendWr, WrId, WriteList,
 };
 use std::hint::cold_path;
 
@@ -29,8 +28,10 @@ impl Signals {
 
     /// Whether request number `nth` of a list is to be signaled, be it the last or not: lists may be longer than
     /// `period`.
+    #[inline(always)]
     fn is_due_within(self, nth: usize) -> bool {
-        (nth as u32).is_multiple_of(self.period)
+        // Lists are seldom so long, and a division takes its time.
+        nth as u32 >= self.period && (nth as u32).is_multiple_of(self.period)
     }
 
     /// Maximum length of a list of which only the last request need be signaled: the period, in requests.
@@ -64,10 +65,10 @@ pub struct SendQueueOptions<P: Provider> {
     /// Which requests are signaled.
     pub signals: Signals,
     /// Number of staged requests that are worth a doorbell: from this number on, [`is_batch`](SendQueue::is_batch) is
-    /// true. At most [`Signals::list_max`] with [`push_line`](SendQueue::push_line), which signals only the last
+    /// true. At most [`Signals::list_max`] with [`push_lines`](SendQueue::push_lines), which signals only the last
     /// request of a list: longer lists may fill the queue without a completion that frees it.
     pub post_batch: usize,
-    /// Longest request that [`push`](SendQueue::push) sends inline, bytes; [`push_line`](SendQueue::push_line) sends
+    /// Longest request that [`push`](SendQueue::push) sends inline, bytes; [`push_lines`](SendQueue::push_lines) sends
     /// inline whatever this is.
     pub inline_bytes: usize,
     /// Memory from which requests longer than `inline_bytes` are sent. Needed if `block_bytes` is more than
@@ -79,7 +80,7 @@ pub struct SendQueueOptions<P: Provider> {
 /// request stay in its block until another one is built there. It owns the blocks, not the queue pair.
 pub struct SendQueue<P: Provider> {
     /// Staged requests, and all blocks. A block must not change while its request is staged.
-    list: SendList,
+    list: WriteList,
     options: SendQueueOptions<P>,
     /// Number of the last request posted, counted from 1.
     posted: u64,
@@ -95,7 +96,7 @@ impl<P: Provider> SendQueue<P> {
     pub fn new(options: SendQueueOptions<P>) -> SendQueue<P> {
         let count = options.request_count;
         SendQueue {
-            list: SendList::with_kept(count, count * options.block_bytes),
+            list: WriteList::with_kept(count, count * options.block_bytes),
             options,
             posted: 0,
             left: 0,
@@ -119,48 +120,65 @@ impl<P: Provider> SendQueue<P> {
         &mut self.list.kept_mut()[index * self.options.block_bytes..][..self.options.block_bytes]
     }
 
-    /// Stages the last `len` bytes of block `at` as a request with operation `op`. If they are too long to be inline
-    /// and no staging memory is free, the request is not staged and the caller is not told, as if it had been lost on
-    /// the way.
+    /// Stages a WRITE of the last `len` bytes of block `at` to `remote`. If they are too long to be inline and no staging
+    /// memory is free, the request is not staged and the caller is not told, as if it had been lost on the way.
     ///
     /// # Panics
     /// It is too long to be inline, and there is no [`staging`](SendQueueOptions::staging) memory at all.
     #[inline(always)]
+    pub fn push_write(&mut self, at: usize, remote: RemoteAddr, len: usize) {
+        if len > self.options.inline_bytes {
+            return self.push(at, SendOp::Write { remote, imm: None }, len);
+        }
+        debug_assert!(!self.is_staged(at), "block {at} is staged twice");
+        self.list.push(remote, (at + 1) * self.options.block_bytes, len);
+        self.sign_within();
+    }
+
+    /// As [`push_write`](SendQueue::push_write), for any operation `op`.
+    ///
+    /// # Panics
+    /// As [`push_write`](SendQueue::push_write).
+    #[cold]
+    #[inline(never)]
     pub fn push(&mut self, at: usize, op: SendOp, len: usize) {
         let payload = if len <= self.options.inline_bytes {
             self.list.inline_kept((at + 1) * self.options.block_bytes, len)
         } else {
-            cold_path();
             let Some(payload) = self.staged_payload(at, len) else {
                 return self.options.signals.hurry();
             };
             payload
         };
         debug_assert!(!self.is_staged(at), "block {at} is staged twice");
-        self.list.push(SendWr::new(op, payload));
-        if self.options.signals.is_due_within(self.list.len()) {
+        self.list.push_send(SendWr::new(op, payload));
+        self.sign_within();
+    }
+
+    /// Makes the request staged last a signaled one if the list has become so long.
+    #[inline(always)]
+    fn sign_within(&mut self) {
+        let count = self.list.len();
+        if self.options.signals.is_due_within(count) {
             cold_path();
-            self.list.sign_last(WrId(self.posted + self.list.len() as u64));
+            self.list.sign(count - 1, WrId(self.posted + count as u64));
         }
     }
 
-    /// Stages an inline WRITE of the last `len` bytes of block `at`, at most a cache line. `build` gets the last cache
-    /// line of the block and writes these bytes to its end. They go to the same offset of `remote`, which has the
-    /// layout of the blocks.
+    /// Stages an inline WRITE of the last `len` bytes of block `at`, at most `N`. `build` gets the last `N` bytes of the block
+    /// and writes these bytes to their end. They go to the same offset of `remote`, which has the layout of the blocks.
     #[inline(always)]
-    pub fn push_line(
+    pub fn push_lines<const N: usize>(
         &mut self,
         at: usize,
         len: usize,
         remote: &RemoteRegion,
-        build: impl FnOnce(&mut [u8; LINE_BYTES]),
+        build: impl FnOnce(&mut [u8; N]),
     ) {
         debug_assert!(!self.is_staged(at), "block {at} is staged twice");
         let end = (at + 1) * self.options.block_bytes;
         build(self.list.kept_block_mut(end));
-        let payload = self.list.inline_kept(end, len);
-        let remote = remote.at(end - len);
-        self.list.push(SendWr::write(remote, payload));
+        self.list.push(remote.at(end - len), end, len);
     }
 
     /// The payload of a request that is too long to be inline; `None`: there is no memory free to send it from.
@@ -183,27 +201,22 @@ impl<P: Provider> SendQueue<P> {
     /// Whether the list names a slot's block.
     fn is_staged(&self, at: usize) -> bool {
         let block_bytes = self.options.block_bytes;
-        let (start, end) = (at * block_bytes, (at + 1) * block_bytes);
-        let inside = |offset: u64| (start as u64..end as u64).contains(&offset);
-        self.list.wrs().iter().any(|wr| match wr.payload {
-            Payload::Inline { start, .. } => inside(start.into()),
-            Payload::Region(_) | Payload::Gather { .. } => false,
-        })
+        self.list.sends_kept(at * block_bytes..(at + 1) * block_bytes)
     }
 
     /// Calls `post` with the staged requests, if there are any; afterwards none is staged. Requests that do not fit the
     /// queue are treated as lost. Returns false if `post` fails with any other error than
     /// [`QueueFull`](PostErrorKind::QueueFull): the queue pair is unusable.
     #[inline(always)]
-    pub fn post(&mut self, post: impl FnOnce(&SendList) -> Result<(), PostError>) -> bool {
+    pub fn post(&mut self, post: impl FnOnce(&mut WriteList) -> Result<(), PostError>) -> bool {
         let mut went = true;
         if !self.list.is_empty() {
-            let count = self.list.len() as u64;
-            if self.options.signals.is_due(self.list.len()) {
-                self.list.sign_last(WrId(self.posted + count));
+            let count = self.list.len();
+            if self.options.signals.is_due(count) && !self.options.signals.is_due_within(count) {
+                self.list.sign(count - 1, WrId(self.posted + count as u64));
             }
-            self.posted += count;
-            if let Err(error) = post(&self.list) {
+            self.posted += count as u64;
+            if let Err(error) = post(&mut self.list) {
                 went = self.not_posted(error.accepted, error.kind);
             }
             self.list.clear();
@@ -215,7 +228,7 @@ impl<P: Provider> SendQueue<P> {
     #[cold]
     fn not_posted(&mut self, accepted: usize, kind: PostErrorKind) -> bool {
         if let Some(staging) = &mut self.options.staging {
-            let refused = &self.list.wrs()[accepted..];
+            let refused = &self.list.spread().wrs()[accepted..];
             refused.iter().for_each(|wr| staging.refused(wr.payload));
         }
         let full = kind == PostErrorKind::QueueFull;

@@ -320,6 +320,12 @@ impl<S: Sharing> Partition<S> {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
+    /// As [`prefetch_item`](Partition::prefetch_item) for each of `keys`, whose hints it sets.
+    #[inline(always)]
+    pub fn prefetch_items<'r, C: Cpu>(&self, cpu: &C, keys: impl Iterator<Item = (KeyHash, &'r mut Hint)>) {
+        dispatch!(&self.inner, mode => keys.for_each(|(hash, hint)| *hint = mode.prefetch_item(cpu, hash)));
+    }
+
     /// The key's item; `None` if it does not exist or is expired (then it is removed). `now_s` is in seconds since
     /// server start. Cost: two lines, bucket and item, plus further lines of a longer item or a chain of buckets; in
     /// cache mode the use is counted in the bucket, so that the item is evicted later.

@@ -9,27 +9,47 @@ use drover_base::Work;
 
 pub(crate) const POLL: Work = Work::new("herd.poll", 12.0, "look at a slot without news");
 pub(crate) const STEP: Work = Work::new("herd.step", 57.0, "step of a worker");
-pub(crate) const SWEEP: Work = Work::new("herd.sweep", 62.0, "sweep, without its looks");
-pub(crate) const TAKE: Work = Work::new("herd.take", 104.0, "request taken, our format");
-pub(crate) const TAKE_PAPER: Work = Work::new("herd.take_paper", 212.0, "request taken, the paper's format");
-pub(crate) const ITEM: Work = Work::new("herd.item", 45.0, "request whose bucket is looked through");
-pub(crate) const BATCH: Work = Work::new("herd.batch", 136.0, "batch, beside its requests");
-pub(crate) const ADVANCE: Work = Work::new("herd.advance", 147.0, "step of the pipeline");
-pub(crate) const EXECUTE: Work = Work::new("herd.execute", 79.0, "run of requests executed");
-pub(crate) const GET: Work = Work::new("herd.get", 157.0, "GET executed and its reply built");
-pub(crate) const PUT: Work = Work::new("herd.put", 169.0, "PUT executed and its reply built");
-pub(crate) const REPLY: Work = Work::new("herd.reply", 30.0, "list of replies handed over");
+pub(crate) const SWEEP: Work = Work::new("herd.sweep", 40.0, "sweep, without its looks");
+pub(crate) const TAKE: Work = Work::new("herd.take", 72.0, "request taken, our format");
+pub(crate) const TAKE_PAPER: Work = Work::new("herd.take_paper", 191.0, "request taken, the paper's format");
+pub(crate) const ITEM: Work = Work::new("herd.item", 49.0, "request whose bucket is looked through");
+pub(crate) const BATCH: Work = Work::new("herd.batch", 141.0, "batch, beside its requests");
+pub(crate) const ADVANCE: Work = Work::new("herd.advance", 120.0, "step of the pipeline");
+pub(crate) const EXECUTE: Work = Work::new("herd.execute", 88.0, "run of a batch's requests executed");
+pub(crate) const GET: Work = Work::new("herd.get", 139.0, "GET executed and its reply built");
+pub(crate) const PUT: Work = Work::new("herd.put", 182.0, "PUT executed and its reply built");
+pub(crate) const REPLY: Work = Work::new("herd.reply", 24.0, "list of replies handed over");
 pub(crate) const SUBMIT_GET: Work = Work::new(
     "herd.submit_get",
-    179.0,
-    "GET of a 16-byte key submitted, our format",
+    157.0,
+    "GET or PUT of a 16-byte key submitted, our format",
 );
-pub(crate) const SUBMIT: Work = Work::new("herd.submit", 430.0, "other operation submitted");
+pub(crate) const SUBMIT_PAPER: Work = Work::new(
+    "herd.submit_paper",
+    203.0,
+    "GET of a 16-byte key submitted, the paper's format",
+);
+pub(crate) const SUBMIT: Work = Work::new("herd.submit", 385.0, "other operation submitted");
 pub(crate) const LOOK: Work = Work::new("herd.look", 20.0, "look for replies");
-pub(crate) const ANSWER: Work = Work::new("herd.answer", 161.0, "reply taken");
+pub(crate) const ANSWER: Work = Work::new("herd.answer", 99.0, "reply taken");
 
 /// All kinds of work that this crate's code charges to the simulated core that runs it.
 pub const BUDGET: &[Work] = &[
-    POLL, STEP, SWEEP, TAKE, TAKE_PAPER, ITEM, BATCH, ADVANCE, EXECUTE, GET, PUT, REPLY, SUBMIT_GET, SUBMIT,
-    LOOK, ANSWER,
+    POLL,
+    STEP,
+    SWEEP,
+    TAKE,
+    TAKE_PAPER,
+    ITEM,
+    BATCH,
+    ADVANCE,
+    EXECUTE,
+    GET,
+    PUT,
+    REPLY,
+    SUBMIT_GET,
+    SUBMIT_PAPER,
+    SUBMIT,
+    LOOK,
+    ANSWER,
 ];

@@ -9,7 +9,7 @@ use crate::layout::{Commit, SlotOp, Status};
 use crate::server::{Act, Share};
 use drover_base::KeyHash;
 use drover_kv::Op;
-use drover_mem::MaskedRegion;
+use drover_mem::MaskedRef;
 
 /// Length of a GET request, bytes: the key hash.
 pub const GET_BYTES: usize = 16;
@@ -24,6 +24,7 @@ pub const TRAILER_BYTES: usize = 2 + GET_BYTES;
 const CHECKED_PARTITIONS_MAX: usize = 128;
 
 /// Converts a key hash to the bytes that requests carry: a last byte of 0 becomes 1.
+#[inline(always)]
 pub fn wire_hash(hash: KeyHash) -> [u8; 16] {
     let mut bytes = hash.to_bytes();
     if bytes[15] == 0 {
@@ -69,6 +70,19 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     block_bytes - prepend(block, at, body.value)
 }
 
+/// As [`build`], for a GET of a 16-byte key, given as two little-endian words.
+///
+/// # Panics
+/// If `block` is shorter than the key or the request.
+#[inline(always)]
+pub fn build_get(block: &mut [u8], key: [u64; 2], hash: KeyHash) {
+    let lead = block.first_chunk_mut::<16>().expect("space for the key");
+    lead[..8].copy_from_slice(&key[0].to_le_bytes());
+    lead[8..].copy_from_slice(&key[1].to_le_bytes());
+    let request = block.last_chunk_mut::<GET_BYTES>().expect("space for the hash");
+    *request = wire_hash(hash);
+}
+
 /// Key, value and time to live (always 0) of the request that [`build`] wrote to `block`; `commit` holds their lengths.
 pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     let value_end = block.len() - TRAILER_BYTES;
@@ -80,6 +94,7 @@ pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
 /// `slot_bytes`, on a worker that owns `share`. In this order: refuses too long a value with `BadRequest`; refuses the
 /// key of another partition with `WrongPartition` (not checked if there are more than 128 partitions); executes a GET
 /// if `len` is 0, else a PUT.
+#[inline(always)]
 pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
     let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > value_bytes_max(slot_bytes) {
@@ -93,11 +108,12 @@ pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act 
     }
 }
 
-/// Removes the request whose last word is at offset `commit_at` of `slots`: zeroes its last 24 bytes, which are the key
+/// Removes the request in whose slot `end` is the place 24 bytes before the end: zeroes these bytes, which are the key
 /// hash, the length, and for a PUT the end of the value.
-pub fn clear(slots: &MaskedRegion, commit_at: u64) {
-    for back in [16, 8, 0] {
-        slots.store(commit_at - back, 0);
+#[inline(always)]
+pub fn clear(end: MaskedRef<'_>) {
+    for at in [0, 8, 16] {
+        end.store(at, 0);
     }
 }
 
@@ -127,5 +143,24 @@ mod tests {
         assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
         assert_eq!(&block[end - 50..end - 18], &value);
         assert_eq!(parse(&block, body(&value).commit), (&b"key"[..], &value[..], 0));
+    }
+
+    #[test]
+    fn a_get_is_the_same_either_way() {
+        let key = *b"sixteen bytes...";
+        for high in [1, 7 << 56] {
+            let hash = KeyHash { low: 9, high };
+            let (mut one, mut other) = (vec![0; LEAD_BYTES + 64], vec![0; LEAD_BYTES + 64]);
+            let body = Body {
+                commit: Commit::new(SlotOp::Get, 1, 16, 0, false),
+                hash,
+                key: &key,
+                value: &[],
+                ttl_s: 0,
+            };
+            assert_eq!(build(&mut one, &body), GET_BYTES);
+            build_get(&mut other, drover_base::key_words(&key).expect("16 bytes"), hash);
+            assert_eq!(one, other);
+        }
     }
 }

@@ -1,15 +1,17 @@
 //! Posting to a send queue: datagrams, requests of connected queue pairs, and requests that have to wait.
 
-use super::{Queue, RemoteEnd};
+use super::{Queue, RemoteEnd, opcode};
 use crate::bell::Ringing;
 use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
-use crate::ring::{FIRST_BYTES, Head, lines_of};
+use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
-    Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, UdDest, WcStatus,
+    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SHORT_BYTES, SendList, SendOp,
+    SendWr, ShortSend, ShortWrite, Signed, UdDest, WcStatus,
 };
+use std::hint::cold_path;
 
 /// Lines of a READ that are prefetched before it is executed. *(our choice: a neighbourhood of FaRM-KV)*
 const LINES_AHEAD: usize = 6;
@@ -35,28 +37,30 @@ fn ask_for_reads(wrs: &[SendWr], tables: &Tables) {
 
 /// The receiver of a datagram, if it exists.
 #[inline(always)]
-fn receiver<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(UdDest, &'t Sender)> {
-    let SendOp::Send { dest: Some(dest), .. } = wr.op else {
-        return None;
-    };
-    let sender = tables.senders.find(dest.ah)?;
-    (sender.qpn == dest.qpn.0).then_some((dest, sender))
+fn receiver<'t>(send: &ShortSend, tables: &'t Tables) -> Option<&'t Sender> {
+    let sender = tables.senders.find(send.dest.ah)?;
+    (sender.qpn == send.dest.qpn.0).then_some(sender)
 }
 
-/// Whether `wr` is a datagram to `dest`.
-#[inline(always)]
-fn is_for(wr: &SendWr, to: UdDest) -> bool {
-    matches!(wr.op, SendOp::Send { dest: Some(dest), .. } if dest == to)
-}
-
-/// The imported region that a WRITE goes into, if it is writable; and the key that names it.
-#[inline(always)]
-fn target<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(u32, &'t Remote)> {
-    let SendOp::Write { remote, .. } = wr.op else {
-        return None;
-    };
-    let to = tables.remote.find(remote.rkey)?;
-    to.access.remote_write.then_some((remote.rkey, to))
+/// Executes WRITEs of bytes in `kept` into `to`, and rings its bells. A function of its own, because the loop needs all
+/// registers.
+///
+/// # Safety
+/// The ranges of all are inside `to`, which is writable.
+#[inline(never)]
+unsafe fn store_writes(to: &Remote, writes: &[ShortWrite], kept: &[u8]) {
+    let (region, mut ringing) = (to.region.raw(), Ringing::new());
+    // The range of the watch that the previous request fell into: its bell is already listed.
+    let mut watched = 0..0;
+    for write in writes {
+        let (offset, end) = (write.remote.offset, write.remote.offset + write.len() as u64);
+        // SAFETY: the caller's promise.
+        unsafe { region.copy_in_release(offset as usize, write.bytes(kept)) };
+        if offset < watched.start || end > watched.end {
+            cold_path();
+            watched = to.ring(offset, write.len(), &mut ringing);
+        }
+    }
 }
 
 impl Queue {
@@ -75,25 +79,107 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether so many short datagrams can be posted by [`post_short`](Queue::post_short).
+    #[inline(always)]
+    pub(super) fn takes_short(&self, count: usize) -> bool {
+        count <= self.space() && self.inline_bytes >= SHORT_BYTES
+    }
+
+    /// Posts short datagrams, of which those in `signed` are signaled.
+    #[inline(always)]
+    pub(super) fn post_short(&self, sends: &[ShortSend], signed: &[Signed]) -> Result<(), PostError> {
+        let tables = &*self.core.tables.borrow();
+        let mut done = 0;
+        if let Some(sender) = sends.first().and_then(|send| receiver(send, tables)) {
+            done = self.send_short(sender, sends);
+            sender.bell.ring();
+        }
+        // Nearly always all are for one receiver, and none is signaled.
+        if done < sends.len() || !signed.is_empty() {
+            return self.post_short_rest(sends, done, signed, tables);
+        }
+        self.posted.set(self.posted.get().wrapping_add(done as u32));
+        Ok(())
+    }
+
+    /// Sends short datagrams from number `done` on, whatever they are, and completes all.
+    #[cold]
+    #[inline(never)]
+    fn post_short_rest(
+        &self,
+        sends: &[ShortSend],
+        mut done: usize,
+        signed: &[Signed],
+        tables: &Tables,
+    ) -> Result<(), PostError> {
+        let before = self.posted.get();
+        let mut ringing = Ringing::new();
+        let mut result = Ok(());
+        while let Some(first) = sends.get(done) {
+            let mut sent = 0;
+            if let Some(sender) = receiver(first, tables) {
+                ringing.note(&sender.bell);
+                sent = self.send_short(sender, &sends[done..]);
+            }
+            if sent == 0 {
+                let source = Source::Inline(first.payload());
+                let alone = self.datagram(Some(first.dest), Some(first.imm), source, tables, &mut ringing);
+                if let Err(kind) = alone {
+                    result = Err(PostError { accepted: done, kind });
+                    break;
+                }
+                sent = 1;
+            }
+            done += sent;
+        }
+        self.posted.set(before.wrapping_add(done as u32));
+        let count = signed.partition_point(|(at, _)| *at < done);
+        self.complete_signed(&signed[..count], Opcode::Send, before);
+        result
+    }
+
+    /// Sends datagrams as long as they are for the receiver of the first, and there is space in a row; returns how many.
+    #[inline(always)]
+    fn send_short(&self, sender: &Sender, sends: &[ShortSend]) -> usize {
+        let (to, src_qpn) = (sends[0].dest.receiver(), self.qpn.0);
+        // If the last one is for the same receiver, those in between mostly are too; this is only a hint.
+        let (mut following, step) = match sends[sends.len() - 1].dest.receiver() == to {
+            true => (sends.len() as u32 - 1, 1),
+            false => (0, 0),
+        };
+        let mut run = sender.lane.run(sends.len());
+        for send in &sends[..run.space().min(sends.len())] {
+            if send.dest.receiver() != to {
+                break;
+            }
+            let head = Head {
+                len: send.len(),
+                flags: Head::IMM,
+                imm: send.imm.0,
+                src_qpn,
+                qkey: send.dest.qkey,
+                following,
+            };
+            run.put(head, send.padded());
+            following = following.wrapping_sub(step);
+        }
+        sender.lane.end_run(run)
+    }
+
     pub(super) fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
         let (wrs, space) = (list.wrs(), self.space());
         let fitting = wrs.len().min(space);
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        let mut accepted = 0;
-        loop {
-            let count = self.short_datagrams(&wrs[accepted..fitting], list, tables, &mut ringing);
-            accepted += count;
-            if count > 0 {
-                continue;
-            }
-            let Some(wr) = wrs[..fitting].get(accepted) else {
-                break;
+        for (accepted, wr) in wrs[..fitting].iter().enumerate() {
+            let refused = |kind| PostError { accepted, kind };
+            let SendOp::Send { dest, imm } = wr.op else {
+                return Err(refused(PostErrorKind::NotSupported));
             };
-            self.datagram(wr, list, tables, &mut ringing)
-                .map_err(|kind| PostError { accepted, kind })?;
+            let source = Source::of(&wr.payload, list);
+            self.datagram(dest, imm, source, tables, &mut ringing)
+                .map_err(refused)?;
             self.complete(wr, WcStatus::Success, 0);
-            accepted += 1;
         }
         if fitting < wrs.len() {
             let (accepted, kind) = (fitting, PostErrorKind::QueueFull);
@@ -102,76 +188,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Fast path: datagrams of one line, with immediate data, to one receiver. Returns the number of requests at the
-    /// front that qualified and were sent; [`datagram`](Queue::datagram) handles the next one.
-    #[inline(always)]
-    fn short_datagrams<'t>(
-        &self,
-        wrs: &[SendWr],
-        list: &SendList,
-        tables: &'t Tables,
-        ringing: &mut Ringing<'t>,
-    ) -> usize {
-        let Some((dest, sender)) = wrs.first().and_then(|wr| receiver(wr, tables)) else {
-            return 0;
-        };
-        let len_max = self.inline_bytes.min(FIRST_BYTES) as u32;
-        let (before, src_qpn) = (self.posted.get(), self.qpn.0);
-        // If the last request is for the same receiver, those in between mostly are too; this is only a hint.
-        let behind = match wrs {
-            [_, .., last] if is_for(last, dest) => wrs.len() - 1,
-            _ => 0,
-        };
-        let sent = sender.lane.push_run(wrs.len(), |nth| {
-            let wr = wrs.get(nth)?;
-            let (
-                SendOp::Send {
-                    dest: Some(to),
-                    imm: Some(imm),
-                },
-                Payload::Inline { start, len },
-            ) = (wr.op, wr.payload)
-            else {
-                return None;
-            };
-            if to != dest || len > len_max {
-                return None;
-            }
-            if wr.signaled {
-                let up_to = before.wrapping_add(nth as u32 + 1);
-                self.push_completion(wr, WcStatus::Success, 0, up_to);
-            }
-            let head = Head {
-                len: len as usize,
-                flags: Head::IMM,
-                imm: imm.0,
-                src_qpn,
-                qkey: dest.qkey,
-                following: behind.saturating_sub(nth) as u32,
-            };
-            Some((head, list.inline_bytes(start, len)))
-        });
-        if sent > 0 {
-            ringing.note(&sender.bell);
-        }
-        self.posted.set(before.wrapping_add(sent as u32));
-        sent
-    }
-
     /// Sends one datagram, or loses it.
     #[inline(never)]
     fn datagram<'t>(
         &self,
-        wr: &SendWr,
-        list: &SendList,
+        dest: Option<UdDest>,
+        imm: Option<Imm>,
+        source: Source<'_>,
         tables: &'t Tables,
         ringing: &mut Ringing<'t>,
     ) -> Result<(), PostErrorKind> {
-        let SendOp::Send { dest, imm } = wr.op else {
-            return Err(PostErrorKind::NotSupported);
-        };
         let dest = dest.ok_or(PostErrorKind::BadAddress)?;
-        let source = Source::of(&wr.payload, list);
         let len = self.check_local(&source, tables, false)?;
         if len > self.core.caps.mtu_bytes {
             return Err(PostErrorKind::MessageTooLong);
@@ -251,7 +278,6 @@ impl Queue {
         let space = self.space();
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        let direct = self.pending_count.get() == 0 && !peer.is_gone();
         if let [first, _, ..] = wrs
             && matches!(first.op, SendOp::Read { .. })
         {
@@ -259,10 +285,6 @@ impl Queue {
         }
         let mut accepted = 0;
         loop {
-            if direct {
-                accepted +=
-                    self.plain_writes(&wrs[accepted..wrs.len().min(space)], list, tables, &mut ringing);
-            }
             let Some(wr) = wrs.get(accepted) else {
                 return Ok(());
             };
@@ -283,67 +305,49 @@ impl Queue {
         }
     }
 
-    /// Fast path: WRITEs of inline bytes into one region, with nothing that prevents them. Returns the number of
-    /// requests at the front that qualified and were executed; [`post_one`](Queue::post_one) handles the next one.
+    /// Posts WRITEs of bytes in `kept`, of which those in `signed` are signaled, if all of them go to one region and
+    /// nothing prevents them; else it does nothing and returns false.
     #[inline(always)]
-    fn plain_writes<'t>(
-        &self,
-        wrs: &[SendWr],
-        list: &SendList,
-        tables: &'t Tables,
-        ringing: &mut Ringing<'t>,
-    ) -> usize {
-        let Some((rkey, to)) = wrs.first().and_then(|wr| target(wr, tables)) else {
-            return 0;
+    pub(super) fn post_short_writes(&self, writes: &[ShortWrite], signed: &[Signed], kept: &[u8]) -> bool {
+        let Some(peer) = self.peer.get() else { return false };
+        let direct = self.pending_count.get() == 0 && !peer.is_gone() && writes.len() <= self.space();
+        let tables = &*self.core.tables.borrow();
+        let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
+        let to = tables.remote.find(first.rkey).filter(|to| to.access.remote_write);
+        let Some(to) = to.filter(|_| direct) else {
+            return false;
         };
-        let count = self.plain_run(wrs, rkey, to);
-        let before = self.posted.get();
-        let mut done = 0;
-        // The range of the watch that the previous request fell into: its bell is already listed.
-        let mut watched = 0..0;
-        for wr in &wrs[..count] {
-            let (SendOp::Write { remote, .. }, Payload::Inline { start, len }) = (wr.op, wr.payload) else {
-                break;
-            };
-            // SAFETY: `plain_run` checked the range of each of the first `count` requests; a region exported with write
-            // access, which `target` checked, is mapped writable.
-            unsafe {
-                to.region
-                    .copy_in_release_unchecked(remote.offset as usize, list.inline_bytes(start, len))
-            };
-            if remote.offset < watched.start || remote.offset + u64::from(len) > watched.end {
-                watched = to.ring(remote.offset, len as usize, ringing);
+        let region = to.region.raw();
+        let len_max = self.inline_bytes.min(to.len as usize);
+        for write in writes {
+            // One comparison, because no length is more than `len_max`, and that not more than the region's.
+            let is_inside = write.remote.offset <= to.len - write.len().min(len_max) as u64;
+            if write.remote.rkey != first.rkey || write.len() > len_max || !is_inside {
+                return false;
             }
-            done += 1;
-            if wr.signaled {
-                self.posted.set(before.wrapping_add(done));
-                self.push_completion(wr, WcStatus::Success, 0, before.wrapping_add(done));
-            }
+            // The line is in the cache of the peer's core: the transfers overlap (0 to 5 % more operations in a window of
+            // 16).
+            region.prefetch_write(write.remote.offset as usize);
         }
-        self.posted.set(before.wrapping_add(done));
-        done as usize
+        // SAFETY: the range of each request was checked; a region exported with write access, which was checked, is mapped
+        // writable.
+        unsafe { store_writes(to, writes, kept) };
+        let before = self.posted.get();
+        self.posted.set(before.wrapping_add(writes.len() as u32));
+        if !signed.is_empty() {
+            self.complete_signed(signed, Opcode::Write, before);
+        }
+        true
     }
 
-    /// Number of requests at the front that are WRITEs of inline bytes into `to`, without immediate data and inside of
-    /// it. Prefetches the first line of each, which is in the cache of the peer's core: the transfers overlap (0 to 5 %
-    /// more operations in a window of 16).
-    #[inline(always)]
-    fn plain_run(&self, wrs: &[SendWr], rkey: u32, to: &Remote) -> usize {
-        let len_max = self.inline_bytes as u64;
-        let is_other = |wr: &SendWr| {
-            let (SendOp::Write { remote, imm: None }, Payload::Inline { len, .. }) = (wr.op, wr.payload)
-            else {
-                return true;
-            };
-            let plain = remote.rkey == rkey
-                && u64::from(len) <= len_max
-                && to.inside(remote.offset, len as usize).is_some();
-            if plain {
-                to.region.prefetch_write(remote.offset as usize);
-            }
-            !plain
-        };
-        wrs.iter().position(is_other).unwrap_or(wrs.len())
+    /// Completes those in `signed` of a list before which `before` requests had been posted.
+    #[cold]
+    #[inline(never)]
+    fn complete_signed(&self, signed: &[Signed], opcode: Opcode, before: u32) {
+        for (at, wr_id) in signed {
+            let up_to = before.wrapping_add(*at as u32 + 1);
+            self.push_completion(*wr_id, opcode, WcStatus::Success, 0, up_to);
+        }
     }
 
     /// Queues the rest of a list after a request that waits.
@@ -424,7 +428,13 @@ impl Queue {
                 match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
                     Attempt::Done(byte_len) => {
                         if wr.signaled {
-                            self.push_completion(&wr, WcStatus::Success, byte_len, up_to);
+                            self.push_completion(
+                                wr.wr_id,
+                                opcode(&wr.op),
+                                WcStatus::Success,
+                                byte_len,
+                                up_to,
+                            );
                         }
                         pending.pop();
                     }
@@ -445,7 +455,7 @@ impl Queue {
             }
         }
         if let Some((wr, up_to, status)) = failed {
-            self.push_completion(&wr, status, 0, up_to);
+            self.push_completion(wr.wr_id, opcode(&wr.op), status, 0, up_to);
             self.fail();
         }
         self.set_pending_count();

@@ -123,28 +123,35 @@ mod plain {
         }
     }
 
-    /// A run sends as many messages as there is space for, or until the caller has no more, each as if sent alone.
+    /// A run has space up to the end of the ring, or of the lines that are free; each message is as if sent alone.
     #[test]
-    fn a_run_ends_with_the_room_or_with_its_messages() {
+    fn a_run_ends_with_the_space_or_with_the_ring() {
         let (_, producer, mut consumer) = ring(2);
-        let all: Vec<_> = (0..12).map(|number| message(number, 24)).collect();
-        let name = |from: usize, end: usize| {
-            let all = &all;
-            move |nth: usize| all[from..end].get(nth).map(|(head, bytes)| (*head, &bytes[..]))
+        let all: Vec<_> = (0..12).map(|number| message(number, FIRST_BYTES)).collect();
+        let send = |from: usize, count: usize| {
+            let mut run = producer.run(count);
+            for (head, bytes) in &all[from..][..run.space()] {
+                run.put(*head, bytes[..].try_into().expect("a line's payload"));
+            }
+            producer.end_run(run)
         };
-        assert_eq!(producer.push_run(6, name(0, 3)), 3, "no more messages");
-        assert_eq!(producer.push_run(6, name(3, 12)), 1, "no more space");
+        assert_eq!(send(0, 3), 3, "no more messages");
+        assert_eq!(send(3, 6), 1, "no more space");
+        assert_eq!(send(4, 1), 0);
         let mut taken = 0;
         for (head, bytes) in &all[..8] {
             assert_eq!(consumer.peek(), Ok(Some(*head)));
             assert_eq!(&payload(&consumer, *head), bytes);
             consumer.advance(*head);
             taken += 1;
-            if taken == 4 {
-                assert_eq!(producer.push_run(4, name(4, 12)), 4, "around the end");
+            match taken {
+                2 => assert_eq!(send(4, 4), 2, "two lines are free"),
+                4 => assert_eq!(send(6, 4), 2, "the ring ends"),
+                _ => {}
             }
         }
         assert_eq!(consumer.peek(), Ok(None));
+        assert_eq!(send(8, 4), 4, "around the end");
     }
 
     /// Before RECVs are posted: messages need not be taken as long as there is a RECV for each.
@@ -182,12 +189,43 @@ mod plain {
         }
         let mut run = consumer.run();
         for number in 0..4 {
-            let (_, head) = consumer.peek_plain(&mut run).expect("a plain message");
+            let (_, head) = run.peek_plain().expect("a plain message");
             assert_eq!(head.imm, number);
             assert_eq!(asked(), u64::from(FOLLOWING_MAX), "once for all: {number} later");
-            consumer.next_plain(&mut run);
+            run.next_plain();
         }
-        assert!(consumer.peek_plain(&mut run).is_none());
+        assert!(run.peek_plain().is_none());
+    }
+
+    /// Lines that are asked for beyond the end of the ring are those at its begin, which the test's memory checks.
+    #[test]
+    fn runs_end_with_the_ring_and_go_on_at_its_begin() {
+        let (words, producer, mut consumer) = ring(3);
+        for from in (0..60).step_by(5) {
+            for number in from..from + 5 {
+                let (head, bytes) = message(number, 16);
+                let following = (from + 4 - number) as u32;
+                assert!(producer.push(Head { following, ..head }, &bytes));
+            }
+            let mut number = from;
+            while number < from + 5 {
+                let mut run = consumer.run();
+                let left = (from + 5 - number).min(run.space() as u64);
+                assert!(left > 0 && run.space() <= 8);
+                for _ in 0..left {
+                    let (_, head) = run.peek_plain().expect("a plain message");
+                    assert_eq!(u64::from(head.imm), number);
+                    run.next_plain();
+                    number += 1;
+                }
+                let end = run.end();
+                consumer.end_run(end);
+            }
+        }
+        assert!(
+            words.1.load(Ordering::Relaxed) >= 12 * 4,
+            "each list was asked for"
+        );
     }
 
     #[test]

@@ -7,4 +7,5 @@ mod hostile;
 mod killed;
 mod lifetimes;
 mod one_context;
+mod short_lists;
 mod sleeping;

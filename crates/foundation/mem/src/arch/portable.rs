@@ -198,6 +198,15 @@ pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     unsafe { bulk_copy(to, from, len) };
 }
 
+/// [`bulk_copy`] of at most 64 bytes.
+///
+/// # Safety
+/// As [`bulk_copy`].
+pub(crate) unsafe fn copy_few_words(to: Target, from: Source, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { bulk_copy(to, from, len) };
+}
+
 /// [`bulk_copy`] of a cache line.
 ///
 /// # Safety
@@ -205,6 +214,15 @@ pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
 pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     // SAFETY: the caller's promise.
     unsafe { bulk_copy(to, from, crate::LINE_BYTES) };
+}
+
+/// [`bulk_copy`] of 40 bytes.
+///
+/// # Safety
+/// As [`bulk_copy`], for 40 bytes.
+pub(crate) unsafe fn copy_40(to: Target, from: Source) {
+    // SAFETY: the caller's promise.
+    unsafe { bulk_copy(to, from, 40) };
 }
 
 /// [`bulk_copy`] of `len & 7` bytes.

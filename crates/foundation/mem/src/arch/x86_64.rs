@@ -170,6 +170,24 @@ pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     }
 }
 
+/// As [`copy_words`], for at most 64 bytes: without a loop from 32 on, where bytes in the middle may be copied twice.
+///
+/// # Safety
+/// As [`copy_words`].
+#[inline(always)]
+pub(crate) unsafe fn copy_few_words(to: Target, from: Source, len: usize) {
+    if len < 32 {
+        // SAFETY: the caller's promise.
+        return unsafe { copy_words(to, from, len) };
+    }
+    // SAFETY: the first 32 of at least 32 bytes.
+    unsafe { copy_4x8(to, from, 0) };
+    if len > 32 {
+        // SAFETY: the last 32 of more than 32 bytes.
+        unsafe { copy_4x8(to, from, len - 32) };
+    }
+}
+
 /// Copies the 64 bytes at `from`, a multiple of 16, without a branch. Splits no word.
 ///
 /// # Safety
@@ -185,6 +203,23 @@ pub(crate) unsafe fn copy_line(to: Target, from: Source) {
             "movups [{to} + 32], {c}", "movups [{to} + 48], {d}",
             from = in(reg) from, to = in(reg) to,
             a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Copies 40 bytes without a branch.
+///
+/// # Safety
+/// 40 bytes readable at `from`, writable at `to`, both mapped for the whole call.
+#[inline(always)]
+pub(crate) unsafe fn copy_40(to: Target, from: Source) {
+    // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
+    unsafe {
+        core::arch::asm!(
+            "movups {a}, [{from}]", "movups {b}, [{from} + 16]", "mov {c}, [{from} + 32]",
+            "movups [{to}], {a}", "movups [{to} + 16], {b}", "mov [{to} + 32], {c}",
+            from = in(reg) from, to = in(reg) to, a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(reg) _,
             options(nostack, preserves_flags)
         );
     }

@@ -251,7 +251,7 @@ impl ValueRef<'_> {
     /// If `out` has another length.
     #[inline(always)]
     pub fn copy_out(&self, out: &mut [u8]) {
-        assert_eq!(out.len(), self.len, "space for a value");
+        assert!(out.len() == self.len, "space for a value");
         self.place.copy_out(self.start, out);
     }
 

@@ -1,12 +1,12 @@
 //! Handling completions: of RECVs with replies, of requests, of bulk transfers.
 
-use super::session::{Session, answered};
+use super::session::Session;
 use super::{HerdClient, RequestFormat, Sink, bulk};
 use crate::layout::{Commit, ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_kv::{Completion, Outcome, Refusal, Token};
-use drover_slots::client::{SlotPhase, TICK};
-use drover_verbs::{Opcode, Provider, Wc, WcStatus};
+use drover_slots::client::{SlotPhase, TICK, answered};
+use drover_verbs::{Opcode, Provider, Qpn, Wc, WcStatus};
 use std::hint::cold_path;
 
 /// Most completions taken per poll of the completion queue.
@@ -69,11 +69,22 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             ..
         } = session;
         let mut done = 0;
+        // The sender of the previous reply, and the slots of its partition.
+        let (mut sender, mut lane) = (Qpn::default(), &mut [][..]);
         for wc in wcs {
             if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
                 break;
             }
-            let Some((_, imm, slot)) = answered(window, routes, wc) else {
+            if wc.src_qpn != sender {
+                let Some(partition) = routes.partition_of(wc.src_qpn.0) else {
+                    break;
+                };
+                (sender, lane) = (wc.src_qpn, window.lane_mut(partition));
+            }
+            let Some(imm) = wc.imm.map(|imm| ReplyImm(imm.0)) else {
+                break;
+            };
+            let Some(slot) = answered(lane, imm) else {
                 break;
             };
             let what = usual(slot.commit, imm);

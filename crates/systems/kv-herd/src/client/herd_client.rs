@@ -84,6 +84,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Ok(ops.len())
     }
 
+    /// Whether the session speaks the paper's format; a constant unless the format is chosen at run time.
+    #[inline(always)]
+    fn is_paper(&self) -> bool {
+        let session = self.session.as_deref();
+        session.is_some_and(|session| session.params.format.is_paper())
+    }
+
     /// Does what is rarely due: handles the control channel, timers, waiting operations and bulk transfers.
     #[cold]
     fn tend(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
@@ -102,17 +109,21 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        if let Op::Get { key } = *op {
-            if self.bulk.expect_long() && self.get_through_chunk(cpu, key, token) {
-                return Ok(());
+        let submitted = match *op {
+            Op::Get { key } if self.bulk.expect_long() && self.get_through_chunk(cpu, key, token) => true,
+            Op::Get { key } => key_words(key).is_some_and(|key| match self.is_paper() {
+                true => self.submit_paper_get(cpu, key, token),
+                false => self.submit_inline_get(cpu, key, token),
+            }),
+            Op::Put { key, value, ttl_s: 0 } => {
+                key_words(key).is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token))
             }
-            if let Some(key) = key_words(key)
-                && self.submit_inline_get(cpu, key, token)
-            {
-                return Ok(());
-            }
+            _ => false,
+        };
+        match submitted {
+            true => Ok(()),
+            false => self.submit_to_slot(cpu, op, token),
         }
-        self.submit_to_slot(cpu, op, token)
     }
 
     #[inline]

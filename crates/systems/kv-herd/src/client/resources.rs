@@ -9,7 +9,7 @@ use crate::layout::paper;
 use drover_kv::SetupError;
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
-use drover_slots::client::{Routes, Window};
+use drover_slots::client::{Routes, Window, request};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
@@ -98,9 +98,10 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
         item_bytes_max: welcome.item_bytes_max as usize,
         crc: welcome.crc || options.crc,
         format,
-        plain: !(paper || welcome.crc || options.crc)
-            && matches!(front, RequestPath::Slots { .. })
-            && caps.inline_bytes_max >= LINE_BYTES,
+        plain_bytes_max: match (&front, paper || welcome.crc || options.crc) {
+            (RequestPath::Slots { .. }, false) => plain_bytes_max(map.slot_bytes.min(caps.inline_bytes_max)),
+            _ => 0,
+        },
         keeps_order: caps.writes.lossless && !paper && matches!(front, RequestPath::Slots { .. }),
     };
     let sends = SendQueueOptions {
@@ -123,6 +124,15 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
         cq,
         imports,
     })
+}
+
+/// Longest body that is built in whole cache lines, one or two, if requests of `bytes` fit a slot and can be sent inline.
+fn plain_bytes_max(bytes: usize) -> usize {
+    match bytes / LINE_BYTES {
+        0 => 0,
+        1 => request::body_bytes_max::<LINE_BYTES>(),
+        _ => request::body_bytes_max::<{ 2 * LINE_BYTES }>(),
+    }
 }
 
 /// Creates the UC queue pair from which the client writes its slots, and imports the slots.

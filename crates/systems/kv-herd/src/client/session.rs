@@ -6,7 +6,6 @@ use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, paper};
 use drover_base::{KeyHash, KeyHasher};
 use drover_kv::Op;
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
-use drover_slots::client::request::Line;
 use drover_slots::client::{Before, Routes, Slot, Window};
 use drover_verbs::{Provider, QueuePair, RemoteRegion, SendOp, UdDest, Wc};
 
@@ -41,9 +40,9 @@ pub(super) struct ServerParams<F: RequestFormat> {
     /// Whether request bodies end with a checksum.
     pub(super) crc: bool,
     pub(super) format: F,
-    /// Whether the session has slots, no checksums and our own format, and a cache line can be sent inline: as nearly
-    /// all.
-    pub(super) plain: bool,
+    /// Longest body, bytes, of a request without time to live that is built and sent in the simplest way: one or two cache
+    /// lines, if the session has slots, no checksums and our own format, and the fabric sends so much inline. Else 0.
+    pub(super) plain_bytes_max: usize,
     /// Whether requests to one partition take effect in the order of posting, because none is lost on the way and the
     /// server takes them in turn.
     pub(super) keeps_order: bool,
@@ -90,9 +89,10 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     }
 
     /// Index of the slot whose request a reply answers, and the reply's immediate; `None` if it answers none.
-    #[inline(always)]
     pub(super) fn answered(&mut self, wc: &Wc) -> Option<(usize, ReplyImm)> {
-        let (at, imm, _) = answered(&mut self.window, &self.routes, wc)?;
+        let imm = ReplyImm(wc.imm?.0);
+        let partition = self.routes.partition_of(wc.src_qpn.0)?;
+        let (at, _) = self.window.answered(partition, imm)?;
         Some((at, imm))
     }
 
@@ -105,25 +105,31 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     /// Stages the request in the block of slot `at`: its last `len` bytes, after a header in a datagram.
     #[inline(always)]
     pub(super) fn stage(&mut self, at: usize, len: usize) {
-        let (op, len) = match &self.front {
+        match &self.front {
             RequestPath::Slots { remote, .. } => {
                 let end = (at + 1) * self.window.map().slot_bytes;
-                let remote = remote.at(end - len);
-                (SendOp::Write { remote, imm: None }, len)
+                self.sends.push_write(at, remote.at(end - len), len);
             }
-            RequestPath::Datagrams { .. } => self.address_datagram(at, len),
-        };
-        self.sends.push(at, op, len);
+            RequestPath::Datagrams { .. } => {
+                let (op, len) = self.address_datagram(at, len);
+                self.sends.push(at, op, len);
+            }
+        }
     }
 
-    /// Stages a request of `len` bytes in slot `at`, which `build` writes to the end of a cache line. The session must
-    /// be [`plain`](ServerParams::plain).
+    /// Stages a request of `len` bytes in slot `at`, which `build` writes to the end of `N` bytes: its body is at most
+    /// [`plain_bytes_max`](ServerParams::plain_bytes_max).
     #[inline(always)]
-    pub(super) fn stage_plain(&mut self, at: usize, len: usize, build: impl FnOnce(&mut Line)) {
+    pub(super) fn stage_plain<const N: usize>(
+        &mut self,
+        at: usize,
+        len: usize,
+        build: impl FnOnce(&mut [u8; N]),
+    ) {
         let RequestPath::Slots { remote, .. } = &self.front else {
             unreachable!("plain sessions have slots");
         };
-        self.sends.push_line(at, len, remote, build);
+        self.sends.push_lines(at, len, remote, build);
     }
 
     /// Writes the header before the last `len` bytes of the block of slot `at`; returns the operation that sends the
@@ -158,24 +164,11 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     pub(super) fn flush(&mut self, cpu: &P::Cpu) {
         let (front, receive) = (&mut self.front, &mut self.receive);
         let went = self.sends.post(|list| match front {
-            RequestPath::Slots { uc, .. } => uc.post_send(cpu, list),
-            RequestPath::Datagrams { .. } => receive.qp.post_send(cpu, list),
+            RequestPath::Slots { uc, .. } => uc.post_writes(cpu, list),
+            RequestPath::Datagrams { .. } => receive.qp.post_send(cpu, list.spread()),
         });
         if !went {
             self.broken = true;
         }
     }
-}
-
-/// As [`Session::answered`], and also returns the slot itself.
-#[inline(always)]
-pub(super) fn answered<'w>(
-    window: &'w mut Window,
-    routes: &Routes,
-    wc: &Wc,
-) -> Option<(usize, ReplyImm, &'w mut Slot)> {
-    let imm = ReplyImm(wc.imm?.0);
-    let partition = routes.partition_of(wc.src_qpn.0)?;
-    let (at, slot) = window.answered(partition, imm)?;
-    Some((at, imm, slot))
 }

@@ -2,13 +2,16 @@
 
 use super::session::Session;
 use super::{HerdClient, RequestFormat};
-use crate::costs::{SUBMIT, SUBMIT_GET};
+use crate::costs::{SUBMIT, SUBMIT_GET, SUBMIT_PAPER};
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES, paper};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{KEY_BYTES_MAX, Op, SubmitError, Token};
-use drover_slots::client::request::{self, Body, LINE_BODY_BYTES, Line};
+use drover_mem::LINE_BYTES;
+use drover_slots::client::request::{self, Body};
 use drover_slots::client::{Before, Slot, SlotPhase, Waiting};
 use drover_verbs::Provider;
+
+const TWO_LINES: usize = 2 * LINE_BYTES;
 
 /// Result of an attempt to put an operation into a slot.
 pub(super) enum Placed {
@@ -41,21 +44,29 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
             Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
         };
-        if session.params.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
-            let body = (key.len(), value.len());
-            let placed = Self::post_line(
-                session,
-                slot_op,
-                conditional,
-                body,
-                hash,
-                token,
-                submitted,
-                now,
-                |line, commit| {
-                    request::build_line(line, commit, hash, key, value);
-                },
-            );
+        let body = (key.len(), value.len());
+        if ttl_s == 0 && body.0 + body.1 <= session.params.plain_bytes_max {
+            macro_rules! post {
+                ($bytes:expr) => {
+                    Self::post_lines(
+                        session,
+                        slot_op,
+                        conditional,
+                        body,
+                        hash,
+                        token,
+                        submitted,
+                        now,
+                        |lines: &mut [u8; $bytes], commit| {
+                            request::build_lines(lines, commit, hash, key, value)
+                        },
+                    )
+                };
+            }
+            let placed = match body.0 + body.1 <= request::body_bytes_max::<LINE_BYTES>() {
+                true => post!(LINE_BYTES),
+                false => post!(TWO_LINES),
+            };
             return match placed {
                 true => Placed::Posted,
                 false => Placed::NoSlot,
@@ -79,15 +90,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         Placed::Posted
     }
 
-    /// Submits a GET of a 16-byte key, given as two little-endian words, if the session is [plain] and the key
+    /// Submits a GET of a 16-byte key, given as two little-endian words, if such requests are [plain] and the key
     /// conflicts with nothing: the most frequent case, with the key in registers from the hash to the request.
     /// Otherwise does nothing and returns false.
     ///
-    /// [plain]: super::session::ServerParams::plain
+    /// [plain]: super::session::ServerParams::plain_bytes_max
     #[inline(always)]
     pub(super) fn submit_inline_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
         let session = match self.session.as_deref_mut() {
-            Some(session) if self.open && session.params.plain => session,
+            Some(session) if self.open && session.params.plain_bytes_max >= 16 => session,
             _ => return false,
         };
         cpu.charge(SUBMIT_GET.cost, 1);
@@ -97,7 +108,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
         let now = cpu.now();
         let build = |line: &mut _, commit| request::build_get(line, commit, hash, key);
-        if !Self::post_line(session, SlotOp::Get, false, (16, 0), hash, token, now, now, build) {
+        if !Self::post_lines(session, SlotOp::Get, false, (16, 0), hash, token, now, now, build) {
             self.conflicts.remove(hash, false);
             return false;
         }
@@ -108,14 +119,91 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         true
     }
 
-    /// Takes the next slot of the key's partition for a request of one line, whose key and value have the lengths
-    /// `body`, and stages the line that `build` writes. Returns false, doing nothing, if that slot is in use.
+    /// As [`submit_inline_get`](HerdClient::submit_inline_get), for a PUT of `value` without time to live; `key` are the
+    /// bytes of the key, and `words` the same.
+    #[inline(always)]
+    pub(super) fn submit_inline_put(
+        &mut self,
+        cpu: &P::Cpu,
+        key: &[u8],
+        words: [u64; 2],
+        value: &[u8],
+        token: Token,
+    ) -> bool {
+        let len = key.len() + value.len();
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open && session.params.plain_bytes_max >= len => session,
+            _ => return false,
+        };
+        let hash = session.hasher.hash_words(words);
+        if !self.conflicts.try_add_write(hash) {
+            return false;
+        }
+        let now = cpu.now();
+        let body = (key.len(), value.len());
+        let posted = match len <= request::body_bytes_max::<LINE_BYTES>() {
+            true => {
+                let build = |line: &mut [u8; LINE_BYTES], commit| {
+                    request::build_lines(line, commit, hash, key, value);
+                };
+                Self::post_lines(session, SlotOp::Put, false, body, hash, token, now, now, build)
+            }
+            false => {
+                let build = |lines: &mut [u8; TWO_LINES], commit| {
+                    request::build_lines(lines, commit, hash, key, value);
+                };
+                Self::post_lines(session, SlotOp::Put, false, body, hash, token, now, now, build)
+            }
+        };
+        if !posted {
+            self.conflicts.remove(hash, true);
+            return false;
+        }
+        cpu.charge(SUBMIT_GET.cost, 1);
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// As [`submit_inline_get`](HerdClient::submit_inline_get), in the paper's format.
+    #[inline(always)]
+    pub(super) fn submit_paper_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open => session,
+            _ => return false,
+        };
+        let hash = session.hasher.hash_words(key);
+        if !self.conflicts.try_add_read(hash) {
+            return false;
+        }
+        let partition = hash.partition_index(session.params.partition_count);
+        let Some(claim) = session.window.claim(partition) else {
+            self.conflicts.remove(hash, false);
+            return false;
+        };
+        cpu.charge(SUBMIT_PAPER.cost, 1);
+        let (now, at) = (cpu.now(), claim.index);
+        let commit = Commit::new(SlotOp::Get, claim.seq, 16, 0, session.params.crc);
+        Self::fill(claim.slot, commit, hash, token, now, now, paper::GET_BYTES);
+        paper::build_get(session.sends.block_mut(at), key, hash);
+        session.stage(at, paper::GET_BYTES);
+        self.tally.began();
+        if session.sends.is_batch() {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// Takes the next slot of the key's partition for a request of at most `N` bytes, whose key and value have the lengths
+    /// `body`, and stages what `build` writes. Returns false, doing nothing, if that slot is in use.
     #[inline(always)]
     #[expect(
         clippy::too_many_arguments,
         reason = "a request, spread out: it is to stay in registers"
     )]
-    fn post_line(
+    fn post_lines<const N: usize>(
         session: &mut Session<P, F>,
         op: SlotOp,
         conditional: bool,
@@ -124,7 +212,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         token: Token,
         submitted: Ns,
         now: Ns,
-        build: impl FnOnce(&mut Line, Commit),
+        build: impl FnOnce(&mut [u8; N], Commit),
     ) -> bool {
         let partition = hash.partition_index(session.params.partition_count);
         let Some(claim) = session.window.claim(partition) else {

@@ -41,9 +41,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Looks at the buckets of the requests in intake `at`, and prefetches the items.
     #[inline(always)]
     pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
-        for request in self.intakes[at].requests.all_mut() {
+        let requests = self.intakes[at].requests.all_mut().iter_mut();
+        let keys = requests.map(|request| {
             cpu.charge(ITEM.cost, 1);
-            request.hint = self.partition.prefetch_item(cpu, request.hash());
-        }
+            (request.hash(), &mut request.hint)
+        });
+        self.partition.prefetch_items(cpu, keys);
     }
 }

@@ -9,7 +9,7 @@ use super::variant::Variant;
 use super::worker::Worker;
 use crate::layout::{BULK_BYTES, Bulk, Status};
 use drover_store::Key;
-use drover_verbs::{Payload, Provider};
+use drover_verbs::Provider;
 
 /// Private buffer for one value on its way to or from bulk memory.
 pub(super) struct Scratch {
@@ -43,6 +43,15 @@ impl Scratch {
     }
 }
 
+/// Where the value of a GET that names a chunk is.
+enum Loaded {
+    /// It has this length and is in the scratch buffer: it fits a reply.
+    Short(usize),
+    InChunk(Bulk),
+    /// Nowhere: it has this length, and the chunk is shorter.
+    TooLong(usize),
+}
+
 impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes request `k` of intake `at`, a PUT of the value in a chunk, and adds the reply.
     #[cold]
@@ -68,12 +77,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             Err(status) => status,
         };
-        self.answer(
-            self.intakes[at].requests.all()[k].about,
-            status,
-            Payload::EMPTY,
-            true,
-        );
+        self.answer(self.intakes[at].requests.all()[k].about, status, &[], true);
     }
 
     /// Copies the value in the chunk that a request names to the scratch buffer; returns its length. Errors are the
@@ -113,13 +117,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.counters.operations.bulk_ops += 1;
         let about = self.intakes[at].requests.all()[k].about;
         match self.load_value(cpu, at, k) {
-            Ok((status, payload)) => self.answer(about, status, payload, true),
-            Err(status) => self.answer(about, status, Payload::EMPTY, true),
+            Ok(Loaded::Short(len)) => {
+                let scratch = std::mem::replace(&mut self.scratch, Scratch::new(0));
+                self.answer(about, Status::Ok, scratch.filled(len), true);
+                self.scratch = scratch;
+            }
+            Ok(Loaded::InChunk(bulk)) => self.answer(about, Status::Bulk, &bulk.to_bytes(), true),
+            Ok(Loaded::TooLong(len)) => self.answer(about, Status::Bulk, &(len as u32).to_le_bytes(), true),
+            Err(status) => self.answer(about, status, &[], true),
         }
     }
 
-    /// Status and payload of the reply to a GET of a value that may be long.
-    fn load_value(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<(Status, Payload), Status> {
+    /// Finds the value of a GET that names a chunk.
+    fn load_value(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<Loaded, Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
         let request = &self.intakes[at].requests.all()[k];
         let client = self.clients.get(request.about.client).ok_or(Status::BadRequest)?;
@@ -134,24 +144,22 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             .get(cpu, key, self.clock.now_s())
             .ok_or(Status::NotFound)?;
         self.counters.operations.get_hits += 1;
-        let (len, list) = (item.value_len(), &mut self.replies.list);
+        let len = item.value_len();
         if len <= client.stripe.inline_bytes_max() {
-            let (payload, space) = list.inline_space(len);
-            item.value().copy_out(space);
-            return Ok((Status::Ok, payload));
+            item.copy_value(self.scratch.space(len));
+            return Ok(Loaded::Short(len));
         }
         if len > chunk_bytes {
-            return Ok((Status::Bulk, list.inline(&(len as u32).to_le_bytes())));
+            return Ok(Loaded::TooLong(len));
         }
         let space = self.scratch.space(len);
         item.copy_value(space);
         memory.region.copy_in(chunk_at, space);
-        let bulk = Bulk {
+        Ok(Loaded::InChunk(Bulk {
             chunk: bulk.chunk,
             len: len as u32,
             crc: crc32c::crc32c(space),
-        };
-        Ok((Status::Bulk, list.inline(&bulk.to_bytes())))
+        }))
     }
 
     /// The description of a chunk that a request has in place of a value; `None` if that is not 12 bytes long.

@@ -308,7 +308,7 @@ impl Clients {
         {
             for (slot, (state, before)) in (0..).zip(client.states.iter().zip(before)) {
                 if state.last_seq() != before {
-                    crate::layout::paper::clear(&lane.slots, client.stripe.commit_at(slot));
+                    crate::layout::paper::clear(lane.slots.place(client.stripe.commit_at(slot) - 16));
                 }
             }
         }

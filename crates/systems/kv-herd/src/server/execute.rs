@@ -15,7 +15,7 @@ use drover_base::Cpu;
 use drover_mem::Region;
 use drover_slots::server::{About, Act, Turn};
 use drover_store::{Key, Partition, PutOutcome, ValueRef};
-use drover_verbs::{Payload, Provider};
+use drover_verbs::{Provider, UdDest};
 
 impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes the requests in intake `at`, in order, and adds their replies to the list, which is not posted.
@@ -29,6 +29,18 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             }
             self.execute_any(cpu, at, k);
             k += 1;
+        }
+    }
+
+    /// As [`execute_all`](Worker::execute_all), for the only request in intake `at`: in straight-line code.
+    #[inline(always)]
+    pub(super) fn execute_only(&mut self, cpu: &P::Cpu, at: usize) {
+        let Some(request) = self.intakes[at].requests.all().first() else {
+            return;
+        };
+        match request.about.get_or_put() {
+            Some(op) => self.get_or_put(cpu, at, 0, op, 0),
+            None => self.execute_any(cpu, at, 0),
         }
     }
 
@@ -49,13 +61,15 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             let Some(client) = self.clients.get_mut(id) else {
                 return k;
             };
+            // A copy, so that it stays where it is while replies are built.
+            let dest = client.dest;
             let mut run = requests[k..].iter();
             let left = loop {
                 let left = run.len();
                 match run.next() {
-                    Some(request) if request.about.client == id => match request.about.act {
-                        Act::Do(SlotOp::Get) => cx.get(cpu, request, client),
-                        Act::Do(SlotOp::Put) => cx.put(cpu, request, client, 0),
+                    Some(request) if request.about.client == id => match request.about.get_or_put() {
+                        Some(SlotOp::Get) => cx.get(cpu, request, client, &dest),
+                        Some(SlotOp::Put) => cx.put(cpu, request, client, &dest, 0),
                         _ => return requests.len() - left,
                     },
                     _ => break left,
@@ -71,37 +85,39 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[inline(never)]
     fn execute_any(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let about = self.intakes[at].requests.all()[k].about;
-        let op = match about.act {
+        let op = match about.act() {
             Act::Do(op) => op,
             Act::DoIf(_) if self.is_held(about) => {
-                return self.answer(about, Status::Retry, Payload::EMPTY, true);
+                return self.answer(about, Status::Retry, &[], true);
             }
             Act::DoIf(op) => op,
             Act::Again(op) => match self.said_before(about, op) {
-                Some(status) => return self.answer(about, status, Payload::EMPTY, false),
+                Some(status) => return self.answer(about, status, &[], false),
                 None => op,
             },
-            Act::Say(status) => return self.answer(about, status, Payload::EMPTY, true),
-            Act::SayAgain(status) => return self.answer(about, status, Payload::EMPTY, false),
+            Act::Say(status) => return self.answer(about, status, &[], true),
+            Act::SayAgain(status) => return self.answer(about, status, &[], false),
         };
         match op {
-            SlotOp::Get | SlotOp::Put | SlotOp::PutTtl => self.get_or_put(cpu, at, k, op),
+            SlotOp::Get | SlotOp::Put => self.get_or_put(cpu, at, k, op, 0),
+            SlotOp::PutTtl => {
+                let ttl_s = self.intakes[at].requests.all()[k].ttl_s();
+                self.get_or_put(cpu, at, k, op, self.clock.expire_s(ttl_s));
+            }
             SlotOp::Delete => self.delete(cpu, at, k),
             SlotOp::Nop => {
                 self.counters.operations.nops += 1;
-                self.answer(about, Status::Ok, Payload::EMPTY, true);
+                self.answer(about, Status::Ok, &[], true);
             }
             SlotOp::PutBulk => self.put_bulk(cpu, at, k),
             SlotOp::GetBulk => self.get_bulk(cpu, at, k),
         }
     }
 
-    fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
+    /// Executes request `k` of intake `at`, a GET, or else a PUT of an item that expires at `expire_s`.
+    #[inline(always)]
+    fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp, expire_s: u32) {
         let request = &self.intakes[at].requests.all()[k];
-        let expire_s = match op {
-            SlotOp::PutTtl => self.clock.expire_s(request.ttl_s()),
-            _ => 0,
-        };
         let Some(client) = self.clients.get_mut(request.about.client) else {
             return;
         };
@@ -111,9 +127,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             counters: &mut self.counters,
             now_s: self.clock.now_s(),
         };
+        let dest = client.dest;
         match op {
-            SlotOp::Get => cx.get(cpu, request, client),
-            _ => cx.put(cpu, request, client, expire_s),
+            SlotOp::Get => cx.get(cpu, request, client, &dest),
+            _ => cx.put(cpu, request, client, &dest, expire_s),
         }
     }
 
@@ -124,7 +141,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         self.counters.operations.deletes += 1;
         self.counters.operations.delete_hits += u64::from(found);
         let status = if found { Status::Ok } else { Status::NotFound };
-        self.answer(about, status, Payload::EMPTY, true);
+        self.answer(about, status, &[], true);
     }
 
     /// Whether a conditional request must be refused. If so, conditional requests less than a window behind it must be
@@ -153,14 +170,17 @@ impl<P: Provider, V: Variant> Worker<P, V> {
 
     /// Adds a reply to the list, and records its status as the request's result if `news`: it is the first answer, or
     /// the request was executed again. Does nothing if the client is gone.
-    pub(super) fn answer(&mut self, about: About, status: Status, payload: Payload, news: bool) {
+    pub(super) fn answer(&mut self, about: About, status: Status, payload: &[u8], news: bool) {
         let Some(client) = self.clients.get_mut(about.client) else {
             return;
         };
         if news {
             client.states[usize::from(about.slot)].finish(status);
         }
-        self.replies.push(&client.dest, imm_of(about, status), payload);
+        let space = self
+            .replies
+            .push(&client.dest, imm_of(about, status), payload.len());
+        space.copy_from_slice(payload);
     }
 }
 
@@ -173,22 +193,25 @@ struct StepCx<'w, P: Provider, V: Variant> {
 }
 
 impl<P: Provider, V: Variant> StepCx<'_, P, V> {
+    /// Executes a GET, and adds its reply, which goes to `dest`, the client's address.
     #[inline(always)]
-    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
+    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, dest: &UdDest) {
         cpu.charge(GET.cost, 1);
         self.counters.operations.gets += 1;
         let key = key_of(request);
         let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
-            return self.finish(request, client, Status::NotFound, Payload::EMPTY);
+            reply(self.replies, request.about, client, dest, Status::NotFound, 0);
+            return;
         };
         self.counters.operations.get_hits += 1;
-        let value = item.value();
-        if value.len() <= client.stripe.inline_bytes_max() {
-            let (payload, space) = self.replies.list.inline_space(value.len());
-            value.copy_out(space);
-            return self.finish(request, client, Status::Ok, payload);
+        let (len, imm) = (item.value_len(), imm_of(request.about, Status::Ok));
+        if len <= client.stripe.inline_bytes_max()
+            && let Some(space) = self.replies.push_short(dest, imm, len)
+        {
+            client.states[usize::from(request.about.slot)].finish(Status::Ok);
+            return item.value().copy_out(space);
         }
-        let (status, payload) = long_value(
+        long_value(
             cpu,
             client,
             self.replies,
@@ -196,26 +219,33 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
             request.about,
             self.counters,
         );
-        self.finish(request, client, status, payload);
     }
 
+    /// Executes a PUT, and adds its reply.
     #[inline(always)]
-    fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, expire_s: u32) {
+    fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, dest: &UdDest, expire_s: u32) {
         cpu.charge(PUT.cost, 1);
         self.counters.operations.puts += 1;
         let (key, value) = (key_of(request), request.value());
         let outcome = self
             .partition
             .put_hinted(cpu, key, value, expire_s, self.now_s, request.hint);
-        self.finish(request, client, put_status(outcome), Payload::EMPTY);
+        reply(self.replies, request.about, client, dest, put_status(outcome), 0);
     }
+}
 
-    #[inline(always)]
-    fn finish(&mut self, request: &Request, client: &mut Client, status: Status, payload: Payload) {
-        let about = request.about;
-        client.states[usize::from(about.slot)].finish(status);
-        self.replies.push(&client.dest, imm_of(about, status), payload);
-    }
+/// Records the result of a request and adds its reply; returns the space for the payload of `len` bytes.
+#[inline(always)]
+fn reply<'r, P: Provider, V: Variant>(
+    replies: &'r mut Replies<P, V>,
+    about: About,
+    client: &mut Client,
+    dest: &UdDest,
+    status: Status,
+    len: usize,
+) -> &'r mut [u8] {
+    client.states[usize::from(about.slot)].finish(status);
+    replies.push(dest, imm_of(about, status), len)
 }
 
 #[inline(always)]
@@ -228,21 +258,20 @@ fn key_of(request: &Request) -> Key<'_> {
 
 #[inline(always)]
 fn imm_of(about: About, status: Status) -> ReplyImm {
-    ReplyImm::new(status, usize::from(about.slot), about.seq)
+    ReplyImm::new(status, usize::from(about.slot), about.seq())
 }
 
 /// Position of a request among those of its client to this partition: see [`Turn::position`].
 fn position_of(about: About, window: u32) -> u32 {
     let turn = Turn {
         slot: u32::from(about.slot),
-        seq: about.seq,
+        seq: about.seq(),
     };
     turn.position(window)
 }
 
-/// Status and payload of the reply to a GET whose value is too long to be inline: the value, copied to registered
+/// Records the result of a GET whose value is not short, and adds its reply: the value, inline or copied to registered
 /// memory; `Retry` if none of that is free; or, if the value is too long for any reply, `Bulk` and its length.
-#[cold]
 #[inline(never)]
 fn long_value<P: Provider, V: Variant>(
     cpu: &P::Cpu,
@@ -251,21 +280,31 @@ fn long_value<P: Provider, V: Variant>(
     value: ValueRef<'_>,
     about: About,
     counters: &mut Counters,
-) -> (Status, Payload) {
+) {
     let len = value.len();
     let long = len > client.stripe.body_bytes_max();
+    let state = &mut client.states[usize::from(about.slot)];
+    if len <= client.stripe.inline_bytes_max() {
+        state.finish(Status::Ok);
+        return value.copy_out(replies.push(&client.dest, imm_of(about, Status::Ok), len));
+    }
     if !long {
         let fill = |region: &Region, at| value.copy_to(region, at);
         if let Some(payload) = replies.long_payload(cpu, len, counters, fill) {
-            return (Status::Ok, payload);
+            state.finish(Status::Ok);
+            return replies.push_long(client.dest, imm_of(about, Status::Ok), payload);
         }
     }
     // The client asks again, behind what it posted on this key meanwhile: that must not execute now.
     client.hold.note(position_of(about, client.stripe.window()));
-    match long {
-        true => (Status::Bulk, replies.list.inline(&(len as u32).to_le_bytes())),
-        false => (Status::Retry, Payload::EMPTY),
-    }
+    let bytes = (len as u32).to_le_bytes();
+    let (status, payload) = match long {
+        true => (Status::Bulk, &bytes[..]),
+        false => (Status::Retry, &[][..]),
+    };
+    state.finish(status);
+    let space = replies.push(&client.dest, imm_of(about, status), payload.len());
+    space.copy_from_slice(payload);
 }
 
 /// The status with which a PUT of this outcome is answered.

@@ -47,9 +47,9 @@ impl<V: Variant> Intake<V> {
     #[inline]
     pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
-        let state = &mut client.states[found.slot as usize];
+        let (state, seq) = (&mut client.states[found.slot as usize], found.commit.seq());
         let place = &mut self.requests.free()[0];
-        if place.copy_plain(self.share, whose, state, at, found) {
+        if place.copy_plain(self.share, whose, seq, state, at, found) {
             self.requests.add(1);
             return Taken::New;
         }
@@ -59,9 +59,10 @@ impl<V: Variant> Intake<V> {
             commit: found.commit.with_condition(false),
             ..found
         };
-        if found.commit.is_conditional() && place.copy_plain(self.share, whose, state, at, unconditional) {
+        if found.commit.is_conditional() && place.copy_plain(self.share, whose, seq, state, at, unconditional)
+        {
             state.note(found.commit);
-            place.about.act = place.about.act.conditional();
+            place.about.make_conditional();
             self.requests.add(1);
             return Taken::New;
         }
@@ -111,14 +112,9 @@ impl<V: Variant> Intake<V> {
                 false => Act::Do(parsed.op),
             }
         };
-        self.requests.push(About {
-            client: client.id,
-            seq: commit.seq(),
-            value_len: parsed.value_len as u16,
-            key_len: parsed.key_len as u8,
-            slot: slot as u8,
-            act,
-        });
+        let lens = (parsed.key_len, parsed.value_len);
+        self.requests
+            .push(About::new(client.id, slot as u8, commit.seq(), lens, act));
         if again { Taken::Again } else { Taken::New }
     }
 
@@ -159,18 +155,12 @@ impl<V: Variant> Intake<V> {
         } else {
             state.take(commit);
         }
-        self.requests.push(About {
-            client: client.id,
-            seq: commit.seq(),
-            value_len: 0,
-            key_len: 0,
-            slot: slot as u8,
-            act: if again {
-                Act::SayAgain(status)
-            } else {
-                Act::Say(status)
-            },
-        });
+        let act = match again {
+            true => Act::SayAgain(status),
+            false => Act::Say(status),
+        };
+        self.requests
+            .push(About::new(client.id, slot as u8, commit.seq(), (0, 0), act));
         if again { Taken::Again } else { Taken::New }
     }
 }

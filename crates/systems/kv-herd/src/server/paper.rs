@@ -25,47 +25,44 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return;
         };
         let intake = &mut self.intakes[at];
-        let mut left = client.quota;
-        while left > 0 && !intake.requests.is_full() {
-            let word = lane.slots.load(lane.commit_at);
+        let window = client.stripe.window();
+        let mut left = client.quota.min(intake.requests.space());
+        while left > 0 {
+            // The last words of the slot: its last one is that of a line.
+            let end = lane.slots.place(lane.commit_at - 16);
+            let word = end.load(16);
             if word >> 56 == 0 {
                 break; // Bytes land left to right: until the last one is there, nothing is.
             }
             // Acquire: as for a commit word of format D.
             fence(Ordering::Acquire);
             let hash = KeyHash {
-                low: lane.slots.load(lane.commit_at - 8),
+                low: end.load(8),
                 high: word,
             };
-            let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
+            let len = (end.load(0) >> 48) as usize;
             cpu.charge(TAKE_PAPER.cost, 1);
             let act = paper::judge(intake.share, hash, len, client.stripe.slot_bytes() as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,
                 _ => 0,
             };
-            let about = About {
-                client: client.id,
-                seq: client.turn.seq,
-                value_len: value_len as u16,
-                key_len: 0,
-                slot: client.turn.slot as u8,
-                act,
-            };
+            let (turn, lens) = (client.turn, (0, value_len));
+            let about = About::new(client.id, turn.slot as u8, turn.seq, lens, act);
             let value_end = lane.commit_at + 8 - paper::TRAILER_BYTES as u64;
             intake.requests.free()[0].copy_paper(&lane.slots, value_end, hash, about);
             intake.requests.add(1);
-            paper::clear(&lane.slots, lane.commit_at);
+            paper::clear(end);
             // Should its client ask what became of it.
-            client.states[client.turn.slot as usize].take_in_turn(client.turn.seq);
+            client.states[turn.slot as usize].take_in_turn(turn.seq);
             match act {
                 Act::Say(status) => self.counters.refused.note(status),
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
-            lane.served = true;
-            client.turn = client.turn.next(client.stripe.window()).skip_done(&client.states);
+            client.turn = turn.next(window).skip_done(&client.states);
             client.aim(lane);
             left -= 1;
+            lane.served = true;
         }
     }
 }

@@ -62,7 +62,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if !self.intakes[at].requests.is_empty() {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, Some(at));
-            self.pipeline.next = (at + 1) % STAGES;
+            self.pipeline.next = if at + 1 < STAGES { at + 1 } else { 0 };
             self.intakes[self.pipeline.next].requests.clear();
             return true;
         }
@@ -75,7 +75,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
         if self.pipeline.failed_polls >= NOP_AFTER_POLLS {
             self.pipeline.failed_polls = 0;
-            self.advance_pipeline(cpu, None);
+            self.advance_by_nop(cpu);
         }
         self.pipeline.is_busy()
     }
@@ -84,13 +84,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn drain_pipeline(&mut self, cpu: &P::Cpu) -> bool {
         let busy = self.pipeline.is_busy();
         while self.pipeline.is_busy() {
-            self.advance_pipeline(cpu, None);
+            self.advance_by_nop(cpu);
         }
         busy
     }
 
+    #[inline(never)]
+    fn advance_by_nop(&mut self, cpu: &P::Cpu) {
+        self.advance_pipeline(cpu, None);
+    }
+
     /// Moves the requests in the pipeline on by a stage; the request in intake `entering` enters, or a no-op for
     /// `None`.
+    #[inline(always)]
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
         cpu.charge(ADVANCE.cost, 1);
         if self.variant.makes(Mistake::NewerFirst) {
@@ -98,14 +104,14 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             let intakes = &self.intakes;
             let is_put = |at: &mut usize| {
                 let first = intakes[*at].requests.all().first();
-                first.is_some_and(|request| request.about.act == Act::Do(SlotOp::Put))
+                first.is_some_and(|request| request.about.act() == Act::Do(SlotOp::Put))
             };
             if let Some(at) = self.pipeline.entered.take_if(is_put) {
                 self.execute_all(cpu, at);
             }
         }
         if let Some(at) = self.pipeline.staged.take() {
-            self.execute_all(cpu, at);
+            self.execute_only(cpu, at);
         }
         self.replies.post(cpu, &mut self.counters);
         if let Some(at) = self.pipeline.entered.take() {

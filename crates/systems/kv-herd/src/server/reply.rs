@@ -8,8 +8,8 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{PageWish, Region};
 use drover_rt::Staging;
 use drover_verbs::{
-    Access, CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
-    QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
+    Access, CompletionQueue, Context, CreateError, DatagramList, Imm, Payload, PostErrorKind, Provider,
+    QpKind, QpOptions, QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
 /// Time without space in the send queue after which the replies in it count as lost: the fabric will not complete them.
@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = SLOT_BYTES_MAX;
 pub(super) struct Replies<P: Provider, V: Variant> {
     pub(super) qp: P::Qp,
     send_cq: P::Cq,
-    pub(super) list: SendList,
+    pub(super) list: DatagramList,
     /// Longest value that is sent inline, bytes.
     pub(super) inline_bytes_max: usize,
     /// Memory for longer values; made with the first client that may get one.
@@ -32,8 +32,8 @@ pub(super) struct Replies<P: Provider, V: Variant> {
     variant: V,
     depth: usize,
     period: usize,
-    /// Replies until the next signaled one, that one included.
-    until_signal: usize,
+    /// Number of the next reply to be signaled; it may be in the list.
+    sign_next: u64,
     /// Number of the last reply posted.
     posted: u64,
     /// Number of the last reply that counts as gone from the queue, because it completed or was given up.
@@ -76,13 +76,13 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         Ok(Replies {
             qp,
             send_cq,
-            list: SendList::with_capacity(batch, batch * 1024),
+            list: DatagramList::with_capacity(batch, batch * 1024),
             inline_bytes_max,
             staging: None,
             variant,
             depth,
             period,
-            until_signal: period,
+            sign_next: period as u64,
             posted: 0,
             left: 0,
             completed: 0,
@@ -92,24 +92,34 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         })
     }
 
-    /// Adds a reply to the list; its payload is inline in [`list`](Replies::list) or in registered memory.
+    /// Adds a reply with `len` inline bytes to the list; returns the space for them.
     #[inline(always)]
-    pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, payload: Payload) {
-        self.list
-            .push(SendWr::send_to(*dest, payload).with_imm(Imm(imm.0)));
-        self.until_signal -= 1;
-        if self.until_signal == 0 {
-            self.sign();
-        }
+    pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, len: usize) -> &mut [u8] {
+        self.list.push(dest, Imm(imm.0), len)
     }
 
-    /// Makes the reply added last a signaled one.
+    /// As [`push`](Replies::push), but does nothing if the replies in the list are not all short, this one included.
+    #[inline(always)]
+    pub(super) fn push_short(&mut self, dest: &UdDest, imm: ReplyImm, len: usize) -> Option<&mut [u8]> {
+        self.list.push_short(dest, Imm(imm.0), len)
+    }
+
+    /// Adds a reply whose payload is in registered memory.
+    #[cold]
+    pub(super) fn push_long(&mut self, dest: UdDest, imm: ReplyImm, payload: Payload) {
+        self.list
+            .push_send(SendWr::send_to(dest, payload).with_imm(Imm(imm.0)));
+    }
+
+    /// Makes those replies in the list signaled whose turn it is.
     #[cold]
     #[inline(never)]
     fn sign(&mut self) {
-        let number = self.posted + self.list.len() as u64;
-        self.list.sign_last(WrId(number));
-        self.until_signal = self.period;
+        while self.sign_next <= self.posted + self.list.len() as u64 {
+            let at = self.sign_next - self.posted - 1;
+            self.list.sign(at as usize, WrId(self.sign_next));
+            self.sign_next += self.period as u64;
+        }
     }
 
     /// Whether a batch of replies can be posted now; polls for completions if it seems not. If false, the caller leaves
@@ -192,7 +202,9 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         let payload = self.staging.as_mut()?.payload(number, self.completed, len, fill);
         if payload.is_none() {
             counters.replies.deferred += 1;
-            self.until_signal = 1; // the next completion comes as soon as it can
+            // The next completion comes as soon as it can.
+            self.sign();
+            self.sign_next = self.posted + self.list.len() as u64 + 1;
         }
         payload
     }
@@ -205,10 +217,13 @@ impl<P: Provider, V: Variant> Replies<P, V> {
             return;
         }
         cpu.charge(REPLY.cost, 1);
+        if self.sign_next <= self.posted + count as u64 {
+            self.sign();
+        }
         self.posted += count as u64;
         counters.replies.posted += count as u64;
         counters.replies.doorbells += 1;
-        if let Err(error) = self.qp.post_send(cpu, &self.list) {
+        if let Err(error) = self.qp.post_datagrams(cpu, &mut self.list) {
             self.post_rest(cpu, error.accepted, error.kind, counters);
         }
         self.list.clear();
@@ -218,7 +233,7 @@ impl<P: Provider, V: Variant> Replies<P, V> {
     pub(super) fn discard(&mut self) {
         self.list.clear();
         // A signaled reply may have been in the list.
-        self.until_signal = 1;
+        self.sign_next = self.posted + 1;
     }
 
     /// Posts the rest of a list of which the fabric accepted the first `accepted` replies and refused the next one, for
@@ -232,22 +247,24 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         mut kind: PostErrorKind,
         counters: &mut Counters,
     ) {
-        while let Some(refused) = self.list.wrs().get(accepted) {
+        let mut list = self.list.take();
+        while let Some(refused) = list.wrs().get(accepted) {
             tracing::debug!(%kind, "a reply was refused");
             counters.replies.failed += 1;
             counters.replies.posted -= 1;
             self.posted -= 1;
+            self.sign_next -= 1;
             if let Some(staging) = &mut self.staging {
                 staging.refused(refused.payload);
             }
             // The numbers of later replies decrease by one. If the refused one was signaled, the next one is.
             let mut asks = refused.signaled;
-            let behind = &self.list.wrs()[accepted + 1..];
+            let behind = &list.wrs()[accepted + 1..];
             let first = self.posted - behind.len() as u64 + 1;
             let mut rest = SendList::default();
             for (number, wr) in (first..).zip(behind) {
                 let payload = match wr.payload {
-                    Payload::Inline { start, len } => rest.inline(self.list.inline_bytes(start, len)),
+                    Payload::Inline { start, len } => rest.inline(list.inline_bytes(start, len)),
                     other => other,
                 };
                 let signaled = wr.signaled || std::mem::take(&mut asks);
@@ -260,10 +277,10 @@ impl<P: Provider, V: Variant> Replies<P, V> {
                 });
             }
             if asks {
-                self.until_signal = 1;
+                self.sign_next = self.posted + 1;
             }
-            self.list = rest;
-            match self.qp.post_send(cpu, &self.list) {
+            list = rest;
+            match self.qp.post_send(cpu, &list) {
                 Ok(()) => return,
                 Err(error) => (accepted, kind) = (error.accepted, error.kind),
             }

@@ -16,7 +16,7 @@ use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
 use crate::layout::Commit;
 use drover_base::{Cpu, Ns};
-use drover_slots::server::{Found, LookAround, Turn};
+use drover_slots::server::{Found, LookAround};
 use drover_store::Partition;
 use drover_verbs::Provider;
 
@@ -290,16 +290,17 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
         .min(LOOK_AHEAD)
         .min((client.stripe.window() - client.turn.slot) as usize);
     let mut commit_at = lane.commit_at;
-    for _ in 1..count {
+    let end = commit_at + client.stripe.slot_bytes() * (count.max(1) - 1) as u64;
+    while commit_at < end {
         commit_at += client.stripe.slot_bytes();
         lane.slots.prefetch(cpu, commit_at);
     }
 }
 
 /// Takes up to `most` requests of a client in turn, as long as they are
-/// [plain](drover_slots::server::Request::copy_plain) and nothing was done out of turn; returns how many. The loop
-/// keeps the client's turn in registers.
-#[inline(never)]
+/// [plain](drover_slots::server::Request::copy_plain) and nothing was done out of turn; returns how many. The inner loop
+/// goes to the end of the window at most, so that all of its requests have the same seq.
+#[inline(always)]
 fn take_plain_run<C: Cpu, V: Variant>(
     cpu: &C,
     partition: &Partition<V::Sharing>,
@@ -309,50 +310,42 @@ fn take_plain_run<C: Cpu, V: Variant>(
     most: usize,
 ) -> usize {
     let (share, buckets, whose) = (intake.share, partition.bucket_lines(), client.plain());
-    let (first_at, step, window) = (
-        client.stripe.commit_at(0),
-        client.stripe.slot_bytes(),
-        client.stripe.window(),
-    );
-    let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
-    let states = &mut client.states[..];
-    let mut requests = intake.requests.free()[..most].iter_mut();
-    let mut unused = 0;
-    for request in requests.by_ref() {
-        let state = &mut states[turn.slot as usize];
-        let place = lane.slots.place(commit_at);
-        let commit = Commit(place.load(0));
-        let found = Found {
-            slots: &lane.slots,
-            slot: turn.slot,
-            commit_at,
-            commit,
-        };
-        if state.is_done(turn.seq)
-            || commit.0 == state.last_commit()
-            || !request.copy_plain(share, whose, state, place, found)
-        {
-            unused = 1;
+    let (step, window) = (client.stripe.slot_bytes(), client.stripe.window());
+    let mut left = most;
+    while left > 0 {
+        let (turn, mut commit_at) = (client.turn, lane.commit_at);
+        let states = &mut client.states[turn.slot as usize..];
+        let in_a_row = left.min(states.len());
+        let mut slot = turn.slot;
+        for (request, state) in intake.requests.free()[..in_a_row].iter_mut().zip(states) {
+            let place = lane.slots.place(commit_at);
+            let commit = Commit(place.load(0));
+            let found = Found {
+                slots: &lane.slots,
+                slot,
+                commit_at,
+                commit,
+            };
+            if commit.0 == state.last_commit()
+                || !request.copy_plain(share, whose, turn.seq, state, place, found)
+            {
+                break;
+            }
+            cpu.charge(TAKE.cost, 1);
+            cpu.prefetch(buckets.of(request.hash()));
+            slot += 1;
+            commit_at += step;
+        }
+        let taken = slot - turn.slot;
+        intake.requests.add(taken as usize);
+        client.turn = turn.after(taken, window).skip_done(&client.states);
+        client.aim(lane);
+        left -= taken as usize;
+        if (taken as usize) < in_a_row {
             break;
         }
-        cpu.charge(TAKE.cost, 1);
-        cpu.prefetch(buckets.of(request.hash()));
-        turn = Turn {
-            slot: turn.slot,
-            seq: commit.seq(),
-        }
-        .next(window);
-        commit_at = if turn.slot == 0 {
-            first_at
-        } else {
-            commit_at + step
-        };
     }
-    let taken = most - requests.len() - unused;
-    intake.requests.add(taken);
-    client.turn = turn.skip_done(&client.states);
-    client.aim(lane);
-    taken
+    most - left
 }
 
 /// Whether the client's requests have been torn for a millisecond: then this one is given up, and its word counts as

@@ -53,7 +53,7 @@ pub struct Worker<P: Provider, V: Variant = Standard> {
     pub(super) sweeper: Sweeper,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
     /// Where requests wait for execution: one intake for a batch, or three for one request each in a pipeline.
-    pub(super) intakes: Vec<Intake<V>>,
+    pub(super) intakes: [Intake<V>; STAGES],
     pub(super) pipeline: Pipeline,
     pub(super) partition: Partition<V::Sharing>,
     /// Buffer for a value on its way to or from bulk memory.
@@ -118,7 +118,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             partition_index: index,
             partition_count: options.partition_count,
         };
-        let intake = || Intake::new(limit, share, variant);
+        let intake = |number| Intake::new(if number < intake_count { limit } else { 0 }, share, variant);
         let (mailer, mail) = unbounded_mailbox(ctx.waker());
         Ok(Worker {
             index,
@@ -128,7 +128,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             sweeper: Sweeper::new(options.clients.window_max),
             replies,
             datagrams,
-            intakes: (0..intake_count).map(|_| intake()).collect(),
+            intakes: std::array::from_fn(intake),
             pipeline: Pipeline::default(),
             counters: Counters::default(),
             scratch: Scratch::new(options.item_bytes_max),

@@ -54,9 +54,24 @@ impl Conflicts {
     pub fn try_add_read(&mut self, hash: KeyHash) -> bool {
         let class = self.class(hash);
         let count = &mut self.counts[class];
-        let free = *count < WRITE;
-        *count += u32::from(free);
-        free
+        if *count >= WRITE {
+            return false;
+        }
+        *count += READ;
+        true
+    }
+
+    /// Counts an update of this key and returns true. If any operation of the class is counted, counts nothing and returns
+    /// false.
+    #[inline(always)]
+    pub fn try_add_write(&mut self, hash: KeyHash) -> bool {
+        let class = self.class(hash);
+        let count = &mut self.counts[class];
+        if *count != 0 {
+            return false;
+        }
+        *count = WRITE;
+        true
     }
 
     /// Whether an operation on this key, an update if `write`, may have to wait: for an update, if any operation of the
@@ -111,5 +126,7 @@ mod tests {
         conflicts.remove(a, true);
         conflicts.remove(a, false);
         assert!(!conflicts.may_conflict(a, true));
+        assert!(conflicts.try_add_write(a) && !conflicts.try_add_write(a) && !conflicts.try_add_read(a));
+        assert!(conflicts.try_add_read(b) && !conflicts.try_add_write(b) && conflicts.try_add_read(b));
     }
 }

@@ -17,4 +17,4 @@ pub use rto::{RETRIES_MAX, Rto};
 pub use tally::Tally;
 pub use ticker::{TICK, Ticker};
 pub use waiting::{NEVER_SENT, WaitQueue, Waiting};
-pub use window::{Before, Claim, Slot, SlotPhase, Window};
+pub use window::{Before, Claim, Slot, SlotPhase, Window, answered};

@@ -65,30 +65,44 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     slot_bytes - at
 }
 
-/// Longest body of a request of one line, bytes.
-pub const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
+/// Longest body of a request of `N` bytes.
+pub const fn body_bytes_max<const N: usize>() -> usize {
+    N - TRAILER_BYTES
+}
 
-/// Writes a request without checksum and time to live to the end of a line. In a line, hash, commit word and the end of
-/// the key have fixed offsets, so this takes half the instructions of [`build`].
+/// Writes a request without checksum and time to live to the end of `N` bytes, one or two cache lines. There hash, commit
+/// word and the end of the key have fixed offsets, so this takes half the instructions of [`build`].
 ///
 /// # Panics
-/// Key and value together are longer than [`LINE_BODY_BYTES`].
+/// Key and value together are longer than [`body_bytes_max`].
 #[inline(always)]
-pub fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], value: &[u8]) {
-    line[56..].copy_from_slice(&commit.0.to_le_bytes());
-    line[48..56].copy_from_slice(&hash.high.to_le_bytes());
-    line[40..48].copy_from_slice(&hash.low.to_le_bytes());
+pub fn build_lines<const N: usize>(
+    lines: &mut [u8; N],
+    commit: Commit,
+    hash: KeyHash,
+    key: &[u8],
+    value: &[u8],
+) {
+    const { assert!(N >= LINE_BYTES) };
+    lines[N - 8..].copy_from_slice(&commit.0.to_le_bytes());
+    lines[N - 16..N - 8].copy_from_slice(&hash.high.to_le_bytes());
+    lines[N - 24..N - 16].copy_from_slice(&hash.low.to_le_bytes());
+    let body_end = body_bytes_max::<N>();
     if let Ok(key) = <&[u8; 16]>::try_from(key) {
-        line[24..40].copy_from_slice(key);
+        lines[body_end - 16..body_end].copy_from_slice(key);
+        // The usual length of a value, with all offsets fixed, too.
+        if let (Ok(value), Some(at)) = (<&[u8; 32]>::try_from(value), body_end.checked_sub(48)) {
+            return lines[at..body_end - 16].copy_from_slice(value);
+        }
     } else {
-        line[LINE_BODY_BYTES - key.len()..LINE_BODY_BYTES].copy_from_slice(key);
+        lines[body_end - key.len()..body_end].copy_from_slice(key);
     }
     if !value.is_empty() {
-        prepend(line, LINE_BODY_BYTES - key.len(), value);
+        prepend(lines, body_end - key.len(), value);
     }
 }
 
-/// As [`build_line`], for a GET of a 16-byte key, given as two little-endian words: five stores.
+/// As [`build_lines`], for a GET of a 16-byte key, given as two little-endian words: five stores.
 #[inline(always)]
 pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) {
     let words = [key[0], key[1], hash.low, hash.high, commit.0];
@@ -151,15 +165,27 @@ mod tests {
             key in prop_oneof![proptest::collection::vec(any::<u8>(), 1..=40), proptest::collection::vec(any::<u8>(), 16)],
             fill in prop_oneof![Just(0), 0usize..=39],
         ) {
-            let value = vec![9; fill.min(LINE_BODY_BYTES - key.len())];
+            let value = vec![9; fill.min(body_bytes_max::<LINE_BYTES>() - key.len())];
             let (block, len, commit) = built(SlotOp::Put, &key, &value, 0, false);
             let mut line = [0; LINE_BYTES];
             if let (Some(words), 0) = (drover_base::key_words(&key), value.len()) {
                 build_get(&mut line, commit, KeyHash { low: 1, high: 2 }, words);
                 prop_assert_eq!(&line[LINE_BYTES - len..], &block[1024 - len..]);
             }
-            build_line(&mut line, commit, KeyHash { low: 1, high: 2 }, &key, &value);
+            build_lines(&mut line, commit, KeyHash { low: 1, high: 2 }, &key, &value);
             prop_assert_eq!(&line[64 - len..], &block[1024 - len..]);
+        }
+
+        #[test]
+        fn requests_of_two_lines_are_the_same_either_way(
+            key in prop_oneof![proptest::collection::vec(any::<u8>(), 1..=104), proptest::collection::vec(any::<u8>(), 16)],
+            fill in prop_oneof![Just(0), Just(32), 0usize..=103],
+        ) {
+            let value = vec![9; fill.min(body_bytes_max::<128>() - key.len())];
+            let (block, len, commit) = built(SlotOp::Put, &key, &value, 0, false);
+            let mut lines = [0; 2 * LINE_BYTES];
+            build_lines(&mut lines, commit, KeyHash { low: 1, high: 2 }, &key, &value);
+            prop_assert_eq!(&lines[128 - len..], &block[1024 - len..]);
         }
 
         #[test]

@@ -237,11 +237,14 @@ impl Window {
     /// not checked.
     #[inline(always)]
     pub fn answered(&mut self, partition: usize, imm: ReplyImm) -> Option<(usize, &mut Slot)> {
-        let index = imm.slot_index();
-        let at = (partition << self.window_log2) + index;
-        let slot = self.slots.get_mut(at)?;
-        let same = slot.commit.seq() & ReplyImm::SEQ_MASK == imm.seq_low();
-        (index <= self.mask && slot.phase == SlotPhase::Posted && same).then_some((at, slot))
+        let at = (partition << self.window_log2) + imm.slot_index();
+        answered(self.lane_mut(partition), imm).map(|slot| (at, slot))
+    }
+
+    /// Records of a partition's slots; none for a partition that does not exist.
+    #[inline(always)]
+    pub fn lane_mut(&mut self, partition: usize) -> &mut [Slot] {
+        self.slots.get_mut(self.lane_range(partition)).unwrap_or_default()
     }
 
     /// Counts `count` slots as free, after the caller set their phase to `Free`.
@@ -285,6 +288,14 @@ impl Window {
         };
         (oldest..next).find(posted).unwrap_or(next)
     }
+}
+
+/// Record of the slot whose request this reply answers, among those of its partition: see [`Window::answered`].
+#[inline(always)]
+pub fn answered(lane: &mut [Slot], imm: ReplyImm) -> Option<&mut Slot> {
+    let slot = lane.get_mut(imm.slot_index())?;
+    let same = (slot.commit.seq() ^ imm.seq_low()) & ReplyImm::SEQ_MASK == 0;
+    (slot.phase == SlotPhase::Posted && same).then_some(slot)
 }
 
 #[cfg(test)]

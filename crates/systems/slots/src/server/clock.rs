@@ -12,6 +12,8 @@ pub struct Clock {
     start_s: u32,
     now: Ns,
     now_s: u32,
+    /// Begin of the second `now_s`.
+    second: Ns,
 }
 
 impl Clock {
@@ -22,6 +24,7 @@ impl Clock {
             start_s,
             now: started,
             now_s: start_s,
+            second: started,
         }
     }
 
@@ -29,7 +32,16 @@ impl Clock {
     #[inline(always)]
     pub fn set(&mut self, now: Ns) {
         self.now = now;
-        self.now_s = self.start_s + now.since(self.started).as_s() as u32;
+        if now.0.wrapping_sub(self.second.0) >= Ns::from_s(1).0 {
+            self.set_second(now);
+        }
+    }
+
+    #[cold]
+    fn set_second(&mut self, now: Ns) {
+        let since = now.since(self.started).as_s();
+        self.now_s = self.start_s + since as u32;
+        self.second = self.started + Ns::from_s(since);
     }
 
     /// Start of the step, on the clock of the cores.
@@ -57,5 +69,36 @@ impl Clock {
             0 => 0,
             _ => self.now_s.saturating_add(ttl_s),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds are those of a division of the time since the start, in whatever steps the time goes on.
+    #[test]
+    fn seconds_are_counted_from_the_start() {
+        let started = Ns(123_456_789);
+        let mut clock = Clock::new(started, 7);
+        let mut now = started;
+        for step in [
+            0,
+            1,
+            999_999_998,
+            1,
+            1,
+            5_000_000_000,
+            999_999_999,
+            1,
+            400_000_000,
+            600_000_000,
+        ] {
+            now += Ns(step);
+            clock.set(now);
+            assert_eq!(clock.now_s(), 7 + now.since(started).as_s() as u32, "{now:?}");
+        }
+        clock.set(started);
+        assert_eq!(clock.now_s(), 7, "an earlier time, too");
     }
 }

@@ -121,47 +121,48 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Valid bit, attempt, op, reserved bits, condition, checksum bit.
-    const SHAPE: u64 = 0xff << 56 | RESERVED | CONDITION | 1 << 47;
+    /// Valid bit, attempt, op, reserved bits, condition, checksum bit, seq.
+    const SHAPE: u64 = 0xff << 56 | RESERVED | CONDITION | 1 << 47 | 0xffff_ffff;
     /// The same and the length of the value.
     const SHAPE_EMPTY: u64 = Plain::SHAPE | 0x3ff << 32;
-    const GET: u64 = 1 << 63 | (SlotOp::Get as u64) << 56;
-    const PUT: u64 = 1 << 63 | (SlotOp::Put as u64) << 56;
+    const GET: u64 = Plain::GET_BYTE << 56;
+    const PUT: u64 = Plain::PUT_BYTE << 56;
+    /// The last byte of the word of a plain GET, and of a plain PUT.
+    pub(super) const GET_BYTE: u64 = 1 << 7 | SlotOp::Get as u64;
+    pub(super) const PUT_BYTE: u64 = 1 << 7 | SlotOp::Put as u64;
 
     /// Checks whether `commit` is plain and its body has at most `body_bytes_max` bytes. `None`: it is not plain, or is
     /// malformed, which [`Parsed::new`] distinguishes. With `body_bytes_max` 0 no word is plain.
     #[inline(always)]
     pub fn new(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
-        Plain::get(commit, body_bytes_max).or_else(|| Plain::put(commit, body_bytes_max))
+        let seq = commit.seq();
+        Plain::get(commit, seq, body_bytes_max).or_else(|| Plain::put(commit, seq, body_bytes_max))
     }
 
-    /// As [`new`](Plain::new), but `None` for a PUT.
+    /// As [`new`](Plain::new), but `None` for a PUT, and for another use of the slot than `seq`.
     #[inline(always)]
-    pub fn get(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
-        let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET;
+    pub fn get(commit: Commit, seq: u32, body_bytes_max: usize) -> Option<Plain> {
+        let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET | u64::from(seq);
         let plain = Plain {
             op: SlotOp::Get,
             key_len: commit.key_len(),
             value_len: 0,
         };
-        (get && plain.fits(body_bytes_max)).then_some(plain)
+        let fits = plain.key_len.wrapping_sub(1) < KEY_BYTES_MAX.min(body_bytes_max);
+        (get && fits).then_some(plain)
     }
 
-    /// As [`new`](Plain::new), but `None` for a GET.
+    /// As [`new`](Plain::new), but `None` for a GET, and for another use of the slot than `seq`.
     #[inline(always)]
-    pub fn put(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
-        let put = commit.0 & Plain::SHAPE == Plain::PUT;
+    pub fn put(commit: Commit, seq: u32, body_bytes_max: usize) -> Option<Plain> {
+        let put = commit.0 & Plain::SHAPE == Plain::PUT | u64::from(seq);
         let plain = Plain {
             op: SlotOp::Put,
             key_len: commit.key_len(),
             value_len: commit.value_len(),
         };
-        (put && plain.fits(body_bytes_max)).then_some(plain)
-    }
-
-    #[inline(always)]
-    fn fits(&self, body_bytes_max: usize) -> bool {
-        self.key_len.wrapping_sub(1) < KEY_BYTES_MAX && self.body_len() <= body_bytes_max
+        let fits = plain.key_len.wrapping_sub(1) < KEY_BYTES_MAX && plain.body_len() <= body_bytes_max;
+        (put && fits).then_some(plain)
     }
 
     /// Length of the body, bytes: value and key.

@@ -62,18 +62,72 @@ pub struct Found<'s> {
 /// What a server knows about a request, besides its key hash, key, value and time to live.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
+    /// Seq, lengths of key and value and operation, where a commit word has them; the operation is `Nop` unless it is a GET
+    /// or PUT to be executed at once. So a plain request is described by its own commit word.
+    word: Commit,
     /// Id of the client.
     pub client: u32,
-    /// Use count of the slot.
-    pub seq: u32,
-    /// Length of the value in the slot, bytes; 0 also if the request is refused.
-    pub value_len: u16,
-    /// Length of the key, bytes; 0: the hash is the key, or the request is refused.
-    pub key_len: u8,
     /// Index of the slot within the partition's window.
     pub slot: u8,
+    /// What to do about the request, if its word does not say it.
+    act: Act,
+}
+
+impl About {
+    /// A request of client number `client` in use `seq` of slot `slot`. The lengths of its key and value in bytes are
+    /// those of `lens`, in this order: (0, 0) if it is refused.
+    #[inline]
+    pub fn new(client: u32, slot: u8, seq: u32, lens: (usize, usize), act: Act) -> About {
+        let op = match act {
+            Act::Do(op @ (SlotOp::Get | SlotOp::Put)) => op,
+            _ => SlotOp::Nop,
+        };
+        About {
+            word: Commit::new(op, seq, lens.0, lens.1, false),
+            client,
+            slot,
+            act,
+        }
+    }
+
+    /// The operation, if it is a GET or PUT to be executed at once. One comparison.
+    #[inline(always)]
+    pub fn get_or_put(&self) -> Option<SlotOp> {
+        match self.word.0 >> 56 {
+            Plain::GET_BYTE => Some(SlotOp::Get),
+            Plain::PUT_BYTE => Some(SlotOp::Put),
+            _ => None,
+        }
+    }
+
     /// What to do about the request.
-    pub act: Act,
+    pub fn act(&self) -> Act {
+        self.get_or_put().map_or(self.act, Act::Do)
+    }
+
+    /// Makes the execution of a request conditional.
+    pub fn make_conditional(&mut self) {
+        let lens = (self.key_len(), self.value_len());
+        *self = About::new(self.client, self.slot, self.seq(), lens, self.act().conditional());
+    }
+
+    /// Use count of the slot.
+    #[inline(always)]
+    pub fn seq(&self) -> u32 {
+        self.word.seq()
+    }
+
+    /// Length of the value in the slot, bytes; 0 also if the request is refused.
+    #[inline(always)]
+    pub fn value_len(&self) -> usize {
+        self.word.value_len()
+    }
+
+    /// Length of the key, bytes; 0: the hash is the key, or the request is refused.
+    #[inline(always)]
+    pub fn key_len(&self) -> usize {
+        self.word.key_len()
+    }
 }
 
 /// A request and its bytes. `H` is what its executor remembers about its key between two stages.
@@ -93,14 +147,7 @@ impl<H> Request<H> {
     pub fn new(hint: H) -> Request<H> {
         Request {
             image: [0; SLOT_BYTES_MAX],
-            about: About {
-                client: 0,
-                seq: 0,
-                value_len: 0,
-                key_len: 0,
-                slot: 0,
-                act: Act::Say(Status::BadRequest),
-            },
+            about: About::new(0, 0, 0, (0, 0), Act::Say(Status::BadRequest)),
             hint,
         }
     }
@@ -121,19 +168,19 @@ impl<H> Request<H> {
     /// The key; empty if the hash is the key.
     #[inline(always)]
     pub fn key(&self) -> &[u8] {
-        &self.image[BODY_END - usize::from(self.about.key_len)..BODY_END]
+        &self.image[BODY_END - self.about.key_len()..BODY_END]
     }
 
     /// The value, or the [`Bulk`](crate::layout::Bulk) in its place.
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        let end = BODY_END - usize::from(self.about.key_len);
-        &self.image[end - usize::from(self.about.value_len)..end]
+        let end = BODY_END - self.about.key_len();
+        &self.image[end - self.about.value_len()..end]
     }
 
     /// Time to live, seconds. Meaningful only for operations that [have one](SlotOp::has_ttl).
     pub fn ttl_s(&self) -> u32 {
-        let end = BODY_END - usize::from(self.about.key_len) - usize::from(self.about.value_len);
+        let end = BODY_END - self.about.key_len() - self.about.value_len();
         u32::from_le_bytes(self.image[end - 4..end].try_into().expect("4 bytes"))
     }
 
@@ -141,11 +188,14 @@ impl<H> Request<H> {
         self.image[BODY_END..BODY_END + 16].copy_from_slice(&hash.to_bytes());
     }
 
-    /// Copies a request in the format of HERD's paper: no key, and `about.value_len` bytes of value that end at offset
+    /// Copies a request in the format of HERD's paper: no key, and `about.value_len()` bytes of value that end at offset
     /// `value_end` of `slots`. Sets `about`.
+    #[inline(always)]
     pub fn copy_paper(&mut self, slots: &MaskedRegion, value_end: u64, hash: KeyHash, about: About) {
-        let len = usize::from(about.value_len);
-        self.copy_body(slots, value_end, len, BODY_END);
+        let len = about.value_len();
+        if len > 0 {
+            self.copy_body(slots, value_end, len, BODY_END);
+        }
         self.set_hash(hash);
         self.about = about;
     }
@@ -205,13 +255,15 @@ impl<H> Request<H> {
     }
 
     /// Copies and takes a request of the kind that nearly all are, in straight-line code: a new [`Plain`] GET or PUT
-    /// with a key of this share. `place` is that of the commit word. Returns true after recording it in `state` and in
-    /// `about`, as [`Act::Do`]; false if it is any other request, and then at most the bytes of `self` have changed.
+    /// in use `seq` of its slot, with a key of this share. `place` is that of the commit word. Returns true after
+    /// recording it in `state` and in `about`; false if it is any other request, and then at most the
+    /// bytes of `self` have changed.
     #[inline(always)]
     pub fn copy_plain(
         &mut self,
         share: Share,
         client: PlainClient,
+        seq: u32,
         state: &mut SlotState,
         place: MaskedRef<'_>,
         found: Found<'_>,
@@ -220,9 +272,9 @@ impl<H> Request<H> {
         // before it is visible to the loads after this.
         fence(Ordering::Acquire);
         // Two branches and not one with two outcomes: then each knows what it has.
-        if let Some(get) = Plain::get(found.commit, client.plain_bytes_max) {
+        if let Some(get) = Plain::get(found.commit, seq, client.plain_bytes_max) {
             self.copy_as(get, share, client, state, place, found)
-        } else if let Some(put) = Plain::put(found.commit, client.plain_bytes_max) {
+        } else if let Some(put) = Plain::put(found.commit, seq, client.plain_bytes_max) {
             self.copy_as(put, share, client, state, place, found)
         } else {
             false
@@ -240,18 +292,13 @@ impl<H> Request<H> {
         found: Found<'_>,
     ) -> bool {
         self.copy_slot(found.slots, found.commit_at, place, plain.body_len());
-        if !state.is_newer(found.commit) || !share.has(self.hash()) {
+        if state.is_done(found.commit.seq()) || !share.has(self.hash()) {
             return false;
         }
         state.take(found.commit);
-        self.about = About {
-            client: client.id,
-            seq: found.commit.seq(),
-            value_len: plain.value_len as u16,
-            key_len: plain.key_len as u8,
-            slot: found.slot as u8,
-            act: Act::Do(plain.op),
-        };
+        // Its word says what to do.
+        self.about.word = found.commit;
+        (self.about.client, self.about.slot) = (client.id, found.slot as u8);
         true
     }
 }

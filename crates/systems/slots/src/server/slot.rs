@@ -132,6 +132,7 @@ impl SlotState {
 
     /// As [`take`](SlotState::take), for a request in the format of HERD's paper, which has no commit word: `seq` is
     /// that of its turn, and the last commit word stays as it is.
+    #[inline(always)]
     pub fn take_in_turn(&mut self, seq: u32) {
         self.last_seq = seq;
         self.outcome = FORGOTTEN;

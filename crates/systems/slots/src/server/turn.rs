@@ -43,6 +43,17 @@ impl Turn {
         }
     }
 
+    /// The position `count` after this one, with a window of `window` slots, a power of two; `count` leads at most to the
+    /// first slot again.
+    #[inline(always)]
+    pub fn after(self, count: u32, window: u32) -> Turn {
+        let slot = self.slot + count;
+        Turn {
+            slot: slot & (window - 1),
+            seq: self.seq.wrapping_add(u32::from(slot == window)),
+        }
+    }
+
     /// Whether the request at this position was taken or ruled out; `states` are the records of the partition's slots.
     #[inline(always)]
     pub fn is_done(self, states: &[SlotState]) -> bool {
