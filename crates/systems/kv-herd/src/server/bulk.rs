@@ -123,7 +123,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.scratch = scratch;
             }
             Ok(Loaded::InChunk(bulk)) => self.answer(about, Status::Bulk, &bulk.to_bytes(), true),
-            Ok(Loaded::TooLong(len)) => self.answer(about, Status::Bulk, &(len as u32).to_le_bytes(), true),
+            Ok(Loaded::TooLong(len)) => {
+                self.counters.operations.gets -= 1; // the client asks again
+                self.counters.operations.get_hits -= 1;
+                self.answer(about, Status::Bulk, &(len as u32).to_le_bytes(), true);
+            }
             Err(status) => self.answer(about, status, &[], true),
         }
     }

@@ -297,6 +297,8 @@ fn long_value<P: Provider, V: Variant>(
     }
     // The client asks again, behind what it posted on this key meanwhile: that must not execute now.
     client.hold.note(position_of(about, client.stripe.window()));
+    counters.operations.gets -= 1; // it counts then
+    counters.operations.get_hits -= 1;
     let bytes = (len as u32).to_le_bytes();
     let (status, payload) = match long {
         true => (Status::Bulk, &bytes[..]),

@@ -165,6 +165,27 @@ fn long_values_go_and_come() {
     assert_eq!(chunks.get(&mut world, &mut fake, 0, b"nothing"), None);
 }
 
+/// A GET counts once, whatever it takes to answer it.
+#[test]
+fn a_get_of_a_long_value_counts_once() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    let mut chunks = Chunks::open(&mut world, &mut fake, 2);
+    let value = vec![7; 40_000];
+    let crc = crc32c::crc32c(&value);
+    chunks.put(&mut world, &mut fake, 0, b"k", &value, crc);
+    assert_eq!(fake.call(&mut world, SlotOp::Get, b"k", b"").status, Status::Bulk);
+    assert_eq!(
+        chunks.get(&mut world, &mut fake, 4, b"k"),
+        Some(Err(40_000)),
+        "the chunk is short"
+    );
+    assert_eq!(chunks.get(&mut world, &mut fake, 0, b"k"), Some(Ok(value)));
+    assert_eq!(chunks.get(&mut world, &mut fake, 0, b"none"), None);
+    let counted = world.counters().operations;
+    assert_eq!((counted.gets, counted.get_hits), (2, 1));
+}
+
 #[test]
 fn a_value_that_has_not_landed_is_not_stored() {
     let mut world = World::new(&options());
