@@ -83,7 +83,11 @@ impl StoreTable {
         let line_count = (region.len() / BUCKET_BYTES).min(1 << 31);
         StoreTable {
             main: LineTable::new(region.clone(), start, bucket_count),
-            spare: LineTable::new(region.clone(), start + main_bytes, Self::spare_count(bucket_count)),
+            spare: LineTable::new(
+                region.clone(),
+                start + main_bytes,
+                Self::spare_count(bucket_count),
+            ),
             lines: LineTable::new(region, 0, line_count),
             free,
         }

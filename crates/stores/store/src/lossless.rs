@@ -429,7 +429,8 @@ impl<S: Sharing> Lossless<S> {
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * STORE_SLOTS as u64;
         let items = self.heap.used_bytes() - self.taken_bytes;
-        self.counters.stats(items, self.heap.size() - self.taken_bytes, slots)
+        self.counters
+            .stats(items, self.heap.size() - self.taken_bytes, slots)
     }
 }
 
