@@ -123,7 +123,8 @@ impl Waiting {
             }
         };
         // Most waits end here. A pause would make them longer by tens of nanoseconds.
-        if quiet < self.eager && !self.is_shared() {
+        let gives_way = self.unyielding || (self.shared && self.shared_probe == Ns::ZERO);
+        if quiet < self.eager && !gives_way {
             return None;
         }
         self.rest_longer::<P>(ctx, now, quiet)
