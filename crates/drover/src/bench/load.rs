@@ -7,6 +7,7 @@ use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{ConnectOptions, ServiceClient, System, SystemJob, SystemTable, ask_service, connect, dials};
 use drover_mem::NativeCpu;
+use drover_rt::Idle;
 use drover_verbs::{Context, Device, Provider};
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -21,13 +22,13 @@ const CONNECT: Ns = Ns::from_s(10);
 pub struct ClientSettings {
     /// Number of operations in flight that each client asks for, per shard.
     pub window: usize,
-    /// Idle polling time before a client sleeps, microseconds; `None`: it never sleeps.
+    /// Idle polling time before a client sleeps, microseconds; `None`: the adaptive default.
     pub spin_us: Option<u64>,
 }
 
 impl ClientSettings {
     fn arguments(self) -> [String; 2] {
-        let spin = self.spin_us.map_or(FOR_EVER.to_owned(), |us| us.to_string());
+        let spin = self.spin_us.map_or(DEFAULT.to_owned(), |us| us.to_string());
         [self.window.to_string(), spin]
     }
 
@@ -35,14 +36,14 @@ impl ClientSettings {
         Some(ClientSettings {
             window: window.parse().ok()?,
             spin_us: match spin {
-                FOR_EVER => None,
+                DEFAULT => None,
                 us => Some(us.parse().ok()?),
             },
         })
     }
 }
 
-const FOR_EVER: &str = "for-ever";
+const DEFAULT: &str = "default";
 
 /// Connects clients to a service of system `S` at one address, for the load generator. Owns none of them.
 pub struct UnderTest<P: Provider, S> {
@@ -89,7 +90,9 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         }
         Ok(match self.settings.spin_us {
             None => target,
-            Some(us) => target.sleeping_after(Ns::from_us(us)),
+            Some(us) => target.waiting_as(Idle::Adaptive {
+                spin: Ns::from_us(us),
+            }),
         })
     }
 

@@ -3,6 +3,9 @@
 //! ```text
 //! bell page (one memfd per context)
 //!    0 8  epoch, written by the owner: even = awake, odd = sleeping
+//!    8 4  number of the core that the owner ran on, plus 1, as of its last look; 0: unknown. Written rarely, by an owner
+//!         that waits for a core whenever it is awake
+//!   12 4  1: a peer waits for that core; set by the peer, reset by the owner
 //!   64 4  wake count, written by peers; the owner's futex
 //! ```
 //! The owner stores an odd epoch, then has the kernel run a memory barrier on every running thread of every process
@@ -12,15 +15,22 @@
 //! epoch and wakes the owner. Waking changes the futex word, so a wake between check and wait is not lost. A writer
 //! killed half-way cannot suppress another writer's wake, because only the owner changes the epoch.
 //!
+//! The barrier interrupts the other cores, which costs microseconds there and tens of them on a virtual machine. So the
+//! first sleep after a wake-up is a *short* one, without it: the owner stores the epoch, waits for longer than a
+//! processor keeps a store to itself, checks for work, and sleeps for at most two milliseconds. No known processor
+//! delays a store so long; if one did, the two milliseconds would be the price. If nobody has woken the owner by then,
+//! it is idle, and its next sleep has the barrier and no end.
+//!
 //! A hostile peer can write to the page: it can cause useless wakes, or delay wakes by at most
 //! [`ShmOptions::park_max`](crate::ShmOptions::park_max). *(our choice: one page per peer would need a wait on many
 //! futexes)*
 
 use crate::wire;
 use drover_base::Ns;
-use drover_mem::{AllocError, PageWish, Region};
+use drover_mem::{AllocError, PageWish, Region, pause};
 use drover_verbs::{Export, ImportError, OpenError, Waker};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, futex, membarrier};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -28,11 +38,19 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 const EPOCH: usize = 0;
+const CORE: usize = 8;
+const WANTED: usize = 12;
 const WAKE: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
 /// Longest sleep without `membarrier`, where a wake may be missed.
 const NAP: Ns = Ns::from_ms(1);
+
+/// Longest short sleep.
+const SHORT_MAX: Ns = Ns::from_ms(2);
+/// Pauses before the last check for work of a short sleep: several hundred nanoseconds, in which a store reaches the
+/// other cores. *(our choice)*
+const SHORT_PAUSES: u32 = 32;
 
 /// The bell of one context.
 pub(crate) struct OwnBell {
@@ -41,6 +59,8 @@ pub(crate) struct OwnBell {
     epoch: Cell<u64>,
     wake_seen: Cell<u32>,
     barrier: bool,
+    /// Whether the next sleep is a short one.
+    short: Cell<bool>,
 }
 
 impl OwnBell {
@@ -54,6 +74,7 @@ impl OwnBell {
             epoch: 0.into(),
             wake_seen: 0.into(),
             barrier,
+            short: true.into(),
         })
     }
 
@@ -74,9 +95,28 @@ impl OwnBell {
         // Odd, and different for every sleep: a peer that rang for an earlier sleep must see that this is a new one.
         self.epoch.set((self.epoch.get() + 1) | 1);
         self.region.store_u64(EPOCH, self.epoch.get(), Ordering::SeqCst);
-        if !self.barrier || membarrier(MembarrierCommand::GlobalExpedited).is_err() {
+        let short = self.short.get() && self.barrier;
+        if short || !self.barrier || membarrier(MembarrierCommand::GlobalExpedited).is_err() {
             fence(Ordering::SeqCst);
         }
+        if short {
+            (0..SHORT_PAUSES).for_each(|_| pause());
+        }
+    }
+
+    /// Writes down that this thread runs on core `here`. Returns whether a peer has said that it wants that core, since
+    /// the last call.
+    pub(crate) fn is_wanted(&self, here: u32) -> bool {
+        // Relaxed: hints, about nothing else in memory. Stored only if they change, to leave the line to the peers.
+        let (core, wanted) = (self.region.atomic_u32(CORE), self.region.atomic_u32(WANTED));
+        if core.load(Ordering::Relaxed) != here + 1 {
+            core.store(here + 1, Ordering::Relaxed);
+        }
+        let is_wanted = wanted.load(Ordering::Relaxed) != 0;
+        if is_wanted {
+            wanted.store(0, Ordering::Relaxed);
+        }
+        is_wanted
     }
 
     pub(crate) fn disarm(&self) {
@@ -88,18 +128,24 @@ impl OwnBell {
 
     /// Sleeps for at most `time`; only after [`arm`](OwnBell::arm).
     pub(crate) fn park(&self, time: Ns) {
-        let time = if self.barrier { time } else { time.min(NAP) };
+        let time = match (self.barrier, self.short.get()) {
+            (false, _) => time.min(NAP),
+            (true, true) => time.min(SHORT_MAX),
+            (true, false) => time,
+        };
         let timeout = futex::Timespec {
             tv_sec: (time.0 / 1_000_000_000).try_into().unwrap_or(i64::MAX),
             tv_nsec: (time.0 % 1_000_000_000) as _,
         };
-        // The result does not matter: the caller checks for work. Not PRIVATE: the wakers are other processes.
-        let _ = futex::wait(
+        // The caller checks for work whatever the result. Not PRIVATE: the wakers are other processes.
+        let ended = futex::wait(
             self.region.atomic_u32(WAKE),
             futex::Flags::empty(),
             self.wake_seen.get(),
             Some(&timeout),
         );
+        // A caller whose deadline comes earlier wakes often anyway, and may go on so.
+        self.short.set(ended != Err(Errno::TIMEDOUT) || time < SHORT_MAX);
         self.disarm();
     }
 
@@ -158,6 +204,23 @@ pub(crate) struct RemoteBells {
 }
 
 impl RemoteBells {
+    /// Whether the owner of a bell is awake and ran last on core `here`. It is told that its core is wanted.
+    pub(crate) fn want(&self, here: u32) -> bool {
+        // Relaxed: hints, about nothing else in memory.
+        let is_here = |bell: &RemoteBell| {
+            bell.region.load_u64(EPOCH, Ordering::Relaxed) & 1 == 0
+                && bell.region.atomic_u32(CORE).load(Ordering::Relaxed) == here + 1
+        };
+        let bells = self.known.iter().filter_map(Weak::upgrade);
+        bells.filter(|bell| is_here(bell)).fold(false, |_, bell| {
+            let wanted = bell.region.atomic_u32(WANTED);
+            if wanted.load(Ordering::Relaxed) == 0 {
+                wanted.store(1, Ordering::Relaxed);
+            }
+            true
+        })
+    }
+
     /// The bell behind `fd`, mapped now unless it already is.
     pub(crate) fn import(&mut self, fd: &OwnedFd) -> Result<Rc<RemoteBell>, ImportError> {
         let system = |what| {

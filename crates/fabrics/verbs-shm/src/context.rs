@@ -19,6 +19,7 @@ use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
+use rustix::thread::sched_getcpu;
 use std::cell::OnceCell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -215,6 +216,14 @@ impl Context<Shm> for ShmContext {
 
     fn disarm(&self) {
         self.core.bell.disarm();
+    }
+
+    fn core_is_wanted(&self, serves: bool) -> bool {
+        let here = sched_getcpu() as u32;
+        match serves {
+            true => self.core.bell.is_wanted(here),
+            false => self.core.bells.borrow().want(here),
+        }
     }
 
     fn park(&self, deadline: Ns) {

@@ -123,6 +123,16 @@ pub trait Context<P: Provider>: 'static {
     /// Withdraws what [`arm`](Context::arm) announced, because the check found work. Does nothing if not armed.
     fn disarm(&self);
 
+    /// Whether a peer waits for the core on which this thread runs, so that only sleep lets it go on. A thread that
+    /// `serves` waits for a core whenever it is awake: peers are told where it runs, and it learns that a peer wants
+    /// its core. Other threads learn whether a serving peer that is awake ran here last, and tell it. Costs tens of
+    /// nanoseconds; to be called when the thread has nothing better to do, and once in a while. Always false (the
+    /// default) on fabrics that do not know.
+    fn core_is_wanted(&self, serves: bool) -> bool {
+        let _ = serves;
+        false
+    }
+
     /// Sleeps until a completion or message for this context arrives, a bell of this context rings, a waker fires, or
     /// the core's clock reaches `deadline` ([`Ns::MAX`]: no deadline). Call it only after [`arm`](Context::arm), which
     /// it undoes. It may also return early without a reason.

@@ -16,6 +16,7 @@ use drover_base::Ns;
 use drover_kv::Reads;
 use drover_kv::{Op, SubmitError};
 use drover_mem::{NativeCpu, timestamp};
+use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,9 +63,13 @@ pub struct Measured {
     /// Latencies of the operations that were timed: all in an open loop or at window 1, otherwise one in
     /// [`SAMPLE_EVERY`]. Operations in flight at the end and failed ones are included.
     pub latency: Latency,
-    /// Duration of the run, without the wait for operations in flight at the end; the maximum if results of several
-    /// clients are merged.
+    /// Duration of the run, without the wait for operations in flight at the end. If results of several clients are
+    /// merged: from the start of the first to the end of the last, for on shared cores they do not start together.
     pub elapsed: Ns,
+    /// Start of the run, in ticks of the machine's clock.
+    pub began: u64,
+    /// Rates of the clients.
+    pub rates: Rates,
     /// GETs and READs that the target counted during the run, including operations in flight at the end; `None` if the
     /// target does not count them.
     pub reads: Option<Reads>,
@@ -80,9 +85,52 @@ impl Measured {
     pub fn merge(&mut self, other: &Measured) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
-        self.elapsed = self.elapsed.max(other.elapsed);
+        self.rates.merge(&other.rates);
+        let (early, late) = match self.began <= other.began {
+            true => ((self.began, self.elapsed), (other.began, other.elapsed)),
+            false => ((other.began, other.elapsed), (self.began, self.elapsed)),
+        };
+        let between = Ns(NativeCpu::ticks_to_ns(late.0 - early.0));
+        (self.began, self.elapsed) = (early.0, early.1.max(between + late.1));
         if let Some(reads) = &other.reads {
             self.reads.get_or_insert_default().add(reads);
+        }
+    }
+}
+
+/// Operations per second of the clients of a run, each over its own time.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Rates {
+    /// Number of clients.
+    pub clients: usize,
+    /// Sum over all clients.
+    pub sum: f64,
+    /// That of the slowest client.
+    pub least: f64,
+}
+
+impl Rates {
+    /// Rates of one client.
+    fn of(ops: u64, elapsed: Ns) -> Rates {
+        let rate = ops as f64 * 1e9 / elapsed.0.max(1) as f64;
+        Rates {
+            clients: 1,
+            sum: rate,
+            least: rate,
+        }
+    }
+
+    fn merge(&mut self, other: &Rates) {
+        self.clients += other.clients;
+        self.sum += other.sum;
+        self.least = self.least.min(other.least);
+    }
+
+    /// The slowest client's rate relative to the mean, 0 to 1; 1 if no client did anything.
+    pub fn slowest_share(&self) -> f64 {
+        match self.sum > 0.0 {
+            true => self.least * self.clients as f64 / self.sum,
+            false => 1.0,
         }
     }
 }
@@ -200,6 +248,8 @@ impl<T: Target> Client<T> {
             counts,
             latency: flight.latency,
             elapsed,
+            began,
+            rates: Rates::of(counts.ops, elapsed),
             reads: self
                 .target
                 .reads()

@@ -57,7 +57,7 @@ pub mod workload;
 /// Commit that this program was built from, or `unknown`.
 pub const COMMIT: &str = env!("DROVER_COMMIT");
 
-pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
+pub use driver::{Client, Measured, Pace, Rates, RunOptions, SAMPLE_EVERY};
 pub use drover_kv::{Reads, TableKind};
 pub use flight::Counts;
 pub use helper::{Helper, helper_main};

@@ -7,7 +7,7 @@
 //! command after the other; each is answered by a line of its output. The child ends when its input ends, and so with
 //! this process.
 
-use crate::driver::{Measured, Pace, RunOptions};
+use crate::driver::{Measured, Pace, Rates, RunOptions};
 use crate::flight::Counts;
 use crate::helper::die_with_parent;
 use crate::latency::Latency;
@@ -52,8 +52,10 @@ enum Answer {
     Done,
     Measured {
         counts: Counts,
-        latency: Latency,
+        latency: Box<Latency>,
         elapsed_ns: u64,
+        began: u64,
+        rates: Rates,
         reads: Option<Reads>,
     },
     Failed {
@@ -152,11 +154,15 @@ impl LoadProcess {
                 counts,
                 latency,
                 elapsed_ns,
+                began,
+                rates,
                 reads,
             } => Ok(Measured {
                 counts,
-                latency,
+                latency: *latency,
                 elapsed: Ns(elapsed_ns),
+                began,
+                rates,
                 reads,
             }),
             _ => Err(TargetError::new("a client process gave another answer")),
@@ -253,8 +259,10 @@ fn obey(load_threads: &LoadThreads, line: &str) -> Result<Answer, Box<TargetErro
             let measured = load_threads.run(client_count, &options)?;
             Ok(Answer::Measured {
                 counts: measured.counts,
-                latency: measured.latency,
+                latency: Box::new(measured.latency),
                 elapsed_ns: measured.elapsed.0,
+                began: measured.began,
+                rates: measured.rates,
                 reads: measured.reads,
             })
         }
@@ -300,10 +308,17 @@ mod tests {
             probes: 7,
             ..Reads::default()
         };
+        let rates = Rates {
+            clients: 3,
+            sum: 0.1,
+            least: 1e-7,
+        };
         let sent = Answer::Measured {
             counts,
-            latency: latency.clone(),
+            latency: Box::new(latency.clone()),
             elapsed_ns: 9,
+            began: u64::MAX - 1,
+            rates,
             reads: Some(reads),
         };
         let line = serde_json::to_string(&sent).expect("JSON");
@@ -311,12 +326,14 @@ mod tests {
             counts: got,
             latency: arrived,
             elapsed_ns: 9,
+            began: 0xffff_ffff_ffff_fffe,
+            rates: rated,
             reads: Some(read),
         }) = serde_json::from_str(&line)
         else {
             panic!("{line}");
         };
-        assert_eq!(read, reads);
+        assert_eq!((read, rated), (reads, rates));
         assert_eq!((got, arrived.count()), (counts, latency.count()));
         assert_eq!(arrived.summary(), latency.summary());
         assert_eq!(arrived.to_hdr_text(), latency.to_hdr_text());

@@ -216,6 +216,9 @@ pub struct SampleCounts {
     pub verified: u64,
     /// Duration of the throughput run, nanoseconds.
     pub elapsed_ns: u64,
+    /// Rate of the slowest client relative to the mean of all, 0 to 1.
+    #[serde(default)]
+    pub slowest_share: f64,
 }
 
 /// Measurements, during a sample, of two cores, the first client core and the first server core: the distance between

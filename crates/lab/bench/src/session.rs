@@ -303,6 +303,7 @@ impl<'a> Stage<'a> {
                 ops: measured.counts.ops,
                 verified: measured.counts.verified,
                 elapsed_ns: measured.elapsed.0,
+                slowest_share: measured.rates.slowest_share(),
             },
             latency_us: measured.latency.summary(),
             cores: CoreProbes {
@@ -451,7 +452,9 @@ fn notes(plan: &Plan) -> Vec<String> {
         ));
     }
     if plan.cores.shared {
-        notes.push("too few cores: server and clients share one, the figures mean little".to_owned());
+        notes.push(
+            "cores are shared: there are fewer than workers and clients, which let each other run".to_owned(),
+        );
     }
     if !plan.comparison.rivals.is_empty() && plan.cores.client.len() > 1 {
         notes.push("rivals are driven from one client core".to_owned());
@@ -496,6 +499,7 @@ fn systems_over(
 ) -> Result<Vec<SystemUnderTest>, Box<dyn Error>> {
     let options = RivalOptions {
         cores: plan.cores.server.clone(),
+        shared: plan.cores.shared,
         item_count: u64::from(plan.workload.key_count),
         item_bytes: (plan.workload.key_bytes + plan.workload.value_bytes[1]) as u64,
     };

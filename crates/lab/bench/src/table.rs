@@ -71,9 +71,16 @@ fn samples(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
                 format!(", slower core at {:.0} %", 100.0 * speed)
             });
         let placement = sample.cores.placement.map_or_else(String::new, |p| p.to_string());
+        let slowest = match report.workload.clients.clients {
+            2.. => format!(
+                ", slowest client at {:.0} % of the mean",
+                100.0 * sample.counts.slowest_share
+            ),
+            _ => String::new(),
+        };
         writeln!(
             f,
-            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{speed}{counted}",
+            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{speed}{slowest}{counted}",
             nth + 1,
             rate(sample.throughput_ops),
             sample.cores.rtt_ns[0],

@@ -3,6 +3,7 @@
 use drover_base::{Cpu as _, Ns};
 use drover_kv::Reads;
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
+use drover_rt::{Idle, Waiting};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;
 
@@ -32,7 +33,7 @@ pub trait Target {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
     /// Sends staged operations, receives replies, and passes the token and outcome of every operation that has finished
-    /// to `sink`. Does not wait for replies, unless the target [sleeps](KvTarget::sleeping_after). With `draining` the
+    /// to `sink`. Does not wait for replies, unless the target [sleeps](KvTarget). With `draining` the
     /// caller submits nothing more until all operations are finished, so a target that collects batches must send
     /// incomplete ones, too.
     ///
@@ -55,8 +56,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     ctx: Rc<P::Context>,
     client: C,
     polls: u32,
-    spin: Ns,
-    quiet_since: Option<Ns>,
+    waiting: Waiting,
     reads: Option<fn(&C) -> Reads>,
 }
 
@@ -64,15 +64,15 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
 const POLLS_PER_REFRESH: u32 = 64;
 
 impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
-    /// Wraps `client`, which must have been made in `ctx`. At first the target never sleeps and reports no READs: see
-    /// [`sleeping_after`](KvTarget::sleeping_after) and [`counting`](KvTarget::counting).
+    /// Wraps `client`, which must have been made in `ctx`. In a poll without result while operations are in flight, the
+    /// target waits as [`Idle::ADAPTIVE`] says, and counts no READs: see [`waiting_as`](KvTarget::waiting_as) and
+    /// [`counting`](KvTarget::counting).
     pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
             ctx,
             client,
             polls: 0,
-            spin: Ns::MAX,
-            quiet_since: None,
+            waiting: Waiting::new(Idle::ADAPTIVE),
             reads: None,
         }
     }
@@ -83,29 +83,26 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         self
     }
 
-    /// Makes the target sleep in a poll once it has polled for `spin` without result while operations are in flight: it
-    /// wakes when something arrives or the client's next timer is due. Without this, or with [`Ns::MAX`], it never
-    /// sleeps, which is fastest if every client has its own core.
-    pub fn sleeping_after(mut self, spin: Ns) -> KvTarget<P, C> {
-        self.spin = spin;
+    /// Makes the target wait as `idle` says.
+    pub fn waiting_as(mut self, idle: Idle) -> KvTarget<P, C> {
+        self.waiting = Waiting::new(idle);
         self
     }
 
-    /// Handles a poll without result: sleeps, if there was none for long enough.
+    /// Handles a poll without result: lets others use the core, or sleeps, if it is time.
     #[cold]
     fn rest(&mut self, now: Ns, sink: &mut impl FnMut(Completion<'_>)) {
-        let since = *self.quiet_since.get_or_insert(now);
-        if now.since(since) < self.spin || self.client.in_flight() == 0 {
+        if self.client.in_flight() == 0 || self.waiting.rest::<P>(&self.ctx, now).is_none() {
             return;
         }
-        self.quiet_since = None;
         self.ctx.arm();
         let finished = self.client.poll(self.ctx.cpu(), sink);
         let until = self.client.next_timer();
-        if finished > 0 || until <= now {
-            return self.ctx.disarm();
+        match finished > 0 || until <= now {
+            true => self.ctx.disarm(),
+            false => self.ctx.park(until),
         }
-        self.ctx.park(until);
+        self.waiting.slept();
     }
 
     /// Consumes the target and returns its client.
@@ -132,11 +129,10 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         // When nothing arrived, a clock read delays no operation.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
             let now = self.ctx.cpu().refresh();
-            if self.spin != Ns::MAX {
-                match finished {
-                    0 => self.rest(now, sink),
-                    _ => self.quiet_since = None,
-                }
+            match finished {
+                0 => self.rest(now, sink),
+                _ if self.waiting.worked(now) => self.waiting.give_way::<P>(&self.ctx, now),
+                _ => {}
             }
         }
         Ok(())

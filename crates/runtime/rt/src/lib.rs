@@ -5,6 +5,7 @@
 //! not use verbs at all.
 //!
 //! - [`RunLoop`]: steps the actors of one core and sleeps when they are idle; [`Timers`] hold their deadlines.
+//! - [`Waiting`]: how any thread waits, on a core of its own or one that it shares.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
 //! - [`SendQueue`], [`DatagramReceiver`]: a client's requests, kept to be posted again, and the RECVs for its replies;
 //!   [`Imports`]: what it has imported of its server; [`Chunks`]: memory for its long values.
@@ -33,6 +34,7 @@ mod signal;
 mod staging;
 mod task;
 mod timers;
+mod waiting;
 mod wake;
 
 pub use chunks::{ChunkMap, Chunks, Direction};
@@ -50,4 +52,5 @@ pub use task::{
     WcError,
 };
 pub use timers::Timers;
+pub use waiting::Waiting;
 pub use wake::{StopFlag, WakeFd};

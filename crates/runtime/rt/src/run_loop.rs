@@ -1,8 +1,7 @@
 //! [`RunLoop`]: steps the actors of one core, and sleeps when all of them are idle.
 
-use crate::StopFlag;
+use crate::{StopFlag, Waiting};
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_mem::pause;
 use drover_verbs::{Caps, Context, Provider, Waker};
 use std::os::fd::BorrowedFd;
 
@@ -30,7 +29,7 @@ pub enum Idle {
 
 /// Action after a round in which all actors were idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rest {
+pub(crate) enum Rest {
     Pause,
     Yield,
     /// Sleep for at most this time.
@@ -64,7 +63,7 @@ impl Idle {
     }
 
     /// Action after the given quiet time.
-    fn rest(self, quiet: Ns) -> Rest {
+    pub(crate) fn rest(self, quiet: Ns) -> Rest {
         match self {
             Idle::Spin => Rest::Pause,
             Idle::Adaptive { spin } | Idle::Doze { spin } if quiet < spin => Rest::Pause,
@@ -100,10 +99,9 @@ pub struct RunStats {
 /// ```
 pub struct RunLoop<'a, P: Provider> {
     ctx: &'a P::Context,
-    idle: Idle,
+    waiting: Waiting,
     /// A descriptor that also ends sleep.
     beside: Option<BorrowedFd<'a>>,
-    idle_since: Option<Ns>,
     /// Start of the last round, if it was busy.
     busy_since: Option<Ns>,
     stats: RunStats,
@@ -114,9 +112,8 @@ impl<'a, P: Provider> RunLoop<'a, P> {
     pub fn new(ctx: &'a P::Context, idle: Idle) -> RunLoop<'a, P> {
         RunLoop {
             ctx,
-            idle,
+            waiting: Waiting::new(idle).serving(),
             beside: None,
-            idle_since: None,
             busy_since: None,
             stats: RunStats::default(),
         }
@@ -157,18 +154,26 @@ impl<'a, P: Provider> RunLoop<'a, P> {
             self.stats.busy += now.since(since);
         }
         let Some(wake_at) = self.step_all(actors, cpu) else {
-            self.busy_since = Some(now);
+            match self.waiting.worked(now) {
+                false => self.busy_since = Some(now),
+                true => self.give_way(now),
+            }
             return;
         };
-        let since = *self.idle_since.get_or_insert(now);
         if now >= wake_at {
             return;
         }
-        match self.idle.rest(now.since(since)) {
-            Rest::Pause => pause(),
-            Rest::Yield => std::thread::yield_now(),
-            Rest::Sleep(most) => self.sleep(actors, stop, most),
+        if let Some(most) = self.waiting.rest::<P>(self.ctx, now) {
+            self.sleep(actors, stop, most);
         }
+    }
+
+    /// Ends a busy round that began at `began`, and lets other threads run.
+    #[cold]
+    fn give_way(&mut self, began: Ns) {
+        let now = self.ctx.cpu().refresh();
+        self.stats.busy += now.since(began);
+        self.waiting.give_way::<P>(self.ctx, now);
     }
 
     /// Arms, steps all actors once more, and parks for `most` if they are still idle.
@@ -189,10 +194,14 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                 }
                 // The end of a doze does not mean that there is work: the quiet time continues.
                 if most == Ns::MAX {
-                    self.idle_since = None;
+                    self.waiting.slept();
                 }
             }
-            _ => self.ctx.disarm(),
+            Some(_) => self.ctx.disarm(),
+            None => {
+                self.waiting.slept();
+                self.ctx.disarm();
+            }
         }
     }
 
@@ -204,7 +213,6 @@ impl<'a, P: Provider> RunLoop<'a, P> {
             .fold(idle, |so_far, actor| so_far.and(actor.step(cpu)));
         match progress {
             Progress::Busy => {
-                self.idle_since = None;
                 self.stats.busy_rounds += 1;
                 None
             }
@@ -224,7 +232,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
 impl<P: Provider> std::fmt::Debug for RunLoop<'_, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunLoop")
-            .field("idle", &self.idle)
+            .field("waiting", &self.waiting)
             .field("stats", &self.stats)
             .finish()
     }

@@ -1,16 +1,19 @@
 //! [`AsyncClient`]: a client for executors that poll on the client's own thread; it needs no runtime. Other threads use
 //! a [`ClientHandle`](crate::ClientHandle).
 
-use crate::session::{Connected, Session};
+use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
 use drover_kv::{Op, Outcome, OwnedOp, SubmitError, Token};
+use drover_verbs::Waker as FabricWaker;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
 
 /// Result of an operation: the value of a GET, or whether the key existed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,12 +104,43 @@ impl Local {
         }
         client.poll(&mut |c| cells.settle(c.token as usize, answer(c.outcome)))
     }
+
+    /// Waits for something to happen, unless `waked` is set.
+    fn rest(&mut self, waked: &AtomicBool) -> usize {
+        let (client, _, mut cells) = self.parts();
+        // SeqCst: pairs with the store in `Rouse::wake_by_ref`.
+        let mut ready = || match waked.swap(false, Ordering::SeqCst) {
+            true => Ready::Work,
+            false => Ready::Nothing(Ns::MAX),
+        };
+        client.rest(&mut ready, &mut |c| {
+            cells.settle(c.token as usize, answer(c.outcome))
+        })
+    }
 }
 
-/// Sends, receives, then wakes. Waking comes last because a woken task may use the client at once.
-fn drive(local: &RefCell<Local>) -> usize {
+/// Wakes a thread that waits in [`AsyncClient::block_on`].
+struct Rouse {
+    waked: AtomicBool,
+    bell: FabricWaker,
+}
+
+impl Wake for Rouse {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // SeqCst: pairs with the swap in `rest`: either the thread sees this, or we see that it sleeps.
+        self.waked.store(true, Ordering::SeqCst);
+        self.bell.wake();
+    }
+}
+
+/// Sends, receives, or waits, then wakes. Waking comes last because a woken task may use the client at once.
+fn drive(local: &RefCell<Local>, work: impl FnOnce(&mut Local) -> usize) -> usize {
     let mut borrowed = local.borrow_mut();
-    let done = borrowed.poll();
+    let done = work(&mut borrowed);
     let woken = std::mem::take(&mut borrowed.woken);
     drop(borrowed);
     woken.into_iter().for_each(Waker::wake);
@@ -182,7 +216,7 @@ impl AsyncClient {
     /// Sends operations, receives replies, and wakes the futures of finished operations. Returns how many submitted
     /// operations finished, including those whose future was dropped. Never blocks.
     pub fn drive(&self) -> usize {
-        drive(&self.local)
+        drive(&self.local, Local::poll)
     }
 
     /// Time, on the clock of the client's context, by which [`drive`](AsyncClient::drive) must be called again even if
@@ -191,17 +225,24 @@ impl AsyncClient {
         self.local.borrow().session.0.next_timer()
     }
 
-    /// Runs one future to completion and returns its result; drives the client meanwhile, without sleeping. For main
-    /// functions and tests; executors use [`drive`](AsyncClient::drive).
+    /// Runs one future to completion and returns its result; drives the client meanwhile, and waits as a blocking
+    /// [`Client`](crate::Client) does. For main functions and tests; executors use [`drive`](AsyncClient::drive).
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
-        let waker = Waker::noop();
+        let rouse = Arc::new(Rouse {
+            waked: AtomicBool::new(false),
+            bell: self.local.borrow().session.0.waker(),
+        });
+        let waker = Waker::from(rouse.clone());
         loop {
-            if let Poll::Ready(result) = future.as_mut().poll(&mut TaskContext::from_waker(waker)) {
+            if let Poll::Ready(result) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
                 return result;
             }
-            if self.drive() == 0 {
-                drover_mem::pause();
+            match self.drive() {
+                0 => {
+                    drive(&self.local, |local| local.rest(&rouse.waked));
+                }
+                _ => self.local.borrow_mut().session.0.worked(),
             }
         }
     }

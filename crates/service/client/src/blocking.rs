@@ -1,15 +1,12 @@
 //! [`Client`]: one call, one result.
 
-use crate::session::Connected;
+use crate::session::{Connected, Ready};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Op, Outcome, SubmitError};
+use drover_kv::{Completion, Op, Outcome, SubmitError};
 
-/// Polling time before the client sleeps. A reply takes microseconds, a wake-up some 30.
-const SPIN: Ns = Ns::from_us(50);
-
-/// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives. For applications with
-/// threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
+/// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives; if others want its core, it
+/// lets them have it at once. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
 /// [`connect`](Client::connect) made it, a thread keeps its session with a HERD service alive between calls. A Pilaf or
 /// FaRM-KV server ends a session after about 3 s without a call, and the client reconnects in the next call.
 pub struct Client {
@@ -138,7 +135,7 @@ impl Client {
     ) -> Result<(), CallError> {
         let (mut submitted, mut done) = (0, 0);
         let mut refused = None;
-        let mut quiet_since = self.session.0.refresh();
+        self.session.0.refresh();
         while done < submitted || (submitted < count && refused.is_none()) {
             while submitted < count && refused.is_none() {
                 match self.session.0.submit(&op(submitted), submitted as u64) {
@@ -149,30 +146,14 @@ impl Client {
             }
             let got = self.session.0.poll(&mut |c| sink(c.token as usize, c.outcome));
             done += got;
-            let now = self.session.0.refresh();
-            if got > 0 {
-                quiet_since = now;
-            } else if now.since(quiet_since) > SPIN {
-                done += self.sleep(&mut sink);
-                quiet_since = self.session.0.refresh();
-            } else {
-                drover_mem::pause();
+            match got {
+                0 => {
+                    let sink = &mut |c: Completion<'_>| sink(c.token as usize, c.outcome);
+                    done += self.session.0.rest(&mut || Ready::Nothing(Ns::MAX), sink);
+                }
+                _ => self.session.0.worked(),
             }
         }
         refused.map_or(Ok(()), Err)
-    }
-
-    /// Sleeps until something arrives or a timer is due, then handles what arrived.
-    fn sleep(&mut self, sink: &mut impl FnMut(usize, Outcome<'_>)) -> usize {
-        let session = &mut *self.session.0;
-        session.arm();
-        let got = session.poll(&mut |c| sink(c.token as usize, c.outcome));
-        let until = session.next_timer();
-        if got > 0 || until <= session.now() {
-            session.disarm();
-        } else {
-            session.park(until);
-        }
-        got
     }
 }

@@ -9,6 +9,7 @@ use drover_kv::{
     ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
+use drover_rt::{Idle, Waiting};
 use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;
@@ -54,7 +55,8 @@ impl Connected {
     /// Wraps `client`, whose queue pairs are in the verbs context `ctx`. For programs that choose system and fabric
     /// themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
-        Connected(Box::new(Running::<P, C> { ctx, client }))
+        let waiting = Waiting::new(Idle::ADAPTIVE);
+        Connected(Box::new(Running::<P, C> { client, ctx, waiting }))
     }
 }
 
@@ -143,19 +145,28 @@ pub(crate) trait Session {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
     fn next_timer(&self) -> Ns;
-    /// The time as of the last [`refresh`](Session::refresh).
-    fn now(&self) -> Ns;
     fn refresh(&self) -> Ns;
-    fn arm(&self);
-    fn disarm(&self);
-    fn park(&self, until: Ns);
+    /// Does what is due after a poll with results: lets other threads use the core for a while.
+    fn worked(&mut self);
+    /// Does what is due after a poll without results: goes on polling, lets others use the core, or sleeps. Before
+    /// it sleeps, asks `ready` whether there is other work. Returns the number of operations that finished.
+    fn rest(&mut self, ready: &mut dyn FnMut() -> Ready, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
     fn waker(&self) -> Waker;
+}
+
+/// What a caller knows when its session is about to sleep.
+pub(crate) enum Ready {
+    /// There is work: do not sleep.
+    Work,
+    /// Nothing; sleep for at most this time.
+    Nothing(Ns),
 }
 
 struct Running<P: Provider, C> {
     /// Declared before the context: its queue pairs must be destroyed first.
     client: C,
     ctx: Rc<P::Context>,
+    waiting: Waiting,
 }
 
 impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
@@ -172,24 +183,36 @@ impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
         self.client.next_timer()
     }
 
-    fn now(&self) -> Ns {
-        self.ctx.cpu().now()
-    }
-
     fn refresh(&self) -> Ns {
         self.ctx.cpu().refresh()
     }
 
-    fn arm(&self) {
+    fn worked(&mut self) {
+        let now = self.refresh();
+        if self.waiting.worked(now) {
+            self.waiting.give_way::<P>(&self.ctx, now);
+        }
+    }
+
+    fn rest(&mut self, ready: &mut dyn FnMut() -> Ready, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
+        let now = self.refresh();
+        if self.waiting.rest::<P>(&self.ctx, now).is_none() {
+            return 0;
+        }
         self.ctx.arm();
-    }
-
-    fn disarm(&self) {
-        self.ctx.disarm();
-    }
-
-    fn park(&self, until: Ns) {
-        self.ctx.park(until);
+        let finished = self.poll(sink);
+        let now = self.refresh();
+        let until = self.next_timer();
+        if finished == 0
+            && until > now
+            && let Ready::Nothing(most) = ready()
+        {
+            self.ctx.park(until.min(now + most));
+        } else {
+            self.ctx.disarm();
+        }
+        self.waiting.slept();
+        finished
     }
 
     fn waker(&self) -> Waker {

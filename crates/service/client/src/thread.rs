@@ -5,7 +5,7 @@
 //! ```
 
 use crate::asynch::{Answer, Cell, answer, as_value};
-use crate::session::{Connected, Session};
+use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
 use drover_kv::{Completion, ConnectError, Op, OwnedOp, SetupError, SubmitError, Token};
@@ -74,6 +74,18 @@ impl Queue {
         {
             waker.wake();
         }
+    }
+
+    /// Notes that the thread is about to sleep, unless there are jobs for it; a `stuck` thread can take none.
+    fn is_ready(&self, stuck: bool) -> Ready {
+        // SeqCst: pairs with the load in `ring`.
+        self.asleep.store(true, Ordering::SeqCst);
+        if !stuck && !lock(&self.inner).jobs.is_empty() {
+            return Ready::Work;
+        }
+        // Relaxed: a statistic.
+        self.parks.fetch_add(1, Ordering::Relaxed);
+        Ready::Nothing(SLEEP_MAX)
     }
 
     fn close(&self) {
@@ -178,14 +190,11 @@ impl Drop for ClientThread {
 
 /// Longest sleep of the thread: it must check its control channel and its stop flag.
 const SLEEP_MAX: Ns = Ns::from_ms(100);
-/// Polling time before the thread sleeps.
-const SPIN: Ns = Ns::from_us(50);
-
 fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
     let mut slots: Vec<Option<Arc<Slot>>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut stuck: Option<Job> = None;
-    let mut busy_at = session.refresh();
+    session.refresh();
     while !stop.load(Ordering::SeqCst) {
         let took = take_jobs(session, queue, &mut slots, &mut free, &mut stuck);
         let mut settle = |c: Completion<'_>| {
@@ -195,44 +204,18 @@ fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
             }
         };
         let done = session.poll(&mut settle);
-        let now = session.refresh();
         if took || done > 0 {
-            busy_at = now;
-        } else if now.since(busy_at) > SPIN {
-            if sleep(session, queue, stuck.is_some(), &mut settle) {
-                busy_at = session.now();
-            }
+            session.worked();
         } else {
-            drover_mem::pause();
+            session.rest(&mut || queue.is_ready(stuck.is_some()), &mut settle);
+            if queue.asleep.load(Ordering::Relaxed) {
+                // Relaxed: a handle that reads a stale `true` wakes a thread that is awake.
+                queue.asleep.store(false, Ordering::Relaxed);
+            }
         }
     }
     let open = slots.into_iter().flatten().chain(stuck.map(|job| job.slot));
     open.for_each(|slot| slot.settle(Err(CallError::Gone)));
-}
-
-/// Announces sleep, polls once more, and sleeps until a reply, a job or a timer comes, unless one is already there.
-/// Returns whether that poll found replies.
-fn sleep(
-    session: &mut dyn Session,
-    queue: &Queue,
-    stuck: bool,
-    settle: &mut dyn FnMut(Completion<'_>),
-) -> bool {
-    // SeqCst: pairs with the load in `ring`.
-    queue.asleep.store(true, Ordering::SeqCst);
-    session.arm();
-    let done = session.poll(settle);
-    let now = session.refresh();
-    let until = session.next_timer().min(now + SLEEP_MAX);
-    if done == 0 && until > now && (stuck || lock(&queue.inner).jobs.is_empty()) {
-        // Relaxed: a statistic.
-        queue.parks.fetch_add(1, Ordering::Relaxed);
-        session.park(until);
-    } else {
-        session.disarm();
-    }
-    queue.asleep.store(false, Ordering::SeqCst);
-    done > 0
 }
 
 /// Submits the operations that handles have queued. Returns whether there were any.

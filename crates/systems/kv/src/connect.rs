@@ -8,8 +8,10 @@ use drover_verbs::{Context, OpenError, Provider};
 use std::error::Error;
 use std::rc::Rc;
 
-/// Interval between two polls of a client that waits for its sessions.
+/// First interval between two polls of a client that waits for its sessions.
 const LOOK_EVERY: Ns = Ns::from_us(200);
+/// Longest such interval: hundreds of clients that connect at once must leave their server time to answer.
+const LOOK_EVERY_MAX: Ns = Ns::from_ms(10);
 
 /// Options of a client's connections.
 #[derive(Clone, Debug)]
@@ -187,7 +189,8 @@ pub fn wait_for_sessions<P: Provider, C: ServiceClient<P>>(
     mut client: C,
     timeout: Ns,
 ) -> Result<C, ConnectError> {
-    let deadline = ctx.cpu().refresh() + timeout;
+    let began = ctx.cpu().refresh();
+    let deadline = began + timeout;
     let mut last = None;
     loop {
         let now = ctx.cpu().refresh();
@@ -204,6 +207,7 @@ pub fn wait_for_sessions<P: Provider, C: ServiceClient<P>>(
             return Err(last.map_or(ConnectError::Timeout, ConnectError::Setup));
         }
         ctx.arm();
-        ctx.park((now + LOOK_EVERY).min(deadline));
+        let interval = Ns(now.since(began).0 / 4).clamp(LOOK_EVERY, LOOK_EVERY_MAX);
+        ctx.park((now + interval).min(deadline));
     }
 }

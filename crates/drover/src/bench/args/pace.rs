@@ -5,8 +5,8 @@ use drover_bench::Pace;
 /// Arguments about the clients' pace.
 #[derive(clap::Args, Clone, Debug)]
 pub struct PaceArgs {
-    /// Idle polling time of a client before it sleeps, microseconds; without this it never sleeps. For machines with
-    /// fewer cores than clients and workers
+    /// Idle polling time of a client before it sleeps, microseconds, without time in which others use its core
+    /// [default: 50]
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "rate")]
     spin_us: Option<u64>,
     /// Open loop: operations per second and client
@@ -20,7 +20,7 @@ impl PaceArgs {
         self.rate.map_or(Pace::Closed, Pace::Open)
     }
 
-    /// Idle polling time of a client before it sleeps, microseconds; `None`: it never sleeps.
+    /// Idle polling time of a client before it sleeps, microseconds; `None`: the default.
     pub fn spin_us(&self) -> Option<u64> {
         self.spin_us
     }

@@ -64,9 +64,9 @@ pub(super) fn choose_cores(
     let refuse = |why: String| Err(Failure::new(exit::USAGE, format!("--cores {text}: {why}")));
     match text {
         "none" => return Ok(None),
-        // With too few cores, pinning would put several workers on one core. Clients tend to start on the first cores,
-        // so workers take the last.
-        "" if allowed.len() < count => return Ok(None),
+        // Without a core for clients beside the workers', some worker shares its own: the system moves those that are
+        // not pinned to a core that is free. Clients tend to start on the first cores, so workers take the last.
+        "" if allowed.len() <= count => return Ok(None),
         "" => return Ok(Some(allowed[allowed.len() - count..].to_vec())),
         _ => {}
     }
@@ -107,4 +107,20 @@ pub(super) fn allowed_cores() -> Vec<usize> {
         return (0..std::thread::available_parallelism().map_or(1, usize::from)).collect();
     }
     cores.iter().map(|core| core.index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_pinned_only_if_a_core_is_left_for_clients() {
+        let chosen = |count| choose_cores("", count, &[0, 1, 5]).ok().flatten();
+        assert_eq!(chosen(2), Some(vec![1, 5]));
+        assert_eq!(chosen(3), None);
+        assert_eq!(
+            choose_cores("0-1,5", 3, &[0, 1, 5]).ok().flatten(),
+            Some(vec![0, 1, 5])
+        );
+    }
 }

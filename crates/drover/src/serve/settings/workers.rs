@@ -10,7 +10,8 @@ flags! {
     /// Settings of the workers.
     struct WorkerSettings(worker_count: usize, allowed: &[usize]);
 
-    /// Cores to pin workers to, such as 2,3 or 0-3; none: do not pin [default: the last of this process]
+    /// Cores to pin workers to, such as 2,3 or 0-3; none: do not pin [default: the last of this
+    /// process, or none if it has no more cores than workers]
     #[arg(long = "cores", value_name = "LIST")]
     cores: String as Option<Vec<usize>> =
         parsed(String::new(), |text| choose_cores(&text, worker_count, allowed)).of_machine().show(cores_shown);

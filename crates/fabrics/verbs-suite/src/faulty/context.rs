@@ -275,6 +275,10 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         self.inner.disarm();
     }
 
+    fn core_is_wanted(&self, serves: bool) -> bool {
+        self.inner.core_is_wanted(serves)
+    }
+
     fn park(&self, deadline: Ns) {
         let late = !self.shared.late.borrow().is_empty();
         let nap = self.cpu().now() + NAP;

@@ -230,6 +230,10 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
         self.inner.disarm();
     }
 
+    fn core_is_wanted(&self, serves: bool) -> bool {
+        self.inner.core_is_wanted(serves)
+    }
+
     fn park(&self, deadline: Ns) {
         self.log.add(self.cpu().now(), What::Parked { deadline });
         self.inner.park(deadline);

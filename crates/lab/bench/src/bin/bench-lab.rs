@@ -91,6 +91,7 @@ fn rivals(popularity: Popularity, key_count: u32) -> Result<(), Box<dyn Error>> 
     let helper = Helper::current(&["helper"])?;
     let options = RivalOptions {
         cores: cores.server.clone(),
+        shared: false,
         item_count: u64::from(key_count),
         item_bytes: 48,
     };

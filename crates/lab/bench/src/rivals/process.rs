@@ -15,6 +15,8 @@ pub struct RivalOptions {
     /// Cores that the rival is pinned to. memcached and drover are started with one thread per core, redis with its
     /// default number.
     pub cores: Vec<usize>,
+    /// Whether clients use some of these cores. Then drover does not pin each worker to one, as it would not by default.
+    pub shared: bool,
     /// Number of items that the rival gets enough memory for; unused for redis, which is started without a limit.
     pub item_count: u64,
     /// Largest key plus value of an item, bytes: with `item_count` it determines the memory that the rival gets. The
@@ -233,7 +235,12 @@ fn drover_arguments(command: &mut Command, address: &Address, directory: &Path, 
         "-m",
         &mib.next_power_of_two().to_string(),
     ]);
-    command.args(["-t", &cores.len().to_string(), "--cores", &cores.join(",")]);
+    let pinned = if options.shared {
+        "none".to_owned()
+    } else {
+        cores.join(",")
+    };
+    command.args(["-t", &cores.len().to_string(), "--cores", &pinned]);
 }
 
 fn redis_arguments(command: &mut Command, address: &Address, directory: &Path) {

@@ -20,6 +20,7 @@ fn start(kind: Kind, transport: Transport) -> Option<Rival> {
     };
     let options = RivalOptions {
         cores: drover_bench::pin::allowed_cores().expect("cores"),
+        shared: false,
         item_count: u64::from(KEYS),
         item_bytes: 48,
     };

@@ -62,8 +62,8 @@ fn adaptive_spins_then_looks_once_more_then_sleeps_to_the_first_timer() {
     }
     let stats = core.stats();
     assert_eq!(stats.busy_rounds, 1);
-    // A refresh is a microsecond: 50 us of spinning are 50 rounds, and one look after arming.
-    assert!((50..=53).contains(&stats.idle_rounds), "{stats:?}");
+    // A refresh is a microsecond: 50 us of spinning are 50 rounds and yields, and one look after arming.
+    assert!((45..=50).contains(&stats.idle_rounds), "{stats:?}");
     assert_eq!(early.taken as u64, stats.busy_rounds + stats.idle_rounds);
     assert!(
         (Ns::from_ms(5)..Ns::from_us(5_010)).contains(&device.now()),

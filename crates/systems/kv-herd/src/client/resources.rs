@@ -6,6 +6,7 @@ use super::session::{RequestPath, ServerParams, Session};
 use crate::control::{FrontEnd, Welcome};
 use crate::layout::SlotMap;
 use crate::layout::paper;
+use drover_base::Ns;
 use drover_kv::SetupError;
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::{DatagramReceiver, Imports, SendQueue, SendQueueOptions, Signals, Staging};
@@ -17,6 +18,11 @@ use std::rc::Rc;
 /// their lines travel together (8 were 1 to 7 % faster than 4), and the server, too, takes half a window per sweep (in
 /// a window of 32, 16 were about a tenth faster than 8).
 const POST_BATCH: std::ops::RangeInclusive<usize> = 8..=32;
+/// Where nothing is lost, a request in a slot that has no reply waits for a worker that is busy or does not run; only
+/// one that has restarted, and forgotten it, must be sent it again. A longer wait would hardly spare any. *(our choice)*
+const SLOTS_PATIENCE: Ns = Ns::from_ms(250);
+/// There, a datagram is dropped if its worker has no RECV posted: it is overloaded, so it gets some time. *(our choice)*
+const DATAGRAMS_PATIENCE: Ns = Ns::from_ms(100);
 /// Bytes before the image of a slot in a block of a client that sends datagrams: space for the header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
@@ -103,6 +109,11 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
             _ => 0,
         },
         keeps_order: caps.writes.lossless && !paper && matches!(front, RequestPath::Slots { .. }),
+        patience: match &front {
+            _ if !caps.writes.lossless => Ns::ZERO,
+            RequestPath::Slots { .. } => SLOTS_PATIENCE,
+            RequestPath::Datagrams { .. } => DATAGRAMS_PATIENCE,
+        },
     };
     let sends = SendQueueOptions {
         request_count,

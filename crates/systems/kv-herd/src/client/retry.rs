@@ -16,6 +16,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(session) if session.window.busy_count() > 0 => session.window.slots().len(),
             _ => 0,
         };
+        let absence = self.timers.absence();
+        if let Some(session) = self.session.as_deref_mut().filter(|_| absence > Ns::ZERO) {
+            session.window.skip(absence, now);
+        }
         for at in 0..slot_count {
             match self.due(at, now) {
                 Due::Nothing => {}
@@ -36,8 +40,19 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
         let can_resend = !session.params.format.is_paper();
+        // Where requests take their turn, one that was overtaken is lost.
+        let patience = match session.params.keeps_order && session.window.is_overtaken(at) {
+            true => Ns::ZERO,
+            false => session.params.patience,
+        };
         let slot = session.window.slot(at);
-        slot.due(now, self.options.deadline, self.timers.rto(), can_resend)
+        slot.due(
+            now,
+            self.options.deadline,
+            self.timers.rto(),
+            patience,
+            can_resend,
+        )
     }
 
     /// Stages the request of a slot again, with the next attempt number in its commit word.

@@ -3,7 +3,7 @@
 
 use super::RequestFormat;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, paper};
-use drover_base::{KeyHash, KeyHasher};
+use drover_base::{KeyHash, KeyHasher, Ns};
 use drover_kv::Op;
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
 use drover_slots::client::{Before, Routes, Slot, Window};
@@ -46,6 +46,8 @@ pub(super) struct ServerParams<F: RequestFormat> {
     /// Whether requests to one partition take effect in the order of posting, because none is lost on the way and the
     /// server takes them in turn.
     pub(super) keeps_order: bool,
+    /// Least time after which a request is sent again.
+    pub(super) patience: Ns,
 }
 
 /// Everything that lives as long as one session.

@@ -19,8 +19,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Gathers requests and executes them as one batch. Returns whether there were any.
     #[inline(always)]
     pub(super) fn batch(&mut self, cpu: &P::Cpu) -> bool {
-        self.sweep(cpu, 0);
-        self.receive_datagrams(cpu, 0);
+        match self.clients.any_sends_datagrams() {
+            false => self.sweep(cpu, 0),
+            true => self.sweep_and_receive(cpu, 0),
+        }
         self.finish_batch(cpu)
     }
 

@@ -96,6 +96,23 @@ impl Header {
 }
 
 impl<P: Provider, V: Variant> Worker<P, V> {
+    /// Makes one sweep and receives datagrams, alternately in this order and in the other: each alone may fill the
+    /// intake again and again, and the requests of the others would wait for ever.
+    #[inline(never)]
+    pub(super) fn sweep_and_receive(&mut self, cpu: &P::Cpu, at: usize) {
+        let receive_first = self.sweeper.next_is_odd();
+        if receive_first {
+            self.poll_datagrams(cpu, at);
+        }
+        match self.intakes[at].requests.is_full() {
+            false => self.sweep(cpu, at),
+            true => self.sweeper.skip(),
+        }
+        if !receive_first {
+            self.poll_datagrams(cpu, at);
+        }
+    }
+
     /// Takes datagrams that have arrived, as far as intake `at` has space. Returns whether any had arrived, even if all
     /// were to be ignored: more may be behind them, for which no event comes. Costs nothing without clients that send
     /// datagrams.

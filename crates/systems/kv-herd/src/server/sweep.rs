@@ -38,6 +38,8 @@ pub(super) struct Sweeper {
     /// Index of the hot lane that the next sweep begins with.
     cursor: usize,
     cold_cursor: usize,
+    /// Number of sweeps that filled the intake.
+    full: u32,
 }
 
 impl Sweeper {
@@ -49,7 +51,18 @@ impl Sweeper {
             around_mask: AROUND_EVERY.max(4 * window_max).next_power_of_two() as u32 - 1,
             cursor: 0,
             cold_cursor: 0,
+            full: 0,
         }
+    }
+
+    /// Whether the number of the next sweep is odd.
+    pub(super) fn next_is_odd(&self) -> bool {
+        self.sweeps & 1 == 0
+    }
+
+    /// Counts a sweep that is not made.
+    pub(super) fn skip(&mut self) {
+        self.sweeps = self.sweeps.wrapping_add(1);
     }
 
     /// Whether a look around follows this sweep.
@@ -87,7 +100,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.serve(cpu, at, index);
                 if self.intakes[at].requests.is_full() {
                     self.sweeper.cursor = index + 1;
-                    return;
+                    return self.note_full(cpu);
                 }
             }
             index += 1;
@@ -104,24 +117,50 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
+    /// Notes that a sweep filled the intake. Hot lanes that fill every sweep must not starve the cold ones: once in a
+    /// while, an eighth of these is polled, and those with requests are hot from now on.
+    #[inline(never)]
+    fn note_full(&mut self, cpu: &P::Cpu) {
+        self.sweeper.full = self.sweeper.full.wrapping_add(1);
+        if !self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
+            return;
+        }
+        let share = self.cold_share();
+        cpu.charge(POLL.cost, share as u32);
+        for _ in 0..share {
+            let Some(index) = self.next_cold() else { return };
+            let lane = &self.clients.lanes[index];
+            if lane.slots.load(lane.commit_at) != lane.seen {
+                self.clients.heat(index);
+            }
+        }
+    }
+
+    /// An eighth of the number of cold lanes, rounded up.
+    fn cold_share(&self) -> usize {
+        (self.clients.lanes.len() - self.clients.hot).div_ceil(COLD_SHARE)
+    }
+
+    /// Index of the cold lane whose turn it is; `None` if there is none.
+    fn next_cold(&mut self) -> Option<usize> {
+        self.sweeper.cold_cursor = self.sweeper.cold_cursor.wrapping_add(1);
+        let nth = self
+            .sweeper
+            .cold_cursor
+            .checked_rem(self.clients.lanes.len() - self.clients.hot)?;
+        Some(self.clients.hot + nth)
+    }
+
     /// Polls an eighth of the cold lanes.
     #[inline(never)]
     fn sweep_cold(&mut self, cpu: &P::Cpu, at: usize) {
-        let cold = self.clients.lanes.len() - self.clients.hot;
-        let share = cold.div_ceil(COLD_SHARE);
+        let share = self.cold_share();
         cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
             if self.intakes[at].requests.is_full() {
                 return;
             }
-            self.sweeper.cold_cursor += 1;
-            let mut index = self.clients.hot + self.sweeper.cold_cursor % cold;
-            if index >= self.clients.lanes.len() {
-                index = self.clients.hot;
-            }
-            if index >= self.clients.lanes.len() {
-                return; // all have become hot
-            }
+            let Some(index) = self.next_cold() else { return };
             let lane = &self.clients.lanes[index];
             if lane.slots.load(lane.commit_at) != lane.seen {
                 self.serve(cpu, at, index);

@@ -22,10 +22,10 @@ impl Slot {
     /// What is due for this slot at `now`. [`Expired`](Due::Expired) if its operation was submitted `deadline` ago or
     /// longer; else, if the request is posted and `rto` says that the wait for its reply is over,
     /// [`Resend`](Due::Resend), or [`GiveUp`](Due::GiveUp) after the last attempt; else [`Nothing`](Due::Nothing), as
-    /// always for free slots and slots of abandoned operations. If requests cannot be sent again (`can_resend` is
+    /// always for free slots and slots of abandoned operations. The wait is at least `patience`. If requests cannot be sent again (`can_resend` is
     /// false, because their format has no attempt number), the only attempt is followed by one wait of
     /// [`rto.after(RETRIES_MAX)`](Rto::after).
-    pub fn due(&self, now: Ns, deadline: Ns, rto: &Rto, can_resend: bool) -> Due {
+    pub fn due(&self, now: Ns, deadline: Ns, rto: &Rto, patience: Ns, can_resend: bool) -> Due {
         match self.phase {
             SlotPhase::Free | SlotPhase::Ghost => return Due::Nothing,
             _ if now.since(self.submitted) >= deadline => return Due::Expired,
@@ -33,7 +33,7 @@ impl Slot {
             SlotPhase::Posted => {}
         }
         let tries = if can_resend { self.tries } else { RETRIES_MAX };
-        match now.since(self.sent) >= rto.after(tries) {
+        match now.since(self.sent) >= rto.after(tries).max(patience) {
             false => Due::Nothing,
             true if tries < RETRIES_MAX => Due::Resend,
             true => Due::GiveUp,

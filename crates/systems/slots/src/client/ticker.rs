@@ -5,6 +5,9 @@ use drover_base::Ns;
 
 /// Period of the ticker: a quarter of the shortest retransmission timeout.
 pub const TICK: Ns = Ns::from_us(250);
+/// Ticks are further apart only while the client's thread does not run, or nothing is in flight: a client that sleeps
+/// until a reply comes has one every millisecond. *(our choice)*
+const ABSENT: Ns = Ns::from_us(1500);
 
 /// The one timer of a client, so that no operation pays for its own; it also holds the retransmission timeout. The
 /// client checks it in every poll, and has work to do when a tick is due (once per [`TICK`]) or after
@@ -13,6 +16,8 @@ pub struct Ticker {
     /// There is work before the next tick.
     urgent: bool,
     next_tick: Ns,
+    /// How long the client was away before the last tick.
+    absence: Ns,
     rto: Rto,
 }
 
@@ -26,6 +31,7 @@ impl Ticker {
         Ticker {
             urgent: true,
             next_tick: Ns::ZERO,
+            absence: Ns::ZERO,
             rto: Rto::new(),
         }
     }
@@ -55,9 +61,18 @@ impl Ticker {
         self.urgent = false;
         let tick = now >= self.next_tick;
         if tick {
+            let late = now.since(self.next_tick);
+            self.absence = if late < ABSENT { Ns::ZERO } else { late };
             self.next_tick = now + TICK;
         }
         tick
+    }
+
+    /// How long the client was away before the last tick: nobody polled, because its thread did not run, or there was
+    /// nothing to poll for. Zero if it was not. In such a time replies arrive and are not seen, so it does not count as
+    /// time without a reply.
+    pub fn absence(&self) -> Ns {
+        self.absence
     }
 
     /// The retransmission timeout.
@@ -70,5 +85,22 @@ impl Ticker {
     #[inline(always)]
     pub fn rto_mut(&mut self) -> &mut Rto {
         &mut self.rto
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_ticks_are_absence_and_those_of_a_sleeping_client_are_not() {
+        let mut ticker = Ticker::new();
+        assert!(ticker.begin(Ns::from_ms(1)));
+        assert!(ticker.begin(Ns::from_ms(2)));
+        assert_eq!(ticker.absence(), Ns::ZERO);
+        assert!(ticker.begin(Ns::from_ms(20)));
+        assert_eq!(ticker.absence(), Ns::from_ms(18) - TICK);
+        assert!(ticker.begin(Ns::from_ms(21)));
+        assert_eq!(ticker.absence(), Ns::ZERO);
     }
 }

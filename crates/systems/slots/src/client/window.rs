@@ -277,6 +277,24 @@ impl Window {
         })
     }
 
+    /// Leaves a time in which nobody polled, and which ended at `now`, out of the age of all requests.
+    pub fn skip(&mut self, absence: Ns, now: Ns) {
+        for slot in &mut self.slots {
+            slot.sent = (slot.sent + absence).min(now);
+        }
+    }
+
+    /// Whether the request at index `at` is posted, and one that was posted after it, to the same partition, is answered.
+    pub fn is_overtaken(&self, at: usize) -> bool {
+        if self.slot(at).phase != SlotPhase::Posted {
+            return false;
+        }
+        let partition = self.place(at).0;
+        let index = |r: u64| r as usize & self.mask;
+        let mut behind = self.r_of(at) + 1..self.next_r[partition];
+        behind.any(|r| self.lane(partition)[index(r)].phase == SlotPhase::Free)
+    }
+
     /// Number of the partition's first request that is neither answered nor given up, or of its next request if there
     /// is none. The server need not wait for any request before it.
     pub fn first_open_r(&self, partition: usize) -> u64 {
@@ -318,6 +336,29 @@ mod tests {
             ..Slot::default()
         };
         Some((at, seq))
+    }
+
+    #[test]
+    fn a_request_is_overtaken_when_a_later_one_of_its_partition_is_answered() {
+        let mut window = Window::new(MAP, 0);
+        let [first, second, third] =
+            [1, 1, 1].map(|partition| post(&mut window, partition).expect("a slot").0);
+        post(&mut window, 2);
+        window.release(second);
+        assert!(window.is_overtaken(first));
+        assert!(!window.is_overtaken(third), "the latest");
+        assert!(!window.is_overtaken(second), "answered itself");
+        assert!(!window.is_overtaken(third + 1), "never used");
+    }
+
+    #[test]
+    fn time_in_which_nobody_polled_does_not_age_requests() {
+        let mut window = Window::new(MAP, 0);
+        let (old, _) = post(&mut window, 0).expect("a slot");
+        let (new, _) = post(&mut window, 0).expect("a slot");
+        window.slot_mut(new).sent = Ns(900);
+        window.skip(Ns(600), Ns(1000));
+        assert_eq!([old, new].map(|at| window.slot(at).sent), [Ns(600), Ns(1000)]);
     }
 
     fn reply(at: usize, seq: u32) -> ReplyImm {

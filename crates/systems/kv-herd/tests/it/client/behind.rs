@@ -2,6 +2,7 @@
 
 use crate::client::bed::{Bed, Ended, delete, get, put};
 use crate::client::fake::Fate;
+use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::layout::Status;
 use drover_verbs_suite::loopback::LoopbackOptions;
@@ -117,6 +118,36 @@ fn a_value_too_long_for_a_slot_waits() {
     assert_eq!(bed.client.stats().conflicts, 2, "the PUT, and the GET behind it");
     bed.settle();
     assert_eq!(bed.ended[&read], Ended::Value(long));
+}
+
+/// A worker that does not run answers late. Nothing is lost, so nothing is sent again.
+#[test]
+fn what_is_answered_late_is_not_sent_again() {
+    let mut bed = lossless();
+    bed.server.script = Box::new(|_| Fate::Hold);
+    let tokens: Vec<u64> = (0..4u8).map(|key| bed.submit(put(&[key], b"v"))).collect();
+    bed.pass(Ns::from_ms(200));
+    bed.server.release(false);
+    bed.settle();
+    assert_eq!(bed.client.stats().retransmits, 0);
+    assert!(tokens.iter().all(|token| bed.ended[token] == Ended::Stored));
+}
+
+/// But a request whose reply is missing behind that of a later one is sent again soon.
+#[test]
+fn what_was_overtaken_is_sent_again_soon() {
+    let mut bed = lossless();
+    let mut first = true;
+    bed.server.script = Box::new(move |_| match std::mem::take(&mut first) {
+        true => Fate::LoseReply,
+        false => Fate::Serve,
+    });
+    let lost = bed.submit(put(b"a", b"v"));
+    let next = bed.submit(put(b"b", b"v"));
+    bed.until(|bed| bed.ended.contains_key(&next));
+    bed.pass(Ns::from_ms(5));
+    assert_eq!(bed.client.stats().retransmits, 1);
+    assert_eq!(bed.ended[&lost], Ended::Stored);
 }
 
 /// What was sent twice may be executed when the second copy arrives: nothing is posted behind it.

@@ -1,7 +1,7 @@
 //! Requests and replies get lost, doubled, late.
 
 use crate::client::bed::{Bed, Ended, delete, get, put};
-use crate::client::fake::Fate;
+use crate::client::fake::{Fate, refresh};
 use drover_base::{Ns, Rng};
 use drover_kv::{KvClient, Refusal};
 use drover_kv_herd::client::ClientOptions;
@@ -24,6 +24,24 @@ fn a_lost_request_is_sent_again() {
         bed.server.seen[1].commit,
         bed.server.seen[0].commit.with_attempt(1)
     );
+}
+
+/// A client that was away for a second, as its thread did not run, has not waited for a second.
+#[test]
+fn absence_is_not_taken_for_loss() {
+    let mut bed = Bed::new();
+    bed.server.script = Box::new(|_| Fate::Hold);
+    bed.submit(put(b"k", b"v"));
+    bed.step();
+    let start = refresh(&bed.server.ctx);
+    while refresh(&bed.server.ctx).since(start) < Ns::from_s(1) {}
+    for _ in 0..20 {
+        bed.poll();
+    }
+    assert_eq!(bed.client.stats().retransmits, 0);
+    bed.server.release(false);
+    bed.settle();
+    assert_eq!(bed.client.stats().retransmits, 0);
 }
 
 #[test]

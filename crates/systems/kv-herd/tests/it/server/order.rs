@@ -330,6 +330,39 @@ fn cold_clients_are_heard() {
     }
 }
 
+/// Two clients that fill every batch do not keep a worker from those that were silent for long.
+#[test]
+fn cold_clients_are_heard_beside_busy_ones() {
+    let mut world = World::new(&ServerOptions {
+        mode: ServeMode::Batch { batch: 8 },
+        ..options()
+    });
+    let mut cold: Vec<Fake> = (0..40).map(|_| world.connect()).collect();
+    for _ in 0..64 * 64 {
+        world.step(0);
+    }
+    let wide = Hello {
+        window: 64,
+        ..hello()
+    };
+    let mut busy = [(); 2].map(|()| world.connect_as(wide.clone()));
+    for client in &mut busy {
+        (0..64).for_each(|_| drop(client.send(SlotOp::Get, b"k", b"")));
+    }
+    for fake in &mut cold {
+        fake.send(SlotOp::Put, b"k", b"v");
+    }
+    let mut heard = 0;
+    for _ in 0..200 {
+        world.step(0);
+        for client in &mut busy {
+            (0..client.replies().len()).for_each(|_| drop(client.send(SlotOp::Get, b"k", b"")));
+        }
+        heard += cold.iter_mut().map(|fake| fake.replies().len()).sum::<usize>();
+    }
+    assert_eq!(heard, 40);
+}
+
 #[test]
 fn idle_is_said_only_when_every_slot_was_looked_at() {
     let mut world = World::new(&options());
