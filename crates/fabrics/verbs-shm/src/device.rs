@@ -22,9 +22,10 @@ pub struct ShmOptions {
     /// Default: one second. Bounds the delay that a hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
     /// Size of the rings through which messages reach a queue pair (each sender has its own), in lines of 64 bytes per
-    /// RECV of the receiving queue pair's `recv_depth`. Default: 12, so that all replies of 1,000 bytes of a usual window fit, though nobody takes them. A ring is rounded up to a power of two from 256 to
-    /// 65,536 lines; into a UD queue pair with a shared receive queue it always has 256. The system backs a ring with
-    /// memory as messages first reach each page; in use, messages cycle through the whole ring.
+    /// RECV of the receiving queue pair's `recv_depth`. Default: 12, so that all replies of 1,000 bytes of a usual window
+    /// fit, though nobody takes them. A ring is rounded up to a power of two from 256 to 65,536 lines; into a UD queue
+    /// pair with a shared receive queue it always has 256. The system backs a ring with memory as messages first reach
+    /// each page; in use, messages cycle through the whole ring.
     pub ring_lines_per_recv: usize,
 }
 
