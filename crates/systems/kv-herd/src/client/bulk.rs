@@ -520,7 +520,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 }
                 match (payload.try_into().map(Bulk::from_bytes), len_of(payload)) {
                     (Ok(content), _) => self.read_chunk(index, at, content, cpu),
-                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len),
+                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len, sink),
                     _ => self.stats.garbage += 1,
                 }
                 return;
@@ -556,13 +556,16 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     /// GET: the value of `len` bytes is longer than the chunk of the request in slot `at`. Frees both, and starts anew.
-    fn get_with_longer_chunk(&mut self, index: usize, at: usize, len: usize) {
+    fn get_with_longer_chunk(&mut self, index: usize, at: usize, len: usize, sink: Sink<'_>) {
         if let Some(session) = self.session.as_deref_mut() {
             session.window.release(at);
         }
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
+        if op.ghost {
+            return self.finish_bulk(index, Outcome::Indeterminate, sink);
+        }
         self.bulk.memory.give_back(op.chunk.take());
         op.need = len;
         self.bulk_again(index);
