@@ -2,7 +2,7 @@
 
 use crate::client::bed::{Bed, Ended, delete, get, put};
 use crate::client::fake::{Fate, ITEM_BYTES_MAX, SHORT_BYTES};
-use drover_kv::{KvClient, Op, SubmitError};
+use drover_kv::{Op, SubmitError};
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::{ErrorCode, Message};
 use drover_kv_herd::layout::SlotOp;
@@ -218,22 +218,4 @@ fn long_and_short_gets_share_the_window() {
             assert_eq!(bed.ended[&token], Ended::Value(value(len)));
         }
     }
-}
-
-/// A GET whose deadline passed before the server said that its chunk is too short has ended: the next write of its key need
-/// not wait for it.
-#[test]
-fn a_late_word_about_a_short_chunk_ends_the_get() {
-    let mut bed = Bed::new();
-    bed.run(put(b"k", &value(2000)));
-    (0..6).for_each(|_| assert_eq!(bed.run(get(b"k")), Ended::Value(value(2000))));
-    bed.run(put(b"k", &value(SHORT_BYTES + 1)));
-    bed.server.script = Box::new(|_| Fate::Hold);
-    let late = bed.submit(get(b"k"));
-    bed.until(|bed| bed.ended.contains_key(&late));
-    bed.server.script = Box::new(|_| Fate::Serve);
-    bed.server.release(false);
-    bed.settle();
-    assert_eq!(bed.run(put(b"k", b"short")), Ended::Stored);
-    assert_eq!(bed.client.in_flight(), 0);
 }
