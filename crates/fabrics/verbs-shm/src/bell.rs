@@ -292,3 +292,72 @@ pub(crate) fn too_many_descriptors() -> AllocError {
         source: std::io::Error::other("too many bells or watches for one export"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Ns = Ns::from_s(3600);
+
+    /// A bell and a peer's view of it; `None` where the kernel offers no barrier, so that all sleeps are naps.
+    fn bells() -> Option<(OwnBell, Rc<RemoteBell>)> {
+        let own = OwnBell::new().expect("bell");
+        let remote = RemoteBells::default().import(&own.fd()).expect("import");
+        if !own.barrier {
+            eprintln!("skipped: membarrier is not available");
+        }
+        own.barrier.then_some((own, remote))
+    }
+
+    #[test]
+    fn nobody_wakes_a_short_sleep_and_it_ends_and_the_next_is_long() {
+        let Some((own, remote)) = bells() else { return };
+        own.arm();
+        own.park(HOUR);
+        assert!(!own.short.get());
+        // The long one ends only because it is woken.
+        own.arm();
+        remote.ring();
+        own.park(HOUR);
+        assert!(own.short.get(), "the sleep after a wake-up is short again");
+    }
+
+    #[test]
+    fn a_peer_that_rings_between_arming_and_parking_wakes_a_short_sleep_once() {
+        let Some((own, remote)) = bells() else { return };
+        own.arm();
+        remote.ring();
+        remote.ring();
+        own.park(HOUR);
+        assert!(own.short.get(), "woken, not timed out");
+        assert_eq!(remote.wakes.get(), 1);
+        remote.ring();
+        assert_eq!(remote.wakes.get(), 1, "the owner is awake");
+    }
+
+    #[test]
+    fn a_caller_whose_deadline_comes_first_keeps_to_short_sleeps() {
+        let Some((own, _remote)) = bells() else { return };
+        for _ in 0..3 {
+            own.arm();
+            own.park(Ns::from_us(100));
+            assert!(own.short.get());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_wants_the_core_of_a_sleeper_does_not_say_so() {
+        let Some((own, _remote)) = bells() else { return };
+        let mut bells = RemoteBells::default();
+        let _kept = bells.import(&own.fd()).expect("import");
+        assert!(!own.is_wanted(3), "it has written down its core now");
+        assert!(bells.want(3));
+        assert!(!bells.want(4), "another core");
+        assert!(own.is_wanted(3));
+        assert!(!own.is_wanted(3), "said once");
+        own.arm();
+        assert!(!bells.want(3));
+        own.disarm();
+        assert!(!own.is_wanted(3));
+    }
+}
