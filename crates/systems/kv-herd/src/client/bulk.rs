@@ -136,7 +136,8 @@ struct BulkOp {
     repeats: u32,
     /// Reason for which the next step refuses the operation.
     refusal: Option<Refusal>,
-    /// Whether the operation was completed because of its deadline; it is kept while its chunk may still be accessed.
+    /// Whether the operation was completed because of its deadline. Its request is given up in its slot, to which no reply
+    /// counts any more; the server may access its chunk until it says what became of the request.
     ghost: bool,
 }
 
@@ -520,7 +521,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 }
                 match (payload.try_into().map(Bulk::from_bytes), len_of(payload)) {
                     (Ok(content), _) => self.read_chunk(index, at, content, cpu),
-                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len, sink),
+                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len),
                     _ => self.stats.garbage += 1,
                 }
                 return;
@@ -556,16 +557,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     /// GET: the value of `len` bytes is longer than the chunk of the request in slot `at`. Frees both, and starts anew.
-    fn get_with_longer_chunk(&mut self, index: usize, at: usize, len: usize, sink: Sink<'_>) {
+    fn get_with_longer_chunk(&mut self, index: usize, at: usize, len: usize) {
         if let Some(session) = self.session.as_deref_mut() {
             session.window.release(at);
         }
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
-        if op.ghost {
-            return self.finish_bulk(index, Outcome::Indeterminate, sink);
-        }
         self.bulk.memory.give_back(op.chunk.take());
         op.need = len;
         self.bulk_again(index);
@@ -577,9 +575,6 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(op) = self.bulk.ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
-        if op.ghost {
-            return self.finish_bulk(index, Outcome::Indeterminate, sink);
-        }
         if op.waiting.op.kind() == OpKind::Put {
             op.stage = Stage::WantSlot;
             self.timers.hurry();
