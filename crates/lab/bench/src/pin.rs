@@ -49,23 +49,31 @@ pub struct Cores {
     pub server: Vec<usize>,
     /// Cores of the clients.
     pub client: Vec<usize>,
-    /// Whether there are fewer cores than servers and clients, so that some are used twice and the results mean little.
+    /// Whether there are fewer cores than servers and clients, so that some are used by several of them.
     pub shared: bool,
 }
 
 impl Cores {
-    /// Assigns the first `client_count` cores of `allowed` to clients and the next `server_count` to servers (a count
-    /// of 0 is taken as 1). Starts again at the first core if there are too few.
+    /// Assigns the first cores of `allowed` to `client_count` clients and the next to `server_count` servers (a count of
+    /// 0 is taken as 1). If there are too few for all, each server has a core to itself and the clients share what is
+    /// left, as it is with `drover serve`. If that leaves none for clients, all cores are used twice or more often.
     ///
     /// # Panics
     /// If `allowed` is empty.
     pub fn choose(allowed: &[usize], server_count: usize, client_count: usize) -> Cores {
-        let pick =
-            |from: usize, count: usize| (from..from + count).map(|i| allowed[i % allowed.len()]).collect();
+        let (servers, clients) = (server_count.max(1), client_count.max(1));
+        let pick = |from: &[usize], start: usize, count: usize| {
+            (start..start + count).map(|i| from[i % from.len()]).collect()
+        };
+        let left = allowed.len().saturating_sub(servers).min(clients);
+        let (client, server) = match left {
+            0 => (pick(allowed, 0, clients), pick(allowed, clients, servers)),
+            _ => (pick(&allowed[..left], 0, clients), pick(allowed, left, servers)),
+        };
         Cores {
-            client: pick(0, client_count.max(1)),
-            server: pick(client_count.max(1), server_count.max(1)),
-            shared: allowed.len() < server_count.max(1) + client_count.max(1),
+            server,
+            client,
+            shared: allowed.len() < servers + clients,
         }
     }
 }
@@ -83,6 +91,19 @@ mod tests {
         );
         assert!(Cores::choose(&[0], 1, 1).shared);
         assert_eq!(Cores::choose(&[0, 1], 2, 1).server, [1, 0]);
+    }
+
+    #[test]
+    fn servers_keep_cores_of_their_own_while_one_is_left_for_clients() {
+        let cores = Cores::choose(&[0, 1], 1, 4);
+        assert_eq!(
+            (cores.client, cores.server, cores.shared),
+            (vec![0, 0, 0, 0], vec![1], true)
+        );
+        let cores = Cores::choose(&[0, 1, 2, 3], 2, 3);
+        assert_eq!((cores.client, cores.server), (vec![0, 1, 0], vec![2, 3]));
+        let cores = Cores::choose(&[5, 6, 7, 8], 1, 2);
+        assert_eq!((cores.client, cores.server), (vec![5, 6], vec![7]));
     }
 
     #[test]
