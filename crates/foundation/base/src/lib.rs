@@ -22,6 +22,7 @@
 
 mod actor;
 mod cpu;
+mod crc;
 mod durations;
 mod hash;
 mod rng;
@@ -32,6 +33,7 @@ mod zipf;
 
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line, Work};
+pub use crc::{crc32c, crc32c_append};
 pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};

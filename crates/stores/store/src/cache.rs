@@ -23,7 +23,7 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash, KeyHasher};
 use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, SlotRef};
-use drover_mem::{BoundedRegion, MaskedRef, Region, Spread};
+use drover_mem::{BoundedRegion, LINE_BYTES, MaskedRef, Region, Spread};
 
 mod evict;
 mod expire;
@@ -231,6 +231,16 @@ impl<S: Sharing> Cache<S> {
         prefetch(first);
         candidates.for_each(prefetch);
         Hint::new(index, first)
+    }
+
+    /// Prefetches the first `bytes` bytes of the item in the slot with this number, but for the two lines that
+    /// [`prefetch_item`](Cache::prefetch_item) requests.
+    pub(crate) fn prefetch_long<C: Cpu>(&self, cpu: &C, slot_number: u64, bytes: u64) {
+        let slot = self.table.slot_ref(slot_number).get();
+        if slot.is_item() {
+            let lines = (2 * LINE_BYTES as u64..bytes).step_by(LINE_BYTES);
+            lines.for_each(|at| cpu.prefetch(self.memory.line(slot.offset() + at)));
+        }
     }
 
     #[inline(always)]

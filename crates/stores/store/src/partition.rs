@@ -320,6 +320,14 @@ impl<S: Sharing> Partition<S> {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
+    /// Prefetches the first `bytes` bytes of the item that `hint` names, for items that are known to be long: while another
+    /// long value is copied, this one is on its way from memory. Does nothing in store mode.
+    pub fn prefetch_long<C: Cpu>(&self, cpu: &C, hint: Hint, bytes: usize) {
+        if let (Inner::Cache(cache), Some(number)) = (&self.inner, hint.slot_number()) {
+            cache.prefetch_long(cpu, number, bytes as u64);
+        }
+    }
+
     /// As [`prefetch_item`](Partition::prefetch_item) for each of `keys`, whose hints it sets.
     #[inline(always)]
     pub fn prefetch_items<'r, C: Cpu>(&self, cpu: &C, keys: impl Iterator<Item = (KeyHash, &'r mut Hint)>) {

@@ -52,7 +52,7 @@
 //! Status travels in the immediate because two more payload bytes would cost a write-combined line at the
 //! sizes that matter `[A16]`.
 
-use drover_base::KeyHash;
+use drover_base::{KeyHash, crc32c, crc32c_append};
 
 /// Smallest slot, bytes: one cache line.
 pub const SLOT_BYTES_MIN: usize = 64;
@@ -212,8 +212,10 @@ impl Commit {
 /// travels, and the commit word with attempt 0, so that a retransmission has the same one.
 #[inline]
 pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
-    let crc = crc32c::crc32c_append(crc32c::crc32c(body), &hash.to_bytes());
-    crc32c::crc32c_append(crc, &commit.with_attempt(0).0.to_le_bytes())
+    let mut rest = [0; 24];
+    rest[..16].copy_from_slice(&hash.to_bytes());
+    rest[16..].copy_from_slice(&commit.with_attempt(0).0.to_le_bytes());
+    crc32c_append(crc32c(body), &rest)
 }
 
 /// Description of a long value in a chunk of the client's bulk memory: the value field of a `PutBulk` or `GetBulk`

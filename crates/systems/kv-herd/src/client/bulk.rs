@@ -14,7 +14,7 @@ use super::guess::Guess;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
-use drover_base::{Cpu, KeyHash};
+use drover_base::{Cpu, KeyHash, crc32c};
 use drover_kv::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, Token};
 use drover_mem::round_up;
 use drover_rt::{ChunkMap, Chunks, Direction};
@@ -426,7 +426,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         op.content = Bulk {
             chunk,
             len: len as u32,
-            crc: crc32c::crc32c(value),
+            crc: crc32c(value),
         };
         op.stage = Stage::Moving;
         self.transfer(index, chunk, len, Direction::Write, cpu);
@@ -587,7 +587,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         buffer.resize(buffer.len().max(len), 0);
         let value = &mut buffer[..len];
         chunks.copy_out(op.content.chunk, value);
-        match crc32c::crc32c(value) == op.content.crc {
+        match crc32c(value) == op.content.crc {
             true => self.finish_bulk(index, Outcome::Value(value), sink),
             false => self.bulk_again(index),
         }

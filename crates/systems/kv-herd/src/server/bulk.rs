@@ -2,14 +2,20 @@
 //! RC.
 //!
 //! Both directions go through a private copy, so that the checksum covers the very bytes that are stored or sent,
-//! whatever the client does meanwhile. Cost: two copies and a checksum, about 0.4 ns a byte.
+//! whatever the client does meanwhile. Cost: two copies and a checksum, about 0.2 ns a byte, if the item is cached. If it is not,
+//! the first copy takes most of the time, so the next item is requested before it.
 
 use super::execute::put_status;
 use super::variant::Variant;
 use super::worker::Worker;
-use crate::layout::{BULK_BYTES, Bulk, Status};
+use crate::layout::{BULK_BYTES, Bulk, SlotOp, Status};
+use drover_base::crc32c;
+use drover_slots::server::Act;
 use drover_store::Key;
 use drover_verbs::Provider;
+
+/// Bytes of a long item that are requested ahead: by then the processor itself reads ahead.
+const PREFETCHED_BYTES: usize = 2048;
 
 /// Private buffer for one value on its way to or from bulk memory.
 pub(super) struct Scratch {
@@ -98,7 +104,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
         let space = self.scratch.space(len);
         memory.region.copy_out(chunk_at, space);
-        match crc32c::crc32c(space) == bulk.crc {
+        match crc32c(space) == bulk.crc {
             true => Ok(len),
             false => {
                 // The client's WRITE has not landed whole, so the PUT does not happen.
@@ -115,6 +121,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         self.counters.operations.gets += 1;
         self.counters.operations.bulk_ops += 1;
+        self.prefetch_values(cpu, at, k);
         let about = self.intakes[at].requests.all()[k].about;
         match self.load_value(cpu, at, k) {
             Ok(Loaded::Short(len)) => {
@@ -129,6 +136,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.answer(about, Status::Bulk, &(len as u32).to_le_bytes(), true);
             }
             Err(status) => self.answer(about, status, &[], true),
+        }
+    }
+
+    /// Prefetches the value of the request behind request `k` of intake `at`, while that one is executed; and its own, if it
+    /// is the first.
+    fn prefetch_values(&self, cpu: &P::Cpu, at: usize, k: usize) {
+        let requests = self.intakes[at].requests.all();
+        let from = if k == 0 { 0 } else { k + 1 };
+        let both = requests.get(from..requests.len().min(k + 2)).unwrap_or_default();
+        for request in both {
+            if matches!(request.about.act(), Act::Do(SlotOp::GetBulk)) {
+                self.partition.prefetch_long(cpu, request.hint, PREFETCHED_BYTES);
+            }
         }
     }
 
@@ -162,7 +182,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         Ok(Loaded::InChunk(Bulk {
             chunk: bulk.chunk,
             len: len as u32,
-            crc: crc32c::crc32c(space),
+            crc: crc32c(space),
         }))
     }
 

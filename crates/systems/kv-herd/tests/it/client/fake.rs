@@ -1,7 +1,7 @@
 //! A server that does what the tests say: executes requests straight from the slot bytes, loses, repeats and
 //! delays what it is told to, and counts what it executed.
 
-use drover_base::{Cpu, HashSeed, KeyHash, Ns};
+use drover_base::{Cpu, HashSeed, KeyHash, Ns, crc32c};
 use drover_control::{ControlStream, DialError, LocalListener};
 use drover_kv_herd::client::Dial;
 use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message, Resync, Resynced, SlotExports, Welcome};
@@ -566,7 +566,7 @@ impl FakeServer {
                 let (start, space) = map.place(bulk.chunk).expect("a chunk");
                 assert!(value.len() <= space);
                 region.copy_out(start, &mut value);
-                if crc32c::crc32c(&value) != bulk.crc {
+                if crc32c(&value) != bulk.crc {
                     return (Status::Retry, Vec::new());
                 }
                 self.store.insert(key.clone(), (value, ttl_s));
@@ -587,7 +587,7 @@ impl FakeServer {
                     return (Status::Bulk, (value.len() as u32).to_le_bytes().to_vec());
                 }
                 region.copy_in(start, value);
-                let mut crc = crc32c::crc32c(value);
+                let mut crc = crc32c(value);
                 if self.spoil_bulk > 0 {
                     self.spoil_bulk -= 1;
                     crc ^= 1;

@@ -1,6 +1,7 @@
 //! Values too long for a slot, through bulk memory.
 
 use crate::server::fake::{Fake, World, options};
+use drover_base::crc32c;
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Bulk, SlotOp, Status};
 use drover_mem::PageWish;
@@ -125,7 +126,7 @@ impl Chunks {
         self.transfer(fake, false, chunk, bulk.len as usize);
         let mut value = vec![0; bulk.len as usize];
         self.memory.region().copy_out(0, &mut value);
-        assert_eq!(crc32c::crc32c(&value), bulk.crc);
+        assert_eq!(crc32c(&value), bulk.crc);
         Some(Ok(value))
     }
 }
@@ -137,7 +138,7 @@ fn long_values_go_and_come() {
     let mut chunks = Chunks::open(&mut world, &mut fake, 2);
     for len in [0, 1, 1000, 1001, 40_000, 64 << 10] {
         let value: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
-        let crc = crc32c::crc32c(&value);
+        let crc = crc32c(&value);
         assert_eq!(
             chunks.put(&mut world, &mut fake, 1, b"k", &value, crc),
             Status::Ok
@@ -172,7 +173,7 @@ fn a_get_of_a_long_value_counts_once() {
     let mut fake = world.connect();
     let mut chunks = Chunks::open(&mut world, &mut fake, 2);
     let value = vec![7; 40_000];
-    let crc = crc32c::crc32c(&value);
+    let crc = crc32c(&value);
     chunks.put(&mut world, &mut fake, 0, b"k", &value, crc);
     assert_eq!(fake.call(&mut world, SlotOp::Get, b"k", b"").status, Status::Bulk);
     assert_eq!(
