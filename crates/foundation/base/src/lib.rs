@@ -22,7 +22,7 @@
 
 mod actor;
 mod cpu;
-mod crc;
+mod crc32c;
 mod durations;
 mod hash;
 mod rng;
@@ -33,7 +33,7 @@ mod zipf;
 
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line, Work};
-pub use crc::{crc32c, crc32c_append};
+pub use crc32c::{crc32c, crc32c_append};
 pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};

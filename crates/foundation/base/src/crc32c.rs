@@ -2,6 +2,9 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+/// From so many bytes on, `crc-fast` continues a checksum sooner than `crc32c` does.
+const LONG_BYTES: usize = 256;
+
 /// CRC-32C of `bytes`. Cost: 4 ns for up to a hundred bytes, 17 ns for 1 KiB, 250 ns for 16 KiB *(measured on an AMD EPYC with
 /// AVX-512)*.
 #[inline]
@@ -10,9 +13,12 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// The checksum of some bytes followed by `bytes`, from `crc`, that of the first ones. Cost: 6 ns more than that of
-/// [`crc32c`].
+/// [`crc32c`] for many bytes, 6 ns for a few.
 #[inline]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    if bytes.len() < LONG_BYTES {
+        return ::crc32c::crc32c_append(crc, bytes);
+    }
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
@@ -38,7 +44,7 @@ mod tests {
             "the check value of the catalogue"
         );
         let bytes: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
-        for len in (0..600).chain([1000, 1023, 1024, 1025, 2999, 3000]) {
+        for len in (0..900).chain([1000, 1023, 1024, 1025, 2999, 3000]) {
             let whole = plain(&bytes[..len]);
             assert_eq!(crc32c(&bytes[..len]), whole, "{len}");
             let (first, second) = bytes[..len].split_at(len / 3);
