@@ -4,20 +4,18 @@
 //! decides which READ is next, and `reads.rs` issues it; `session.rs` and `messages.rs` send requests and receive
 //! replies.
 
-mod mailbox;
 mod messages;
 mod reads;
 mod session;
 
 pub use drover_control::Dial;
-#[doc(hidden)]
-pub use mailbox::fuzz_mailbox;
 
 use crate::logic::{Lookup, Miss};
 use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
 use drover_kv::{OpKind, Reads};
-use drover_one_sided::{Sink, WHICH};
+use drover_one_sided::Sink;
+use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
 use session::{MOVES, OBJECT, SENT, SLOTS, Session};
 

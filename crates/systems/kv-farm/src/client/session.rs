@@ -5,18 +5,17 @@
 //! mailbox and values: see the layout
 //! ```
 
-use super::mailbox::Mailbox;
 use crate::control::{Attach, FarmParams, PROTOCOL_VERSION, Welcome};
-use crate::layout::{
-    NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
-    record_bytes,
-};
-use crate::logic::{Sender, Slots, TableShape};
+use crate::layout::{REQUEST_HEADER_BYTES, Request, value_place};
+use crate::logic::{Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
+use drover_rpc::ring::{
+    Mailbox, NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Sender, encode_record, filler_word, record_bytes,
+};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
 };
@@ -263,7 +262,7 @@ impl<P: Provider> Session<P> {
     ) -> Option<Reply> {
         let values = &self.resources.values;
         let space = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
-        match self.replies.reply(place, sequence, space, out) {
+        match self.replies.reply(place, sequence, space, out, value_place) {
             Ok(reply) => reply,
             Err(error) => {
                 let (session, is_long) = (self.resources.agreed.id, large.is_some());

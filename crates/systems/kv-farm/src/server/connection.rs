@@ -1,12 +1,12 @@
 //! [`Connection`]: queues and buffers of one client, and how its requests are executed.
 
-use super::inbox::Inbox;
 use super::state::ShardState;
-use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Request, RequestKind, Status, reply_sum};
-use crate::logic::{BadRecord, Receiver};
+use crate::layout::{Request, RequestKind, Status};
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
-use drover_one_sided::{Depths, PeerError, Queues, WHICH};
+use drover_one_sided::PeerError;
+use drover_rpc::ring::{BadRecord, Inbox, NOTICE_BYTES, REPLY_TRAILER_BYTES, Receiver, Reply, reply_sum};
+use drover_rt::{Depths, Queues, WHICH};
 use drover_verbs::{
     Access, Context, Export, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Watch, Wc, WcStatus,
 };
@@ -408,7 +408,7 @@ impl<P: Provider> Connection<P> {
     /// Stages a reply with `status` for a value of `len` bytes. `value`: the value itself if the reply contains it.
     fn reply(&mut self, reply: u32, request: &Request, status: Status, len: usize, value: &[u8]) {
         let mut trailer = Reply {
-            status,
+            code: status as u8,
             value_bytes: len,
             sequence: request.sequence,
             sum: 0,
@@ -454,7 +454,7 @@ impl<P: Provider> Connection<P> {
 
 fn written(request: &Request, len: usize) -> Reply {
     Reply {
-        status: Status::Written,
+        code: Status::Written as u8,
         value_bytes: len,
         sequence: request.sequence,
         sum: 0,

@@ -2,7 +2,6 @@
 //! involve it.
 
 mod connection;
-mod inbox;
 mod options;
 mod places;
 mod shard;
@@ -12,16 +11,15 @@ pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
 use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
-use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
+use crate::layout::REQUEST_HEADER_BYTES;
 use connection::{Connection, WireOptions};
 use drover_base::{HashSeed, KeyHasher};
 use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
+use drover_rpc::ring::{REPLY_TRAILER_BYTES, record_bytes};
 use drover_verbs::{Context, MemoryRegion, Provider};
-#[doc(hidden)]
-pub use inbox::fuzz_ring;
 use std::rc::Rc;
 
 /// A server of one FaRM-KV shard: an actor that owns table, objects, and its ends of the connections to clients.

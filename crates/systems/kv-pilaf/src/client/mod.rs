@@ -14,7 +14,8 @@ pub use drover_control::Dial;
 use crate::layout::record_bytes;
 use crate::logic::{Lookup, Miss};
 use drover_kv::{OpKind, Reads};
-use drover_one_sided::{Sink, WHICH};
+use drover_one_sided::Sink;
+use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
 use session::{ENTRY, PIECE, RECORD, SENT, Session};
 

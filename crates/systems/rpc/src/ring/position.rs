@@ -10,7 +10,7 @@
 //! waits for space always gets some: less than half the ring is consumed but not reported. *(Circular buffer, lazy
 //! return of the head: from the literature on `[FaRM]`; the numbers: our choice.)*
 
-use crate::layout::{FILLER, Header, record_bytes};
+use super::{FILLER, Header, record_bytes};
 use drover_mem::LINE_BYTES;
 
 /// Default length of a ring, bytes. *(our choice)*
@@ -217,7 +217,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{encode_record, filler_word, is_whole};
+    use crate::ring::{encode_record, filler_word, is_whole};
     use proptest::prelude::*;
 
     /// A ring with both its ends.
