@@ -2,6 +2,7 @@
 //!
 //! - [`ring`]: requests are records that the client WRITEs into a ring at the server; replies are WRITTEN into the
 //!   client's mailbox.
+//! - [`messages`]: both are SENDs into RECVs.
 //!
 //! A request travels through a ring:
 //! ```
@@ -21,6 +22,7 @@
 //! Sources: `[FaRM]` for the ring; each module says what is ours.
 #![forbid(unsafe_code)]
 
+pub mod messages;
 pub mod ring;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
