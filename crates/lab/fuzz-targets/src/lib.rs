@@ -92,6 +92,14 @@ pub const TARGETS: &[Target] = &[
         run: rpc::mailbox,
     },
     Target {
+        name: "rpc_requests",
+        run: drover_rpc::fetch::fuzz_requests,
+    },
+    Target {
+        name: "rpc_results",
+        run: drover_rpc::fetch::fuzz_results,
+    },
+    Target {
         name: "rpc_ring",
         run: rpc::ring,
     },

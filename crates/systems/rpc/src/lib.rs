@@ -3,6 +3,7 @@
 //! - [`ring`]: requests are records that the client WRITEs into a ring at the server; replies are WRITTEN into the
 //!   client's mailbox.
 //! - [`messages`]: both are SENDs into RECVs.
+//! - [`fetch`]: requests are WRITTEN into slots; the client READs results, or has them pushed if that takes too long.
 //!
 //! A request travels through a ring:
 //! ```
@@ -22,8 +23,28 @@
 //! Sources: `[FaRM]` for the ring; each module says what is ours.
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod fetch;
 pub mod messages;
 pub mod ring;
+
+pub use error::CallError;
+
+use drover_rt::ResourceError;
+use drover_verbs::{Context, Export, MemoryRegion, Provider, Watch};
+
+/// Exports memory that a peer WRITEs and this core polls: a WRITE wakes the core, where the fabric supports it.
+fn watched_export<P: Provider>(ctx: &P::Context, memory: &P::Mr) -> Result<Export, ResourceError> {
+    let watch = Watch {
+        range: 0..memory.region().len(),
+        bell: ctx.bell(),
+    };
+    let watches = match ctx.caps().wakes.on_memory {
+        true => vec![watch],
+        false => Vec::new(),
+    };
+    Ok(memory.export(&watches)?)
+}
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))

@@ -134,7 +134,7 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::ring::{encode_record, filler_word};

@@ -166,7 +166,7 @@ pub fn fuzz_mailbox(input: &[u8]) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use drover_mem::PageWish;

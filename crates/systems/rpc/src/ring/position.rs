@@ -214,7 +214,7 @@ impl Receiver {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::ring::{encode_record, filler_word, is_whole};

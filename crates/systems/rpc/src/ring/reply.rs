@@ -64,7 +64,7 @@ pub fn reply_sum(reply: &Reply, value: &[u8]) -> u64 {
     head.bytes(value).sum()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,0 +1,185 @@
+//! Both ends of `fetch` over fabrics: results, verbs per call, and modes that follow the server's time.
+
+use crate::bed::{EchoClient, EchoServer, Handler, WORK, connect, params};
+use drover_base::{Actor, Cpu, Ns};
+use drover_rpc::fetch::{CalleeOptions, CallerOptions, CallerStats, Mode, Transfer};
+use drover_verbs::{Context, Device, Export, Provider};
+use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+const TRANSFERS: [Transfer; 3] = [Transfer::Auto, Transfer::Fetch, Transfer::Reply];
+
+fn options(transfer: Transfer) -> CallerOptions {
+    CallerOptions {
+        transfer,
+        ..CallerOptions::default()
+    }
+}
+
+/// Results of all sizes up to 1,000 bytes, with a window of 8, in one thread.
+fn echoes<P: Provider>(device: &P::Device) {
+    for transfer in TRANSFERS {
+        let context = || Rc::new(device.context().expect("a context"));
+        let (there, here) = (context(), context());
+        let (mut server, mut client) = connect::<P>((&there, &here), &params(8), options(transfer));
+        client.count = 5_000;
+        client.book.size_of = |number| number as usize * 7 % 1001;
+        while client.book.seen.borrow().ended < client.count {
+            here.cpu().refresh();
+            client.step(here.cpu());
+            there.cpu().refresh();
+            server.step(there.cpu());
+        }
+        let seen = client.book.seen.borrow();
+        assert!(seen.failed.is_empty(), "{transfer:?}: {:?}", seen.failed);
+        let stats = client.client.stats();
+        assert_eq!(stats.calls, client.count);
+        match transfer {
+            Transfer::Reply => assert_eq!((stats.pushed, stats.first_reads), (client.count, 0)),
+            Transfer::Fetch => assert_eq!(stats.pushed, 0),
+            Transfer::Auto => {}
+        }
+        assert!(stats.second_reads > 0 || transfer == Transfer::Reply);
+    }
+}
+
+#[test]
+fn calls_over_loopback() {
+    echoes::<Loopback>(&LoopbackDevice::new());
+}
+
+#[test]
+fn calls_over_shared_memory() {
+    echoes::<Shm>(&ShmDevice::default());
+}
+
+/// A thread for each end: nothing is lost and nothing is torn, whatever happens at the same time. Handlers that are slow for
+/// a while make modes change.
+#[test]
+fn calls_between_threads() {
+    for transfer in TRANSFERS {
+        let device = ShmDevice::default();
+        let (to_client, from_server) = mpsc::channel::<[Export; 3]>();
+        let (to_server, from_client) = mpsc::channel::<[Export; 2]>();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (their_device, their_stop) = (device.clone(), stop.clone());
+        let server = std::thread::spawn(move || {
+            let ctx = Rc::new(their_device.context().expect("a context"));
+            let callee = CalleeOptions {
+                transfer,
+                ..CalleeOptions::default()
+            };
+            let mut server = EchoServer::<Shm>::new(&ctx, &params(4), callee);
+            to_client.send(server.exports()).expect("a client");
+            server.attach(&from_client.recv().expect("a client"));
+            let mut steps = 0u64;
+            while !their_stop.load(Ordering::Relaxed) {
+                ctx.cpu().refresh();
+                server.step(ctx.cpu());
+                steps += 1;
+                // The server is away for a while, so that results are late.
+                if steps % 4096 < 1024 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let ctx = Rc::new(device.context().expect("a context"));
+        let theirs = from_server.recv().expect("a server");
+        let mut client = EchoClient::<Shm>::new(&ctx, &params(4), options(transfer), &theirs);
+        to_server.send(client.exports()).expect("a server");
+        client.count = 20_000;
+        client.book.size_of = |number| number as usize * 13 % 600;
+        while client.book.seen.borrow().ended < client.count {
+            ctx.cpu().refresh();
+            client.step(ctx.cpu());
+            // The two threads may have one core.
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        server.join().expect("the server");
+        let seen = client.book.seen.borrow();
+        assert!(seen.failed.is_empty(), "{transfer:?}: {:?}", seen.failed);
+    }
+}
+
+/// Calls of one client of window 1 on the machines of RFP; what the client counted, and their mean duration.
+fn simulated(
+    count: u64,
+    handler: Handler,
+    transfer: Transfer,
+    change: impl FnOnce(&mut WorldOptions, &mut EchoClient<Sim>),
+) -> (CallerStats, Ns, [Mode; 1]) {
+    let mut world_options = WorldOptions::new(Profile::named("rfp").expect("built in"));
+    world_options.costs.push((WORK.name.to_owned(), 1.0));
+    let world = World::with_options(world_options.clone(), 2, 7);
+    let [here, there] = [0, 1].map(|machine| Rc::new(world.device(machine).context().expect("a context")));
+    let (mut server, mut client) = connect::<Sim>((&there, &here), &params(1), options(transfer));
+    server.handler = handler;
+    client.count = count;
+    change(&mut world_options, &mut client);
+    let seen = client.book.seen.clone();
+    let client = Rc::new(std::cell::RefCell::new(client));
+    world.spawn(&here, Box::new(Shared(client.clone())));
+    world.spawn(&there, Box::new(server));
+    let is_late = world.run_while(Ns::from_s(100), || seen.borrow().ended < count);
+    assert!(!is_late, "calls hang");
+    let seen = seen.borrow();
+    assert!(seen.failed.is_empty(), "{:?}", seen.failed);
+    let client = client.borrow();
+    let mode = client.client.mode(0, 1);
+    (*client.client.stats(), Ns(seen.total.0 / count), [mode])
+}
+
+/// A client that the test looks at when the simulation has ended.
+struct Shared(Rc<std::cell::RefCell<EchoClient<Sim>>>);
+
+impl<C: Cpu> Actor<C> for Shared
+where
+    EchoClient<Sim>: Actor<C>,
+{
+    fn step(&mut self, cpu: &C) -> drover_base::Progress {
+        self.0.borrow_mut().step(cpu)
+    }
+}
+
+/// Two verbs per call, and a third where there is more than F.
+#[test]
+fn rfp_a_fast_call_takes_two_operations() {
+    let fast = Handler {
+        work: 300,
+        ..Handler::default()
+    };
+    let count = 1_000_000;
+    let (stats, took, _) = simulated(count, fast, Transfer::Auto, |_, client| {
+        client.book.size_of = |number| number as usize % 257;
+    });
+    let per_call = stats.operations() as f64 / count as f64;
+    assert!(per_call <= 2.01, "{per_call} operations per call: {stats:?}");
+    assert_eq!((stats.second_reads, stats.pushed), (0, 0));
+    println!("{per_call} operations, {took} per call");
+    let (stats, ..) = simulated(1_000, fast, Transfer::Auto, |_, client| {
+        client.book.size_of = |number| [256, 257][number as usize % 2];
+    });
+    assert_eq!(stats.second_reads, 500, "if and only if there is more");
+}
+
+/// A server that takes 20 us, six READs of a client that is alone: the client stops READing, and begins again when the server is fast.
+#[test]
+fn rfp_modes_follow_the_servers_time() {
+    let slow = Handler {
+        work: 20_000,
+        slow_calls: 200,
+    };
+    let (stats, _, mode) = simulated(400, slow, Transfer::Auto, |_, _| {});
+    assert_eq!((stats.switches, mode), ([1, 1], [Mode::Fetch]), "{stats:?}");
+    assert!(stats.pushed >= 199, "{stats:?}");
+    // Two slow calls were fetched, or the second one until it switched.
+    assert!(stats.first_reads < 220, "{stats:?}");
+    let forced = simulated(100, slow, Transfer::Fetch, |_, _| {}).0;
+    assert!(forced.first_reads > 400 && forced.pushed == 0, "{forced:?}");
+}

@@ -1,0 +1,6 @@
+//! The integration tests of `drover-rpc`: one program, because linking is what test programs cost most.
+#![cfg(not(loom))]
+
+mod bed;
+mod fetch;
+mod no_allocation;
