@@ -29,16 +29,6 @@ pub fn params(place_count: usize) -> ConnParams {
     }
 }
 
-fn queues<P: Provider>(ctx: &P::Context, sends: usize) -> Queues<P> {
-    let depths = Depths {
-        sends,
-        recvs: 0,
-        longs: 0,
-        long_bytes_max: 0,
-    };
-    Queues::new(ctx, depths).expect("queues")
-}
-
 /// What a server does beside echoing.
 #[derive(Clone, Copy, Default)]
 pub struct Handler {
@@ -59,7 +49,7 @@ pub struct EchoServer<P: Provider> {
 impl<P: Provider> EchoServer<P> {
     pub fn new(ctx: &Rc<P::Context>, params: &ConnParams, options: CalleeOptions) -> EchoServer<P> {
         EchoServer {
-            queues: queues::<P>(ctx, params.layout.place_count),
+            queues: Queues::<P>::new(ctx, Depths::of_sends(params.layout.place_count)).expect("queues"),
             server: FetchServer::new(ctx, params, options).expect("a server's end"),
             handler: Handler::default(),
             request: Vec::with_capacity(params.layout.request_bytes),
@@ -172,7 +162,8 @@ impl<P: Provider> EchoClient<P> {
         [qp, inbound, results]: &[Export; 3],
     ) -> EchoClient<P> {
         let places = params.layout.place_count;
-        let mut queues = queues::<P>(ctx, FetchClient::<P>::sends_max(places));
+        let depths = Depths::of_sends(FetchClient::<P>::sends_max(places));
+        let mut queues = Queues::<P>::new(ctx, depths).expect("queues");
         queues.qp.connect(qp).expect("a connection");
         let client = FetchClient::new(ctx, params, options, (inbound, results));
         EchoClient {
