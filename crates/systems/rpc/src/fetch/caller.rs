@@ -10,6 +10,7 @@
 //! The caller of these methods does what the returned [`Next`] says and reports back. Time is an argument; memory is
 //! that of the landing and pushed slots.
 
+use super::choose::Choice;
 use super::guards::{Guarded, Guards};
 use super::header::{First, Format, TAIL, decode_time, next_seq, second, sum};
 use super::layout::{Layout, has_tail};
@@ -65,8 +66,8 @@ pub struct Caller<G = Guarded> {
     calls: Vec<Call>,
     /// By place, then by rpc id.
     switches: Vec<Switch>,
-    /// F of each rpc id, cut to the slot.
-    first_bytes: Vec<usize>,
+    /// R and F of each rpc id.
+    choices: Vec<Choice>,
     /// No deadline passes before this time.
     first_deadline: Ns,
     stats: CallerStats,
@@ -93,13 +94,17 @@ impl<G: Guards> Caller<G> {
             seen: 0,
         };
         let switch = Switch::new(options.transfer.first_mode());
+        let choice = Choice {
+            slow_reads: options.switch.slow_reads,
+            first_bytes: options.first_bytes.min(layout.result_bytes),
+        };
         Caller {
             layout,
             options,
             incarnations,
             calls: vec![call; layout.place_count],
             switches: vec![switch; layout.place_count * layout.rpc_count],
-            first_bytes: vec![options.first_bytes.min(layout.result_bytes); layout.rpc_count],
+            choices: vec![choice; layout.rpc_count],
             first_deadline: Ns::MAX,
             stats: CallerStats::default(),
             guards: PhantomData,
@@ -134,9 +139,12 @@ impl<G: Guards> Caller<G> {
         self.switches[self.switch_index(place, rpc_id)].mode()
     }
 
-    /// Changes F of the calls of kind `rpc_id` that begin to READ from now on; cut to the slot.
-    pub fn set_first_bytes(&mut self, rpc_id: u16, bytes: usize) {
-        self.first_bytes[usize::from(rpc_id)] = bytes.min(self.layout.result_bytes);
+    /// Changes R and F of the calls of kind `rpc_id` that READ from now on; F is cut to the slot.
+    pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
+        self.choices[usize::from(rpc_id)] = Choice {
+            first_bytes: choice.first_bytes.min(self.layout.result_bytes),
+            ..choice
+        };
     }
 
     #[inline]
@@ -219,7 +227,7 @@ impl<G: Guards> Caller<G> {
     #[inline]
     fn read(&mut self, place: usize) -> Next {
         let call = &mut self.calls[place];
-        let first_bytes = self.first_bytes[usize::from(call.rpc_id)];
+        let first_bytes = self.choices[usize::from(call.rpc_id)].first_bytes;
         call.state = State::Reading(first_bytes);
         self.stats.first_reads += 1;
         Next::Read {
@@ -267,13 +275,20 @@ impl<G: Guards> Caller<G> {
                 }
             }
             Some(result) => {
-                let fails = self.calls[place].fails;
+                let (fails, is_slow) = (self.calls[place].fails, self.is_slow(place));
                 let index = self.switch_index(place, self.calls[place].rpc_id);
-                self.switches[index].fetched(fails, &self.options.switch);
+                self.switches[index].fetched(is_slow);
                 self.stats.fails[(fails as usize).min(FAILS_COUNTED_MAX)] += 1;
                 self.finish(place, result, None)
             }
         }
+    }
+
+    /// Whether the place's call has had R failed READs.
+    #[inline]
+    fn is_slow(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        call.fails >= self.choices[usize::from(call.rpc_id)].slow_reads
     }
 
     /// Whether a first word is that of the result of the place's call.
@@ -326,7 +341,8 @@ impl<G: Guards> Caller<G> {
         let (fails, rpc_id, is_given_up) = (call.fails, call.rpc_id, call.is_given_up);
         let index = self.switch_index(place, rpc_id);
         let may_switch = self.options.transfer == Transfer::Auto;
-        if may_switch && self.switches[index].read_failed(fails, now, &self.options.switch) {
+        let is_slow = self.is_slow(place);
+        if may_switch && self.switches[index].read_failed(is_slow, now, &self.options.switch) {
             self.calls[place].state = State::Waiting;
             let mode = Some(self.change(place, rpc_id, Mode::Reply));
             return Next::Wait { mode };

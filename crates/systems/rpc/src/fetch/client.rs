@@ -1,6 +1,7 @@
 //! [`FetchClient`]: the verbs of a client's end.
 
 use super::caller::Caller;
+use super::choose::Choice;
 use super::guards::{Guarded, Guards};
 use super::layout::Layout;
 use super::next::{CallerOptions, CallerStats, ModeChange, Next};
@@ -119,9 +120,9 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         self.caller.mode(place, rpc_id)
     }
 
-    /// Changes F of calls of kind `rpc_id`.
-    pub fn set_first_bytes(&mut self, rpc_id: u16, bytes: usize) {
-        self.caller.set_first_bytes(rpc_id, bytes);
+    /// Changes R and F of calls of kind `rpc_id`.
+    pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
+        self.caller.set_choice(rpc_id, choice);
     }
 
     /// Whether a call can begin in `place`.

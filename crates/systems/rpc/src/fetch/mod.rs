@@ -23,10 +23,12 @@
 //!
 //! - [`FetchClient`] and [`FetchServer`] are the two ends of a connection, with a client's window of calls.
 //! - [`Caller`] and [`Callee`] are what they decide, without I/O; [`Layout`] is where their slots are.
+//! - [`Selector`] chooses how much the first READ fetches.
 //! - With [`Transfer::Reply`], every result is pushed: that is a server that replies by WRITE.
 
 mod callee;
 mod caller;
+mod choose;
 mod client;
 mod fuzz;
 mod guards;
@@ -38,6 +40,7 @@ mod switch;
 
 pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Published, Push, Taken};
 pub use caller::Caller;
+pub use choose::{Choice, Curve, Objective, Selector};
 pub use client::{ConnParams, FetchClient, KIND_COUNT};
 #[doc(hidden)]
 pub use fuzz::{fuzz_requests, fuzz_results};

@@ -97,21 +97,20 @@ impl Switch {
         self.mode
     }
 
-    /// A call has had `fails` failed READs and goes on: whether the mode changes to `Reply` now.
+    /// A call that goes on is slow by now, if `is_slow`: whether the mode changes to `Reply` now.
     #[inline]
-    pub(super) fn read_failed(&mut self, fails: u32, now: Ns, options: &SwitchOptions) -> bool {
-        let is_slow = fails >= options.slow_reads && self.run + 1 >= options.slow_calls;
-        if !is_slow || now < self.not_before {
+    pub(super) fn read_failed(&mut self, is_slow: bool, now: Ns, options: &SwitchOptions) -> bool {
+        if !is_slow || self.run + 1 < options.slow_calls || now < self.not_before {
             return false;
         }
         self.change(Mode::Reply, now, options);
         true
     }
 
-    /// A call was fetched after `fails` failed READs.
+    /// A call was fetched; whether it was slow.
     #[inline]
-    pub(super) fn fetched(&mut self, fails: u32, options: &SwitchOptions) {
-        self.run = match fails >= options.slow_reads {
+    pub(super) fn fetched(&mut self, is_slow: bool) {
+        self.run = match is_slow {
             true => self.run.saturating_add(1),
             false => 0,
         };
@@ -154,9 +153,9 @@ mod tests {
 
     /// A fetched call with `fails` failed READs; whether the mode changed meanwhile.
     fn fetch(switch: &mut Switch, fails: u32, now: Ns) -> bool {
-        let changes = (1..=fails).any(|fails| switch.read_failed(fails, now, &OPTIONS));
+        let changes = (1..=fails).any(|fails| switch.read_failed(fails >= 5, now, &OPTIONS));
         if !changes {
-            switch.fetched(fails, &OPTIONS);
+            switch.fetched(fails >= 5);
         }
         changes
     }
@@ -175,7 +174,7 @@ mod tests {
     fn the_second_slow_call_in_a_row_switches_at_its_rth_read() {
         let mut switch = Switch::new(Mode::Fetch);
         assert!(!fetch(&mut switch, 9, Ns(0)));
-        let at = (1..10).find(|fails| switch.read_failed(*fails, Ns(0), &OPTIONS));
+        let at = (1..10).find(|fails| switch.read_failed(*fails >= 5, Ns(0), &OPTIONS));
         assert_eq!((at, switch.mode()), (Some(5), Mode::Reply));
     }
 

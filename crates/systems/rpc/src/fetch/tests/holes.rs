@@ -3,7 +3,7 @@
 use super::pair::{Completion, NERVOUS, Pair, Verb, layout};
 use super::{NoSequence, NoSum, NoSumNoOwnArea, NoZero};
 use crate::CallError;
-use crate::fetch::{CallerOptions, Format, Guarded, Guards, SwitchOptions, Transfer};
+use crate::fetch::{CallerOptions, Choice, Format, Guarded, Guards, SwitchOptions, Transfer};
 use drover_base::{Ns, Rng};
 use proptest::prelude::*;
 
@@ -248,7 +248,11 @@ fn rfp_a_first_read_ends_with_the_slot() {
     let mut pair = Pair::<Guarded>::new(layout(Format::V1), options);
     for change in [false, true] {
         if change {
-            pair.caller.set_first_bytes(1, 1 << 20);
+            let choice = Choice {
+                slow_reads: 5,
+                first_bytes: 1 << 20,
+            };
+            pair.caller.set_choice(1, choice);
         }
         pair.begin(1, b"last place");
         pair.execute();
