@@ -124,6 +124,8 @@ struct Slot {
 #[derive(Clone, Debug)]
 pub struct Callee<G = Guarded> {
     layout: Layout,
+    /// Of requests and results, bytes.
+    strides: (usize, usize),
     options: CalleeOptions,
     /// Of the client and the server.
     incarnations: (u32, u32),
@@ -151,6 +153,7 @@ impl<G: Guards> Callee<G> {
         };
         Callee {
             layout,
+            strides: (layout.request_stride(), layout.result_stride()),
             options,
             incarnations,
             slots: vec![slot; layout.place_count],
@@ -194,13 +197,23 @@ impl<G: Guards> Callee<G> {
         now: Ns,
         out: &mut Vec<u8>,
     ) -> Result<Option<Taken>, BadCall> {
-        let start = place * self.layout.request_stride();
+        let start = place * self.strides.0;
         // Acquire: pairs with the store that made the word visible; tail and checksum verify the rest.
         let word = inbound.load_u64(start, Ordering::Acquire);
         if word == 0 {
             return Ok(None);
         }
         self.take_from(place, start, word, inbound, now, out)
+    }
+
+    /// The first place from `place` on, in a round through all, that may have a request in `inbound`.
+    #[inline]
+    pub fn find(&self, place: usize, inbound: &Region) -> Option<usize> {
+        let is_there = |place: &usize| inbound.load_u64(place * self.strides.0, Ordering::Relaxed) != 0;
+        let count = self.layout.place_count;
+        (place..count)
+            .find(is_there)
+            .or_else(|| (0..place).find(is_there))
     }
 
     fn take_from(
@@ -289,7 +302,7 @@ impl<G: Guards> Callee<G> {
         let (layout, format) = (&self.layout, self.layout.format);
         let slot = &mut self.slots[place];
         assert!(slot.state == State::Executing, "place {place} has no call");
-        let start = place * layout.result_stride();
+        let start = place * self.strides.1;
         let size = pieces.iter().map(|piece| piece.len()).sum();
         let pieces = if size > layout.result_bytes { &[] } else { pieces };
         let mut end = start + format.result_header_bytes();

@@ -60,6 +60,8 @@ struct Call {
 #[derive(Clone, Debug)]
 pub struct Caller<G = Guarded> {
     layout: Layout,
+    /// Of requests and results, bytes.
+    strides: (usize, usize),
     options: CallerOptions,
     /// Of the client and the server.
     incarnations: (u32, u32),
@@ -100,6 +102,7 @@ impl<G: Guards> Caller<G> {
         };
         Caller {
             layout,
+            strides: (layout.request_stride(), layout.result_stride()),
             options,
             incarnations,
             calls: vec![call; layout.place_count],
@@ -109,6 +112,12 @@ impl<G: Guards> Caller<G> {
             stats: CallerStats::default(),
             guards: PhantomData,
         }
+    }
+
+    /// Bytes from one request slot to the next, and from one result slot to the next.
+    #[inline]
+    pub fn strides(&self) -> (usize, usize) {
+        self.strides
     }
 
     /// The connection's sizes.
@@ -193,7 +202,7 @@ impl<G: Guards> Caller<G> {
         self.first_deadline = self.first_deadline.min(deadline);
         self.stats.calls += 1;
 
-        let start = place * self.layout.request_stride();
+        let start = place * self.strides.0;
         let first = First::new(size, rpc_id, call.seq).encode(format);
         let header_bytes = format.request_header_bytes();
         match format {
@@ -242,7 +251,7 @@ impl<G: Guards> Caller<G> {
     /// If no READ was under way.
     #[inline]
     pub fn landed(&mut self, place: usize, landing: &Region, now: Ns, out: &mut Vec<u8>) -> Next {
-        let start = place * self.layout.result_stride();
+        let start = place * self.strides.1;
         let format = self.layout.format;
         let call = &self.calls[place];
         let word = match call.state {
@@ -378,7 +387,7 @@ impl<G: Guards> Caller<G> {
     }
 
     fn poll_pushed(&mut self, place: usize, pushed: &Region, now: Ns, out: &mut Vec<u8>) -> Option<Next> {
-        let start = place * self.layout.result_stride();
+        let start = place * self.strides.1;
         let format = self.layout.format;
         // Acquire: pairs with the store that made the word visible; tail and checksum verify the rest.
         let word = pushed.load_u64(start, Ordering::Acquire);

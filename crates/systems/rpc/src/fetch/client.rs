@@ -152,7 +152,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         }
         let requests = self.requests.region();
         let len = self.caller.begin(place, rpc_id, pieces, deadline, requests)?;
-        let offset = place * self.caller.layout().request_stride();
+        let offset = place * self.caller.strides().0;
         let op = SendOp::Write {
             remote: self.inbound.at(offset),
             imm: None,
@@ -192,7 +192,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     fn act(&mut self, queues: &mut Queues<P>, place: usize, next: Next) -> Option<Result<usize, CallError>> {
         let (mode, result) = match next {
             Next::Read { offset, len } => {
-                let offset = place * self.caller.layout().result_stride() + offset;
+                let offset = place * self.caller.strides().1 + offset;
                 let op = SendOp::Read {
                     remote: self.results.at(offset),
                 };

@@ -144,9 +144,27 @@ pub(super) fn second(sum: u32, incarnation: u32) -> u64 {
     u64::from(sum) | u64::from(incarnation) << 32
 }
 
+/// Short messages are copied here, because one call of the checksum costs more than a copy.
+#[repr(align(8))]
+struct Short([u8; 128]);
+
 /// Checksum of a message with first word `first`, whose payload is the concatenation of `pieces`.
 #[inline]
 pub(super) fn sum(first: u64, pieces: &[&[u8]]) -> u32 {
+    let mut short = Short([0; 128]);
+    short.0[..8].copy_from_slice(&first.to_le_bytes());
+    let mut end = 8;
+    for piece in pieces {
+        let Some(to) = short.0.get_mut(end..end + piece.len()) else {
+            return long_sum(first, pieces);
+        };
+        to.copy_from_slice(piece);
+        end += piece.len();
+    }
+    crc32c::crc32c(&short.0[..end])
+}
+
+fn long_sum(first: u64, pieces: &[&[u8]]) -> u32 {
     let head = crc32c::crc32c(&first.to_le_bytes());
     pieces
         .iter()

@@ -103,7 +103,9 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         }
         let count = self.callee.layout().place_count;
         for _ in 0..count {
-            let place = self.place;
+            let Some(place) = self.callee.find(self.place, self.inbound.region()) else {
+                break;
+            };
             self.place = if place + 1 == count { 0 } else { place + 1 };
             if let Some(taken) = self.callee.take(place, self.inbound.region(), cpu.now(), out)? {
                 let started = if taken.is_timed { cpu.refresh() } else { Ns::ZERO };
