@@ -97,6 +97,8 @@ pub struct CalleeStats {
     pub pushes: u64,
     /// Results pushed after their modes had been looked at again.
     pub late_pushes: u64,
+    /// Requests that came again and were answered with the result that was there.
+    pub repeated: u64,
     /// Requests found with a wrong checksum.
     pub sum_rejects: u64,
 }
@@ -105,8 +107,8 @@ pub struct CalleeStats {
 enum State {
     Idle,
     Executing,
-    /// The result of so many bytes with header and tail may not have been fetched.
-    Parked(usize),
+    /// The result may not have been fetched.
+    Parked,
     Pushing,
 }
 
@@ -116,6 +118,8 @@ struct Slot {
     /// Sequence number of the last request taken.
     seq: u16,
     rpc_id: u16,
+    /// Bytes of the last result with header and tail.
+    len: usize,
     /// The next request had a wrong checksum: time of the next look, and the interval before it.
     doubt: Option<(Ns, Ns)>,
 }
@@ -149,6 +153,7 @@ impl<G: Guards> Callee<G> {
             state: State::Idle,
             seq: 0,
             rpc_id: 0,
+            len: 0,
             doubt: None,
         };
         Callee {
@@ -259,8 +264,16 @@ impl<G: Guards> Callee<G> {
                 return Ok(None);
             }
             let is_its = (there >> 32) as u32 == self.incarnations.0;
-            if !is_its || !is_next || usize::from(rpc_id) >= layout.rpc_count {
+            let is_repeated = slot.seq != 0 && first.is_of(format, slot.seq);
+            let is_known = is_next || is_repeated;
+            if !is_its || !is_known || usize::from(rpc_id) >= layout.rpc_count {
                 return Err(BadCall { place });
+            }
+            if is_repeated && !is_next && G::ONCE {
+                inbound.store_u64(start, 0, Ordering::Relaxed);
+                self.stats.repeated += 1;
+                self.park(place, now);
+                return Ok(None);
             }
         }
         if G::ZERO {
@@ -322,19 +335,36 @@ impl<G: Guards> Callee<G> {
         }
         let mode = layout.mode_offset(place, slot.rpc_id);
         let is_pushed = announce::<G, Region>(results, start, first, inbound, mode) != 0;
-        let len = end + 1 - start;
+        slot.len = end + 1 - start;
         if is_pushed {
             slot.state = State::Pushing;
             self.stats.pushes += 1;
+            let len = slot.len;
             return Published::Push(Push { place, len });
         }
-        slot.state = State::Parked(len);
+        self.park(place, now);
+        self.stats.parked += 1;
+        Published::Parked
+    }
+
+    /// Leaves the result of `place` to be fetched.
+    #[inline]
+    fn park(&mut self, place: usize, now: Ns) {
+        self.slots[place].state = State::Parked;
         self.parked[place / 64] |= 1 << (place % 64);
         if self.next_look == Ns::MAX {
             self.next_look = now + self.options.look_every;
         }
-        self.stats.parked += 1;
-        Published::Parked
+    }
+
+    /// The queue pair has failed and another one takes its place: results that were being pushed are pushed again if their
+    /// clients still want that. Requests that the client sends again are answered, not executed, if they were.
+    pub fn resume(&mut self, now: Ns) {
+        for place in 0..self.slots.len() {
+            if self.slots[place].state == State::Pushing {
+                self.park(place, now);
+            }
+        }
     }
 
     /// When to [look again](Callee::look_again); [`Ns::MAX`]: not before the next result.
@@ -360,13 +390,11 @@ impl<G: Guards> Callee<G> {
                 let place = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
                 let slot = &mut self.slots[place];
-                let State::Parked(len) = slot.state else {
-                    continue;
-                };
                 if self.layout.mode(inbound, place, slot.rpc_id) == Mode::Reply {
                     slot.state = State::Pushing;
                     self.parked[word] &= !(1 << (place % 64));
                     self.stats.late_pushes += 1;
+                    let len = slot.len;
                     return Some(Push { place, len });
                 }
                 has_parked = true;

@@ -3,6 +3,7 @@
 use super::caller::Caller;
 use super::choose::Choice;
 use super::guards::{Guarded, Guards};
+use super::header::Format;
 use super::layout::Layout;
 use super::next::{CallerOptions, CallerStats, ModeChange, Next};
 use super::switch::Mode;
@@ -17,6 +18,23 @@ use std::rc::Rc;
 const REQUEST: u64 = 0;
 const READ: u64 = 1 << 32;
 const MODE: u64 = 2 << 32;
+
+/// Imports the server's memory.
+fn import<P: Provider>(
+    ctx: &P::Context,
+    layout: &Layout,
+    (inbound, results): (&Export, &Export),
+) -> Result<(RemoteRegion, RemoteRegion), ResourceError> {
+    let (inbound, results) = (ctx.import_region(inbound)?, ctx.import_region(results)?);
+    let is_there = inbound.len >= layout.inbound_bytes() as u64
+        && results.len >= layout.results_bytes() as u64
+        && results.access.remote_read
+        && inbound.access.remote_write;
+    match is_there {
+        true => Ok((inbound, results)),
+        false => Err(ResourceError::Unusable { what: "regions" }),
+    }
+}
 
 /// What the ends of a connection agree on when they meet.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +54,7 @@ pub const KIND_COUNT: u32 = 3;
 /// [`sends_max`](FetchClient::sends_max) at a time.
 pub struct FetchClient<P: Provider, G: Guards = Guarded> {
     caller: Caller<G>,
-    /// The requests of all places, and a line with the bytes that modes are WRITTEN from.
+    /// The requests of all places, space for all modes, and a word with the bytes that a mode is WRITTEN from.
     requests: P::Mr,
     landing: P::Mr,
     pushed: P::Mr,
@@ -67,21 +85,14 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         let memory = |bytes, access| -> Result<P::Mr, ResourceError> {
             Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
         };
-        let requests = memory(layout.requests_bytes() + 8, Access::LOCAL_READ)?;
+        let requests = memory(layout.inbound_bytes() + 8, Access::LOCAL_READ)?;
         for mode in [Mode::Fetch, Mode::Reply] {
-            let offset = layout.requests_bytes() + mode as usize;
+            let offset = layout.inbound_bytes() + mode as usize;
             requests.region().copy_in(offset, &[mode as u8]);
         }
         let landing = memory(layout.results_bytes(), Access::REMOTE_WRITE)?;
         let pushed = memory(layout.results_bytes(), Access::REMOTE_WRITE)?;
-        let (inbound, results) = (ctx.import_region(inbound)?, ctx.import_region(results)?);
-        let is_there = inbound.len >= layout.inbound_bytes() as u64
-            && results.len >= layout.results_bytes() as u64
-            && results.access.remote_read
-            && inbound.access.remote_write;
-        if !is_there {
-            return Err(ResourceError::Unusable { what: "regions" });
-        }
+        let (inbound, results) = import::<P>(ctx, &layout, (inbound, results))?;
         Ok(FetchClient {
             caller: Caller::new(layout, options, params.incarnations),
             requests,
@@ -152,6 +163,12 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         }
         let requests = self.requests.region();
         let len = self.caller.begin(place, rpc_id, pieces, deadline, requests)?;
+        self.write_request(queues, place, len);
+        Ok(())
+    }
+
+    #[inline]
+    fn write_request(&mut self, queues: &mut Queues<P>, place: usize, len: usize) {
         let offset = place * self.caller.strides().0;
         let op = SendOp::Write {
             remote: self.inbound.at(offset),
@@ -161,6 +178,47 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         queues.stage(self.kinds + REQUEST + place as u64, op, sge, true);
         if self.caller.is_waiting(place) {
             self.watched.push(place as u32);
+        }
+    }
+
+    /// The queue pair has failed, and `queues` is another one to the same incarnation of the server, which exported its
+    /// memory again and [resumes](super::FetchServer::resume), too. Calls under way go on; the server executes none twice.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if the memory cannot be imported, or the format is the paper's, which cannot tell a request that
+    /// comes again from the next one; then the connection is [lost](FetchClient::lose).
+    pub fn resume(
+        &mut self,
+        queues: &mut Queues<P>,
+        exports: (&Export, &Export),
+    ) -> Result<(), ResourceError> {
+        let layout = *self.caller.layout();
+        if layout.format == Format::Paper {
+            return Err(ResourceError::Unusable { what: "format" });
+        }
+        let (inbound, results) = import::<P>(&self.ctx, &layout, exports)?;
+        let old = (
+            std::mem::replace(&mut self.inbound, inbound),
+            std::mem::replace(&mut self.results, results),
+        );
+        self.ctx.forget_region(&old.0);
+        self.ctx.forget_region(&old.1);
+        // Changes of modes may be lost, too.
+        for ModeChange { offset, mode } in self.caller.modes() {
+            self.requests.region().copy_in(offset, &[mode as u8]);
+        }
+        let offset = layout.requests_bytes();
+        let op = SendOp::Write {
+            remote: self.inbound.at(offset),
+            imm: None,
+        };
+        let sge = self.requests.sge(offset, layout.modes_bytes());
+        queues.stage(self.kinds + MODE, op, sge, false);
+        self.watched.clear();
+        let mut again = Vec::new();
+        self.caller.resume(|place, len| again.push((place, len)));
+        for (place, len) in again {
+            self.write_request(queues, place, len);
         }
         Ok(())
     }
@@ -222,7 +280,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             remote: self.inbound.at(change.offset),
             imm: None,
         };
-        let offset = self.caller.layout().requests_bytes() + change.mode as usize;
+        let offset = self.caller.layout().inbound_bytes() + change.mode as usize;
         let sge = self.requests.sge(offset, 1);
         queues.stage(self.kinds + MODE + place as u64, op, sge, false);
     }

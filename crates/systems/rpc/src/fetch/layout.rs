@@ -61,12 +61,17 @@ impl Layout {
 
     /// Bytes that the server registers for the client's WRITEs: requests and modes.
     pub fn inbound_bytes(&self) -> usize {
-        self.requests_bytes() + self.place_count * self.modes_stride()
+        self.requests_bytes() + self.modes_bytes()
     }
 
     /// Bytes of the results of all places, at either end.
     pub fn results_bytes(&self) -> usize {
         self.place_count * self.result_stride()
+    }
+
+    /// Bytes of the modes of all places, at the end of the inbound memory.
+    pub(super) fn modes_bytes(&self) -> usize {
+        self.place_count * self.modes_stride()
     }
 
     fn modes_stride(&self) -> usize {

@@ -27,4 +27,5 @@ without! {
     NoZero: ZERO;
     NoRecheck: RECHECK;
     NoSumNoOwnArea: SUM, OWN_AREA;
+    NoOnce: ONCE;
 }

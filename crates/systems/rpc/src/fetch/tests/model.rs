@@ -3,10 +3,10 @@
 //!
 //! An event is as small as the two ends can tell: a verb is executed, its completion polled, a request taken, a result
 //! published, modes looked at again, a push lands, its completion is seen, the client looks for a push, the next call
-//! begins. Time stands still, and everything that waits for time may happen at any time.
+//! begins. Or, once, the queue pair fails and another one takes its place. Time stands still, and everything that waits for time may happen at any time.
 
 use super::pair::{Memory, NERVOUS, Pair, Verb};
-use super::{NoRecheck, NoSequence};
+use super::{NoOnce, NoRecheck, NoSequence};
 use crate::CallError;
 use crate::fetch::{CallerOptions, Format, Guarded, Guards, Layout};
 use drover_base::Ns;
@@ -25,6 +25,7 @@ const LAYOUT: Layout = Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Begin,
+    Reconnect,
     Execute(usize),
     Complete,
     Take,
@@ -42,6 +43,10 @@ struct State<G: Guards> {
     bytes: [Vec<u8>; 5],
     begun: u8,
     is_executing: bool,
+    /// How often the queue pair may still fail.
+    failures: u8,
+    /// The requests that were executed.
+    executed: Vec<u8>,
     /// Pushes that have landed, and whose completion the server has not seen.
     landed: u32,
 }
@@ -57,7 +62,7 @@ fn regions(memory: &Memory) -> [&drover_mem::Region; 5] {
 }
 
 impl<G: Guards> State<G> {
-    fn first() -> State<G> {
+    fn first(failures: u8) -> State<G> {
         let options = CallerOptions {
             switch: NERVOUS,
             ..CallerOptions::default()
@@ -67,6 +72,8 @@ impl<G: Guards> State<G> {
             bytes: Default::default(),
             begun: 0,
             is_executing: false,
+            failures,
+            executed: Vec::new(),
             landed: 0,
         };
         state.save();
@@ -91,7 +98,7 @@ impl<G: Guards> State<G> {
     fn key(&self) -> String {
         let pair = &self.pair;
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {} {}",
             pair.request,
             (pair.caller.state(), pair.caller.stats().switches),
             pair.callee.state(),
@@ -100,7 +107,9 @@ impl<G: Guards> State<G> {
             pair.pushes,
             pair.ended,
             self.bytes,
+            self.executed,
             self.begun,
+            self.failures,
             self.is_executing,
             self.landed,
             pair.callee.next_look() == Ns::MAX
@@ -122,6 +131,7 @@ impl<G: Guards> State<G> {
             }
         };
         add(self.begun < CALLS && pair.caller.is_free(0), Event::Begin);
+        add(self.failures > 0, Event::Reconnect);
         let first = |is_mode: bool| {
             pair.wire
                 .iter()
@@ -149,12 +159,22 @@ impl<G: Guards> State<G> {
                 pair.begin(0, &[next.begun]);
                 next.begun += 1;
             }
+            Event::Reconnect => {
+                pair.reconnect();
+                next.landed = 0;
+                next.failures -= 1;
+            }
             Event::Execute(index) => {
                 let verb = pair.wire.remove(index).expect("a verb under way");
                 pair.execute_one(verb);
             }
             Event::Complete => pair.complete(),
-            Event::Take => next.is_executing = pair.take(0).is_some(),
+            Event::Take => {
+                next.is_executing = pair.take(0).is_some();
+                if next.is_executing {
+                    next.executed.push(pair.request[0]);
+                }
+            }
             Event::Publish => {
                 let request = pair.request.clone();
                 pair.publish(0, &request, Ns(0));
@@ -189,12 +209,15 @@ struct Explored {
     stuck: usize,
     /// Final states in which a call has another's result.
     wrong: usize,
+    /// Final states in which a call was executed more than once.
+    repeated: usize,
     /// Numbers of changes of the mode, in both directions, that final states have seen.
     switches: BTreeSet<[u64; 2]>,
 }
 
-fn explore<G: Guards>(in_order: bool) -> Explored {
-    let first = State::<G>::first();
+/// `failures`: how often the queue pair may fail.
+fn explore<G: Guards>(in_order: bool, failures: u8) -> Explored {
+    let first = State::<G>::first(failures);
     let mut explored = Explored::default();
     let mut numbers = BTreeMap::from([(first.key(), 0)]);
     let mut before: Vec<Vec<usize>> = vec![Vec::new()];
@@ -204,6 +227,7 @@ fn explore<G: Guards>(in_order: bool) -> Explored {
         if state.is_final() {
             let right = (0..CALLS).map(|call| (0, Ok::<_, CallError>(vec![call])));
             explored.wrong += usize::from(!state.pair.ended.iter().cloned().eq(right));
+            explored.repeated += usize::from(state.executed != [0, 1, 2]);
             explored.switches.insert(state.pair.caller.stats().switches);
             finals.push(number);
             continue;
@@ -232,9 +256,12 @@ fn explore<G: Guards>(in_order: bool) -> Explored {
 
 #[test]
 fn rfp_every_order_of_events_ends_three_calls() {
-    let explored = explore::<Guarded>(true);
-    println!("{explored:?}");
-    assert_eq!((explored.stuck, explored.wrong), (0, 0), "{explored:?}");
+    let explored = explore::<Guarded>(true, 0);
+    assert_eq!(
+        (explored.stuck, explored.wrong, explored.repeated),
+        (0, 0, 0),
+        "{explored:?}"
+    );
     // Fetched throughout; to reply and back; twice.
     for switches in [[0, 0], [1, 1], [2, 2]] {
         assert!(explored.switches.contains(&switches), "{explored:?}");
@@ -244,14 +271,28 @@ fn rfp_every_order_of_events_ends_three_calls() {
 /// Modes that overtake requests do no harm as long as the server looks again.
 #[test]
 fn rfp_looking_again_heals_modes_that_overtake() {
-    let explored = explore::<Guarded>(false);
+    let explored = explore::<Guarded>(false, 0);
     assert_eq!((explored.stuck, explored.wrong), (0, 0), "{explored:?}");
+}
+
+/// Whenever the queue pair fails, all calls end and none is executed twice.
+#[test]
+fn rfp_calls_survive_a_queue_pair_and_are_executed_once() {
+    let explored = explore::<Guarded>(true, 1);
+    println!("{explored:?}");
+    assert_eq!(
+        (explored.stuck, explored.wrong, explored.repeated),
+        (0, 0, 0),
+        "{explored:?}"
+    );
+    let explored = explore::<NoOnce>(true, 1);
+    assert!(explored.repeated > 0, "the canary: {explored:?}");
 }
 
 #[test]
 fn rfp_the_model_finds_what_is_missing() {
-    let explored = explore::<NoRecheck>(true);
+    let explored = explore::<NoRecheck>(true, 0);
     assert!(explored.stuck > 0, "the canary: {explored:?}");
-    let explored = explore::<NoSequence>(true);
+    let explored = explore::<NoSequence>(true, 0);
     assert!(explored.wrong > 0, "the canary: {explored:?}");
 }

@@ -93,7 +93,20 @@ fn rfp_requests_that_no_client_sends_end_the_connection() {
     assert!(!is_refused(&mut pair));
     pair.publish(0, b"result", Ns(0));
     pair.memory.inbound.copy_in(0, &copy);
-    assert!(is_refused(&mut pair), "the same number");
+    assert!(!is_refused(&mut pair), "the same number is answered again");
+    assert_eq!((pair.callee.stats().calls, pair.callee.stats().repeated), (1, 1));
+    // One number further, and with the right checksum.
+    let mut pair = begin(1);
+    assert!(!is_refused(&mut pair));
+    pair.publish(0, b"result", Ns(0));
+    let mut other = Pair::<Guarded>::with(NERVOUS);
+    for _ in 1..3 {
+        assert_eq!(other.call(0, b"request"), Ok(b"request".to_vec()));
+    }
+    other.begin(0, b"request");
+    let requests = &other.memory.requests;
+    requests.copy_to(0, &pair.memory.inbound, 0, copy.len());
+    assert!(is_refused(&mut pair), "a number was left out");
     // Somebody else's request.
     let mut pair = begin(1);
     pair.memory.inbound.copy_in(12, &[9]);
