@@ -35,6 +35,8 @@ mod fuzz;
 mod guards;
 mod header;
 mod layout;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod next;
 mod server;
 mod switch;

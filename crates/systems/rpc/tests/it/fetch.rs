@@ -8,6 +8,7 @@ use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -145,36 +146,54 @@ fn calls_between_threads() {
     }
 }
 
-/// Calls of one client of window 1 on the machines of RFP; what the client counted, and their mean duration.
-fn simulated(
+/// Calls of one client on the machines of RFP, with a window of `places`.
+struct Simulated {
+    options: WorldOptions,
+    places: usize,
     count: u64,
+    size_of: fn(u64) -> usize,
     handler: Handler,
     transfer: Transfer,
-    change: impl FnOnce(&mut WorldOptions, &mut EchoClient<Sim>),
-) -> (CallerStats, Ns, [Mode; 1]) {
-    let mut world_options = WorldOptions::new(Profile::named("rfp").expect("built in"));
-    world_options.costs.push((WORK.name.to_owned(), 1.0));
-    let world = World::with_options(world_options.clone(), 2, 7);
-    let [here, there] = [0, 1].map(|machine| Rc::new(world.device(machine).context().expect("a context")));
-    let (mut server, mut client) = connect::<Sim>((&there, &here), &params(1), options(transfer));
-    server.handler = handler;
-    client.count = count;
-    change(&mut world_options, &mut client);
-    let seen = client.book.seen.clone();
-    let client = Rc::new(std::cell::RefCell::new(client));
-    world.spawn(&here, Box::new(Shared(client.clone())));
-    world.spawn(&there, Box::new(server));
-    let is_late = world.run_while(Ns::from_s(100), || seen.borrow().ended < count);
-    assert!(!is_late, "calls hang");
-    let seen = seen.borrow();
-    assert!(seen.failed.is_empty(), "{:?}", seen.failed);
-    let client = client.borrow();
-    let mode = client.client.mode(0, 1);
-    (*client.client.stats(), Ns(seen.total.0 / count), [mode])
+}
+
+impl Simulated {
+    fn new(count: u64, handler: Handler) -> Simulated {
+        let mut options = WorldOptions::new(Profile::named("rfp").expect("built in"));
+        options.costs.push((WORK.name.to_owned(), 1.0));
+        Simulated {
+            options,
+            places: 1,
+            count,
+            size_of: |number| number as usize % 40,
+            handler,
+            transfer: Transfer::Auto,
+        }
+    }
+
+    /// What the client counted, the mode in the end, and the mean duration of a call.
+    fn run(self) -> (CallerStats, Mode, Ns) {
+        let world = World::with_options(self.options, 2, 7);
+        let context = |machine| Rc::new(world.device(machine).context().expect("a context"));
+        let (here, there) = (context(0), context(1));
+        let caller = options(self.transfer);
+        let (mut server, mut client) = connect::<Sim>((&there, &here), &params(self.places), caller);
+        server.handler = self.handler;
+        (client.count, client.book.size_of) = (self.count, self.size_of);
+        let seen = client.book.seen.clone();
+        let client = Rc::new(RefCell::new(client));
+        world.spawn(&here, Box::new(Shared(client.clone())));
+        world.spawn(&there, Box::new(server));
+        let is_late = world.run_while(Ns::from_s(100), || seen.borrow().ended < self.count);
+        assert!(!is_late, "calls hang");
+        let seen = seen.borrow();
+        assert!(seen.failed.is_empty(), "{:?}", seen.failed);
+        let client = &client.borrow().client;
+        (*client.stats(), client.mode(0, 1), Ns(seen.total.0 / self.count))
+    }
 }
 
 /// A client that the test looks at when the simulation has ended.
-struct Shared(Rc<std::cell::RefCell<EchoClient<Sim>>>);
+struct Shared(Rc<RefCell<EchoClient<Sim>>>);
 
 impl<C: Cpu> Actor<C> for Shared
 where
@@ -192,32 +211,54 @@ fn rfp_a_fast_call_takes_two_operations() {
         work: 300,
         ..Handler::default()
     };
+    let calls = |count, size_of| Simulated {
+        size_of,
+        ..Simulated::new(count, fast)
+    };
     let count = 1_000_000;
-    let (stats, took, _) = simulated(count, fast, Transfer::Auto, |_, client| {
-        client.book.size_of = |number| number as usize % 257;
-    });
+    let (stats, _, took) = calls(count, |number| number as usize % 257).run();
     let per_call = stats.operations() as f64 / count as f64;
     assert!(per_call <= 2.01, "{per_call} operations per call: {stats:?}");
     assert_eq!((stats.second_reads, stats.pushed), (0, 0));
     println!("{per_call} operations, {took} per call");
-    let (stats, ..) = simulated(1_000, fast, Transfer::Auto, |_, client| {
-        client.book.size_of = |number| [256, 257][number as usize % 2];
-    });
+    let (stats, ..) = calls(1_000, |number| [256, 257][number as usize % 2]).run();
     assert_eq!(stats.second_reads, 500, "if and only if there is more");
 }
 
-/// A server that takes 20 us, six READs of a client that is alone: the client stops READing, and begins again when the server is fast.
+/// A server that takes 20 us, six READs of a client that is alone: the client stops READing, and begins again when the
+/// server is fast.
 #[test]
 fn rfp_modes_follow_the_servers_time() {
     let slow = Handler {
         work: 20_000,
         slow_calls: 200,
     };
-    let (stats, _, mode) = simulated(400, slow, Transfer::Auto, |_, _| {});
-    assert_eq!((stats.switches, mode), ([1, 1], [Mode::Fetch]), "{stats:?}");
+    let (stats, mode, _) = Simulated::new(400, slow).run();
+    assert_eq!((stats.switches, mode), ([1, 1], Mode::Fetch), "{stats:?}");
     assert!(stats.pushed >= 199, "{stats:?}");
     // Two slow calls were fetched, or the second one until it switched.
     assert!(stats.first_reads < 220, "{stats:?}");
-    let forced = simulated(100, slow, Transfer::Fetch, |_, _| {}).0;
-    assert!(forced.first_reads > 400 && forced.pushed == 0, "{forced:?}");
+    let forced = Simulated {
+        transfer: Transfer::Fetch,
+        ..Simulated::new(100, slow)
+    };
+    let (stats, ..) = forced.run();
+    assert!(stats.first_reads > 400 && stats.pushed == 0, "{stats:?}");
+}
+
+/// Packets are lost and lines become visible one by one: every result is right, in every mode.
+#[test]
+fn rfp_calls_over_a_fabric_that_loses_and_tears() {
+    for transfer in TRANSFERS {
+        let mut calls = Simulated {
+            places: 8,
+            size_of: |number| number as usize * 37 % 1001,
+            transfer,
+            ..Simulated::new(2_000, Handler::default())
+        };
+        (calls.options.loss, calls.options.torn) = (0.05, true);
+        calls.options.rc.timeout = Ns::from_us(100);
+        let (stats, ..) = calls.run();
+        assert!(stats.sum_rejects > 0 || transfer != Transfer::Reply, "{stats:?}");
+    }
 }

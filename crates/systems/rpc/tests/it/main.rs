@@ -3,4 +3,5 @@
 
 mod bed;
 mod fetch;
+mod messages;
 mod no_allocation;
