@@ -15,7 +15,7 @@ impl Reader {
         let Some(get) = ops.view(at) else {
             return;
         };
-        get.session.sender.landed(get.own.tail);
+        get.session.ring.sent(get.own.tail);
         if get.session.is_blocked {
             ops.retry_all();
         }

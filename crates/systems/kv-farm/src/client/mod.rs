@@ -15,9 +15,10 @@ use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
 use drover_kv::{OpKind, Reads};
 use drover_one_sided::Sink;
+use drover_rpc::ring::SENT;
 use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
-use session::{MOVES, OBJECT, SENT, SLOTS, Session};
+use session::{MOVES, OBJECT, SLOTS, Session};
 
 /// A client of all shards of a FaRM-KV service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
@@ -189,7 +190,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     fn polled(&mut self, ops: &mut Operations<P>, shard: usize) {
         if let Some(session) = ops.session_with(shard)
             && session.is_blocked
-            && session.hear_notice()
+            && session.read_notice()
         {
             session.is_blocked = false;
             ops.retry_all();

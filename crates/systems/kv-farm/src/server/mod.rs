@@ -12,13 +12,13 @@ pub use state::ShardState;
 
 use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
 use crate::layout::REQUEST_HEADER_BYTES;
-use connection::{Connection, WireOptions};
+use connection::Connection;
 use drover_base::{HashSeed, KeyHasher};
 use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
-use drover_rpc::ring::{REPLY_TRAILER_BYTES, record_bytes};
+use drover_rpc::ring::{REPLY_TRAILER_BYTES, RingParams, record_bytes};
 use drover_verbs::{Context, MemoryRegion, Provider};
 use std::rc::Rc;
 
@@ -98,22 +98,21 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         terms: ServerParams,
     ) -> Result<(Connection<P>, Welcome), PeerError> {
         let options = &self.options;
-        let wire_options = WireOptions {
-            slots: usize::from(hello.slots),
-            value_bytes_max: options.item_bytes_max,
-            message_bytes: options.message_bytes,
-            reply_bytes: round_up(options.message_bytes, 64),
+        let params = RingParams {
             ring_bytes: options.ring_bytes,
+            request_bytes: options.message_bytes,
+            reply_bytes: round_up(options.message_bytes, 64),
+            slot_count: usize::from(hello.slots),
             sums: hello.params.sums || !ctx.caps().writes.ordered,
         };
-        let conn = Connection::<P>::new(ctx, wire_options)?;
-        let (ring, qp) = conn.exports(ctx)?;
+        let conn = Connection::<P>::new(ctx, params, options.item_bytes_max)?;
+        let (ring, qp) = conn.exports()?;
         let welcome = Welcome {
             terms,
             table: self.table,
-            reply_bytes: wire_options.reply_bytes as u32,
+            reply_bytes: params.reply_bytes as u32,
             ring_bytes: options.ring_bytes as u32,
-            sums: wire_options.sums,
+            sums: params.sums,
             slots: self.slots.export(&[])?,
             objects: self.objects.export(&[])?,
             ring,
