@@ -14,6 +14,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("drover-rt", &["--lib"]),
     ("drover-verbs-shm", &["--lib"]),
     ("drover-slots", &["--test", "loom_slots"]),
+    ("drover-rpc", &["--lib"]),
 ];
 /// Default maximum number of preemptions; the environment may override it.
 const PREEMPTIONS_MAX: &str = "2";

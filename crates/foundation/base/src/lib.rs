@@ -7,6 +7,7 @@
 //! - [`KeyHash`] is the 128-bit keyed hash of a key, with the bit fields that choose partition, bucket
 //!   and tag.
 //! - [`Cpu`] is the core that code runs on: the only source of the time, of random numbers and of the cost of work.
+//! - [`Crc64`] is the checksum by which those who poll or READ memory tell whole bytes from torn ones.
 //! - [`Actor`] is anything that polls: one `step` is at most one batch of work.
 //!
 //! ```
@@ -23,6 +24,7 @@
 mod actor;
 mod cpu;
 mod crc32c;
+mod crc64;
 mod durations;
 mod hash;
 mod rng;
@@ -34,6 +36,7 @@ mod zipf;
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line, Work};
 pub use crc32c::{crc32c, crc32c_append};
+pub use crc64::{Crc64, crc64};
 pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};

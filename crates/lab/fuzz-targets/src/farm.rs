@@ -1,8 +1,7 @@
-//! Arbitrary bytes in FaRM-KV's rings and mailboxes, on its control channel, and in the memory that its clients READ.
+//! Arbitrary bytes on FaRM-KV's control channel and in the memory that its clients READ.
 
 use crate::control;
 use crate::input::Input;
-use crate::request;
 use drover_base::{KeyHash, Ns};
 use drover_index::hopscotch::{Geometry, Object, SlotKind, TableOptions};
 use drover_kv_farm::control::{Attach, Hello, Ready, Welcome};
@@ -20,20 +19,6 @@ pub fn control_message(input: &[u8]) {
         2 => control::again::<Attach>(body, *fd_count),
         _ => control::again::<Ready>(body, *fd_count),
     };
-}
-
-/// Checks that a server takes or refuses any bytes in its ring of requests, and that any record taken parses as a
-/// request or is refused. Input: whether records carry checksums (1 byte, bit 0); then for each record whether it is
-/// made valid (1 byte, bit 0), its length in units of 4 bytes (1 byte), and its bytes.
-pub fn ring(input: &[u8]) {
-    drover_kv_farm::server::fuzz_ring(input, request::any);
-}
-
-/// Checks that a client accepts or refuses any bytes in its mailbox as replies, and that accepted ones fit their place
-/// in the mailbox or the client's space for long values. Input: whether replies carry checksums (bit 0) and whether
-/// their checksums are made valid (bit 1; 1 byte), then the mailbox.
-pub fn mailbox(input: &[u8]) {
-    drover_kv_farm::client::fuzz_mailbox(input);
 }
 
 const KEY: &[u8] = b"key";

@@ -10,6 +10,7 @@ mod input;
 mod memcached;
 mod pilaf;
 mod request;
+mod rpc;
 mod slots;
 mod trace;
 
@@ -63,14 +64,6 @@ pub const TARGETS: &[Target] = &[
         run: farm::lookup,
     },
     Target {
-        name: "farm_mailbox",
-        run: farm::mailbox,
-    },
-    Target {
-        name: "farm_ring",
-        run: farm::ring,
-    },
-    Target {
         name: "memcached_parse",
         run: memcached::parse_bytes,
     },
@@ -93,6 +86,22 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "pilaf_reply",
         run: pilaf::reply,
+    },
+    Target {
+        name: "rpc_mailbox",
+        run: rpc::mailbox,
+    },
+    Target {
+        name: "rpc_requests",
+        run: drover_rpc::fetch::fuzz_requests,
+    },
+    Target {
+        name: "rpc_results",
+        run: drover_rpc::fetch::fuzz_results,
+    },
+    Target {
+        name: "rpc_ring",
+        run: rpc::ring,
     },
     Target {
         name: "server_slots",

@@ -3,8 +3,7 @@
 
 use crate::control;
 use crate::input::Input;
-use drover_base::KeyHash;
-use drover_index::crc64;
+use drover_base::{KeyHash, crc64};
 use drover_index::cuckoo::{ENTRY_BYTES, Entry, RecordRef, Seal, fingerprint};
 use drover_kv_pilaf::control::{Adopted, Attach, Grown, Hello, Ready, Welcome};
 use drover_kv_pilaf::layout::{Record, Reply, Status};

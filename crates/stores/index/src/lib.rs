@@ -31,7 +31,6 @@
 
 mod bucket_lines;
 mod cache_table;
-mod crc64;
 pub mod cuckoo;
 pub mod hopscotch;
 mod seqlock;
@@ -42,7 +41,6 @@ mod table_memory;
 
 pub use bucket_lines::BucketLines;
 pub use cache_table::{CacheBucket, CacheTable, Moved, SlotRef};
-pub use crc64::{Crc64, crc64};
 pub use seqlock::{Seqlock, Ticket};
 pub use slot::{Slot, SlotMask};
 pub use store_table::{SlotPosition, StoreBucket, StoreTable};

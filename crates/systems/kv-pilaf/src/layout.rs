@@ -30,7 +30,7 @@
 //! | 24 | 8 | record sum | `Location` |
 //! | 32 | | value | `Value` |
 
-use drover_index::crc64;
+use drover_base::crc64;
 use drover_index::cuckoo::RecordRef;
 use drover_one_sided::REQUEST_HEADER_BYTES;
 

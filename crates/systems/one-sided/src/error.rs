@@ -2,6 +2,7 @@
 
 use drover_control::DecodeError;
 use drover_mem::AllocError;
+use drover_rt::ResourceError;
 use drover_verbs::{ConnectError, CreateError, ImportError, PostError, RegisterError, WcStatus};
 
 /// Why a server refuses a client or ends its session.
@@ -26,6 +27,9 @@ pub enum PeerError {
     /// The client's memory could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// Buffers or queues of a connection could not be set up.
+    #[error(transparent)]
+    Resource(#[from] ResourceError),
     /// The client sent a malformed message.
     #[error(transparent)]
     Message(#[from] DecodeError),

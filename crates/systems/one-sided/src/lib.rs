@@ -30,7 +30,6 @@
 mod client;
 mod control;
 mod error;
-mod queues;
 mod refusals;
 mod request;
 mod server;
@@ -42,7 +41,6 @@ pub use client::{
 };
 pub use control::{Hello, Ready, ServerParams};
 pub use error::PeerError;
-pub use queues::{Depths, Queues, WHICH};
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
 pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};

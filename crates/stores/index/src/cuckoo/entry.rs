@@ -13,7 +13,7 @@
 //! entry is sealed like any other: a reader can distinguish it from unwritten memory. *(Two sums of 8 bytes, 32 bytes
 //! in all: stated in `[HERD §5.1]`; fields and salt: our choice.)*
 
-use crate::crc64::Crc64;
+use drover_base::Crc64;
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 32;
@@ -38,7 +38,7 @@ pub struct RecordRef {
     pub offset: u64,
     /// Length of the record in bytes, at most [`RECORD_BYTES_MAX`].
     pub len: u32,
-    /// [`crc64`](crate::crc64) of the record.
+    /// [`crc64`](drover_base::crc64) of the record.
     pub sum: u64,
 }
 

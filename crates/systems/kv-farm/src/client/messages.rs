@@ -1,10 +1,11 @@
 //! Requests to the server and its replies: where they arrive, and what they mean.
 
 use super::{Operations, Reader};
-use crate::layout::{Reply, Status};
+use crate::layout::Status;
 use crate::logic::Lookup;
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_one_sided::{Reader as _, Sink};
+use drover_rpc::ring::Reply;
 use drover_verbs::Provider;
 
 impl Reader {
@@ -14,7 +15,7 @@ impl Reader {
         let Some(get) = ops.view(at) else {
             return;
         };
-        get.session.sender.landed(get.own.tail);
+        get.session.ring.sent(get.own.tail);
         if get.session.is_blocked {
             ops.retry_all();
         }
@@ -53,19 +54,20 @@ impl Reader {
         let kind = ops.kind(at);
         // A GET that asked because of torn READs has not missed.
         let is_miss = !ops.own(at).lookup.as_ref().is_some_and(Lookup::has_given_up);
-        match (reply.status, reply.status.outcome(kind)) {
-            (status, Some(outcome)) => {
-                let is_confirmed = status == Status::NotFound && kind == OpKind::Get;
+        let status = Status::decode(reply.code);
+        match (status, status.and_then(|status| status.outcome(kind))) {
+            (_, Some(outcome)) => {
+                let is_confirmed = status == Some(Status::NotFound) && kind == OpKind::Get;
                 self.stats.misses += u64::from(is_confirmed);
                 self.stats.confirmed_misses += u64::from(is_confirmed && is_miss);
                 ops.finish(at, outcome, sink);
             }
-            (Status::Value | Status::Written, None) => {
+            (Some(Status::Value | Status::Written), None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += u64::from(is_miss);
                 ops.finish(at, Outcome::Value(value), sink);
             }
-            (Status::Long, None) => self.ask(ops, at, true),
+            (Some(Status::Long), None) => self.ask(ops, at, true),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
         }
     }

@@ -4,22 +4,21 @@
 //! decides which READ is next, and `reads.rs` issues it; `session.rs` and `messages.rs` send requests and receive
 //! replies.
 
-mod mailbox;
 mod messages;
 mod reads;
 mod session;
 
 pub use drover_control::Dial;
-#[doc(hidden)]
-pub use mailbox::fuzz_mailbox;
 
 use crate::logic::{Lookup, Miss};
 use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
 use drover_kv::{OpKind, Reads};
-use drover_one_sided::{Sink, WHICH};
+use drover_one_sided::Sink;
+use drover_rpc::ring::SENT;
+use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
-use session::{MOVES, OBJECT, SENT, SLOTS, Session};
+use session::{MOVES, OBJECT, SLOTS, Session};
 
 /// A client of all shards of a FaRM-KV service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
@@ -191,7 +190,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     fn polled(&mut self, ops: &mut Operations<P>, shard: usize) {
         if let Some(session) = ops.session_with(shard)
             && session.is_blocked
-            && session.hear_notice()
+            && session.read_notice()
         {
             session.is_blocked = false;
             ops.retry_all();

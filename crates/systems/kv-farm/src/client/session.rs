@@ -1,41 +1,32 @@
 //! [`Session`]: a client's queues and buffers at one shard.
 //!
 //! ```text
-//! buffers:  | copy of the ring | slots, count of moves, short object | of place 0 | ... of place 1 | ...
-//! mailbox and values: see the layout
+//! buffers:  | slots, count of moves, short object | of place 0 | ... of place 1 | ...
+//! ring and mailbox: see their module; values: see the layout
 //! ```
 
-use super::mailbox::Mailbox;
 use crate::control::{Attach, FarmParams, PROTOCOL_VERSION, Welcome};
-use crate::layout::{
-    NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
-    record_bytes,
-};
-use crate::logic::{Sender, Slots, TableShape};
+use crate::layout::{REQUEST_HEADER_BYTES, Request, value_place};
+use crate::logic::{Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
-use drover_verbs::{
-    Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
-};
+use drover_rpc::ring::{FILLERS_MAX, KIND_FREE, Reply, RingClient, RingParams};
+use drover_verbs::{Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp};
 use std::rc::Rc;
 
 /// Longest object that is READ into a place's own buffer, bytes. *(our choice)*
 pub(super) const SHORT_OBJECT_BYTES: usize = 2048;
 
-/// Upper half of a work request's id: what the request was for.
-pub(super) const SENT: u64 = 0;
-pub(super) const SLOTS: u64 = 1 << 32;
-pub(super) const MOVES: u64 = 2 << 32;
-pub(super) const OBJECT: u64 = 3 << 32;
+/// Kinds of work requests, besides those of the ring: the upper half of the id; the lower half is the place.
+pub(super) const SLOTS: u64 = KIND_FREE;
+pub(super) const MOVES: u64 = KIND_FREE + (1 << 32);
+pub(super) const OBJECT: u64 = KIND_FREE + (2 << 32);
 
 /// Bytes for the count of moves, which has its own line.
 const MOVES_BYTES: usize = 64;
-
-/// Maximum number of fillers in flight, in addition to requests.
-const FILLERS_MAX: usize = 4;
 
 /// Number of operations that a send queue of `depth` requests suffices for: each has at most a record and a READ in
 /// flight, besides fillers and the further pieces of long objects.
@@ -47,18 +38,13 @@ pub(super) fn operations_for(depth: usize) -> usize {
 pub struct Session<P: Provider> {
     pub(super) resources: ConnResources<P>,
     buffers: P::Mr,
-    mailbox: P::Mr,
     table: RemoteRegion,
     objects: RemoteRegion,
-    ring: RemoteRegion,
+    pub(super) ring: RingClient<P>,
     pub(super) shape: TableShape,
-    replies: Mailbox,
-    sums: bool,
     slots_bytes: usize,
-    pub(super) sender: Sender,
     /// Whether an operation waits for space in the ring.
     pub(super) is_blocked: bool,
-    record: Vec<u8>,
     ctx: Rc<P::Context>,
 }
 
@@ -70,20 +56,9 @@ fn check(table: &TableOptions, welcome: &Welcome) -> Result<(), SetupError> {
         && geometry.stride > 0
         && geometry.span > geometry.stride
         && geometry.span <= 64;
-    let (message, ring) = (welcome.terms.message_bytes as usize, welcome.ring_bytes as usize);
-    let is_ring =
-        ring.is_multiple_of(64) && ring <= 1 << 24 && message <= ring && record_bytes(message) <= ring / 4;
-    let is_mailbox = welcome.reply_bytes.is_multiple_of(64)
-        && welcome.reply_bytes <= 1 << 20
-        && welcome.reply_bytes as usize > REPLY_TRAILER_BYTES;
-    let is_message = message > REQUEST_HEADER_BYTES;
+    let is_message = welcome.terms.message_bytes as usize > REQUEST_HEADER_BYTES;
     let is_item = (65..=1 << 23).contains(&welcome.terms.item_bytes_max);
-    let checks = [
-        (is_table, "table"),
-        (is_ring && is_message, "ring"),
-        (is_mailbox, "mailbox"),
-        (is_item, "items"),
-    ];
+    let checks = [(is_table, "table"), (is_message, "ring"), (is_item, "items")];
     match checks.into_iter().find(|(is_sound, _)| !is_sound) {
         Some((_, what)) => Err(SetupError::Unusable { what }),
         None => Ok(()),
@@ -105,7 +80,6 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         check(&welcome.table, welcome)?;
         let agreed = Agreed::new(&welcome.terms, now)?;
-        let ring_bytes = welcome.ring_bytes as usize;
         let object_bytes_max = object_bytes(0, agreed.item_bytes_max - item_bytes(0, 0));
         let slots_bytes = welcome.table.geometry.span.max(BLOCK_SLOTS) * welcome.table.kind.bytes();
         let buffer_bytes = round_up(slots_bytes, 64) + MOVES_BYTES + SHORT_OBJECT_BYTES;
@@ -116,18 +90,21 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             remote_read: true,
             ..Access::REMOTE_WRITE
         };
-        let reply_bytes = welcome.reply_bytes as usize;
-        let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
-        let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
+        let params = RingParams {
+            ring_bytes: welcome.ring_bytes as usize,
+            request_bytes: agreed.message_bytes,
+            reply_bytes: welcome.reply_bytes as usize,
+            slot_count: slots,
+            sums: welcome.sums,
+        };
+        let ring = RingClient::<P>::new(ctx, &params, &welcome.ring)?;
+        let buffers = memory(slots * buffer_bytes, Access::LOCAL)?;
         let depths = (2 * slots + FILLERS_MAX, 0);
         let resources = ConnResources::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
         let table = ctx.import_region(&welcome.slots)?;
         let objects = ctx.import_region(&welcome.objects)?;
-        let ring = ctx.import_region(&welcome.ring)?;
         let mut session: Session<P> = Session {
             buffers,
-            replies: Mailbox::new(mailbox.region().clone(), reply_bytes, welcome.sums),
-            mailbox,
             table,
             objects,
             ring,
@@ -136,34 +113,22 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
                 objects_bytes: objects.len,
                 object_bytes_max: object_bytes_max as u32,
             },
-            sums: welcome.sums,
             slots_bytes: round_up(slots_bytes, 64),
-            sender: Sender::new(ring_bytes),
             is_blocked: false,
-            record: Vec::with_capacity(record_bytes(resources.agreed.message_bytes)),
             resources,
             ctx: ctx.clone(),
         };
-        if table.len < welcome.table.bytes() as u64 || ring.len < ring_bytes as u64 {
+        if table.len < welcome.table.bytes() as u64 {
             return Err(SetupError::Unusable { what: "regions" });
         }
         session.resources.queues.qp.connect(&welcome.qp)?;
         Ok(session)
     }
 
-    /// Exports the client's resources. A WRITE to the mailbox wakes this core, where the fabric supports it.
     fn attach(&self) -> Result<Attach, SetupError> {
-        let watch = Watch {
-            range: 0..self.mailbox.region().len(),
-            bell: self.ctx.bell(),
-        };
-        let watches = match self.ctx.caps().wakes.on_memory {
-            true => vec![watch],
-            false => Vec::new(),
-        };
         Ok(Attach {
             qp: self.resources.queues.qp.export()?,
-            mailbox: self.mailbox.export(&watches)?,
+            mailbox: self.ring.export()?,
             values: self.resources.values.mr.export(&[])?,
         })
     }
@@ -178,29 +143,15 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     /// Stages a record with the request; returns the ring's tail after it.
     fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let payload = REQUEST_HEADER_BYTES + key.len() + value.len();
-        let placed = self.sender.place(payload).or_else(|| {
-            self.hear_notice();
-            self.sender.place(payload)
-        });
-        let Some(placed) = placed else {
-            self.is_blocked = true;
-            return None;
-        };
-        if let Some((offset, sequence)) = placed.filler {
-            let word = filler_word(sequence).to_le_bytes();
-            self.write(offset, &word, SENT, false);
+        let pieces = [&request.encode()[..], key, value];
+        let queues = &mut self.resources.queues;
+        if let Some(tail) = self.ring.send(queues, place, &pieces) {
+            return Some(tail);
         }
-        let mut record = std::mem::take(&mut self.record);
-        encode_record(
-            &mut record,
-            placed.sequence,
-            &[&request.encode(), key, value],
-            self.sums,
-        );
-        self.write(placed.offset, &record, SENT | place as u64, true);
-        self.record = record;
-        Some(placed.tail)
+        self.read_notice();
+        let tail = self.ring.send(&mut self.resources.queues, place, &pieces);
+        self.is_blocked |= tail.is_none();
+        tail
     }
 }
 
@@ -220,8 +171,7 @@ impl Slots for ReadSlots<'_> {
 
 impl<P: Provider> Session<P> {
     fn slots_at(&self, place: usize) -> usize {
-        let ring_bytes = self.sender.bytes();
-        ring_bytes + place * (self.slots_bytes + MOVES_BYTES + SHORT_OBJECT_BYTES)
+        place * (self.slots_bytes + MOVES_BYTES + SHORT_OBJECT_BYTES)
     }
 
     fn moves_at(&self, place: usize) -> usize {
@@ -232,22 +182,11 @@ impl<P: Provider> Session<P> {
         self.moves_at(place) + MOVES_BYTES
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8], wr_id: u64, signaled: bool) {
-        self.buffers.region().copy_in(offset, bytes);
-        let op = SendOp::Write {
-            remote: self.ring.at(offset),
-            imm: None,
-        };
-        let sge = self.buffers.sge(offset, bytes.len());
-        self.resources.queues.stage(wr_id, op, sge, signaled);
-    }
-
     /// Reads how far the server has consumed the ring; returns whether that has changed.
-    pub(super) fn hear_notice(&mut self) -> bool {
-        let head = self.replies.notice();
-        self.sender.acknowledge(head).unwrap_or_else(|error| {
+    pub(super) fn read_notice(&mut self) -> bool {
+        self.ring.read_notice().unwrap_or_else(|error| {
             let session = self.resources.agreed.id;
-            tracing::debug!(%error, session, head, "the server acknowledged an impossible position in the ring");
+            tracing::debug!(%error, session, "the server acknowledged an impossible position in the ring");
             self.resources.agreed.broken = true;
             false
         })
@@ -263,7 +202,7 @@ impl<P: Provider> Session<P> {
     ) -> Option<Reply> {
         let values = &self.resources.values;
         let space = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
-        match self.replies.reply(place, sequence, space, out) {
+        match self.ring.reply((place, sequence), space, out, value_place) {
             Ok(reply) => reply,
             Err(error) => {
                 let (session, is_long) = (self.resources.agreed.id, large.is_some());
@@ -334,7 +273,7 @@ impl<P: Provider> Session<P> {
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
         self.resources.queues.qp.to_error();
-        for region in [&self.table, &self.objects, &self.ring] {
+        for region in [&self.table, &self.objects] {
             self.ctx.forget_region(region);
         }
     }

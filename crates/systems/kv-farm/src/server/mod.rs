@@ -2,7 +2,6 @@
 //! involve it.
 
 mod connection;
-mod inbox;
 mod options;
 mod places;
 mod shard;
@@ -12,16 +11,15 @@ pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
 use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
-use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
-use connection::{Connection, WireOptions};
+use crate::layout::REQUEST_HEADER_BYTES;
+use connection::Connection;
 use drover_base::{HashSeed, KeyHasher};
 use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
+use drover_rpc::ring::{REPLY_TRAILER_BYTES, RingParams, record_bytes};
 use drover_verbs::{Context, MemoryRegion, Provider};
-#[doc(hidden)]
-pub use inbox::fuzz_ring;
 use std::rc::Rc;
 
 /// A server of one FaRM-KV shard: an actor that owns table, objects, and its ends of the connections to clients.
@@ -100,22 +98,21 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         terms: ServerParams,
     ) -> Result<(Connection<P>, Welcome), PeerError> {
         let options = &self.options;
-        let wire_options = WireOptions {
-            slots: usize::from(hello.slots),
-            value_bytes_max: options.item_bytes_max,
-            message_bytes: options.message_bytes,
-            reply_bytes: round_up(options.message_bytes, 64),
+        let params = RingParams {
             ring_bytes: options.ring_bytes,
+            request_bytes: options.message_bytes,
+            reply_bytes: round_up(options.message_bytes, 64),
+            slot_count: usize::from(hello.slots),
             sums: hello.params.sums || !ctx.caps().writes.ordered,
         };
-        let conn = Connection::<P>::new(ctx, wire_options)?;
-        let (ring, qp) = conn.exports(ctx)?;
+        let conn = Connection::<P>::new(ctx, params, options.item_bytes_max)?;
+        let (ring, qp) = conn.exports()?;
         let welcome = Welcome {
             terms,
             table: self.table,
-            reply_bytes: wire_options.reply_bytes as u32,
+            reply_bytes: params.reply_bytes as u32,
             ring_bytes: options.ring_bytes as u32,
-            sums: wire_options.sums,
+            sums: params.sums,
             slots: self.slots.export(&[])?,
             objects: self.objects.export(&[])?,
             ring,

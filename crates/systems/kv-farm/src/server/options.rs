@@ -1,10 +1,10 @@
 //! Options and counters of a server.
 
-use crate::logic::RING_BYTES;
 use drover_base::Ns;
 use drover_index::hopscotch::{Geometry, SlotKind};
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
+use drover_rpc::ring::RING_BYTES;
 
 /// Options of a server, which is one shard: all sizes are per shard.
 #[derive(Clone, Debug)]

@@ -3,7 +3,8 @@
 use crate::raw::{Cluster, put};
 use drover_base::Rng;
 use drover_kv::Op;
-use drover_kv_farm::layout::{Request, RequestKind, encode_record, filler_word, record_bytes};
+use drover_kv_farm::layout::{Request, RequestKind};
+use drover_rpc::ring::{encode_record, filler_word, record_bytes};
 
 const KEY: &[u8] = b"key";
 

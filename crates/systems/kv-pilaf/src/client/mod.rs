@@ -14,9 +14,11 @@ pub use drover_control::Dial;
 use crate::layout::record_bytes;
 use crate::logic::{Lookup, Miss};
 use drover_kv::{OpKind, Reads};
-use drover_one_sided::{Sink, WHICH};
+use drover_one_sided::Sink;
+use drover_rpc::messages::{RECV, SENT};
+use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
-use session::{ENTRY, PIECE, RECORD, SENT, Session};
+use session::{ENTRY, PIECE, RECORD, Session};
 
 /// A client of all shards of a Pilaf service, for one thread.
 pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
@@ -154,10 +156,11 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
                 session.read_came(false);
                 self.record_came(ops, at, sink);
             }
-            _ => {
+            RECV => {
                 session.take_reply(at, wc.byte_len as usize, &mut self.scratch);
                 self.reply_came(ops, shard, sink);
             }
+            other => panic!("a completion of nothing that was posted: {other:#x}, slot {at}"),
         }
     }
 

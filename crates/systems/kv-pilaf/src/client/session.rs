@@ -1,8 +1,9 @@
 //! [`Session`]: a client's queues and buffers at one shard.
 //!
 //! ```text
-//! buffers, registered once:
-//!   | request, reply, entry, short record | of slot 0 |  ... of slot 1 | ...
+//! buffers for READs, registered once:
+//!   | entry, short record | of slot 0 |  ... of slot 1 | ...
+//! messages: see their module
 //! values, which the server READs:
 //!   | large buffer 0 | large buffer 1 |
 //! ```
@@ -15,11 +16,12 @@ use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Message};
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_kv::SetupError;
-use drover_mem::{PageWish, round_up};
+use drover_mem::PageWish;
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
+use drover_rpc::messages::{ClientMessages, KIND_FREE};
 use drover_verbs::{
-    Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, SendWr,
-    Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteAddr, RemoteRegion, SendWr, Sge,
+    WrId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -31,13 +33,14 @@ pub(super) const SHORT_RECORD_BYTES: usize = 2048;
 /// in `[HERD §3.2]`)*
 const READS_MAX: usize = 16;
 
-/// Upper half of a work request's id: what the request was for. The lower half is the slot, or the index of the RECV.
-const RECV: u64 = 0;
-pub(super) const SENT: u64 = 1 << 32;
-pub(super) const ENTRY: u64 = 2 << 32;
-pub(super) const RECORD: u64 = 3 << 32;
+/// Bytes before a slot's short record: its entry, which has a line of its own.
+const SHORT_RECORD_OFFSET: usize = 64;
+
+/// Kinds of work requests, besides those of messages: the upper half of the id; the lower half is the slot.
+pub(super) const ENTRY: u64 = KIND_FREE;
+pub(super) const RECORD: u64 = KIND_FREE + (1 << 32);
 /// A piece of a record, except the last.
-pub(super) const PIECE: u64 = 4 << 32;
+pub(super) const PIECE: u64 = KIND_FREE + (2 << 32);
 
 /// Number of operations that a send queue of `depth` requests suffices for: each has at most a SEND and a READ in
 /// flight, besides the further pieces of long records.
@@ -48,11 +51,11 @@ pub(super) fn operations_for(depth: usize) -> usize {
 /// A client's queues and buffers for one shard, and the addresses of the shard's memory.
 pub struct Session<P: Provider> {
     pub(super) resources: ConnResources<P>,
+    messages: ClientMessages<P>,
     buffers: P::Mr,
     tables: Tables<P>,
     extents: RemoteRegion,
     pub(super) shape: TableShape,
-    slot_bytes: usize,
     /// READs posted or staged.
     reads: usize,
     reads_max: usize,
@@ -77,13 +80,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     /// Posts RECVs for all replies.
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         let agreed = Agreed::new(&welcome.terms, now)?;
-        let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
         let values = (agreed.item_bytes_max, Access::REMOTE_READ);
         let resources = ConnResources::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
-        let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
+        let messages = ClientMessages::<P>::new(ctx, slots, resources.agreed.message_bytes)?;
+        let buffers = ctx.register(&ctx.alloc(slots * SLOT_BYTES, PageWish::Small)?, Access::LOCAL)?;
         let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
         let mut session: Session<P> = Session {
+            messages,
             buffers,
             shape: TableShape {
                 epoch: tables.epoch(),
@@ -94,7 +98,6 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             tables,
             extents,
             resources,
-            slot_bytes,
             reads: 0,
             reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
             held: VecDeque::with_capacity(slots + VALUES_MAX * PIECES_MAX),
@@ -103,7 +106,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             ctx: ctx.clone(),
         };
         session.resources.queues.qp.connect(&welcome.qp)?;
-        (0..slots).for_each(|slot| session.expect(slot));
+        session.messages.expect_all(&mut session.resources.queues);
         session.resources.queues.post(ctx.cpu())?;
         Ok(session)
     }
@@ -125,18 +128,12 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     /// Stages a message; there is always space.
     fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let at = self.at(slot);
-        let region = self.buffers.region();
-        region.copy_in(at, &request.encode());
-        region.copy_in(at + MESSAGE_HEADER_BYTES, key);
-        region.copy_in(at + MESSAGE_HEADER_BYTES + key.len(), value);
+        let (region, start) = self.messages.request(slot);
+        region.copy_in(start, &request.encode());
+        region.copy_in(start + MESSAGE_HEADER_BYTES, key);
+        region.copy_in(start + MESSAGE_HEADER_BYTES + key.len(), value);
         let len = MESSAGE_HEADER_BYTES + key.len() + value.len();
-        let op = SendOp::Send {
-            dest: None,
-            imm: None,
-        };
-        let sge = self.buffers.sge(at, len);
-        self.resources.queues.stage(SENT | slot as u64, op, sge, true);
+        self.messages.send(&mut self.resources.queues, slot, len);
         Some(0)
     }
 
@@ -169,38 +166,28 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     }
 }
 
+/// Bytes of a slot's buffers for READs.
+const SLOT_BYTES: usize = SHORT_RECORD_OFFSET + SHORT_RECORD_BYTES;
+
+fn entry_at(slot: usize) -> usize {
+    slot * SLOT_BYTES
+}
+
+fn record_at(slot: usize) -> usize {
+    entry_at(slot) + SHORT_RECORD_OFFSET
+}
+
 impl<P: Provider> Session<P> {
-    fn at(&self, slot: usize) -> usize {
-        slot * self.slot_bytes
-    }
-
-    fn entry_at(&self, slot: usize) -> usize {
-        self.at(slot) + round_up(2 * self.resources.agreed.message_bytes, 64)
-    }
-
-    fn reply_at(&self, slot: usize) -> usize {
-        self.at(slot) + self.resources.agreed.message_bytes
-    }
-
-    /// Stages a RECV into slot `slot`'s buffer. The reply that it receives may belong to another slot.
-    fn expect(&mut self, slot: usize) {
-        let sge = self
-            .buffers
-            .sge(self.reply_at(slot), self.resources.agreed.message_bytes);
-        self.resources.queues.expect(RECV | slot as u64, sge);
-    }
-
     /// Copies the reply in the buffer of RECV `slot` to `out`, and stages the RECV again.
     pub(super) fn take_reply(&mut self, slot: usize, len: usize, out: &mut Vec<u8>) {
-        out.resize(len, 0);
-        self.buffers.region().copy_out(self.reply_at(slot), out);
-        self.expect(slot);
+        self.messages
+            .take_reply(&mut self.resources.queues, slot, len, out);
     }
 
     /// Stages the READ of an entry.
     pub(super) fn read_entry(&mut self, slot: usize, index: u64) {
         let remote = self.tables.begin_read(index);
-        let sge = self.buffers.sge(self.entry_at(slot), ENTRY_BYTES);
+        let sge = self.buffers.sge(entry_at(slot), ENTRY_BYTES);
         self.read(ENTRY, slot, remote, sge);
     }
 
@@ -218,7 +205,7 @@ impl<P: Provider> Session<P> {
     /// The entry that was READ.
     pub(super) fn entry(&self, slot: usize) -> [u8; ENTRY_BYTES] {
         let mut entry = [0; ENTRY_BYTES];
-        self.buffers.region().copy_out(self.entry_at(slot), &mut entry);
+        self.buffers.region().copy_out(entry_at(slot), &mut entry);
         entry
     }
 
@@ -227,7 +214,7 @@ impl<P: Provider> Session<P> {
         let remote = self.extents.at(record.offset as usize);
         let sge = match large {
             Some(large) => self.resources.values.sge(large, record.len as usize),
-            None => self.buffers.sge(self.entry_at(slot) + 64, record.len as usize),
+            None => self.buffers.sge(record_at(slot), record.len as usize),
         };
         self.read(RECORD, slot, remote, sge);
     }
@@ -237,7 +224,7 @@ impl<P: Provider> Session<P> {
         out.resize(len, 0);
         match large {
             Some(large) => self.resources.values.copy_out(large, out),
-            None => self.buffers.region().copy_out(self.entry_at(slot) + 64, out),
+            None => self.buffers.region().copy_out(record_at(slot), out),
         }
     }
 

@@ -5,10 +5,10 @@ use super::state::ShardState;
 use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_index::cuckoo::RecordRef;
-use drover_mem::PageWish;
-use drover_one_sided::{Depths, PeerError, Queues, WHICH};
-use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
-use std::collections::VecDeque;
+use drover_one_sided::PeerError;
+use drover_rpc::messages::{KIND_FREE, RECV, SENT, ServerMessages};
+use drover_rt::{Depths, Queues, WHICH};
+use drover_verbs::{Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
 use std::rc::Rc;
 
 /// Maximum number of completions per step and client.
@@ -17,10 +17,8 @@ const BATCH: usize = 32;
 /// Maximum number of values that the server READs from one client at a time.
 const PULLS_MAX: usize = 2;
 
-/// Upper half of a work request's id: what the request was for. The lower half is an index.
-const RECV: u64 = 0;
-const REPLY: u64 = 1 << 32;
-const PULL: u64 = 2 << 32;
+/// Kind of work request: the READ of a value for the reply whose index is the lower half of the id.
+const PULL: u64 = KIND_FREE;
 
 /// A value that is being READ from the client's memory into its record.
 struct Pull {
@@ -32,18 +30,10 @@ struct Pull {
 /// A server's queues and buffers for one client.
 pub struct Connection<P: Provider> {
     pub(super) queues: Queues<P>,
-    /// One buffer per RECV.
-    requests: P::Mr,
-    /// One buffer per reply, as many as for requests.
-    replies: P::Mr,
-    free_replies: Vec<u32>,
-    /// Requests that arrived while no reply buffer was free: the client has received a reply whose completion is still
-    /// missing here.
-    waiting: VecDeque<(u32, u32)>,
+    messages: ServerMessages<P>,
     pulls: Vec<Option<Pull>>,
     /// The client's memory for long values, known after Attach.
     pub(super) values: Option<RemoteRegion>,
-    message_bytes: usize,
     /// Epoch of the table that was last announced to the client.
     told: u64,
     /// Epoch of the oldest table that the client may still READ.
@@ -66,22 +56,15 @@ impl<P: Provider> Connection<P> {
             long_bytes_max: value_bytes_max,
         };
         let queues = Queues::<P>::new(ctx, depths)?;
-        let buffers = |access| -> Result<P::Mr, PeerError> {
-            Ok(ctx.register(&ctx.alloc(slots * message_bytes, PageWish::Small)?, access)?)
-        };
         let mut conn: Connection<P> = Connection {
             queues,
-            requests: buffers(Access::LOCAL)?,
-            replies: buffers(Access::LOCAL_READ)?,
-            free_replies: (0..slots as u32).collect(),
-            waiting: VecDeque::with_capacity(slots),
+            messages: ServerMessages::<P>::new(ctx, slots, message_bytes)?,
             pulls: (0..slots).map(|_| None).collect(),
             values: None,
-            message_bytes,
             told: epoch,
             adopted: epoch,
         };
-        (0..slots as u32).for_each(|at| conn.expect(at));
+        conn.messages.expect_all(&mut conn.queues);
         conn.queues.post(ctx.cpu())?;
         Ok(conn)
     }
@@ -128,40 +111,26 @@ impl<P: Provider> Connection<P> {
             }
             let which = (wc.wr_id.0 & WHICH) as u32;
             match wc.wr_id.0 & !WHICH {
-                REPLY => self.free_replies.push(which),
-                PULL => self.pulled(state, which, cpu.now()),
-                _ => self.waiting.push_back((which, wc.byte_len)),
+                RECV => self.messages.arrived(which, wc.byte_len),
+                SENT => self.messages.sent(which),
+                _ => self.pulled(state, which, cpu.now()),
             }
         }
-        while let Some(reply) = self.free_replies.pop() {
-            let Some((at, len)) = self.waiting.pop_front() else {
-                self.free_replies.push(reply);
-                break;
-            };
-            self.answer(state, reply, at, len as usize, cpu.now());
+        if count > 0 {
+            self.take_requests(state, cpu.now());
         }
         self.queues.post(cpu)?;
         Ok(count > 0)
     }
 
-    fn expect(&mut self, at: u32) {
-        let sge = self
-            .requests
-            .sge(at as usize * self.message_bytes, self.message_bytes);
-        self.queues.expect(RECV | u64::from(at), sge);
-    }
-
-    /// Executes the request in buffer `at`, and stages its reply in buffer `reply`.
-    fn answer(&mut self, state: &mut ShardState<P>, reply: u32, at: u32, len: usize, now: Ns) {
+    /// Executes the requests that have arrived, as long as there are buffers for their replies.
+    fn take_requests(&mut self, state: &mut ShardState<P>, now: Ns) {
         let mut message = std::mem::take(&mut state.message);
-        message.resize(len, 0);
-        let offset = at as usize * self.message_bytes;
-        self.requests.region().copy_out(offset, &mut message);
-        // The RECV is staged now: as soon as the client has the reply, it may send its next request.
-        self.expect(at);
-        match Request::decode(&message) {
-            Some((request, key, value)) => self.execute(state, reply, &request, key, value, now),
-            None => self.reply(reply, 0, 0, Status::BadRequest, RecordRef::default(), 0),
+        while let Some(reply) = self.messages.next(&mut self.queues, &mut message) {
+            match Request::decode(&message) {
+                Some((request, key, value)) => self.execute(state, reply, &request, key, value, now),
+                None => self.reply(reply, 0, 0, Status::BadRequest, RecordRef::default(), 0),
+            }
         }
         state.message = message;
     }
@@ -222,16 +191,16 @@ impl<P: Provider> Connection<P> {
             return self.answer_with(reply, request, Status::NotFound);
         };
         let (slot, sequence) = (request.slot, request.sequence);
-        if MESSAGE_HEADER_BYTES + found.value_bytes > self.message_bytes {
+        if MESSAGE_HEADER_BYTES + found.value_bytes > self.messages.message_bytes() {
             return self.reply(reply, slot, sequence, Status::Location, found.record, 0);
         }
         let mut piece = [0; 256];
-        let to = reply as usize * self.message_bytes + MESSAGE_HEADER_BYTES;
+        let (replies, to) = self.messages.reply(reply);
         for at in (0..found.value_bytes).step_by(piece.len()) {
             let piece_bytes = (found.value_bytes - at).min(piece.len());
             let piece = &mut piece[..piece_bytes];
             state.shard.copy_out(found.value_offset + at, piece);
-            self.replies.region().copy_in(to + at, piece);
+            replies.copy_in(to + MESSAGE_HEADER_BYTES + at, piece);
         }
         let record = RecordRef {
             len: found.value_bytes as u32,
@@ -300,13 +269,9 @@ impl<P: Provider> Connection<P> {
             sequence,
             record,
         };
-        let at = reply as usize * self.message_bytes;
-        self.replies.region().copy_in(at, &header.encode());
-        let op = SendOp::Send {
-            dest: None,
-            imm: None,
-        };
-        let sge = self.replies.sge(at, MESSAGE_HEADER_BYTES + value_bytes);
-        self.queues.stage(REPLY | u64::from(reply), op, sge, true);
+        let (replies, start) = self.messages.reply(reply);
+        replies.copy_in(start, &header.encode());
+        let len = MESSAGE_HEADER_BYTES + value_bytes;
+        self.messages.send(&mut self.queues, reply, len);
     }
 }

@@ -4,8 +4,7 @@
 //! its bytes; write the entry that names it; put the old record into quarantine.
 
 use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, record_bytes};
-use drover_base::{KeyHash, Ns};
-use drover_index::Crc64;
+use drover_base::{Crc64, KeyHash, Ns};
 use drover_index::cuckoo::{CuckooTable, GrowingTable, RecordRef, SCRUB_PER_DELETE, TableFull};
 use drover_kv::Refusal;
 use drover_mem::Region;

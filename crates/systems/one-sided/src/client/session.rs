@@ -2,12 +2,12 @@
 
 use super::fair_buffers::FairBuffers;
 use crate::control::ServerParams;
-use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
 use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
+use drover_rt::{Depths, Queues};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 use std::fmt::Debug;
 use std::rc::Rc;

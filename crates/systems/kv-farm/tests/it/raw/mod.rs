@@ -5,10 +5,10 @@ use drover_control::{ControlStream, Frame, LocalListener};
 use drover_kv::{KvClient, Op};
 use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
 use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Welcome};
-use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
+use drover_rpc::ring::NOTICE_BYTES;
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, SendList, SendWr, Wc, WrId,

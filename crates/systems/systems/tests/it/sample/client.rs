@@ -4,9 +4,8 @@ use super::layout::{Attach, REPLY_HEADER_BYTES, Reply, SLOT_BYTES, Slot, Trust, 
 use drover_base::{KeyHash, Ns};
 use drover_kv::{OpKind, Outcome, Reads, Refusal, SetupError};
 use drover_mem::PageWish;
-use drover_one_sided::{
-    Agreed, ConnResources, REQUEST_HEADER_BYTES, Reader as _, Request, Sink, Status, WHICH,
-};
+use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, Reader as _, Request, Sink, Status};
+use drover_rt::WHICH;
 use drover_verbs::{
     Access, Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, SendWr, Wc, WrId,
 };

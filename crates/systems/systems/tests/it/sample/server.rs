@@ -5,9 +5,10 @@ use drover_base::{Cpu, HashSeed, KeyHash, KeyHasher, Ns};
 use drover_kv::{ShardPlan, StartError};
 use drover_mem::PageWish;
 use drover_one_sided::{
-    Clock, Depths, Hello, Membership, PeerError, Queues, REQUEST_HEADER_BYTES, Request, RequestKind,
-    ServerParams, ShardLogic, Status, WHICH,
+    Clock, Hello, Membership, PeerError, REQUEST_HEADER_BYTES, Request, RequestKind, ServerParams,
+    ShardLogic, Status,
 };
+use drover_rt::{Depths, Queues, WHICH};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, SendOp, Wc, WcStatus};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -5,7 +5,7 @@
 //! | 0 | 4 | length | of the payload, bytes; 0: no record yet; [`FILLER`]: the next record is at the ring's start |
 //! | 4 | 4 | sequence | number of the record or filler in the session, from 1; 31 bits |
 //! | 8 | 8 | sum | CRC-64 of the first word and the payload; 0 where the fabric orders WRITEs |
-//! | 16 | | payload | a request |
+//! | 16 | | payload | any bytes: a request of the system |
 //! | | | | zeros up to the last word |
 //! | -4 | 4 | trailer | sequence, with bit 31 set |
 //!
@@ -14,11 +14,11 @@
 //! visible last, the trailer shows that the record is complete; elsewhere the checksum does. A filler is a single
 //! word. *(Length, trailer, zeroing, filler: from the literature on `[FaRM]`; the bytes: our choice.)*
 
-use super::{u32_at, u64_at};
-use drover_index::Crc64;
+use crate::{u32_at, u64_at};
+use drover_base::Crc64;
 use drover_mem::LINE_BYTES;
 
-/// Bytes of a record in the ring before its payload, which is a request.
+/// Bytes of a record in the ring before its payload.
 pub const RECORD_HEADER_BYTES: usize = 16;
 
 /// Value of [`Header::len`] that marks a filler: the next record is at the ring's start.
@@ -102,7 +102,7 @@ fn sum(word: u64, payload: &[u8]) -> u64 {
     Crc64::default().word(word).bytes(payload).sum()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -22,6 +22,18 @@ pub struct Depths {
     pub long_bytes_max: usize,
 }
 
+impl Depths {
+    /// Depths for `sends` short requests in flight, and no RECV.
+    pub const fn of_sends(sends: usize) -> Depths {
+        Depths {
+            sends,
+            recvs: 0,
+            longs: 0,
+            long_bytes_max: 0,
+        }
+    }
+}
+
 /// One end of an RC connection, at a client or a server: a queue pair, its completion queue, and requests staged for
 /// it.
 pub struct Queues<P: Provider> {

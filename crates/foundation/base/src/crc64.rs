@@ -1,4 +1,4 @@
-//! [`crc64`]: the checksum by which one-sided readers distinguish whole bytes from torn ones.
+//! [`crc64`]: the checksum by which those who READ or poll memory distinguish whole bytes from torn ones.
 //!
 //! CRC-64 as in `[XZ]`: polynomial `0x42f0e1eba9ea3693` in its reflected form, initial value and final exclusive-or all
 //! ones. It detects every burst of up to 64 bits, and the initial value makes the sum of zeros differ from zero, so

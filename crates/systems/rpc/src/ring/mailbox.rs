@@ -1,23 +1,40 @@
 //! [`Mailbox`]: the memory that a server WRITEs for one client, which the client polls.
 
-use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Status, reply_sum};
+use super::{REPLY_TRAILER_BYTES, Reply, reply_sum};
 use drover_mem::Region;
 use std::sync::atomic::Ordering;
+
+/// Bytes of a client's mailbox before the first reply. The first word is the notice: the number of bytes of the ring
+/// that the server has consumed since the session began. The server WRITEs it after each half ring.
+pub const NOTICE_BYTES: usize = 64;
+
+/// Where the value is that a reply is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValuePlace {
+    /// Before the reply's trailer.
+    Reply,
+    /// In the space that the client gave.
+    Space,
+    /// The reply is about none, or only about its length.
+    Nowhere,
+}
 
 /// A reply that no correct server sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("malformed reply")]
-pub(super) struct BadReply;
+pub struct BadReply;
 
 /// The replies, and the server's position in the ring.
-pub(super) struct Mailbox {
+pub struct Mailbox {
     region: Region,
     reply_bytes: usize,
     sums: bool,
 }
 
 impl Mailbox {
-    pub(super) fn new(region: Region, reply_bytes: usize, sums: bool) -> Mailbox {
+    /// Creates the mailbox in `region`, with `reply_bytes` bytes for each reply. `sums` says whether replies carry
+    /// checksums.
+    pub fn new(region: Region, reply_bytes: usize, sums: bool) -> Mailbox {
         Mailbox {
             region,
             reply_bytes,
@@ -26,19 +43,25 @@ impl Mailbox {
     }
 
     /// Position up to which the server has consumed the ring, bytes since the session began.
-    pub(super) fn notice(&self) -> u64 {
+    pub fn notice(&self) -> u64 {
         // Acquire: the consumed part has been zeroed and may be written.
         self.region.load_u64(0, Ordering::Acquire)
     }
 
     /// The reply to request `sequence` in `place`, if it is complete; its value goes to `out`. `space`: memory, offset
-    /// and length where the client asked for a long value.
-    pub(super) fn reply(
+    /// and length where the client asked for a long value. `value_place` says where the value is by the reply's code;
+    /// `None`: no server sends that code.
+    ///
+    /// # Errors
+    /// [`BadReply`]: no correct server wrote this; the session must end.
+    #[inline]
+    pub fn reply(
         &self,
         place: usize,
         sequence: u64,
         space: Option<(&Region, usize, usize)>,
         out: &mut Vec<u8>,
+        value_place: impl Fn(u8) -> Option<ValuePlace>,
     ) -> Result<Option<Reply>, BadReply> {
         let end = NOTICE_BYTES + (place + 1) * self.reply_bytes;
         // Acquire: where the fabric orders WRITEs, the last word becomes visible last, so everything before it is
@@ -46,7 +69,7 @@ impl Mailbox {
         if self.region.load_u64(end - 8, Ordering::Acquire) != sequence {
             return Ok(None);
         }
-        match self.open(end, space, out) {
+        match self.open(end, space, out, value_place) {
             Some(reply) if !self.sums || reply.sum == reply_sum(&reply, out) => Ok(Some(reply)),
             // The rest has not arrived yet.
             _ if self.sums => Ok(None),
@@ -54,27 +77,46 @@ impl Mailbox {
         }
     }
 
-    fn open(&self, end: usize, space: Option<(&Region, usize, usize)>, out: &mut Vec<u8>) -> Option<Reply> {
+    fn open(
+        &self,
+        end: usize,
+        space: Option<(&Region, usize, usize)>,
+        out: &mut Vec<u8>,
+        value_place: impl Fn(u8) -> Option<ValuePlace>,
+    ) -> Option<Reply> {
         let mut trailer = [0; REPLY_TRAILER_BYTES];
         let at = end - REPLY_TRAILER_BYTES;
         self.region.copy_out(at, &mut trailer);
-        let reply = Reply::decode(&trailer)?;
+        let reply = Reply::decode(&trailer);
         out.clear();
-        match (reply.status, space) {
-            (Status::Value, _) if reply.value_bytes <= self.reply_bytes - REPLY_TRAILER_BYTES => {
+        match (value_place(reply.code)?, space) {
+            (ValuePlace::Reply, _) if reply.value_bytes <= self.reply_bytes - REPLY_TRAILER_BYTES => {
                 out.resize(reply.value_bytes, 0);
                 self.region.copy_out(at - reply.value_bytes, out);
             }
-            (Status::Written, Some((region, offset, bytes))) if reply.value_bytes <= bytes => {
+            (ValuePlace::Space, Some((region, offset, bytes))) if reply.value_bytes <= bytes => {
                 out.resize(reply.value_bytes, 0);
                 region.copy_out(offset, out);
             }
-            (Status::Value | Status::Written, _) => return None,
+            (ValuePlace::Reply | ValuePlace::Space, _) => return None,
             _ => {}
         }
         Some(reply)
     }
 }
+
+/// Codes of tests and fuzzers.
+fn some_codes(code: u8) -> Option<ValuePlace> {
+    match code {
+        IN_REPLY => Some(ValuePlace::Reply),
+        IN_SPACE => Some(ValuePlace::Space),
+        1..12 => Some(ValuePlace::Nowhere),
+        _ => None,
+    }
+}
+
+const IN_REPLY: u8 = 4;
+const IN_SPACE: u8 = 6;
 
 /// Polls arbitrary bytes as a client's mailbox: a reply that is accepted fits its place or the space. Input: whether
 /// replies carry checksums and whether their lengths are made to fit, then the bytes. For `cargo fuzz`.
@@ -92,13 +134,11 @@ pub fn fuzz_mailbox(input: &[u8]) {
     for place in 0..2 {
         let end = NOTICE_BYTES + (place + 1) * REPLY_BYTES;
         let trailer = bytes[end - REPLY_TRAILER_BYTES..end].first_chunk();
-        let Some(mut reply) = Reply::decode(trailer.expect("a trailer's bytes")) else {
-            continue;
-        };
+        let mut reply = Reply::decode(trailer.expect("a trailer's bytes"));
         let before = end - REPLY_TRAILER_BYTES;
         let start = before.saturating_sub(reply.value_bytes);
         if how & 2 != 0 {
-            let value = if reply.status == Status::Value {
+            let value = if reply.code == IN_REPLY {
                 start..before
             } else {
                 0..0
@@ -114,10 +154,10 @@ pub fn fuzz_mailbox(input: &[u8]) {
         let end = NOTICE_BYTES + (place + 1) * REPLY_BYTES;
         let sequence = u64::from_le_bytes(bytes[end - 8..end].try_into().expect("8 bytes"));
         for space in [None, Some((&space, 64, 100))] {
-            if let Ok(Some(reply)) = mailbox.reply(place, sequence, space, &mut out) {
-                let most = match (reply.status, space) {
-                    (Status::Value, _) => REPLY_BYTES - REPLY_TRAILER_BYTES,
-                    (Status::Written, Some((_, _, bytes))) => bytes,
+            if let Ok(Some(reply)) = mailbox.reply(place, sequence, space, &mut out, some_codes) {
+                let most = match (some_codes(reply.code), space) {
+                    (Some(ValuePlace::Reply), _) => REPLY_BYTES - REPLY_TRAILER_BYTES,
+                    (Some(ValuePlace::Space), Some((_, _, bytes))) => bytes,
                     _ => 0,
                 };
                 assert!(out.len() <= most && reply.sequence == sequence, "{reply:?}");
@@ -126,7 +166,7 @@ pub fn fuzz_mailbox(input: &[u8]) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use drover_mem::PageWish;
@@ -137,7 +177,7 @@ mod tests {
     fn with_reply(sums: bool, value: &[u8]) -> (Mailbox, Region, Vec<u8>) {
         let region = Region::private(NOTICE_BYTES + 3 * REPLY_BYTES, PageWish::Small).expect("memory");
         let mut reply = Reply {
-            status: Status::Value,
+            code: IN_REPLY,
             value_bytes: value.len(),
             sequence: 9,
             sum: 0,
@@ -159,12 +199,12 @@ mod tests {
         region.copy_in(place(bytes.len()), &bytes);
         let mut out = Vec::new();
         let reply = mailbox
-            .reply(1, 9, None, &mut out)
+            .reply(1, 9, None, &mut out, some_codes)
             .expect("sound")
             .expect("there");
-        assert_eq!((reply.status, &out[..]), (Status::Value, &b"value"[..]));
-        assert_eq!(mailbox.reply(1, 10, None, &mut out), Ok(None));
-        assert_eq!(mailbox.reply(0, 9, None, &mut out), Ok(None));
+        assert_eq!((reply.code, &out[..]), (IN_REPLY, &b"value"[..]));
+        assert_eq!(mailbox.reply(1, 10, None, &mut out, some_codes), Ok(None));
+        assert_eq!(mailbox.reply(0, 9, None, &mut out, some_codes), Ok(None));
     }
 
     /// Where WRITEs are not ordered: the sequence number is visible, the value not yet.
@@ -183,23 +223,28 @@ mod tests {
                 }
             }
             let is_all = landed == (1 << lines.len()) - 1;
-            let seen = mailbox.reply(1, 9, None, &mut out).expect("nothing hostile");
+            let seen = mailbox
+                .reply(1, 9, None, &mut out, some_codes)
+                .expect("nothing hostile");
             assert_eq!(seen.is_some(), is_all, "lines {landed:b}");
         }
     }
 
     #[test]
     fn farm_replies_that_cannot_be_are_refused() {
-        for (status, value_bytes) in [(Status::Value, REPLY_BYTES), (Status::Written, 1)] {
+        for (code, value_bytes) in [(IN_REPLY, REPLY_BYTES), (IN_SPACE, 1), (0, 0), (200, 0)] {
             let (mailbox, region, _) = with_reply(false, b"");
             let reply = Reply {
-                status,
+                code,
                 value_bytes,
                 sequence: 9,
                 sum: 0,
             };
             region.copy_in(place(REPLY_TRAILER_BYTES), &reply.encode());
-            assert_eq!(mailbox.reply(1, 9, None, &mut Vec::new()), Err(BadReply));
+            assert_eq!(
+                mailbox.reply(1, 9, None, &mut Vec::new(), some_codes),
+                Err(BadReply)
+            );
         }
     }
 }

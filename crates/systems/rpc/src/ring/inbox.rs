@@ -1,7 +1,6 @@
 //! [`Inbox`]: one client's ring, polled by the server.
 
-use crate::layout::{Header, RECORD_HEADER_BYTES, is_whole, record_bytes};
-use crate::logic::{BadRecord, Next, Receiver};
+use super::{BadRecord, Header, Next, RECORD_HEADER_BYTES, Receiver, is_whole, record_bytes, trailer};
 use drover_base::Ns;
 use drover_mem::Region;
 use std::sync::atomic::Ordering;
@@ -12,7 +11,7 @@ const DOUBT_MAX: Ns = Ns::from_ms(1);
 const DOUBT_MIN: Ns = Ns::from_us(1);
 
 /// Records that a client has WRITTEN and the server has not consumed.
-pub(super) struct Inbox {
+pub struct Inbox {
     ring: Region,
     receiver: Receiver,
     sums: bool,
@@ -21,7 +20,9 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(ring: Region, receiver: Receiver, sums: bool) -> Inbox {
+    /// Creates the inbox for the records in `ring`, whose positions `receiver` knows. `sums` says whether they carry
+    /// checksums.
+    pub fn new(ring: Region, receiver: Receiver, sums: bool) -> Inbox {
         Inbox {
             ring,
             receiver,
@@ -30,8 +31,13 @@ impl Inbox {
         }
     }
 
-    /// Whether a complete record has arrived; if so, `payload` gets its payload. Consumes fillers.
-    pub(super) fn peek(&mut self, now: Ns, payload: &mut Vec<u8>) -> Result<bool, BadRecord> {
+    /// Whether a complete record has arrived; if so, `payload` gets its payload. Consumes fillers. `now` is used only
+    /// while a record's checksum is wrong.
+    ///
+    /// # Errors
+    /// [`BadRecord`]: no correct client wrote this; the session must end.
+    #[inline]
+    pub fn peek(&mut self, now: Ns, payload: &mut Vec<u8>) -> Result<bool, BadRecord> {
         loop {
             let at = self.receiver.offset();
             // Acquire: pairs with the store that made the first word visible; trailer and checksum verify the rest.
@@ -55,7 +61,7 @@ impl Inbox {
         // Acquire: where the fabric orders WRITEs, the trailer becomes visible last, so everything before it is
         // visible.
         let last = self.ring.load_u64(at + size - 8, Ordering::Acquire);
-        if (last >> 32) as u32 != crate::layout::trailer(header.sequence) {
+        if (last >> 32) as u32 != trailer(header.sequence) {
             return false;
         }
         payload.resize(size, 0);
@@ -74,14 +80,14 @@ impl Inbox {
     }
 
     /// Consumes the record that [`peek`](Inbox::peek) returned, with a payload of `bytes` bytes, and zeroes its memory.
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub fn consume(&mut self, bytes: usize) {
         let size = record_bytes(bytes);
         self.ring.zero(self.receiver.offset(), size);
         self.receiver.consume(size);
     }
 
     /// The head, if it must be reported to the client.
-    pub(super) fn head_to_report(&mut self) -> Option<u64> {
+    pub fn head_to_report(&mut self) -> Option<u64> {
         self.receiver.head_to_report()
     }
 }
@@ -107,7 +113,7 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
         let at = inbox.receiver.offset();
         if how & 1 != 0 {
             sequence += 1;
-            crate::layout::encode_record(&mut record, sequence, &[bytes], sums);
+            super::encode_record(&mut record, sequence, &[bytes], sums);
         } else {
             record = bytes.to_vec();
         }
@@ -128,10 +134,10 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::layout::{encode_record, filler_word};
+    use crate::ring::{encode_record, filler_word};
     use drover_mem::PageWish;
     use proptest::prelude::*;
 

@@ -1,0 +1,444 @@
+//! [`Callee`]: the server's end of a connection, as decisions: which requests have arrived, and whether a result is left
+//! to be fetched or must be pushed.
+//!
+//! ```text
+//!         take              publish, mode Fetch            the next request arrived
+//!   Idle ------> Executing ---------------------> Parked -------------------------> Idle
+//!                    |                               | look_again: the mode is Reply by now
+//!                    |      publish, mode Reply      v
+//!                    +--------------------------> Pushing ---------> Idle
+//!                                                          pushed
+//! ```
+//! The order that makes it right: a request is copied before anything of it is believed, and zeroed before its result is
+//! published, after which the client may WRITE the next one. A result is visible before its mode is looked at; and because
+//! the mode may change right after that, modes of parked results are looked at again every microsecond.
+//!
+//! A client that fetches costs no clock: `now` is the time of the step. The time of a call is measured only if its
+//! mode is `Reply` when it is taken.
+
+use super::guards::{Guarded, Guards};
+use super::header::{First, Format, TAIL, encode_time, next_seq, second, sum};
+use super::layout::{Layout, Words, has_tail};
+use super::switch::{Mode, Transfer};
+use drover_base::Ns;
+use drover_base::sync::{Ordering, fence};
+use drover_mem::Region;
+use std::marker::PhantomData;
+
+/// Interval between looks at a request whose checksum is wrong: from the first to the second, doubling. One that is never
+/// right must not take time from others. *(our choice)*
+const DOUBT: (Ns, Ns) = (Ns::from_us(1), Ns::from_ms(1));
+
+/// Options of a server's end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CalleeOptions {
+    /// The client's [`transfer`](super::CallerOptions::transfer).
+    pub transfer: Transfer,
+    /// How often modes of results that may not have been fetched are looked at again.
+    pub look_every: Ns,
+}
+
+impl Default for CalleeOptions {
+    /// `Auto`; every microsecond.
+    fn default() -> CalleeOptions {
+        CalleeOptions {
+            transfer: Transfer::Auto,
+            look_every: Ns::from_us(1),
+        }
+    }
+}
+
+/// A request that was taken, to be answered by [`publish`](Callee::publish).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Its place.
+    pub place: usize,
+    /// Kind of the call; always 0 in the paper's format.
+    pub rpc_id: u16,
+    /// Whether the client wants to know how long the call takes.
+    pub is_timed: bool,
+}
+
+/// What becomes of a published result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Published {
+    /// The client fetches it.
+    Parked,
+    /// WRITE it to the client.
+    Push(Push),
+}
+
+/// A result to be pushed: WRITE `len` bytes from the start of the place's result slot to the start of its pushed slot.
+/// The slot changes only after [`pushed`](Callee::pushed).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Push {
+    /// The place.
+    pub place: usize,
+    /// Length with header and tail, bytes.
+    pub len: usize,
+}
+
+/// No correct client does this. Its connection must end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed request in place {place}")]
+pub struct BadCall {
+    /// Place of the request.
+    pub place: usize,
+}
+
+/// Counters of a server's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CalleeStats {
+    /// Requests taken.
+    pub calls: u64,
+    /// Results left to be fetched.
+    pub parked: u64,
+    /// Results pushed at once.
+    pub pushes: u64,
+    /// Results pushed after their modes had been looked at again.
+    pub late_pushes: u64,
+    /// Requests that came again and were answered with the result that was there.
+    pub repeated: u64,
+    /// Requests found with a wrong checksum.
+    pub sum_rejects: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum State {
+    Idle,
+    Executing,
+    /// The result may not have been fetched.
+    Parked,
+    Pushing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Slot {
+    state: State,
+    /// Sequence number of the last request taken.
+    seq: u16,
+    rpc_id: u16,
+    /// Bytes of the last result with header and tail.
+    len: usize,
+    /// The next request had a wrong checksum: time of the next look, and the interval before it.
+    doubt: Option<(Ns, Ns)>,
+}
+
+/// The server's end of one connection: the slots of all places.
+#[derive(Clone, Debug)]
+pub struct Callee<G = Guarded> {
+    layout: Layout,
+    /// Of requests and results, bytes.
+    strides: (usize, usize),
+    options: CalleeOptions,
+    /// Of the client and the server.
+    incarnations: (u32, u32),
+    slots: Vec<Slot>,
+    /// One bit per place: whether its result is parked.
+    parked: Vec<u64>,
+    next_look: Ns,
+    stats: CalleeStats,
+    guards: PhantomData<G>,
+}
+
+impl<G: Guards> Callee<G> {
+    /// Creates the server's end of a new connection between the given incarnations of client and server, whose memory
+    /// is zero but for what [`prepare`](Callee::prepare) writes.
+    ///
+    /// # Panics
+    /// If the layout is not [sound](Layout::is_sound).
+    pub fn new(layout: Layout, options: CalleeOptions, incarnations: (u32, u32)) -> Callee<G> {
+        assert!(layout.is_sound(), "{layout:?}");
+        let slot = Slot {
+            state: State::Idle,
+            seq: 0,
+            rpc_id: 0,
+            len: 0,
+            doubt: None,
+        };
+        Callee {
+            layout,
+            strides: (layout.request_stride(), layout.result_stride()),
+            options,
+            incarnations,
+            slots: vec![slot; layout.place_count],
+            parked: vec![0; layout.place_count.div_ceil(64)],
+            next_look: Ns::MAX,
+            stats: CalleeStats::default(),
+            guards: PhantomData,
+        }
+    }
+
+    /// Writes the first modes into zeroed `inbound` memory, before the client gets to know it.
+    pub fn prepare(&self, inbound: &Region) {
+        if self.options.transfer.first_mode() == Mode::Reply {
+            for place in 0..self.layout.place_count {
+                let modes = vec![Mode::Reply as u8; self.layout.rpc_count];
+                inbound.copy_in(self.layout.mode_offset(place, 0), &modes);
+            }
+        }
+    }
+
+    /// The connection's sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> &CalleeStats {
+        &self.stats
+    }
+
+    /// Takes the request of `place`, if one has arrived completely in `inbound`: copies its payload to `out` and zeroes
+    /// it. `now` is used only for a request whose checksum is wrong.
+    ///
+    /// # Errors
+    /// [`BadCall`] if no correct client wrote this.
+    #[inline]
+    pub fn take(
+        &mut self,
+        place: usize,
+        inbound: &Region,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Taken>, BadCall> {
+        let start = place * self.strides.0;
+        // Acquire: pairs with the store that made the word visible; tail and checksum verify the rest.
+        let word = inbound.load_u64(start, Ordering::Acquire);
+        if word == 0 {
+            return Ok(None);
+        }
+        self.take_from(place, start, word, inbound, now, out)
+    }
+
+    /// The first place from `place` on, in a round through all, that may have a request in `inbound`.
+    #[inline]
+    pub fn find(&self, place: usize, inbound: &Region) -> Option<usize> {
+        let is_there = |place: &usize| inbound.load_u64(place * self.strides.0, Ordering::Relaxed) != 0;
+        let count = self.layout.place_count;
+        (place..count)
+            .find(is_there)
+            .or_else(|| (0..place).find(is_there))
+    }
+
+    fn take_from(
+        &mut self,
+        place: usize,
+        start: usize,
+        word: u64,
+        inbound: &Region,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Taken>, BadCall> {
+        let (layout, format) = (&self.layout, self.layout.format);
+        let slot = &mut self.slots[place];
+        let is_in_use = matches!(slot.state, State::Executing | State::Pushing);
+        if is_in_use || slot.doubt.is_some_and(|(until, _)| now < until) {
+            return Ok(None);
+        }
+        let seq = next_seq(format, slot.seq);
+        let first = First::decode(format, word);
+        let is_next = !G::SEQUENCE || first.is_of(format, seq);
+        if !first.is_present() || (!is_next && format == Format::Paper) {
+            return Ok(None);
+        }
+        if first.size > layout.request_bytes {
+            return Err(BadCall { place });
+        }
+        let header_bytes = format.request_header_bytes();
+        let tail = start + header_bytes + first.size;
+        if !has_tail(inbound, tail) {
+            return Ok(None);
+        }
+        out.resize(first.size, 0);
+        inbound.copy_out(start + header_bytes, out);
+        let mut rpc_id = 0;
+        if format == Format::V1 {
+            rpc_id = first.detail;
+            let there = inbound.load_u64(start + 8, Ordering::Relaxed);
+            if G::SUM && there as u32 != sum(word, &[out]) {
+                let (least, most) = DOUBT;
+                let wait = slot.doubt.map_or(least, |(_, wait)| (wait * 2).min(most));
+                slot.doubt = Some((now + wait, wait));
+                self.stats.sum_rejects += 1;
+                return Ok(None);
+            }
+            let is_its = (there >> 32) as u32 == self.incarnations.0;
+            let is_repeated = slot.seq != 0 && first.is_of(format, slot.seq);
+            let is_known = is_next || is_repeated;
+            if !is_its || !is_known || usize::from(rpc_id) >= layout.rpc_count {
+                return Err(BadCall { place });
+            }
+            if is_repeated && !is_next && G::ONCE {
+                inbound.store_u64(start, 0, Ordering::Relaxed);
+                self.stats.repeated += 1;
+                self.park(place, now);
+                return Ok(None);
+            }
+        }
+        if G::ZERO {
+            match format {
+                // The checksum finds out what lies between.
+                Format::V1 => inbound.store_u64(tail & !7, 0, Ordering::Relaxed),
+                Format::Paper => inbound.zero(start, tail + 1 - start),
+            }
+        }
+        inbound.store_u64(start, 0, Ordering::Relaxed);
+        (slot.seq, slot.rpc_id, slot.doubt) = (seq, rpc_id, None);
+        slot.state = State::Executing;
+        self.parked[place / 64] &= !(1 << (place % 64));
+        self.stats.calls += 1;
+        let is_timed = layout.mode(inbound, place, rpc_id) == Mode::Reply;
+        Ok(Some(Taken {
+            place,
+            rpc_id,
+            is_timed,
+        }))
+    }
+
+    /// Publishes the result of `place`, the concatenation of `pieces`, in its slot in `results`, and says what becomes of
+    /// it. `time`: how long the call took, if it is timed. A result that is longer than a slot is replaced by the word
+    /// that it is.
+    ///
+    /// # Panics
+    /// If no call of the place is executing.
+    #[inline]
+    pub fn publish(
+        &mut self,
+        place: usize,
+        pieces: &[&[u8]],
+        time: Ns,
+        memory: (&Region, &Region),
+        now: Ns,
+    ) -> Published {
+        let (inbound, results) = memory;
+        let (layout, format) = (&self.layout, self.layout.format);
+        let slot = &mut self.slots[place];
+        assert!(slot.state == State::Executing, "place {place} has no call");
+        let start = place * self.strides.1;
+        let size = pieces.iter().map(|piece| piece.len()).sum();
+        let pieces = if size > layout.result_bytes { &[] } else { pieces };
+        let mut end = start + format.result_header_bytes();
+        for piece in pieces {
+            results.copy_in(end, piece);
+            end += piece.len();
+        }
+        results.copy_in(end, &[TAIL]);
+        let mut first = First::new(size, encode_time(time), slot.seq).encode(format);
+        match format {
+            Format::V1 => {
+                let second = second(sum(first, pieces), self.incarnations.1);
+                results.store_u64(start + 8, second, Ordering::Relaxed);
+            }
+            // The last two bytes of the first word are payload.
+            Format::Paper => first |= results.load_u64(start, Ordering::Relaxed) & 0xffff << 48,
+        }
+        let mode = layout.mode_offset(place, slot.rpc_id);
+        let is_pushed = announce::<G, Region>(results, start, first, inbound, mode) != 0;
+        slot.len = end + 1 - start;
+        if is_pushed {
+            slot.state = State::Pushing;
+            self.stats.pushes += 1;
+            let len = slot.len;
+            return Published::Push(Push { place, len });
+        }
+        self.park(place, now);
+        self.stats.parked += 1;
+        Published::Parked
+    }
+
+    /// Leaves the result of `place` to be fetched.
+    #[inline]
+    fn park(&mut self, place: usize, now: Ns) {
+        self.slots[place].state = State::Parked;
+        self.parked[place / 64] |= 1 << (place % 64);
+        if self.next_look == Ns::MAX {
+            self.next_look = now + self.options.look_every;
+        }
+    }
+
+    /// The queue pair has failed and another one takes its place: results that were being pushed are pushed again if their
+    /// clients still want that. Requests that the client sends again are answered, not executed, if they were.
+    pub fn resume(&mut self, now: Ns) {
+        for place in 0..self.slots.len() {
+            if self.slots[place].state == State::Pushing {
+                self.park(place, now);
+            }
+        }
+    }
+
+    /// When to [look again](Callee::look_again); [`Ns::MAX`]: not before the next result.
+    pub fn next_look(&self) -> Ns {
+        self.next_look
+    }
+
+    /// Looks again at the modes of parked results, if it is time: returns one to be pushed after all. Call it until it
+    /// returns `None`.
+    #[inline]
+    pub fn look_again(&mut self, inbound: &Region, now: Ns) -> Option<Push> {
+        match now >= self.next_look && G::RECHECK {
+            true => self.look_now(inbound, now),
+            false => None,
+        }
+    }
+
+    fn look_now(&mut self, inbound: &Region, now: Ns) -> Option<Push> {
+        let mut has_parked = false;
+        for word in 0..self.parked.len() {
+            let mut left = self.parked[word];
+            while left != 0 {
+                let place = word * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let slot = &mut self.slots[place];
+                if self.layout.mode(inbound, place, slot.rpc_id) == Mode::Reply {
+                    slot.state = State::Pushing;
+                    self.parked[word] &= !(1 << (place % 64));
+                    self.stats.late_pushes += 1;
+                    let len = slot.len;
+                    return Some(Push { place, len });
+                }
+                has_parked = true;
+            }
+        }
+        self.next_look = match has_parked {
+            true => now + self.options.look_every,
+            false => Ns::MAX,
+        };
+        None
+    }
+
+    /// The WRITE of the pushed result of `place` has completed.
+    #[inline]
+    pub fn pushed(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
+        if slot.state == State::Pushing {
+            slot.state = State::Idle;
+        }
+    }
+
+    /// All that decides what happens next, without counters: what a model tells states apart by.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn state(&self) -> impl std::hash::Hash + std::fmt::Debug + use<G> {
+        (self.slots.clone(), self.parked.clone())
+    }
+}
+
+/// Makes the result visible whose first word is `first`, at `start` of `results`, and returns its mode's byte.
+#[inline(always)]
+pub(super) fn announce<G: Guards, M: Words>(
+    results: &M,
+    start: usize,
+    first: u64,
+    inbound: &M,
+    mode: usize,
+) -> u8 {
+    // Release: a reader that sees this word sees what was stored before.
+    results.store(start, first, Ordering::Release);
+    if G::FENCE {
+        // Pairs with the order in which the client changes the mode and READs: either we see its mode, or it sees this
+        // result. Without it, the mode may be loaded before the result is visible.
+        fence(Ordering::SeqCst);
+    }
+    let word = inbound.load(mode & !7, Ordering::Acquire);
+    (word >> (mode % 8 * 8)) as u8
+}

@@ -1,0 +1,515 @@
+//! [`Caller`]: the client's end of a connection, as decisions: what to READ, what to wait for, what came of a call.
+//!
+//! ```text
+//!          begin            sent           landed: not yet           landed: complete, or the rest is
+//!   Free ---------> Begun ---------> Reading ---------> Reading ---------------------------> Free
+//!    |                                  |  R misses, again                                    ^
+//!    |  mode Reply                      v  (WRITE the mode)            polled: pushed         |
+//!    +-------------------------------> Waiting -----------------------------------------------+
+//! ```
+//! The caller of these methods does what the returned [`Next`] says and reports back. Time is an argument; memory is
+//! that of the landing and pushed slots.
+
+use super::choose::Choice;
+use super::guards::{Guarded, Guards};
+use super::header::{First, Format, TAIL, decode_time, next_seq, second, sum};
+use super::layout::{Layout, has_tail};
+use super::next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
+use super::switch::{Mode, Switch, Transfer};
+use crate::CallError;
+use drover_base::Ns;
+use drover_mem::Region;
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+/// So many complete results in a row with a wrong checksum mean that it is not the READ that is torn.
+const TORN_MAX: u32 = 32;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum State {
+    Free,
+    /// The request's WRITE has not completed; then the first READ follows.
+    Begun,
+    /// The READ of the header and so many bytes of payload is under way.
+    Reading(usize),
+    /// The READ of the rest is under way; the header's first word.
+    ReadingRest(u64),
+    /// The next first READ is due at this time.
+    Pausing(Ns),
+    /// The result will be pushed.
+    Waiting,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Call {
+    state: State,
+    /// Whether the WRITE of the place's last request has completed.
+    is_carried: bool,
+    /// Whether the call was reported as failed and only its result is still waited for.
+    is_given_up: bool,
+    seq: u16,
+    rpc_id: u16,
+    /// Bytes of the request with header and tail.
+    len: usize,
+    fails: u32,
+    torn: u32,
+    deadline: Ns,
+    /// First word of the pushed slot as it was last seen.
+    seen: u64,
+}
+
+/// The client's end of one connection: the calls of all its places, and their modes.
+#[derive(Clone, Debug)]
+pub struct Caller<G = Guarded> {
+    layout: Layout,
+    /// Of requests and results, bytes.
+    strides: (usize, usize),
+    options: CallerOptions,
+    /// Of the client and the server.
+    incarnations: (u32, u32),
+    calls: Vec<Call>,
+    /// By place, then by rpc id.
+    switches: Vec<Switch>,
+    /// R and F of each rpc id.
+    choices: Vec<Choice>,
+    /// No deadline passes before this time.
+    first_deadline: Ns,
+    stats: CallerStats,
+    guards: PhantomData<G>,
+}
+
+impl<G: Guards> Caller<G> {
+    /// Creates the client's end of a new connection between the given incarnations of client and server, with all
+    /// places free.
+    ///
+    /// # Panics
+    /// If the layout is not [sound](Layout::is_sound).
+    pub fn new(layout: Layout, options: CallerOptions, incarnations: (u32, u32)) -> Caller<G> {
+        assert!(layout.is_sound(), "{layout:?}");
+        let call = Call {
+            state: State::Free,
+            is_carried: true,
+            is_given_up: false,
+            seq: 0,
+            rpc_id: 0,
+            len: 0,
+            fails: 0,
+            torn: 0,
+            deadline: Ns::MAX,
+            seen: 0,
+        };
+        let switch = Switch::new(options.transfer.first_mode());
+        let choice = Choice {
+            slow_reads: options.switch.slow_reads,
+            first_bytes: options.first_bytes.min(layout.result_bytes),
+        };
+        Caller {
+            layout,
+            strides: (layout.request_stride(), layout.result_stride()),
+            options,
+            incarnations,
+            calls: vec![call; layout.place_count],
+            switches: vec![switch; layout.place_count * layout.rpc_count],
+            choices: vec![choice; layout.rpc_count],
+            first_deadline: Ns::MAX,
+            stats: CallerStats::default(),
+            guards: PhantomData,
+        }
+    }
+
+    /// Bytes from one request slot to the next, and from one result slot to the next.
+    #[inline]
+    pub fn strides(&self) -> (usize, usize) {
+        self.strides
+    }
+
+    /// The connection's sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> &CallerStats {
+        &self.stats
+    }
+
+    /// Whether a call can begin in `place`.
+    #[inline]
+    pub fn is_free(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        call.state == State::Free && call.is_carried
+    }
+
+    /// Whether the call in `place` goes on by [`poll`](Caller::poll).
+    #[inline]
+    pub fn is_waiting(&self, place: usize) -> bool {
+        matches!(self.calls[place].state, State::Waiting | State::Pausing(_))
+    }
+
+    /// The mode of calls of kind `rpc_id` in `place`.
+    pub fn mode(&self, place: usize, rpc_id: u16) -> Mode {
+        self.switches[self.switch_index(place, rpc_id)].mode()
+    }
+
+    /// Changes R and F of the calls of kind `rpc_id` that READ from now on; F is cut to the slot.
+    pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
+        self.choices[usize::from(rpc_id)] = Choice {
+            first_bytes: choice.first_bytes.min(self.layout.result_bytes),
+            ..choice
+        };
+    }
+
+    #[inline]
+    fn switch_index(&self, place: usize, rpc_id: u16) -> usize {
+        place * self.layout.rpc_count + usize::from(rpc_id)
+    }
+
+    /// Begins a call: writes the request, whose payload is the concatenation of `pieces`, to its slot in `requests`,
+    /// and returns its length. WRITE so many bytes of the slot to the same bytes of the inbound memory; then
+    /// [`sent`](Caller::sent).
+    ///
+    /// # Errors
+    /// [`CallError::TooLarge`] if the payload does not fit; then there is no call.
+    ///
+    /// # Panics
+    /// If the place is not [free](Caller::is_free), or the rpc id is unknown to the layout.
+    #[inline]
+    pub fn begin(
+        &mut self,
+        place: usize,
+        rpc_id: u16,
+        pieces: &[&[u8]],
+        deadline: Ns,
+        requests: &Region,
+    ) -> Result<usize, CallError> {
+        assert!(self.is_free(place), "place {place} has a call");
+        assert!(usize::from(rpc_id) < self.layout.rpc_count, "rpc id {rpc_id}");
+        let size = pieces.iter().map(|piece| piece.len()).sum();
+        if size > self.layout.request_bytes {
+            let bytes_max = self.layout.request_bytes;
+            return Err(CallError::TooLarge {
+                bytes: size,
+                bytes_max,
+            });
+        }
+        let format = self.layout.format;
+        // The paper's header does not carry it, so its modes would not be found.
+        let rpc_id = if format == Format::Paper { 0 } else { rpc_id };
+        let is_pushed = self.mode(place, rpc_id) == Mode::Reply;
+        let call = &mut self.calls[place];
+        call.seq = next_seq(format, call.seq);
+        (call.rpc_id, call.deadline) = (rpc_id, deadline);
+        (call.fails, call.torn) = (0, 0);
+        (call.is_carried, call.is_given_up) = (false, false);
+        call.state = if is_pushed { State::Waiting } else { State::Begun };
+        self.first_deadline = self.first_deadline.min(deadline);
+        self.stats.calls += 1;
+
+        let start = place * self.strides.0;
+        let first = First::new(size, rpc_id, call.seq).encode(format);
+        let header_bytes = format.request_header_bytes();
+        match format {
+            Format::V1 => {
+                requests.store_u64(start, first, Ordering::Relaxed);
+                let second = second(sum(first, pieces), self.incarnations.0);
+                requests.store_u64(start + 8, second, Ordering::Relaxed);
+            }
+            Format::Paper => requests.copy_in(start, &first.to_le_bytes()[..header_bytes]),
+        }
+        let mut end = start + header_bytes;
+        for piece in pieces {
+            requests.copy_in(end, piece);
+            end += piece.len();
+        }
+        requests.copy_in(end, &[TAIL]);
+        let len = end + 1 - start;
+        self.calls[place].len = len;
+        Ok(len)
+    }
+
+    /// The WRITE of the request of `place` has completed.
+    #[inline]
+    pub fn sent(&mut self, place: usize) -> Next {
+        let call = &mut self.calls[place];
+        call.is_carried = true;
+        match call.state {
+            State::Begun => self.read(place),
+            _ => Next::Nothing,
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, place: usize) -> Next {
+        let call = &mut self.calls[place];
+        let first_bytes = self.choices[usize::from(call.rpc_id)].first_bytes;
+        call.state = State::Reading(first_bytes);
+        self.stats.first_reads += 1;
+        Next::Read {
+            offset: 0,
+            len: self.layout.format.result_header_bytes() + first_bytes,
+        }
+    }
+
+    /// The READ for `place` has completed, into its slot in `landing`. If the call is done, `out` has its result.
+    ///
+    /// # Panics
+    /// If no READ was under way.
+    #[inline]
+    pub fn landed(&mut self, place: usize, landing: &Region, now: Ns, out: &mut Vec<u8>) -> Next {
+        let start = place * self.strides.1;
+        let format = self.layout.format;
+        let call = &self.calls[place];
+        let word = match call.state {
+            State::ReadingRest(word) => word,
+            State::Reading(first_bytes) => {
+                // Acquire: pairs with the READ's completion; the other words are loaded after it.
+                let word = landing.load_u64(start, Ordering::Acquire);
+                let first = First::decode(format, word);
+                if !self.is_expected(place, first) {
+                    return self.read_failed(place, now);
+                }
+                if first.size > first_bytes && first.size <= self.layout.result_bytes {
+                    self.calls[place].state = State::ReadingRest(word);
+                    self.stats.second_reads += 1;
+                    return Next::Read {
+                        offset: format.result_header_bytes() + first_bytes,
+                        len: first.size - first_bytes,
+                    };
+                }
+                word
+            }
+            state => panic!("a READ of place {place} in state {state:?}"),
+        };
+        match self.open(landing, start, word, out) {
+            None => {
+                self.calls[place].torn += 1;
+                match self.calls[place].torn {
+                    TORN_MAX => self.finish(place, Err(CallError::Corrupt), None),
+                    _ => self.read_failed(place, now),
+                }
+            }
+            Some(result) => {
+                let (fails, is_slow) = (self.calls[place].fails, self.is_slow(place));
+                let index = self.switch_index(place, self.calls[place].rpc_id);
+                self.switches[index].fetched(is_slow);
+                self.stats.fails[(fails as usize).min(FAILS_COUNTED_MAX)] += 1;
+                self.finish(place, result, None)
+            }
+        }
+    }
+
+    /// Whether the place's call has had R failed READs.
+    #[inline]
+    fn is_slow(&self, place: usize) -> bool {
+        let call = &self.calls[place];
+        call.fails >= self.choices[usize::from(call.rpc_id)].slow_reads
+    }
+
+    /// Whether a first word is that of the result of the place's call.
+    #[inline]
+    fn is_expected(&self, place: usize, first: First) -> bool {
+        match G::SEQUENCE {
+            true => first.is_of(self.layout.format, self.calls[place].seq),
+            false => first.is_present(),
+        }
+    }
+
+    /// Copies the result that begins at `start` with `word` to `out`. `None`: it is not complete.
+    #[inline]
+    fn open(
+        &mut self,
+        memory: &Region,
+        start: usize,
+        word: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<usize, CallError>> {
+        let format = self.layout.format;
+        let (size, bytes_max) = (First::decode(format, word).size, self.layout.result_bytes);
+        let fits = size <= bytes_max;
+        out.resize(if fits { size } else { 0 }, 0);
+        memory.copy_out(start + format.result_header_bytes(), out);
+        if format == Format::V1 {
+            let there = memory.load_u64(start + 8, Ordering::Relaxed);
+            let wanted = match G::SUM {
+                true => sum(word, &[out]),
+                false => there as u32,
+            };
+            if there != second(wanted, self.incarnations.1) {
+                self.stats.sum_rejects += 1;
+                return None;
+            }
+        }
+        Some(match fits {
+            true => Ok(size),
+            false => Err(CallError::TooLarge {
+                bytes: size,
+                bytes_max,
+            }),
+        })
+    }
+
+    /// Nothing was there: READs again, at once or later, or has the result pushed.
+    fn read_failed(&mut self, place: usize, now: Ns) -> Next {
+        let call = &mut self.calls[place];
+        call.fails += 1;
+        let (fails, rpc_id, is_given_up) = (call.fails, call.rpc_id, call.is_given_up);
+        let index = self.switch_index(place, rpc_id);
+        let may_switch = self.options.transfer == Transfer::Auto;
+        let is_slow = self.is_slow(place);
+        if may_switch && self.switches[index].read_failed(is_slow, now, &self.options.switch) {
+            self.calls[place].state = State::Waiting;
+            let mode = Some(self.change(place, rpc_id, Mode::Reply));
+            return Next::Wait { mode };
+        }
+        let (often, pause) = self.options.backoff;
+        if fails < often {
+            return self.read(place);
+        }
+        // Nobody waits for the result of a call that was given up: it is looked for ever less often.
+        let pause = match is_given_up {
+            false => pause,
+            true => pause * (1 << (fails - often).min(9)),
+        };
+        self.calls[place].state = State::Pausing(now + pause);
+        Next::Wait { mode: None }
+    }
+
+    fn change(&mut self, place: usize, rpc_id: u16, mode: Mode) -> ModeChange {
+        self.stats.switches[usize::from(mode == Mode::Fetch)] += 1;
+        let offset = self.layout.mode_offset(place, rpc_id);
+        ModeChange { offset, mode }
+    }
+
+    /// Looks for what a call waits for: a pushed result in its slot in `pushed`, or the time of its next READ. `None`:
+    /// not yet. If the call is done, `out` has its result.
+    #[inline]
+    pub fn poll(&mut self, place: usize, pushed: &Region, now: Ns, out: &mut Vec<u8>) -> Option<Next> {
+        match self.calls[place].state {
+            State::Waiting => self.poll_pushed(place, pushed, now, out),
+            State::Pausing(until) if now >= until => Some(self.read(place)),
+            _ => None,
+        }
+    }
+
+    fn poll_pushed(&mut self, place: usize, pushed: &Region, now: Ns, out: &mut Vec<u8>) -> Option<Next> {
+        let start = place * self.strides.1;
+        let format = self.layout.format;
+        // Acquire: pairs with the store that made the word visible; tail and checksum verify the rest.
+        let word = pushed.load_u64(start, Ordering::Acquire);
+        let first = First::decode(format, word);
+        if !self.is_expected(place, first) {
+            let call = &mut self.calls[place];
+            self.stats.late_pushes += u64::from(word != 0 && word != call.seen && format == Format::V1);
+            call.seen = word;
+            return None;
+        }
+        let size = if first.size > self.layout.result_bytes {
+            0
+        } else {
+            first.size
+        };
+        let tail = start + format.result_header_bytes() + size;
+        if !has_tail(pushed, tail) {
+            return None;
+        }
+        let result = self.open(pushed, start, word, out)?;
+        // Nothing of this result passes for the tail, or in the paper's format for the header, of a later one.
+        match format {
+            Format::V1 => pushed.store_u64(tail & !7, 0, Ordering::Relaxed),
+            Format::Paper => pushed.zero(start, tail + 1 - start),
+        }
+        let call = &mut self.calls[place];
+        call.seen = if format == Format::V1 { word } else { 0 };
+        let rpc_id = call.rpc_id;
+        let index = self.switch_index(place, rpc_id);
+        self.stats.pushed += 1;
+        let (time, may_switch) = (decode_time(first.detail), self.options.transfer == Transfer::Auto);
+        let is_back = may_switch && self.switches[index].pushed(time, now, &self.options.switch);
+        let mode = is_back.then(|| self.change(place, rpc_id, Mode::Fetch));
+        Some(self.finish(place, result, mode))
+    }
+
+    #[inline]
+    fn finish(&mut self, place: usize, result: Result<usize, CallError>, mode: Option<ModeChange>) -> Next {
+        let call = &mut self.calls[place];
+        call.state = State::Free;
+        match call.is_given_up {
+            false => Next::Done { result, mode },
+            true => Next::Late { mode },
+        }
+    }
+
+    /// Gives up calls whose deadline has passed at `now`: reports their places, whose calls have ended with
+    /// [`CallError::Timeout`]. A place stays in use until the result has come after all, because the server may still
+    /// execute the request that is in its slot. Go on as before with whatever was under way.
+    #[inline]
+    pub fn expire(&mut self, now: Ns, expired: impl FnMut(usize)) {
+        if now >= self.first_deadline {
+            self.expire_due(now, expired);
+        }
+    }
+
+    #[cold]
+    fn expire_due(&mut self, now: Ns, mut expired: impl FnMut(usize)) {
+        self.first_deadline = Ns::MAX;
+        for (place, call) in self.calls.iter_mut().enumerate() {
+            if call.state == State::Free || call.is_given_up {
+                continue;
+            }
+            if now < call.deadline {
+                self.first_deadline = self.first_deadline.min(call.deadline);
+                continue;
+            }
+            call.is_given_up = true;
+            self.stats.timeouts += 1;
+            expired(place);
+        }
+    }
+
+    /// The queue pair has failed, and another one to the same incarnation of the server takes its place: calls under way
+    /// begin again with the same numbers. WRITE the modes that [`modes`](Caller::modes) gives first; then `send` gets the
+    /// place and length of each request that must be WRITTEN again as it is in its slot. The server executes none twice.
+    pub fn resume(&mut self, mut send: impl FnMut(usize, usize)) {
+        for place in 0..self.calls.len() {
+            let mode = self.mode(place, self.calls[place].rpc_id);
+            let call = &mut self.calls[place];
+            call.is_carried = call.state == State::Free;
+            if call.state == State::Free {
+                continue;
+            }
+            call.state = match mode {
+                Mode::Fetch => State::Begun,
+                Mode::Reply => State::Waiting,
+            };
+            send(place, call.len);
+        }
+    }
+
+    /// The modes of all places as bytes of the inbound memory, each with its offset there.
+    pub fn modes(&self) -> impl Iterator<Item = ModeChange> {
+        let offset = |place, rpc_id| self.layout.mode_offset(place, rpc_id as u16);
+        let places = 0..self.layout.place_count;
+        let all = places.flat_map(move |place| (0..self.layout.rpc_count).map(move |rpc_id| (place, rpc_id)));
+        all.map(move |(place, rpc_id)| ModeChange {
+            offset: offset(place, rpc_id),
+            mode: self.mode(place, rpc_id as u16),
+        })
+    }
+
+    /// The connection is lost: reports the places with calls, which have ended with [`CallError::Unknown`]: the server
+    /// may have executed them or not. The next connection begins with a new `Caller`.
+    pub fn lose(&mut self, mut lost: impl FnMut(usize)) {
+        for (place, call) in self.calls.iter_mut().enumerate() {
+            if call.state != State::Free && !call.is_given_up {
+                lost(place);
+            }
+            call.state = State::Free;
+        }
+    }
+
+    /// All that decides what happens next, without counters: what a model tells states apart by.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn state(&self) -> impl std::hash::Hash + std::fmt::Debug + use<G> {
+        (self.calls.clone(), self.switches.clone())
+    }
+}

@@ -1,0 +1,329 @@
+//! [`FetchClient`]: the verbs of a client's end.
+
+use super::caller::Caller;
+use super::choose::Choice;
+use super::guards::{Guarded, Guards};
+use super::header::Format;
+use super::layout::Layout;
+use super::next::{CallerOptions, CallerStats, ModeChange, Next};
+use super::switch::Mode;
+use crate::{CallError, watched_export};
+use drover_base::Ns;
+use drover_mem::PageWish;
+use drover_rt::{Queues, ResourceError, WHICH};
+use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
+use std::rc::Rc;
+
+/// Kinds of work requests of a client's end, added to the first one that it was given; the index is the place.
+const REQUEST: u64 = 0;
+const READ: u64 = 1 << 32;
+const MODE: u64 = 2 << 32;
+
+/// Imports the server's memory.
+fn import<P: Provider>(
+    ctx: &P::Context,
+    layout: &Layout,
+    (inbound, results): (&Export, &Export),
+) -> Result<(RemoteRegion, RemoteRegion), ResourceError> {
+    let (inbound, results) = (ctx.import_region(inbound)?, ctx.import_region(results)?);
+    let is_there = inbound.len >= layout.inbound_bytes() as u64
+        && results.len >= layout.results_bytes() as u64
+        && results.access.remote_read
+        && inbound.access.remote_write;
+    match is_there {
+        true => Ok((inbound, results)),
+        false => Err(ResourceError::Unusable { what: "regions" }),
+    }
+}
+
+/// What the ends of a connection agree on when they meet.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnParams {
+    /// Sizes of the slots.
+    pub layout: Layout,
+    /// Incarnations of client and server: numbers that no earlier life of either had.
+    pub incarnations: (u32, u32),
+    /// First of [`KIND_COUNT`] kinds of work requests that the end may use, in the upper half of their ids.
+    pub first_kind: u32,
+}
+
+/// Kinds of work requests that an end uses: completions with a kind among them are its own.
+pub const KIND_COUNT: u32 = 3;
+
+/// A client's slots and calls at one server. What it posts is staged in the [`Queues`] of the connection, at most
+/// [`sends_max`](FetchClient::sends_max) at a time.
+pub struct FetchClient<P: Provider, G: Guards = Guarded> {
+    caller: Caller<G>,
+    /// The requests of all places, space for all modes, and a word with the bytes that a mode is WRITTEN from.
+    requests: P::Mr,
+    landing: P::Mr,
+    pushed: P::Mr,
+    inbound: RemoteRegion,
+    results: RemoteRegion,
+    kinds: u64,
+    /// Places to look at in [`poll`](FetchClient::poll).
+    watched: Vec<u32>,
+    is_lost: bool,
+    ctx: Rc<P::Context>,
+}
+
+impl<P: Provider, G: Guards> FetchClient<P, G> {
+    /// Creates the client's end for the memory that the server's end exported.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if memory cannot be allocated, registered or imported, or the parameters are unusable.
+    pub fn new(
+        ctx: &Rc<P::Context>,
+        params: &ConnParams,
+        options: CallerOptions,
+        (inbound, results): (&Export, &Export),
+    ) -> Result<FetchClient<P, G>, ResourceError> {
+        let layout = params.layout;
+        if !layout.is_sound() {
+            return Err(ResourceError::Unusable { what: "layout" });
+        }
+        let memory = |bytes, access| -> Result<P::Mr, ResourceError> {
+            Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
+        };
+        let requests = memory(layout.inbound_bytes() + 8, Access::LOCAL_READ)?;
+        for mode in [Mode::Fetch, Mode::Reply] {
+            let offset = layout.inbound_bytes() + mode as usize;
+            requests.region().copy_in(offset, &[mode as u8]);
+        }
+        let landing = memory(layout.results_bytes(), Access::REMOTE_WRITE)?;
+        let pushed = memory(layout.results_bytes(), Access::REMOTE_WRITE)?;
+        let (inbound, results) = import::<P>(ctx, &layout, (inbound, results))?;
+        Ok(FetchClient {
+            caller: Caller::new(layout, options, params.incarnations),
+            requests,
+            landing,
+            pushed,
+            inbound,
+            results,
+            kinds: u64::from(params.first_kind) << 32,
+            watched: Vec::with_capacity(layout.place_count),
+            is_lost: false,
+            ctx: ctx.clone(),
+        })
+    }
+
+    /// Most work requests in flight for `place_count` places: a request, a READ and a mode for each.
+    pub const fn sends_max(place_count: usize) -> usize {
+        3 * place_count
+    }
+
+    /// The memory that the server WRITEs results into. A WRITE there wakes this core, where the fabric supports it.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if it cannot be exported.
+    pub fn export(&self) -> Result<Export, ResourceError> {
+        let memory = if G::OWN_AREA { &self.pushed } else { &self.landing };
+        watched_export::<P>(&self.ctx, memory)
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> &CallerStats {
+        self.caller.stats()
+    }
+
+    /// The mode of calls of kind `rpc_id` in `place`.
+    pub fn mode(&self, place: usize, rpc_id: u16) -> Mode {
+        self.caller.mode(place, rpc_id)
+    }
+
+    /// Changes R and F of calls of kind `rpc_id`.
+    pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
+        self.caller.set_choice(rpc_id, choice);
+    }
+
+    /// Whether a call can begin in `place`.
+    #[inline]
+    pub fn is_free(&self, place: usize) -> bool {
+        self.caller.is_free(place)
+    }
+
+    /// Begins a call of kind `rpc_id` in a free `place`, with the concatenation of `pieces` as the request; it ends with
+    /// [`CallError::Timeout`] at `deadline` if nothing else has happened.
+    ///
+    /// # Errors
+    /// [`CallError`]: there is no call, and nothing was sent.
+    ///
+    /// # Panics
+    /// If the place is not free, or the layout has no such rpc id.
+    #[inline]
+    pub fn send(
+        &mut self,
+        queues: &mut Queues<P>,
+        (place, rpc_id): (usize, u16),
+        pieces: &[&[u8]],
+        deadline: Ns,
+    ) -> Result<(), CallError> {
+        if self.is_lost {
+            return Err(CallError::PeerDead);
+        }
+        let requests = self.requests.region();
+        let len = self.caller.begin(place, rpc_id, pieces, deadline, requests)?;
+        self.write_request(queues, place, len);
+        Ok(())
+    }
+
+    #[inline]
+    fn write_request(&mut self, queues: &mut Queues<P>, place: usize, len: usize) {
+        let offset = place * self.caller.strides().0;
+        let op = SendOp::Write {
+            remote: self.inbound.at(offset),
+            imm: None,
+        };
+        let sge = self.requests.sge(offset, len);
+        queues.stage(self.kinds + REQUEST + place as u64, op, sge, true);
+        if self.caller.is_waiting(place) {
+            self.watched.push(place as u32);
+        }
+    }
+
+    /// The queue pair has failed, and `queues` is another one to the same incarnation of the server, which exported its
+    /// memory again and [resumes](super::FetchServer::resume), too. Calls under way go on; the server executes none twice.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if the memory cannot be imported, or the format is the paper's, which cannot tell a request that
+    /// comes again from the next one; then the connection is [lost](FetchClient::lose).
+    pub fn resume(
+        &mut self,
+        queues: &mut Queues<P>,
+        exports: (&Export, &Export),
+    ) -> Result<(), ResourceError> {
+        let layout = *self.caller.layout();
+        if layout.format == Format::Paper {
+            return Err(ResourceError::Unusable { what: "format" });
+        }
+        let (inbound, results) = import::<P>(&self.ctx, &layout, exports)?;
+        let old = (
+            std::mem::replace(&mut self.inbound, inbound),
+            std::mem::replace(&mut self.results, results),
+        );
+        self.ctx.forget_region(&old.0);
+        self.ctx.forget_region(&old.1);
+        // Changes of modes may be lost, too.
+        for ModeChange { offset, mode } in self.caller.modes() {
+            self.requests.region().copy_in(offset, &[mode as u8]);
+        }
+        let offset = layout.requests_bytes();
+        let op = SendOp::Write {
+            remote: self.inbound.at(offset),
+            imm: None,
+        };
+        let sge = self.requests.sge(offset, layout.modes_bytes());
+        queues.stage(self.kinds + MODE, op, sge, false);
+        self.watched.clear();
+        let mut again = Vec::new();
+        self.caller.resume(|place, len| again.push((place, len)));
+        for (place, len) in again {
+            self.write_request(queues, place, len);
+        }
+        Ok(())
+    }
+
+    /// Handles the successful completion with id `wr_id`, of one of this end's kinds. Returns the place of a call that
+    /// has ended, with its result's length or why there is none; `out` has the result.
+    ///
+    /// # Panics
+    /// If no such request was staged.
+    #[inline]
+    pub fn completed(
+        &mut self,
+        queues: &mut Queues<P>,
+        wr_id: u64,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Option<(usize, Result<usize, CallError>)> {
+        let place = (wr_id & WHICH) as usize;
+        let next = match (wr_id - self.kinds) & !WHICH {
+            REQUEST => self.caller.sent(place),
+            READ => self.caller.landed(place, self.landing.region(), now, out),
+            other => panic!("a completion of nothing that was posted: {other:#x}, place {place}"),
+        };
+        Some((place, self.act(queues, place, next)?))
+    }
+
+    /// Does what the caller says; returns what came of a call that has ended.
+    #[inline]
+    fn act(&mut self, queues: &mut Queues<P>, place: usize, next: Next) -> Option<Result<usize, CallError>> {
+        let (mode, result) = match next {
+            Next::Read { offset, len } => {
+                let offset = place * self.caller.strides().1 + offset;
+                let op = SendOp::Read {
+                    remote: self.results.at(offset),
+                };
+                let sge = self.landing.sge(offset, len);
+                queues.stage(self.kinds + READ + place as u64, op, sge, true);
+                return None;
+            }
+            Next::Nothing => return None,
+            Next::Wait { mode } => {
+                self.watched.push(place as u32);
+                (mode, None)
+            }
+            Next::Done { result, mode } => (mode, Some(result)),
+            Next::Late { mode } => (mode, None),
+        };
+        if let Some(mode) = mode {
+            self.write_mode(queues, place, mode);
+        }
+        result
+    }
+
+    /// On the queue pair of the requests, so that the server sees the mode no later than the next request. Unsignaled:
+    /// a later request of the place, which is signaled, completes after it.
+    #[cold]
+    fn write_mode(&mut self, queues: &mut Queues<P>, place: usize, change: ModeChange) {
+        let op = SendOp::Write {
+            remote: self.inbound.at(change.offset),
+            imm: None,
+        };
+        let offset = self.caller.layout().inbound_bytes() + change.mode as usize;
+        let sge = self.requests.sge(offset, 1);
+        queues.stage(self.kinds + MODE + place as u64, op, sge, false);
+    }
+
+    /// Looks for pushed results, READs that are due, and deadlines; `done` gets the place of each call that has ended,
+    /// with its result or why there is none.
+    #[inline]
+    pub fn poll(
+        &mut self,
+        queues: &mut Queues<P>,
+        now: Ns,
+        out: &mut Vec<u8>,
+        mut done: impl FnMut(usize, Result<&[u8], CallError>),
+    ) {
+        let mut index = 0;
+        while index < self.watched.len() {
+            let place = self.watched[index] as usize;
+            let pushed = if G::OWN_AREA { &self.pushed } else { &self.landing };
+            let Some(next) = self.caller.poll(place, pushed.region(), now, out) else {
+                index += 1;
+                continue;
+            };
+            self.watched.swap_remove(index);
+            if let Some(result) = self.act(queues, place, next) {
+                done(place, result.map(|_| &out[..]));
+            }
+        }
+        self.caller
+            .expire(now, |place| done(place, Err(CallError::Timeout)));
+    }
+
+    /// The connection is lost: calls under way end with [`CallError::Unknown`], and no other begins.
+    pub fn lose(&mut self, mut done: impl FnMut(usize, CallError)) {
+        self.is_lost = true;
+        self.watched.clear();
+        self.caller.lose(|place| done(place, CallError::Unknown));
+    }
+}
+
+impl<P: Provider, G: Guards> Drop for FetchClient<P, G> {
+    fn drop(&mut self) {
+        for region in [&self.inbound, &self.results] {
+            self.ctx.forget_region(region);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! [`FetchServer`]: the verbs of a server's end.
+
+use super::callee::{BadCall, Callee, CalleeOptions, CalleeStats, Published, Push, Taken};
+use super::client::ConnParams;
+use super::guards::{Guarded, Guards};
+use crate::watched_export;
+use drover_base::{Cpu, Ns};
+use drover_mem::PageWish;
+use drover_rt::{Queues, ResourceError, WHICH};
+use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
+use std::rc::Rc;
+
+/// A request that a server executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerCall {
+    /// Its place, kind, and whether its time is measured.
+    pub taken: Taken,
+    /// When it was taken, if its time is measured.
+    started: Ns,
+}
+
+/// A server's slots of one client. What it posts is staged in the [`Queues`] of the connection, at most one WRITE per
+/// place at a time.
+pub struct FetchServer<P: Provider, G: Guards = Guarded> {
+    callee: Callee<G>,
+    inbound: P::Mr,
+    results: P::Mr,
+    /// The client's memory for pushed results.
+    pushed: Option<RemoteRegion>,
+    kinds: u64,
+    /// Place that is looked at first.
+    place: usize,
+    ctx: Rc<P::Context>,
+}
+
+impl<P: Provider, G: Guards> FetchServer<P, G> {
+    /// Creates the server's end of a connection.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if memory cannot be allocated or registered.
+    pub fn new(
+        ctx: &Rc<P::Context>,
+        params: &ConnParams,
+        options: CalleeOptions,
+    ) -> Result<FetchServer<P, G>, ResourceError> {
+        let layout = params.layout;
+        let memory = |bytes, access| -> Result<P::Mr, ResourceError> {
+            Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
+        };
+        let callee = Callee::new(layout, options, params.incarnations);
+        let inbound = memory(layout.inbound_bytes(), Access::REMOTE_WRITE)?;
+        callee.prepare(inbound.region());
+        Ok(FetchServer {
+            callee,
+            inbound,
+            results: memory(layout.results_bytes(), Access::REMOTE_READ)?,
+            pushed: None,
+            kinds: u64::from(params.first_kind) << 32,
+            place: 0,
+            ctx: ctx.clone(),
+        })
+    }
+
+    /// The memory that the client WRITEs requests and modes into, and the memory that it READs results from. A WRITE
+    /// there wakes this core, where the fabric supports it.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if one cannot be exported.
+    pub fn exports(&self) -> Result<(Export, Export), ResourceError> {
+        let inbound = watched_export::<P>(&self.ctx, &self.inbound)?;
+        Ok((inbound, self.results.export(&[])?))
+    }
+
+    /// Imports the client's memory for pushed results; before that, requests are not looked at.
+    ///
+    /// # Errors
+    /// [`ResourceError`] if it cannot be imported, or is too short.
+    pub fn attach(&mut self, pushed: &Export) -> Result<(), ResourceError> {
+        let pushed = self.ctx.import_region(pushed)?;
+        let is_long_enough = pushed.len >= self.callee.layout().results_bytes() as u64;
+        self.pushed = Some(pushed);
+        match is_long_enough && pushed.access.remote_write {
+            true => Ok(()),
+            false => Err(ResourceError::Unusable { what: "regions" }),
+        }
+    }
+
+    /// The queue pair has failed, and another one takes its place: imports the client's memory again. The client gets this
+    /// end's [exports](FetchServer::exports) again and [resumes](super::FetchClient::resume), too. The old queue pair must
+    /// be gone, so that nothing lands through it any more.
+    ///
+    /// # Errors
+    /// [`ResourceError`] as for [`attach`](FetchServer::attach).
+    pub fn resume(&mut self, pushed: &Export, now: Ns) -> Result<(), ResourceError> {
+        if let Some(old) = self.pushed.take() {
+            self.ctx.forget_region(&old);
+        }
+        self.callee.resume(now);
+        self.attach(pushed)
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> &CalleeStats {
+        self.callee.stats()
+    }
+
+    /// Takes the next request that has arrived, if there is one: its payload goes to `out`. Answer it by
+    /// [`reply`](FetchServer::reply), now or later; the place gets no other request before that. Looks at each place
+    /// once, and begins behind the place of the request before. Reads the clock only for a call whose result is pushed.
+    ///
+    /// # Errors
+    /// [`BadCall`] if no correct client wrote this; the connection must end.
+    #[inline]
+    pub fn next(&mut self, cpu: &P::Cpu, out: &mut Vec<u8>) -> Result<Option<ServerCall>, BadCall> {
+        if self.pushed.is_none() {
+            return Ok(None);
+        }
+        let count = self.callee.layout().place_count;
+        for _ in 0..count {
+            let Some(place) = self.callee.find(self.place, self.inbound.region()) else {
+                break;
+            };
+            self.place = if place + 1 == count { 0 } else { place + 1 };
+            if let Some(taken) = self.callee.take(place, self.inbound.region(), cpu.now(), out)? {
+                let started = if taken.is_timed { cpu.refresh() } else { Ns::ZERO };
+                return Ok(Some(ServerCall { taken, started }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Publishes the concatenation of `pieces` as the result of `call`, and stages the WRITE that pushes it, if it is to
+    /// be pushed. What does not fit a slot is refused at the client as [`TooLarge`](crate::CallError::TooLarge).
+    #[inline]
+    pub fn reply(&mut self, queues: &mut Queues<P>, cpu: &P::Cpu, call: &ServerCall, pieces: &[&[u8]]) {
+        let time = match call.taken.is_timed {
+            true => cpu.refresh().since(call.started),
+            false => Ns::ZERO,
+        };
+        let memory = (self.inbound.region(), self.results.region());
+        let published = self
+            .callee
+            .publish(call.taken.place, pieces, time, memory, cpu.now());
+        if let Published::Push(push) = published {
+            self.push(queues, push);
+        }
+    }
+
+    fn push(&mut self, queues: &mut Queues<P>, push: Push) {
+        let pushed = self
+            .pushed
+            .expect("requests are taken from attached clients only");
+        let offset = push.place * self.callee.layout().result_stride();
+        let op = SendOp::Write {
+            remote: pushed.at(offset),
+            imm: None,
+        };
+        let sge = self.results.sge(offset, push.len);
+        queues.stage(self.kinds + push.place as u64, op, sge, true);
+    }
+
+    /// Stages the WRITEs of results that were left to be fetched and are to be pushed by now. Call it in every step.
+    #[inline]
+    pub fn look_again(&mut self, queues: &mut Queues<P>, now: Ns) {
+        while let Some(push) = self.callee.look_again(self.inbound.region(), now) {
+            self.push(queues, push);
+        }
+    }
+
+    /// When [`look_again`](FetchServer::look_again) has something to do; [`Ns::MAX`]: not before the next result.
+    pub fn next_look(&self) -> Ns {
+        self.callee.next_look()
+    }
+
+    /// Handles the successful completion with id `wr_id`, of this end's kind: a pushed result has left its slot.
+    #[inline]
+    pub fn completed(&mut self, wr_id: u64) {
+        self.callee.pushed((wr_id & WHICH) as usize);
+    }
+}
+
+impl<P: Provider, G: Guards> Drop for FetchServer<P, G> {
+    fn drop(&mut self) {
+        if let Some(pushed) = &self.pushed {
+            self.ctx.forget_region(pushed);
+        }
+    }
+}
