@@ -25,7 +25,7 @@ use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
-use drover_store::{Hint, Key};
+use drover_store::{Hint, Key, Sharing};
 
 /// Bytes of the head, before the body.
 pub(crate) const HEAD_BYTES: usize = 21;
@@ -60,7 +60,7 @@ pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes")))
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Prefetches the bucket of a message that [`serve`](Executor::serve) will get soon. Does nothing for a message
     /// without a key.
     pub fn prefetch(&self, message: &[u8]) {

@@ -73,6 +73,7 @@ mod dump;
 mod exec;
 mod executor;
 pub mod forward;
+mod in_place;
 mod line;
 pub mod parse;
 pub mod request;
