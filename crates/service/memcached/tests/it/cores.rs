@@ -2,11 +2,12 @@
 
 use crate::bed::words;
 use crate::bed::{self, BUCKETS, Bed, Client, partition_as, server, settings};
-use drover_base::{HashSeed, KeyHash};
+use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, forward};
 use drover_net::{Need, Output, PendingReply, Protocol};
 use drover_store::{Exclusive, Hint, Mode, Partition, PartitionOptions, SharedReads, Sharing};
+use drover_testkit::seeds::Seeds;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -391,4 +392,62 @@ fn a_partition_that_is_replaced_is_not_read_any_more() {
     }
     assert_eq!(cores.told(0, get.as_bytes()), b"END\r\n", "the owners are asked");
     assert_eq!(messages(&mut cores, &get), 0, "and can be read again");
+}
+
+/// Counters after a stream of GETs, each with a SET after a miss, whose items do not all fit.
+fn after_a_stream<S: Sharing + 'static>(seed: u64) -> (Vec<String>, u64) {
+    let mut cores = Cores::<S>::new(100);
+    for (partition, _) in &mut cores.cores {
+        let options = PartitionOptions {
+            hash_seed: Some(HashSeed::new(1, 2)),
+            pages: PageWish::Small,
+            ..PartitionOptions::for_memory(Mode::S3_FIFO, 64 << 10)
+        };
+        *partition = Partition::create(&options).expect("memory");
+    }
+    (0..CORES).for_each(|own| _ = cores.told(own, b"mn\r\n"));
+    let mut rng = Rng::new(seed, 0, 0);
+    for _ in 0..if cfg!(miri) { 100 } else { 30_000 } {
+        let own = rng.below(CORES as u64) as usize;
+        // Few keys are asked for often, many seldom.
+        let below = 1 + rng.below(8000);
+        let key = rng.below(below);
+        if cores.told(own, format!("get key{key}\r\n").as_bytes()) == b"END\r\n" {
+            let len = (key * 7 % 60) as usize;
+            let set = format!("set key{key} 0 0 {len}\r\n{}\r\n", "x".repeat(len));
+            assert_eq!(cores.told(own, set.as_bytes()), b"STORED\r\n");
+        }
+    }
+    let stats = String::from_utf8(cores.told(0, b"stats\r\n")).expect("text");
+    let names = [
+        "get_hits",
+        "get_misses",
+        "evictions",
+        "evicted_unfetched",
+        "curr_items",
+    ];
+    let is_named = |line: &&str| line.split(' ').nth(1).is_some_and(|name| names.contains(&name));
+    let lines = stats.lines().filter(is_named).map(str::to_owned).collect();
+    (
+        lines,
+        cores.cores.iter().map(|(_, core)| core.read_in_place()).sum(),
+    )
+}
+
+/// A read in place counts as a use: the same items are evicted as if the owner had answered.
+#[test]
+fn reads_in_place_keep_what_the_owners_reads_keep() {
+    let seeds = if cfg!(miri) {
+        Seeds::new(1, 0)
+    } else {
+        Seeds::new(1, 1)
+    };
+    println!("{seeds}");
+    seeds.each(|seed| {
+        let (forwarded, none) = after_a_stream::<Exclusive>(seed);
+        let (in_place, many) = after_a_stream::<SharedReads>(seed);
+        println!("{in_place:?}, {many} read in place");
+        assert_eq!(forwarded, in_place);
+        assert!(none == 0 && (many > 1000 || cfg!(miri)), "{none} {many}");
+    });
 }
