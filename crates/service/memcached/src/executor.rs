@@ -1,6 +1,7 @@
 //! [`Executor`]: the parts of its core that a step uses; [`Core`]: the state that stays from step to step.
 
 use crate::counters::Holdings;
+use crate::gather::Gathered;
 use crate::in_place::InPlaceReads;
 use crate::line::LineBuffer;
 use crate::{CoreRouter, Counters, Server};
@@ -19,6 +20,10 @@ pub struct Core {
     pub(crate) line: LineBuffer,
     /// Access to the partitions of other cores.
     pub(crate) reads: InPlaceReads,
+    /// Messages about several keys, by core.
+    pub(crate) gathered: Vec<Gathered>,
+    /// End of a reply to such a message.
+    pub(crate) places: Vec<u8>,
     /// Number of the connection whose requests are being executed.
     pub(crate) connection: u32,
     /// Bits of all watched event kinds, as of the beginning of the step.

@@ -213,10 +213,11 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
 }
 
 impl crate::Core {
-    /// To be called after the core's partition was replaced by another: at its next step the core gives the others access to
-    /// that.
+    /// To be called after the core's partition was replaced by another, because a step has panicked: at its next step the core
+    /// gives the others access to that.
     pub fn partition_replaced(&mut self) {
         self.reads.is_published = false;
+        self.drop_gathered();
     }
 
     /// Number of GETs of this core's connections that were read in the partitions of other cores.

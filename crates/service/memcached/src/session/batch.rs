@@ -17,7 +17,7 @@ use drover_net::{Need, Output};
 use drover_store::{Hint, Sharing};
 
 /// Maximum number of requests, or keys of a fetch, that are prefetched together.
-pub(super) const BATCH_MAX: usize = 32;
+pub(super) const BATCH_MAX: usize = crate::gather::KEYS_MAX;
 /// Input up to this length holds one or two requests.
 const ALONE_BYTES: usize = 96;
 

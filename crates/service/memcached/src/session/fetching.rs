@@ -54,7 +54,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 hint,
                 start,
             };
-            self.fetch_one(executor, fetch, &planned, output)?;
+            self.fetch_one(executor, fetch, &planned, false, output)?;
         } else {
             self.fetch_many(executor, fetch, keys, output)?;
         }
@@ -130,22 +130,24 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                     false => executor.prefetch_in_place(planned.core, planned.hash),
                 }
             }
-            for planned in batch[..count].iter().flatten() {
-                self.fetch_one(executor, fetch, planned, output)?;
-            }
+            let mut planned = batch[..count].iter().flatten();
+            let fetched = planned.try_for_each(|key| self.fetch_one(executor, fetch, key, true, output));
+            executor.send_gathered(output);
+            fetched?;
             if count < BATCH_MAX {
                 return Ok(());
             }
         }
     }
 
-    /// Fetches one key: here, by a read in place, or on its core.
+    /// Fetches one key: here, by a read in place, or on its core; if it `gathers`, by a message with other keys of that.
     #[inline]
     fn fetch_one(
         &mut self,
         executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         planned: &Planned<'_>,
+        gathers: bool,
         output: &mut Output,
     ) -> Result<(), Stopped> {
         if output.is_full() {
@@ -169,12 +171,16 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         {
             return Ok(());
         }
+        let number = output.next_hole().number;
+        if gathers && executor.gather(core, fetch, own, output) {
+            self.under_way.add(hash, number);
+            return Ok(());
+        }
         let pieces = [
             &forward::head(hash, b'v', executor.core.connection)[..],
             &forward::fetch_bytes(fetch),
             key,
         ];
-        let number = output.next_hole().number;
         executor
             .send_pieces(core, &pieces, output)
             .map_err(|_| (planned.start, Need::Others))?;

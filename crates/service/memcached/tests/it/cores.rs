@@ -4,7 +4,9 @@ use crate::bed::words;
 use crate::bed::{self, BUCKETS, Bed, Client, partition_as, server, settings};
 use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::{NativeCpu, PageWish};
-use drover_memcached::{Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, forward};
+use drover_memcached::{
+    Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, each_reply, forward,
+};
 use drover_net::{Need, Output, PendingReply, Protocol};
 use drover_store::{Exclusive, Hint, Mode, Partition, PartitionOptions, SharedReads, Sharing};
 use drover_testkit::seeds::Seeds;
@@ -34,6 +36,10 @@ impl CoreRouter for Way<'_> {
 
     fn core_of(&self, hash: KeyHash) -> usize {
         hash.partition_index(CORES)
+    }
+
+    fn has_space(&mut self, _core: usize, _bytes: usize) -> bool {
+        self.mail.len() + CORES <= self.space
     }
 
     fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
@@ -106,7 +112,9 @@ impl<S: Sharing + 'static> Cores<S> {
         let mut reply = Output::new(0, usize::MAX);
         let hint = Hint::NONE;
         self.with_desk(core, |executor| executor.serve(&message, hint, &mut reply));
-        output.fill(pending_reply, &bed::take(&mut reply));
+        each_reply(pending_reply, &bed::take(&mut reply), |pending, bytes| {
+            output.fill(pending, bytes)
+        });
         true
     }
 
@@ -185,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn any_message_is_served_somehow(message in prop::collection::vec(any::<u8>(), 0..60), kind in "[rvxfdq]") {
+    fn any_message_is_served_somehow(message in prop::collection::vec(any::<u8>(), 0..60), kind in "[rvmxfdq]") {
         let mut message = message;
         if let Some(place) = message.get_mut(16) {
             *place = kind.as_bytes()[0];
@@ -331,6 +339,26 @@ fn what_only_reads_is_read_in_place_and_all_else_is_forwarded() {
         assert_eq!(messages(&mut cores, &forwarded.replace('K', b)), 1, "{forwarded}");
     }
     assert_eq!(cores.cores[0].1.read_in_place(), 44);
+}
+
+#[test]
+fn a_fetch_of_many_keys_is_one_message_to_each_core_and_batch() {
+    let (mut cores, keys) = with_items(90, "a value");
+    // More than a batch of 32 keys; a touch is the owner's.
+    let gat = format!("gats 0 {}\r\n", keys.join(" "));
+    let of = |core: usize| {
+        let owner = |key: &&String| HashSeed::new(1, 2).hash(key.as_bytes()).partition_index(CORES) == core;
+        keys.iter().filter(owner).count()
+    };
+    assert!(of(1) > 20 && of(2) > 20);
+    assert_eq!(messages(&mut cores, &gat), 3 * 2);
+    let told = String::from_utf8(cores.told(0, gat.as_bytes())).expect("text");
+    let order: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("VALUE ")?.split(' ').next())
+        .collect();
+    assert_eq!(order, keys);
+    assert_eq!(cores.cores[0].1.read_in_place(), 0);
 }
 
 #[test]
