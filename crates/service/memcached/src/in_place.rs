@@ -46,7 +46,7 @@ impl Readers {
         if let Some(place) = readers.get_mut(core) {
             *place = reader;
         }
-        // Release: whoever sees it finds the reader.
+        // Release: a core that sees the new generation finds the reader.
         self.generation.fetch_add(1, Ordering::Release);
     }
 
