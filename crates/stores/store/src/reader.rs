@@ -149,22 +149,19 @@ impl Reader {
         }
     }
 
-    /// Prefetches the item of `hash`, after its bucket.
+    /// Prefetches the first candidate for the item of `hash`, after its bucket; nothing in store mode.
     #[inline]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: drover_base::KeyHash) {
         let Some(sight) = self.shared.look() else {
             return;
         };
         let index = sight.spread.index_of(hash.bucket_bits());
-        let (candidates, bucket) = match &self.view {
-            View::Cache(table) => {
-                let bucket = table.bucket_at(index);
-                (bucket.matches(hash.tag()), bucket.slots())
-            }
-            View::Store(_) => return,
+        let View::Cache(table) = &self.view else {
+            return;
         };
-        for i in candidates {
-            let offset = bucket[i].offset();
+        let bucket = table.bucket_at(index);
+        if let Some(i) = bucket.matches(hash.tag()).first() {
+            let offset = bucket.slot(i).offset();
             cpu.prefetch(self.memory.line(offset));
             cpu.prefetch(self.memory.line(offset + LINE_BYTES as u64));
         }

@@ -37,7 +37,7 @@ const fn price(one: f64, of_32: f64) -> Price {
 
 /// *(all measured from code: the meters `memcached ask`, `serve` and `fill`)*
 const ASK_OWN: Price = price(2332.0, 2015.0);
-const ASK_IN_PLACE: Price = price(2387.0, 2129.0);
+const ASK_IN_PLACE: Price = price(2349.0, 2066.0);
 const ASK_FORWARD: Price = price(2555.0, 2140.0);
 const ASK_SET: Price = price(2488.0, 2214.0);
 const ASK_SET_FORWARD: Price = price(2264.0, 1988.0);

@@ -179,6 +179,14 @@ impl<'p> ItemRef<'p> {
     /// Whether `mark` would change the item at `now_s`.
     #[inline]
     pub fn would_change(&self, mark: &Mark, now_s: u32) -> bool {
+        // The usual case: an access, which this item does not record.
+        let only_access = Mark {
+            access: mark.access,
+            ..Mark::default()
+        };
+        if !self.has_extras() && *mark == only_access {
+            return false;
+        }
         let fields = self.fields();
         mark.cas != NewCas::Keep || fields.marked(mark, self.cas(), now_s, 0) != fields
     }
