@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | `r` | a request about one key, as its client wrote it, value included | the client's reply |
 //! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...` or nothing |
-//! | `m` | as `v`, for several keys: [`gather`](crate::gather) | all their replies, and where each ends |
+//! | `m` | as `v`, for several keys: `gather.rs` | all their replies, and where each ends |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
 //! | `d` | kind of dump (1), first bucket (8) | lines of one piece of a dump |

@@ -16,7 +16,7 @@ use crate::{Executor, Server};
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
-use drover_store::{ItemCopy, Key, ReadItem, ReadOutcome, Reader, Sharing};
+use drover_store::{Hint, ItemCopy, Key, ReadItem, ReadOutcome, Reader, Sharing};
 use std::sync::{Mutex, PoisonError};
 
 /// The readers of all partitions, as their owners have published them.
@@ -169,26 +169,29 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
     }
 
-    /// As [`Partition::prefetch_bucket`](drover_store::Partition::prefetch_bucket), wherever the key's partition is.
+    /// As [`Partition::prefetch_bucket`](drover_store::Partition::prefetch_bucket), in the partition of `core`. If that cannot
+    /// be read, it does something useless.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, core: usize, hash: KeyHash) {
-        if core == self.router.own() {
-            self.partition.prefetch_bucket(self.cpu, hash, false);
-        } else if S::HAS_READERS
+        if S::HAS_READERS
             && let Some(reader) = self.core.reads.reader(core)
         {
-            reader.prefetch_bucket(self.cpu, hash);
+            return reader.prefetch_bucket(self.cpu, hash);
         }
+        self.partition.prefetch_bucket(self.cpu, hash, false);
     }
 
-    /// Prefetches the item of a key of another core.
+    /// As [`Partition::prefetch_item`](drover_store::Partition::prefetch_item), in the partition of `core`. The hint is one for
+    /// a key of this core only.
     #[inline]
-    pub(crate) fn prefetch_in_place(&self, core: usize, hash: KeyHash) {
+    pub(crate) fn prefetch_item(&self, core: usize, hash: KeyHash) -> Hint {
         if S::HAS_READERS
             && let Some(reader) = self.core.reads.reader(core)
         {
             reader.prefetch_item(self.cpu, hash);
+            return Hint::NONE;
         }
+        self.partition.prefetch_item(self.cpu, hash)
     }
 
     /// Answers a request about a key of `core` by a read in place; returns whether that was possible. If not, nothing has

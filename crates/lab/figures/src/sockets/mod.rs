@@ -91,7 +91,7 @@ mod tests {
         let outcome = run(sockets(1, false), 1);
         let pace = costs::pace(&Profile::named("cx6").expect("built in"));
         // A batch of 32 own requests, a read and a write; a poll for as many as have arrived.
-        let batch_ns = 32.0 * (0.95 * 2015.0 + 0.05 * 2214.0) / pace + 630.0 + 600.0;
+        let batch_ns = 32.0 * (0.95 * 2014.0 + 0.05 * 2213.0) / pace + 630.0 + 600.0;
         let mops = 32.0 / batch_ns * 1e3;
         assert!(
             (outcome.mops / mops - 1.0).abs() < 0.05,

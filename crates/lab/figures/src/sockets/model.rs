@@ -36,11 +36,11 @@ const fn price(one: f64, of_32: f64) -> Price {
 }
 
 /// *(all measured from code: the meters `memcached ask`, `serve` and `fill`)*
-const ASK_OWN: Price = price(2332.0, 2015.0);
-const ASK_IN_PLACE: Price = price(2349.0, 2066.0);
-const ASK_FORWARD: Price = price(2555.0, 2140.0);
-const ASK_SET: Price = price(2488.0, 2214.0);
-const ASK_SET_FORWARD: Price = price(2264.0, 1988.0);
+const ASK_OWN: Price = price(2322.0, 2014.0);
+const ASK_IN_PLACE: Price = price(2333.0, 2055.0);
+const ASK_FORWARD: Price = price(2544.0, 2168.0);
+const ASK_SET: Price = price(2478.0, 2213.0);
+const ASK_SET_FORWARD: Price = price(2248.0, 1952.0);
 const SERVE_GET: Price = price(1903.0, 1622.0);
 const SERVE_SET: Price = price(2941.0, 2684.0);
 const FILL_GET: Price = price(1314.0, 509.0);

@@ -77,12 +77,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
         gather(executor, rest, N.min(*budget), &mut gathered);
         if gathered.count > 1 {
             for planned in gathered.planned[..gathered.count].iter_mut().flatten() {
-                match planned.core == executor.router.own() {
-                    true => {
-                        planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
-                    }
-                    false => executor.prefetch_in_place(planned.core, planned.hash),
-                }
+                planned.hint = executor.prefetch_item(planned.core, planned.hash);
             }
         }
         for planned in gathered.planned[..gathered.count].iter().flatten() {

@@ -123,12 +123,7 @@ impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
                 count += 1;
             }
             for planned in batch[..count].iter_mut().flatten() {
-                match planned.core == executor.router.own() {
-                    true => {
-                        planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
-                    }
-                    false => executor.prefetch_in_place(planned.core, planned.hash),
-                }
+                planned.hint = executor.prefetch_item(planned.core, planned.hash);
             }
             let mut planned = batch[..count].iter().flatten();
             let fetched = planned.try_for_each(|key| self.fetch_one(executor, fetch, key, true, output));
