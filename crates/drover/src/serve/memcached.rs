@@ -6,7 +6,7 @@ use super::settings::Settings;
 use super::ways::PLAIN;
 use crate::admin::SocketStats;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
-use drover_kv::{CoActor, CoreInfo, MakeCoActor};
+use drover_kv::{CoActor, CoActors, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
 use drover_memcached::{
     AllowedCommands, Connections, Core, Executor, Guest, ItemSettings, Receiver, Rings, Server, ServerHooks,
@@ -16,7 +16,7 @@ use drover_net::{
     Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
     TlsAcceptor, TlsOptions, Token,
 };
-use drover_store::{Hint, Partition, PartitionOptions};
+use drover_store::{Exclusive, Hint, Partition, PartitionOptions, SharedReads, Sharing};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeMap;
@@ -108,9 +108,16 @@ impl Memcached {
         }
     }
 
-    /// Returns the function that makes the co-actor of each worker (its sockets and sessions); worker 0's takes all
-    /// listeners. The function fails if called twice for one worker, or if no descriptor or memory is left.
-    pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeCoActor<P> {
+    /// Returns what makes the co-actor of each worker (its sockets and sessions); worker 0's takes all listeners. Several
+    /// read each other's partitions. It fails if called twice for one worker, or if no descriptor or memory is left.
+    pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> CoActors<P> {
+        match self.server.boards.len() {
+            1 => CoActors::Own(self.make::<P, Exclusive>()),
+            _ => CoActors::ReadAll(self.make::<P, SharedReads>()),
+        }
+    }
+
+    fn make<P: Provider<Cpu = NativeCpu>, S: Sharing + 'static>(self: Arc<Self>) -> MakeCoActor<P, S> {
         Arc::new(move |core_info| {
             let table = self
                 .table(&core_info)
@@ -119,7 +126,7 @@ impl Memcached {
         })
     }
 
-    fn table<C: Cpu + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C>> {
+    fn table<C: Cpu + 'static, S: Sharing + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C, S>> {
         let options = SocketOptions {
             core: core_info.index,
             ..self.options.clone()
@@ -210,8 +217,8 @@ fn budget(item_bytes_max: usize) -> usize {
 }
 
 /// The sockets of one core, with memcached sessions.
-struct Table<C: Cpu + 'static> {
-    sockets: Sockets<Session<C>>,
+struct Table<C: Cpu + 'static, S: Sharing + 'static> {
+    sockets: Sockets<Session<C, S>>,
     /// Rings to and from other cores.
     rings: Rings,
     /// Reply to the other core's request being served.
@@ -226,12 +233,12 @@ struct Table<C: Cpu + 'static> {
 }
 
 /// Receiver of messages from other cores.
-struct Incoming<'a, 'd, C: Cpu + 'static> {
-    executor: &'a mut Executor<'d, C>,
-    sockets: &'a mut Sockets<Session<C>>,
+struct Incoming<'a, 'd, C: Cpu + 'static, S: Sharing + 'static> {
+    executor: &'a mut Executor<'d, C, S>,
+    sockets: &'a mut Sockets<Session<C, S>>,
 }
 
-impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
+impl<C: Cpu, S: Sharing> Receiver for Incoming<'_, '_, C, S> {
     fn prefetch(&mut self, message: &[u8]) {
         self.executor.prefetch(message);
     }
@@ -258,8 +265,8 @@ const OWING: Ns = Ns::from_us(100);
 /// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
 const FIRST_S: u32 = 1;
 
-impl<C: Cpu> CoActor<C> for Table<C> {
-    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress {
+impl<C: Cpu, S: Sharing> CoActor<C, S> for Table<C, S> {
+    fn step(&mut self, cpu: &C, partition: &mut Partition<S>, now: Ns, now_s: u32) -> Progress {
         let mut executor = Executor {
             partition,
             cpu,
@@ -317,6 +324,7 @@ impl<C: Cpu> CoActor<C> for Table<C> {
         self.sockets.recover();
         self.rings.inbound.recover();
         self.reply = Output::new(0, usize::MAX);
+        self.core.partition_replaced();
     }
 
     fn leave(&mut self) {

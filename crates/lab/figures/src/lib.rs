@@ -6,6 +6,7 @@
 //! - [`cluster::Cluster`] is a cluster of machines, from any provider; [`micro`] runs in it without knowing which.
 //! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
 //! - [`in_cluster::InCluster`] is a point that runs a real system, servers and clients.
+//! - [`sockets::Sockets`] is a point of a model of memcached's sockets, in which no code of ours runs.
 //! - [`run`] runs points in parallel; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
@@ -23,3 +24,4 @@ pub mod output;
 pub mod published;
 pub mod run;
 pub mod sim;
+pub mod sockets;

@@ -154,6 +154,11 @@ impl RingProducer {
         self.0.push(pieces)
     }
 
+    /// Whether a message of up to `len` bytes, which is not too long for the ring itself, has space now.
+    pub fn has_space(&mut self, len: usize) -> bool {
+        self.0.has_space(len)
+    }
+
     /// Makes all messages added so far visible to the consumer, and calls its waker. Cost: a store and the waker;
     /// nothing if no message was added since the last call.
     #[inline]
@@ -203,6 +208,10 @@ struct Producer<M> {
 }
 
 impl<M: Memory> Producer<M> {
+    fn has_space(&mut self, len: usize) -> bool {
+        len <= self.shared.bytes / 4 && self.make_space(WORD + len.next_multiple_of(WORD)).is_ok()
+    }
+
     fn push(&mut self, pieces: &[&[u8]]) -> Result<(), RingFull> {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         if len > self.shared.bytes / 4 {

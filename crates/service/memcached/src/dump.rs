@@ -5,7 +5,7 @@ use crate::Executor;
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ItemRef, KEY_BYTES_MAX};
+use drover_store::{ItemRef, KEY_BYTES_MAX, Sharing};
 
 /// Buckets of one piece: some 500 items at most, so that no piece takes long.
 const PIECE_BUCKETS: u64 = 64;
@@ -73,7 +73,7 @@ impl Dump {
     }
 
     /// Appends the lines of this piece's items on this core.
-    pub(crate) fn write<C: Cpu>(self, executor: &mut Executor<'_, C>, output: &mut Output) {
+    pub(crate) fn write<C: Cpu, S: Sharing>(self, executor: &mut Executor<'_, C, S>, output: &mut Output) {
         let start_unix_s = executor.server.start_unix_s;
         let end = self.end_of(executor.server.settings.bucket_count);
         let line = &mut executor.core.line;

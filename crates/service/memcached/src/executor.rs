@@ -1,11 +1,13 @@
 //! [`Executor`]: the parts of its core that a step uses; [`Core`]: the state that stays from step to step.
 
 use crate::counters::Holdings;
+use crate::gather::Gathered;
+use crate::in_place::InPlaceReads;
 use crate::line::LineBuffer;
 use crate::{CoreRouter, Counters, Server};
 use drover_base::Cpu;
 use drover_base::sync::Ordering;
-use drover_store::Partition;
+use drover_store::{Exclusive, Partition, Sharing};
 
 /// A partition has whole pages of memory.
 const PAGE_BYTES: u64 = 4096;
@@ -16,6 +18,12 @@ pub struct Core {
     /// Counters of this core since the start or the last `stats reset`.
     pub counters: Counters,
     pub(crate) line: LineBuffer,
+    /// Access to the partitions of other cores.
+    pub(crate) reads: InPlaceReads,
+    /// Messages about several keys, by core.
+    pub(crate) gathered: Vec<Gathered>,
+    /// End of a reply to such a message.
+    pub(crate) places: Vec<u8>,
     /// Number of the connection whose requests are being executed.
     pub(crate) connection: u32,
     /// Bits of all watched event kinds, as of the beginning of the step.
@@ -29,9 +37,9 @@ pub struct Core {
 }
 
 /// References to what a step uses: the core's own partition and state, and what all cores share. Made for each step.
-pub struct Executor<'d, C: Cpu> {
+pub struct Executor<'d, C: Cpu, S: Sharing = Exclusive> {
     /// The core's partition: it holds the items whose keys this core owns.
-    pub partition: &'d mut Partition,
+    pub partition: &'d mut Partition<S>,
     /// Handle of the core that runs the step.
     pub cpu: &'d C,
     /// Current time in seconds since [`Server::start_unix_s`], at least 1: an item given a negative expiry expires in
@@ -45,9 +53,10 @@ pub struct Executor<'d, C: Cpu> {
     pub router: &'d mut dyn CoreRouter,
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Does what has become due since the last step: zeroes the counters after a `stats reset`, follows changes in what
-    /// clients watch, reports evicted items to them, and executes a delayed `flush_all`. A step of a session and
+    /// clients watch, reports evicted items to them, follows changes in who may read which partition, and executes a delayed
+    /// `flush_all`. A step of a session and
     /// [`serve`](Executor::serve) call it; an idle core may call it too.
     #[inline]
     pub fn begin_step(&mut self) {
@@ -65,6 +74,7 @@ impl<C: Cpu> Executor<'_, C> {
         if watched | self.core.watched != 0 {
             self.begin_watched_step(watched);
         }
+        self.follow_readers();
         if let Some(at_s) = self.partition.clear_at_s()
             && at_s <= self.now_s
         {
@@ -92,15 +102,19 @@ impl<C: Cpu> Executor<'_, C> {
     /// Flushes all items: now, or when `at_s` is reached. The last call wins.
     pub(crate) fn flush(&mut self, at_s: u32) {
         let is_due = at_s <= self.now_s;
-        self.partition.set_clear_at_s((!is_due).then_some(at_s));
         if is_due {
+            // First: until then a flush that is due keeps other cores from reading.
             self.partition.clear();
         }
+        self.partition.set_clear_at_s((!is_due).then_some(at_s));
     }
 
     /// Publishes this core's numbers on its [`Board`](crate::Board). To be called at the end of a step that did
     /// something, before its replies leave. Cost: four or five cache lines written.
     pub fn publish(&mut self) {
+        if S::HAS_READERS {
+            self.core.reads.publish_counts();
+        }
         let holdings = self.partition.stats().into();
         if let Some(board) = self.server.boards.get(self.router.own()) {
             board.publish(&self.core.counters, &holdings);

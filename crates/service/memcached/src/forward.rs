@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | `r` | a request about one key, as its client wrote it, value included | the client's reply |
 //! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...` or nothing |
+//! | `m` | as `v`, for several keys: `gather.rs` | all their replies, and where each ends |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
 //! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
 //! | `d` | kind of dump (1), first bucket (8) | lines of one piece of a dump |
@@ -25,7 +26,7 @@ use crate::parse::{self, Parsed};
 use crate::request::{Expiry, Fetch, Request};
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
-use drover_store::{Hint, Key};
+use drover_store::{Hint, Key, Sharing};
 
 /// Bytes of the head, before the body.
 pub(crate) const HEAD_BYTES: usize = 21;
@@ -53,6 +54,17 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
     bytes
 }
 
+/// What [`fetch_bytes`] says at the start of a body, and the rest.
+pub(crate) fn fetch_of(body: &[u8]) -> Option<(Fetch, &[u8])> {
+    let (how, rest) = body.split_first_chunk::<6>()?;
+    let expiry = Expiry(i32::from_le_bytes(how[2..].try_into().expect("4 bytes")));
+    let fetch = Fetch {
+        with_cas: how[0] != 0,
+        touch: (how[1] != 0).then_some(expiry),
+    };
+    Some((fetch, rest))
+}
+
 /// Hash of the key in a message between cores. `None`: the message has less than 21 bytes, or is not about one key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
@@ -60,7 +72,7 @@ pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes")))
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Prefetches the bucket of a message that [`serve`](Executor::serve) will get soon. Does nothing for a message
     /// without a key.
     pub fn prefetch(&self, message: &[u8]) {
@@ -98,14 +110,10 @@ impl<C: Cpu> Executor<'_, C> {
                 self.execute(&request, hash, hint, output);
             }
             b'v' => {
-                let (how, key) = body.split_first_chunk::<6>()?;
-                let expiry = Expiry(i32::from_le_bytes(how[2..].try_into().expect("4 bytes")));
-                let how = Fetch {
-                    with_cas: how[0] != 0,
-                    touch: (how[1] != 0).then_some(expiry),
-                };
+                let (how, key) = fetch_of(body)?;
                 fetch(self, how, Key { hash, bytes: key }, hint, output);
             }
+            b'm' => self.serve_many(body, output)?,
             b'x' => {
                 let (drop_old, key) = body.split_first()?;
                 self.drop_old(Key { hash, bytes: key }, *drop_old != 0);

@@ -13,7 +13,7 @@
 //! the same core still waits for space, and space appears as soon as that core takes its replies. A core holds at most
 //! one such reply per other core.
 
-use crate::{CoreRouter, RouteFull};
+use crate::{CoreRouter, RouteFull, gather};
 use drover_base::KeyHash;
 use drover_mem::AllocError;
 use drover_net::{Output, PendingReply};
@@ -151,6 +151,11 @@ impl CoreRouter for Outbound {
         hash.partition_index(self.requests.len())
     }
 
+    fn has_space(&mut self, core: usize, bytes: usize) -> bool {
+        let ring = self.requests.get_mut(core).and_then(Option::as_mut);
+        ring.is_some_and(|ring| ring.has_space(HOLE_BYTES + bytes))
+    }
+
     fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
         let Some(ring) = self.requests.get_mut(core).and_then(Option::as_mut) else {
             debug_assert!(false, "core {core} is this one or none");
@@ -232,7 +237,9 @@ impl Inbound {
                 }
                 busy = true;
                 let (pending_reply, bytes) = split(&self.scratch);
-                receiver.fill(pending_reply, bytes);
+                gather::each_reply(pending_reply, bytes, |pending, bytes| {
+                    receiver.fill(pending, bytes)
+                });
             }
             ring.release();
         }
@@ -278,7 +285,10 @@ impl Inbound {
     pub fn recover(&mut self) {
         if let Some((index, pending_reply)) = self.serving.take() {
             let peer = &mut self.peers[index];
-            peer.held = Some([&hole_bytes(pending_reply), PANICKED].concat());
+            let message = peer.batch.get(peer.served.wrapping_sub(1));
+            let message = message.map_or(&[][..], |(message, _)| split(message).1);
+            let reply = gather::failed(message, PANICKED);
+            peer.held = Some([&hole_bytes(pending_reply)[..], &reply].concat());
             peer.send_held();
             peer.replies.publish();
         }

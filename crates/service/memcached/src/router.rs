@@ -10,7 +10,7 @@ pub struct RouteFull;
 
 /// Maps keys to cores, and sends requests from this core to the others. Messages are encoded as in
 /// [`forward`](crate::forward); the receiving core calls [`Executor::serve`](crate::Executor::serve), whose reply, even
-/// an empty one, fills the pending reply.
+/// an empty one, fills the pending reply, or several ([`each_reply`](crate::each_reply)).
 ///
 /// Requests to one core arrive in the order they were sent, as do their replies.
 pub trait CoreRouter {
@@ -22,6 +22,9 @@ pub trait CoreRouter {
 
     /// Index of the core that owns the key with this hash.
     fn core_of(&self, hash: KeyHash) -> usize;
+
+    /// Whether a message of up to `bytes` bytes to `core` would be sent now, also after one such message to each other core.
+    fn has_space(&mut self, core: usize, bytes: usize) -> bool;
 
     /// Sends one message, the concatenation of `pieces`, to `core`, which is not this one. Its reply fills
     /// `pending_reply`.
@@ -47,6 +50,10 @@ impl CoreRouter for SingleCore {
     #[inline(always)]
     fn core_of(&self, _hash: KeyHash) -> usize {
         0
+    }
+
+    fn has_space(&mut self, _core: usize, _bytes: usize) -> bool {
+        false
     }
 
     fn send(&mut self, _core: usize, _hole: PendingReply, _pieces: &[&[u8]]) -> Result<(), RouteFull> {

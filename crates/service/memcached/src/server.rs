@@ -2,6 +2,7 @@
 
 use crate::counters::Board;
 use crate::detail::Detail;
+use crate::in_place::Readers;
 use crate::settings::Settings;
 use crate::watch::Watchers;
 use drover_base::KeyHasher;
@@ -30,6 +31,8 @@ pub struct Server {
     pub(crate) resets: AtomicU32,
     /// Memory for items in bytes: `-m`, or what `cache_memlimit` has set. A core that sees it change limits its partition.
     pub(crate) memory_bytes: AtomicU64,
+    /// Access of all cores to the partitions of the others.
+    pub(crate) readers: Readers,
 }
 
 impl Server {
@@ -51,6 +54,7 @@ impl Server {
             host,
             detail: Detail::default(),
             resets: AtomicU32::new(0),
+            readers: Readers::of_cores(core_count),
         }
     }
 

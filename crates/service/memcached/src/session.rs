@@ -4,6 +4,7 @@ mod batch;
 mod fetching;
 mod general;
 mod login;
+mod under_way;
 
 use crate::dump::Dump;
 use crate::parse::Refused;
@@ -12,22 +13,27 @@ use crate::watch::{Guest, Presence, Reason, Watchers, Watching};
 use crate::{Executor, exec};
 use drover_base::Cpu;
 use drover_net::{Consumed, Need, Output, Protocol};
+use drover_store::{Exclusive, Sharing};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+pub(crate) use under_way::UnderWay;
+
 /// Protocol state of one client connection. It holds what must outlast a step: an unfinished multiget, bytes of a
-/// refused value still to be skipped, whether the client has logged in. `C` is the [`Cpu`] of the [`Executor`] that
+/// refused value still to be skipped, whether the client has logged in. `C` and `S` are those of the [`Executor`] that
 /// advances it.
 #[derive(Debug)]
-pub struct Session<C> {
+pub struct Session<C, S = Exclusive> {
     state: State,
     /// Bytes of input to skip first.
     swallow: usize,
     /// Some input has arrived.
     has_spoken: bool,
+    /// Keys of its requests at other cores.
+    under_way: UnderWay,
     /// Identity of the connection, for watchers.
     presence: Option<Presence>,
-    cpu: PhantomData<fn(C)>,
+    executor: PhantomData<fn(C, S)>,
 }
 
 #[derive(Debug)]
@@ -67,10 +73,10 @@ enum Broadcast {
     Wait(Need),
 }
 
-impl<C> Session<C> {
+impl<C, S> Session<C, S> {
     /// Creates the state of a new connection. `must_log_in`: until the client has logged in, by a `set` of any key with
     /// the value `user password`, every other command is refused.
-    pub fn new(must_log_in: bool) -> Session<C> {
+    pub fn new(must_log_in: bool) -> Session<C, S> {
         Session {
             state: match must_log_in {
                 true => State::Unauthenticated { credentials: None },
@@ -78,14 +84,15 @@ impl<C> Session<C> {
             },
             swallow: 0,
             has_spoken: false,
+            under_way: UnderWay::default(),
             presence: None,
-            cpu: PhantomData,
+            executor: PhantomData,
         }
     }
 
     /// Sets the connection's identity and reports to `watchers` that it opened and, when the session is dropped, that
     /// it closed.
-    pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C> {
+    pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C, S> {
         self.presence = Some(Presence::new(watchers, guest));
         self
     }
@@ -129,11 +136,11 @@ impl<C> Session<C> {
     }
 }
 
-impl<C: Cpu + 'static> Session<C> {
+impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// One part of a step. `budget`: requests left in this turn.
     fn step(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         rest: &[u8],
         budget: &mut usize,
         output: &mut Output,
@@ -175,10 +182,10 @@ impl<C: Cpu + 'static> Session<C> {
     }
 }
 
-impl<C: Cpu + 'static> Protocol for Session<C> {
-    type Executor<'d> = Executor<'d, C>;
+impl<C: Cpu + 'static, S: Sharing + 'static> Protocol for Session<C, S> {
+    type Executor<'d> = Executor<'d, C, S>;
 
-    fn advance(&mut self, executor: &mut Executor<'_, C>, input: &[u8], output: &mut Output) -> Consumed {
+    fn advance(&mut self, executor: &mut Executor<'_, C, S>, input: &[u8], output: &mut Output) -> Consumed {
         executor.begin_step();
         executor.core.connection = self
             .presence

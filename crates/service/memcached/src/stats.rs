@@ -7,6 +7,7 @@ use crate::parse::{BAD_FORMAT, ERROR};
 use crate::{Executor, exec};
 use drover_base::Cpu;
 use drover_net::Output;
+use drover_store::Sharing;
 use std::fmt::{Display, Write};
 
 /// The command must wait for replies to earlier commands of the connection.
@@ -30,8 +31,8 @@ impl Lines {
 ///
 /// # Errors
 /// [`MustWait`]; nothing was done.
-pub(crate) fn answer<C: Cpu>(
-    executor: &mut Executor<'_, C>,
+pub(crate) fn answer<C: Cpu, S: Sharing>(
+    executor: &mut Executor<'_, C, S>,
     words: &Line<'_>,
     output: &mut Output,
 ) -> Result<(), MustWait> {
@@ -71,7 +72,7 @@ pub(crate) fn answer<C: Cpu>(
     Ok(())
 }
 
-fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+fn general<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let (server, host) = (executor.server, &executor.server.host);
     let (counters, held) = executor.totals();
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
@@ -121,7 +122,7 @@ fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     host.write_stats(&mut lines.0);
 }
 
-fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+fn settings<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let settings = &executor.server.settings;
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
@@ -181,7 +182,7 @@ fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
 }
 
 /// `stats items`: one class holds everything.
-fn items<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+fn items<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let (counters, held) = executor.totals();
     if held.curr_items == 0 {
         return;
@@ -196,7 +197,7 @@ fn items<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("items:1:evicted_unfetched", held.evicted_unfetched);
 }
 
-fn slabs<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+fn slabs<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, lines: &mut Lines) {
     let (counters, held) = executor.totals();
     lines.add("1:chunk_size", 8);
     lines.add("1:chunks_per_page", held.limit_maxbytes / 8);
@@ -220,7 +221,7 @@ fn slabs<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("total_malloced", held.limit_maxbytes);
 }
 
-fn detail<C: Cpu>(executor: &Executor<'_, C>, what: &[u8], output: &mut Output) {
+fn detail<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, what: &[u8], output: &mut Output) {
     let detail = &executor.server.detail;
     match what {
         b"on" => detail.switch(true),
@@ -237,7 +238,7 @@ fn detail<C: Cpu>(executor: &Executor<'_, C>, what: &[u8], output: &mut Output) 
 }
 
 /// `stats cachedump <class> <limit>`: obsolete, superseded by metadump. Ours is empty.
-fn cachedump<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
+fn cachedump<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, words: &Line<'_>) -> &'static str {
     if !executor.server.settings.commands.dump {
         return "CLIENT_ERROR stats cachedump not allowed";
     }

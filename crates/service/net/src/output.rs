@@ -235,6 +235,12 @@ impl Output {
         self.late.is_some()
     }
 
+    /// Number of the first missing reply; `None` if none is missing.
+    #[inline]
+    pub fn first_missing(&self) -> Option<u64> {
+        self.late.as_ref().map(|late| late.first)
+    }
+
     /// Fills `into` with slices of the writable bytes, in order, as many as it has space for. Returns the number of
     /// slices.
     pub fn slices<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {

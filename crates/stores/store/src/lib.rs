@@ -98,7 +98,7 @@ pub use item::{
 };
 pub use options::{Eviction, Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
-pub use reader::{OwnedItem, ReadOutcome, Reader};
-pub use sharing::{Exclusive, SharedReads, Sharing};
+pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
+pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;
 pub use warm::WarmFile;

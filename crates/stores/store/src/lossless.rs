@@ -12,8 +12,8 @@ use crate::frozen::State;
 use crate::heap::Heap;
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms, Value};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
-use crate::reader::{Reader, View};
-use crate::sharing::{SharedReads, Sharing};
+use crate::reader::View;
+use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -77,6 +77,8 @@ impl<S: Sharing> Lossless<S> {
 
     fn of(options: &PartitionOptions, sharing: S, table: StoreTable, heap: Heap) -> Self {
         debug_assert_eq!(options.mode, Mode::Store);
+        sharing.begin_move();
+        sharing.end_move(Spread::even(table.bucket_count()));
         Lossless {
             table,
             heap,
@@ -101,6 +103,15 @@ impl<S: Sharing> Lossless<S> {
 
     pub(crate) fn memory(&self) -> &BoundedRegion {
         self.heap.memory()
+    }
+
+    pub(crate) fn sharing(&self) -> &S {
+        &self.sharing
+    }
+
+    /// The index, for a reader.
+    pub(crate) fn view(&self) -> View {
+        View::Store(self.table.clone())
     }
 
     #[inline(always)]
@@ -431,12 +442,5 @@ impl<S: Sharing> Lossless<S> {
         let items = self.heap.used_bytes() - self.taken_bytes;
         self.counters
             .stats(items, self.heap.size() - self.taken_bytes, slots)
-    }
-}
-
-impl Lossless<SharedReads> {
-    pub(crate) fn reader(&self) -> Reader {
-        let view = View::Store(self.table.clone());
-        Reader::new(view, self.heap.memory().clone(), self.sharing.clone())
     }
 }

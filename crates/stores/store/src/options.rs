@@ -62,8 +62,7 @@ pub struct PartitionOptions {
     /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^31.
     pub bucket_count: usize,
     /// Whether a cache may change the number of buckets as its items need it. What the index gains, the memory for items
-    /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
-    /// other thread reads. In store mode, whether the index may take further buckets from the memory for items.
+    /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed). In store mode, whether the index may take further buckets from the memory for items.
     pub elastic: bool,
     /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
     /// searches the whole index, which only tests can afford.

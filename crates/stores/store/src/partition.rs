@@ -6,7 +6,7 @@ use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
 use crate::reader::Reader;
-use crate::sharing::{Exclusive, SharedReads, Sharing};
+use crate::sharing::{Exclusive, Shared, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -181,15 +181,8 @@ impl Partition<Mistaken> {
     }
 }
 
-impl Partition<SharedReads> {
-    /// Creates a reader for another thread; there may be any number of them.
-    pub fn reader(&self) -> Reader {
-        dispatch!(&self.inner, mode => mode.reader())
-    }
-}
-
 impl<S: Sharing> Partition<S> {
-    /// Creates an empty partition: with [`SharedReads`] as `S`, other threads may read it through
+    /// Creates an empty partition: with [`SharedReads`](crate::SharedReads) as `S`, other threads may read it through
     /// [`reader`](Partition::reader)s.
     ///
     /// # Errors
@@ -229,7 +222,7 @@ impl<S: Sharing> Partition<S> {
     }
 
     fn in_region(options: &PartitionOptions, region: Region) -> Self {
-        let sharing = S::for_buckets(options.bucket_count);
+        let sharing = S::for_buckets(options.bucket_count_max());
         let inner = match options.mode {
             Mode::Cache { .. } => Inner::Cache(Cache::in_region(options, sharing, region)),
             Mode::Store => Inner::Store(Lossless::in_region(options, sharing, region)),
@@ -240,9 +233,31 @@ impl<S: Sharing> Partition<S> {
         }
     }
 
+    /// Creates a reader for another thread, of which there may be any number; `None` if the partition is not shared.
+    pub fn reader(&self) -> Option<Reader> {
+        dispatch!(&self.inner, mode => {
+            let shared = mode.sharing().shared()?.clone();
+            Some(Reader::new(mode.view(), mode.memory().clone(), shared))
+        })
+    }
+
+    /// Ends all [readers](Partition::reader): what they read from now on is unknown to them. For an owner that hands the
+    /// memory on; one that drops the partition need not call it.
+    pub fn end_reads(&self) {
+        if let Some(shared) = self.shared() {
+            shared.end();
+        }
+    }
+
+    fn shared(&self) -> Option<&Shared> {
+        dispatch!(&self.inner, mode => mode.sharing().shared().map(|shared| &**shared))
+    }
+
     /// Returns the state that another process needs, besides the memory, to continue, and digests of the memory. The
-    /// partition must not be written afterwards. Cost: reads the index and all items, at some gigabytes per second.
+    /// partition must not be written afterwards, so its [readers](Partition::reader) are ended. Cost: reads the index and all
+    /// items, at some gigabytes per second.
     pub fn freeze(&self) -> Frozen {
+        self.end_reads();
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
         let (table_bytes, logs) = match &self.inner {
@@ -270,7 +285,7 @@ impl<S: Sharing> Partition<S> {
         let state = &frozen.state;
         let [items, index_bytes] = Self::spaces(options);
         let memory = BoundedRegion::new(region.clone(), items);
-        let sharing = S::for_buckets(options.bucket_count);
+        let sharing = S::for_buckets(options.bucket_count_max());
         let doubt = |what| Doubt::Contents { what };
         let survey = |logs| {
             let index = Some(frozen.digests.index);
@@ -292,10 +307,12 @@ impl<S: Sharing> Partition<S> {
             }
             Inner::Cache(cache)
         };
-        Ok(Partition {
+        let mut partition = Partition {
             inner,
-            clear_at_s: frozen.clear_at_s,
-        })
+            clear_at_s: None,
+        };
+        partition.set_clear_at_s(frozen.clear_at_s);
+        Ok(partition)
     }
 
     /// Prefetches the bucket of `hash`; call it for all requests of a batch before the first
@@ -468,7 +485,7 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// Time at which to remove all items, in seconds since the server's start; `None` = never. It is only a note for
-    /// the owner, who calls [`clear`](Partition::clear) then. Like items it survives a [warm restart](crate::WarmFile).
+    /// the owner, who calls [`clear`](Partition::clear) then, and for readers, who leave all keys to the owner from then on. Like items it survives a [warm restart](crate::WarmFile).
     #[inline(always)]
     pub fn clear_at_s(&self) -> Option<u32> {
         self.clear_at_s
@@ -477,6 +494,9 @@ impl<S: Sharing> Partition<S> {
     /// Sets the time that [`clear_at_s`](Partition::clear_at_s) returns. Removes nothing itself.
     pub fn set_clear_at_s(&mut self, at_s: Option<u32>) {
         self.clear_at_s = at_s;
+        if let Some(shared) = self.shared() {
+            shared.set_clear_at_s(at_s);
+        }
     }
 
     /// Calls `visit` with the items whose keys' hashes have the upper 32 of their
@@ -552,7 +572,12 @@ impl<S: Sharing> Partition<S> {
 
     /// Current counters and sizes.
     pub fn stats(&self) -> PartitionStats {
-        dispatch!(&self.inner, mode => mode.stats())
+        let mut stats = dispatch!(&self.inner, mode => mode.stats());
+        if let Some(shared) = self.shared() {
+            let (hits, misses) = shared.counts();
+            (stats.hits, stats.misses) = (stats.hits + hits, stats.misses + misses);
+        }
+        stats
     }
 }
 
@@ -564,7 +589,8 @@ mod tests {
     fn partitions_and_readers_can_move_to_their_threads() {
         fn moves<T: Send>() {}
         moves::<Partition>();
-        moves::<Partition<SharedReads>>();
+        moves::<Partition<crate::SharedReads>>();
+        moves::<crate::ItemCopy>();
         moves::<Reader>();
     }
 

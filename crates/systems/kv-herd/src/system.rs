@@ -1,11 +1,12 @@
 //! [`Herd`]: HERD's implementation of [`System`], for the table of systems.
 
 use crate::client::{ClientOptions, HerdClient, RequestFormat};
-use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, Server, ServerOptions};
+use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, ReadByAll, Server, ServerOptions};
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem, Offers,
-    OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError, System,
+    Capacity, Channels, CoActors, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem,
+    Offers, OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError,
+    System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -190,8 +191,14 @@ impl HostingSystem for Herd {
             },
             ..plan.server.clone()
         };
-        let server = Server::<P>::start_with(device, listeners, &options, on_core, hosting.co_actors)?;
-        Ok(Box::new(server))
+        let server = match hosting.co_actors {
+            None => Server::<P>::start(device, listeners, &options, on_core),
+            Some(CoActors::Own(make)) => Server::start_with(device, listeners, &options, on_core, Some(make)),
+            Some(CoActors::ReadAll(make)) => {
+                Server::start_as(device, listeners, &options, on_core, Some(make), ReadByAll)
+            }
+        };
+        Ok(Box::new(server?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`HostingSystem`]: a system whose services host co-actors on the cores of their workers, beside native clients, and
 //! whose items can outlive the process in a memory file.
 
-use crate::{MakeCoActor, OnCore, Service, ServiceStats, StartError, System};
+use crate::{CoActors, OnCore, Service, ServiceStats, StartError, System};
 use drover_base::{HashSeed, Ns};
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
@@ -32,8 +32,8 @@ pub trait HostingSystem: System {
 /// What a hosting service is started with besides its plan: the function that makes its co-actors, and the memory file,
 /// hash seed and clock that it shares with them and with earlier processes.
 pub struct Hosting<P: Provider> {
-    /// Function that makes the co-actor of each worker; `None`: workers have no co-actors.
-    pub co_actors: Option<MakeCoActor<P>>,
+    /// The co-actors of the workers; `None`: they have none.
+    pub co_actors: Option<CoActors<P>>,
     /// Memory file of the partitions; `None`: their memory is private. If there is one, its
     /// [`seed`](WarmFile::seed) must be the [`hash_seed`](Hosting::hash_seed) here.
     pub memory_file: Option<Arc<WarmFile>>,

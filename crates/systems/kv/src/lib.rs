@@ -36,7 +36,7 @@ mod system;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
-pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
+pub use co_actor::{CoActor, CoActors, CoreInfo, MakeCoActor};
 pub use connect::{
     ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials, wait_for_sessions,
 };

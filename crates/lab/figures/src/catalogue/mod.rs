@@ -77,5 +77,6 @@ pub fn all() -> Vec<Figure> {
             .into_iter()
             .flatten(),
     );
+    all.push(ours::SOCKETS_BY_CORES);
     all
 }

@@ -2,8 +2,9 @@
 //! values exist for them; HERD runs as we ship it.
 
 use super::{herd, others};
-use crate::figure::{Figure, Point};
+use crate::figure::{Figure, Metric, Point, Work};
 use crate::in_cluster::InCluster;
+use crate::sockets::Sockets;
 
 /// A figure on the machines of one profile.
 macro_rules! figure {
@@ -86,6 +87,49 @@ pub const BY_CORES: [Figure; 2] = [
         by_cores
     ),
 ];
+
+/// A model of memcached's sockets by the number of workers.
+pub const SOCKETS_BY_CORES: Figure = Figure {
+    name: "ours-sockets-by-cores",
+    title: "A model: memcached's sockets by the number of workers, 5 % SETs",
+    source: "our own, a model",
+    x_axis: "workers",
+    y_axis: "throughput, Mops",
+    x_doubles: true,
+    shape: "forwarding takes more than half of a worker; reading in place grows with the workers until the connections ask no faster",
+    points: sockets_by_cores,
+};
+
+fn sockets_by_cores() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (connections, depth) in [(10, 1), (200, 1), (200, 32)] {
+        for (way, in_place) in [("forward", false), ("in place", true)] {
+            for workers in [1, 2, 4, 8, 16, 32] {
+                let sockets = Sockets {
+                    workers,
+                    connections,
+                    depth,
+                    set_percent: 5,
+                    in_place,
+                };
+                points.push(Point {
+                    series: format!("model: {way}; {connections} connections x {depth}"),
+                    against: None,
+                    x: workers as f64,
+                    metrics: vec![
+                        Metric::Throughput,
+                        Metric::Latency(1.0),
+                        Metric::Named("wake-ups per operation", "1"),
+                    ],
+                    profile: "cx6",
+                    changed: Vec::new(),
+                    work: Work::Other(sockets.work()),
+                });
+            }
+        }
+    }
+    points
+}
 
 fn by_value(profile: &'static str) -> Vec<Point> {
     side_by_side(profile, &[8, 32, 128, 512, 960], |plan, x| {

@@ -6,7 +6,7 @@ use crate::line::{DIGITS_MAX, digits, write_number};
 use crate::parse::scan;
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key};
+use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key, Sharing};
 
 /// A number and everything before it lies in the first bytes of a value; anything may follow after a space.
 const NUMBER_BYTES_MAX: usize = 512;
@@ -69,7 +69,7 @@ impl Before {
     }
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn arithmetic(&mut self, key: Key<'_>, by: u64, up: bool, noreply: bool, output: &mut Output) {
         let delta = Delta {
             by,

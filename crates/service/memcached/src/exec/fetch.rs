@@ -1,19 +1,19 @@
 //! `get`, `gets`, `gat`, `gats` for one key.
 
 use super::notify;
-use crate::Executor;
 use crate::detail::Seen;
 use crate::line::{digits, write_number};
 use crate::request::Fetch;
 use crate::watch::kind;
+use crate::{Core, Counters, Executor, Server};
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{Hint, ItemRef, Key, Mark};
+use drover_store::{Hint, ItemRef, Key, Mark, ReadOutcome, Sharing};
 
 /// Fetches one key and appends `VALUE` and the value if the key exists, nothing otherwise.
 #[inline]
-pub(crate) fn fetch<C: Cpu>(
-    executor: &mut Executor<'_, C>,
+pub(crate) fn fetch<C: Cpu, S: Sharing>(
+    executor: &mut Executor<'_, C, S>,
     fetch: Fetch,
     key: Key<'_>,
     hint: Hint,
@@ -28,9 +28,84 @@ pub(crate) fn fetch<C: Cpu>(
     let item = executor
         .partition
         .get_and_mark(executor.cpu, key, executor.now_s, hint, |_| mark);
+    let is_there = item.is_some();
+    let core = &mut *executor.core;
+    let asker = (core.watched, core.connection);
+    answer(
+        executor.server,
+        &mut core.counters,
+        asker,
+        fetch,
+        key,
+        item,
+        output,
+    );
+    if !is_there && fetch.touch.is_none() {
+        core.counters.get_expired += executor.partition.expired() - expired;
+    }
+}
+
+/// As [`fetch`], of a key of `core`, whose partition is read in place. Returns whether that was possible; if not, nothing
+/// has changed.
+#[inline]
+pub(crate) fn fetch_in_place<C: Cpu, S: Sharing>(
+    executor: &mut Executor<'_, C, S>,
+    core: usize,
+    fetch: Fetch,
+    key: Key<'_>,
+    output: &mut Output,
+) -> bool {
+    if fetch.touch.is_some() {
+        return false;
+    }
+    let (cpu, now_s) = (executor.cpu, executor.now_s);
+    let Core {
+        reads,
+        counters,
+        watched,
+        connection,
+        ..
+    } = &mut *executor.core;
+    let Some((outcome, peer)) = reads.get(core, cpu, key, now_s) else {
+        return false;
+    };
+    let access = Mark {
+        access: true,
+        ..Mark::default()
+    };
+    let found = match outcome {
+        ReadOutcome::Hit(read) if !read.item.would_change(&access, now_s) => Some(read),
+        ReadOutcome::Miss => None,
+        ReadOutcome::Hit(_) | ReadOutcome::Unknown => return false,
+    };
+    peer.count(found.as_ref());
+    let item = found.map(|read| read.item);
+    answer(
+        executor.server,
+        counters,
+        (*watched, *connection),
+        fetch,
+        key,
+        item,
+        output,
+    );
+    true
+}
+
+/// Counts a fetch whose key has `item`, or none, tells watchers, and appends the reply. The connection asks, and
+/// `watched` is what any connection watches.
+#[inline]
+fn answer(
+    server: &Server,
+    counters: &mut Counters,
+    (watched, connection): (u32, u32),
+    fetch: Fetch,
+    key: Key<'_>,
+    item: Option<ItemRef<'_>>,
+    output: &mut Output,
+) {
     let seen = if item.is_some() { Seen::Hit } else { Seen::Miss };
-    executor.server.detail.count(key.bytes, seen);
-    let counters = &mut executor.core.counters;
+    server.detail.count(key.bytes, seen);
     match (fetch.touch.is_some(), item.is_some()) {
         (false, true) => {
             (counters.cmd_get, counters.get_hits) = (counters.cmd_get + 1, counters.get_hits + 1)
@@ -45,14 +120,12 @@ pub(crate) fn fetch<C: Cpu>(
             (counters.cmd_touch, counters.touch_misses) = (counters.cmd_touch + 1, counters.touch_misses + 1)
         }
     }
-    if executor.core.watched & kind::FETCHERS != 0 {
+    if watched & kind::FETCHERS != 0 {
         let bytes = item.as_ref().map(ItemRef::value_len);
-        notify::fetched(executor.server, executor.core.connection, key.bytes, bytes);
+        notify::fetched(server, connection, key.bytes, bytes);
     }
     if let Some(item) = item {
         write_value(item, key.bytes, fetch.with_cas, output);
-    } else if fetch.touch.is_none() {
-        counters.get_expired += executor.partition.expired() - expired;
     }
 }
 

@@ -2,17 +2,19 @@
 
 use super::arithmetic::{Delta, NON_NUMERIC, Sum};
 use super::{NO_MEMORY, notify, reply};
-use crate::Executor;
 use crate::line::{DIGITS_MAX, LineBuffer, digits, write_number};
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use crate::parse::{TOO_LARGE, scan};
 use crate::request::{Meta, MetaKind};
 use crate::watch::kind;
+use crate::{Core, Executor};
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas};
+use drover_store::{
+    ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing,
+};
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
         match meta.kind {
             MetaKind::Get => self.meta_get(meta, key, hint, output),
@@ -24,15 +26,7 @@ impl<C: Cpu> Executor<'_, C> {
     }
 
     fn meta_get(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
-        let mut view = View {
-            meta,
-            key: key.bytes,
-            now_s: self.now_s,
-            expiry_s: self.expire_s(meta.times.expiry),
-            vivify_s: self.expire_s(meta.times.vivify),
-            recache_s: self.expire_s(meta.times.recache),
-            created: false,
-        };
+        let mut view = self.view(meta, key.bytes);
         let line = &mut self.core.line;
         let expired = self.partition.expired();
         let mut found = self
@@ -77,6 +71,75 @@ impl<C: Cpu> Executor<'_, C> {
         if !is_there && !meta.has(b'q') {
             self.meta_status(b"EN", meta, key.bytes, output);
         }
+    }
+
+    fn view<'a>(&self, meta: &'a Meta<'a>, key: &'a [u8]) -> View<'a> {
+        View {
+            meta,
+            key,
+            now_s: self.now_s,
+            expiry_s: self.expire_s(meta.times.expiry),
+            vivify_s: self.expire_s(meta.times.vivify),
+            recache_s: self.expire_s(meta.times.recache),
+            created: false,
+        }
+    }
+
+    /// As [`meta_get`](Executor::meta_get), of a key of `core`, whose partition is read in place. Returns whether that was
+    /// possible; if not, nothing has changed.
+    pub(crate) fn meta_get_in_place(
+        &mut self,
+        core: usize,
+        meta: &Meta<'_>,
+        key: Key<'_>,
+        output: &mut Output,
+    ) -> bool {
+        if meta.has(b'T') {
+            return false;
+        }
+        let mut view = self.view(meta, key.bytes);
+        let (cpu, now_s) = (self.cpu, self.now_s);
+        let Core {
+            reads,
+            counters,
+            line,
+            watched,
+            connection,
+            ..
+        } = &mut *self.core;
+        let Some((outcome, peer)) = reads.get(core, cpu, key, now_s) else {
+            return false;
+        };
+        let found = match outcome {
+            ReadOutcome::Hit(read) => {
+                let mark = view.write(read.item, line);
+                if read.item.would_change(&mark, now_s) {
+                    return false;
+                }
+                Some(read)
+            }
+            ReadOutcome::Miss if !meta.has(b'N') => None,
+            ReadOutcome::Miss | ReadOutcome::Unknown => return false,
+        };
+        peer.count(found.as_ref());
+        counters.cmd_get += 1;
+        if *watched & kind::FETCHERS != 0 {
+            let bytes = found.as_ref().map(|read| read.item.value_len());
+            notify::fetched(self.server, *connection, key.bytes, bytes);
+        }
+        match found {
+            Some(read) => {
+                counters.get_hits += 1;
+                write_hit(line, meta.has(b'v').then_some(read.item), output);
+            }
+            None => {
+                counters.get_misses += 1;
+                if !meta.has(b'q') {
+                    self.meta_status(b"EN", meta, key.bytes, output);
+                }
+            }
+        }
+        true
     }
 
     /// Appends a status and the flags to repeat: opaque and key.

@@ -6,7 +6,7 @@ mod meta;
 mod notify;
 mod store;
 
-pub(crate) use fetch::fetch;
+pub(crate) use fetch::{fetch, fetch_in_place};
 
 use crate::Executor;
 use crate::detail::Seen;
@@ -16,7 +16,7 @@ use crate::request::{Expiry, Meta, Request};
 use crate::watch::kind;
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
-use drover_store::{Hint, Key, Mark};
+use drover_store::{Hint, Key, Mark, Sharing};
 
 /// Out of memory for a value within the size limit: only in store mode, or if the limit is too large for the log.
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
@@ -51,7 +51,7 @@ pub(crate) fn with_key<T>(meta: &Meta<'_>, with: impl FnOnce(&[u8]) -> T) -> T {
     with_binary_key(meta.key, with).expect("the parser has decoded this key before")
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Converts a client's expiry to seconds since the server's start.
     #[inline]
     pub(crate) fn expire_s(&self, expiry: Expiry) -> u32 {

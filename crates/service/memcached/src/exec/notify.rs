@@ -3,7 +3,7 @@
 use crate::watch::{Shown, Watchers, kind};
 use crate::{Executor, Server};
 use drover_base::Cpu;
-use drover_store::{ExtraOutcome, ExtraPut, Key, Mark};
+use drover_store::{ExtraOutcome, ExtraPut, Key, Mark, Sharing};
 
 /// The connection `cfd` requested a key; `bytes` is the length of its value, if there was one.
 #[cold]
@@ -31,7 +31,7 @@ pub(super) fn deleted(watchers: &Watchers, cfd: u32, key: &[u8], command: &str) 
     );
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Called before a value is stored: memcached looks its key up and reports that.
     #[cold]
     #[inline(never)]
@@ -77,7 +77,7 @@ impl<C: Cpu> Executor<'_, C> {
     }
 }
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     /// Called when the watched kinds change, or when a step begins while a connection watches: sets the time, and
     /// reports evicted items.
     #[cold]

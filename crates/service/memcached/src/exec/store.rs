@@ -8,9 +8,9 @@ use crate::request::{Store, StoreMode};
 use crate::watch::kind;
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mark};
+use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mark, Sharing};
 
-impl<C: Cpu> Executor<'_, C> {
+impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn store(&mut self, store: &Store<'_>, key: Key<'_>, output: &mut Output) {
         let mode = store.mode;
         self.server.detail.count(key.bytes, Seen::Set);

@@ -14,10 +14,10 @@ use crate::request::Request;
 use crate::{Executor, RouteFull};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
-use drover_store::Hint;
+use drover_store::{Hint, Sharing};
 
 /// Maximum number of requests, or keys of a fetch, that are prefetched together.
-pub(super) const BATCH_MAX: usize = 32;
+pub(super) const BATCH_MAX: usize = crate::gather::KEYS_MAX;
 /// Input up to this length holds one or two requests.
 const ALONE_BYTES: usize = 96;
 
@@ -43,12 +43,12 @@ struct Gathered<'a, const N: usize> {
     stop: Option<Parsed<'a>>,
 }
 
-impl<C: Cpu + 'static> Session<C> {
+impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// Executes the requests in `rest`, at most one batch.
     #[inline]
     pub(super) fn batch(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         rest: &[u8],
         budget: &mut usize,
         output: &mut Output,
@@ -63,7 +63,7 @@ impl<C: Cpu + 'static> Session<C> {
     #[inline]
     fn batch_of<const N: usize>(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         rest: &[u8],
         budget: &mut usize,
         output: &mut Output,
@@ -77,9 +77,7 @@ impl<C: Cpu + 'static> Session<C> {
         gather(executor, rest, N.min(*budget), &mut gathered);
         if gathered.count > 1 {
             for planned in gathered.planned[..gathered.count].iter_mut().flatten() {
-                if planned.core == executor.router.own() {
-                    planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
-                }
+                planned.hint = executor.prefetch_item(planned.core, planned.hash);
             }
         }
         for planned in gathered.planned[..gathered.count].iter().flatten() {
@@ -101,11 +99,11 @@ impl<C: Cpu + 'static> Session<C> {
         }
     }
 
-    /// Executes a request here or sends it to its core. Returns a step if it is a fetch that ended the batch.
+    /// Executes a request here, answers it by a read in place, or sends it to its core. Returns a step if it is a fetch that ended the batch.
     #[inline]
     fn perform(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         planned: &Planned<'_>,
         rest: &[u8],
         output: &mut Output,
@@ -123,8 +121,14 @@ impl<C: Cpu + 'static> Session<C> {
                 executor.execute(request, planned.hash, planned.hint, output);
             }
             ref request => {
+                let is_alone = !self.under_way.may_have(planned.hash, output);
+                if is_alone && executor.answer_in_place(planned.core, request, planned.hash, output) {
+                    return Ok(None);
+                }
                 let input = &rest[planned.start..planned.end];
+                let number = output.next_hole().number;
                 executor.send(planned.core, request, planned.hash, input, output)?;
+                self.under_way.add(planned.hash, number);
             }
         }
         Ok(None)
@@ -133,7 +137,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Handles the input that ended a batch at `end`.
     fn after_batch(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         stop: &Parsed<'_>,
         end: usize,
         rest: &[u8],
@@ -177,8 +181,8 @@ fn line_end_bytes(request: &[u8]) -> usize {
 
 /// Parses up to `most` requests about keys and prefetches their buckets.
 #[inline]
-fn gather<'a, const N: usize, C: Cpu>(
-    executor: &Executor<'_, C>,
+fn gather<'a, const N: usize, C: Cpu, S: Sharing>(
+    executor: &Executor<'_, C, S>,
     rest: &'a [u8],
     most: usize,
     gathered: &mut Gathered<'a, N>,
@@ -201,9 +205,7 @@ fn gather<'a, const N: usize, C: Cpu>(
             break;
         };
         let core = executor.router.core_of(hash);
-        if core == executor.router.own() {
-            executor.partition.prefetch_bucket(executor.cpu, hash, false);
-        }
+        executor.prefetch_bucket(core, hash);
         gathered.end = start + used;
         gathered.planned[gathered.count] = Some(Planned {
             request,

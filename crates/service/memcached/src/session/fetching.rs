@@ -9,7 +9,7 @@ use crate::request::Fetch;
 use crate::{Executor, exec, forward};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
-use drover_store::{Hint, Key};
+use drover_store::{Hint, Key, Sharing};
 
 /// Last line of a fetch.
 const END: &[u8] = b"END\r\n";
@@ -22,17 +22,18 @@ type Stopped = (usize, Need);
 struct Planned<'a> {
     key: &'a [u8],
     hash: KeyHash,
+    core: usize,
     hint: Hint,
     /// Start of the key in the line.
     start: usize,
 }
 
-impl<C: Cpu + 'static> Session<C> {
+impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// Fetches all `keys` and ends the reply. `first`: hash and hint of the first key.
     #[inline]
     pub(super) fn fetch_all(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         keys: &[u8],
         first: (KeyHash, Hint),
@@ -49,10 +50,11 @@ impl<C: Cpu + 'static> Session<C> {
             let planned = Planned {
                 key,
                 hash,
+                core: executor.router.core_of(hash),
                 hint,
                 start,
             };
-            self.fetch_one(executor, fetch, &planned, output)?;
+            self.fetch_one(executor, fetch, &planned, false, output)?;
         } else {
             self.fetch_many(executor, fetch, keys, output)?;
         }
@@ -63,7 +65,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Continues a fetch whose remaining keys start with `rest`.
     pub(super) fn fetch_on(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         rest: &[u8],
         output: &mut Output,
@@ -96,7 +98,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Fetches `keys`, in batches.
     fn fetch_many(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         keys: &[u8],
         output: &mut Output,
@@ -109,43 +111,64 @@ impl<C: Cpu + 'static> Session<C> {
                 && let Some(key) = words.next()
             {
                 let hash = executor.server.hasher.hash(key);
-                executor.partition.prefetch_bucket(executor.cpu, hash, false);
+                let core = executor.router.core_of(hash);
+                executor.prefetch_bucket(core, hash);
                 batch[count] = Some(Planned {
                     key,
                     hash,
+                    core,
                     hint: Hint::NONE,
                     start: words.start(),
                 });
                 count += 1;
             }
             for planned in batch[..count].iter_mut().flatten() {
-                planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
+                planned.hint = executor.prefetch_item(planned.core, planned.hash);
             }
-            for planned in batch[..count].iter().flatten() {
-                self.fetch_one(executor, fetch, planned, output)?;
-            }
+            let mut planned = batch[..count].iter().flatten();
+            let fetched = planned.try_for_each(|key| self.fetch_one(executor, fetch, key, true, output));
+            executor.send_gathered(output);
+            fetched?;
             if count < BATCH_MAX {
                 return Ok(());
             }
         }
     }
 
-    /// Fetches one key, here or on its core.
+    /// Fetches one key: here, by a read in place, or on its core; if it `gathers`, by a message with other keys of that.
     #[inline]
     fn fetch_one(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         fetch: Fetch,
         planned: &Planned<'_>,
+        gathers: bool,
         output: &mut Output,
     ) -> Result<(), Stopped> {
         if output.is_full() {
             return Err((planned.start, Need::OutputSpace));
         }
-        let Planned { key, hash, hint, .. } = *planned;
-        let core = executor.router.core_of(hash);
+        let Planned {
+            key,
+            hash,
+            core,
+            hint,
+            ..
+        } = *planned;
+        let own = Key { hash, bytes: key };
         if core == executor.router.own() {
-            exec::fetch(executor, fetch, Key { hash, bytes: key }, hint, output);
+            exec::fetch(executor, fetch, own, hint, output);
+            return Ok(());
+        }
+        if S::HAS_READERS
+            && !self.under_way.may_have(hash, output)
+            && exec::fetch_in_place(executor, core, fetch, own, output)
+        {
+            return Ok(());
+        }
+        let number = output.next_hole().number;
+        if gathers && executor.gather(core, fetch, own, output) {
+            self.under_way.add(hash, number);
             return Ok(());
         }
         let pieces = [
@@ -155,6 +178,8 @@ impl<C: Cpu + 'static> Session<C> {
         ];
         executor
             .send_pieces(core, &pieces, output)
-            .map_err(|_| (planned.start, Need::Others))
+            .map_err(|_| (planned.start, Need::Others))?;
+        self.under_way.add(hash, number);
+        Ok(())
     }
 }

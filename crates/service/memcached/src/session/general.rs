@@ -10,17 +10,18 @@ use crate::{Executor, exec, forward, stats};
 use drover_base::sync::Ordering;
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
+use drover_store::Sharing;
 
 const OK: &str = "OK";
 
-impl<C: Cpu + 'static> Session<C> {
+impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// Answers the command in `line`.
     ///
     /// # Errors
     /// The command must wait; nothing was done.
     pub(super) fn general(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         line: &[u8],
         output: &mut Output,
     ) -> Result<(), Need> {
@@ -71,7 +72,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Starts a `flush_all [delay]`, or refuses it.
     fn flush(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         words: &Line<'_>,
         noreply: bool,
     ) -> Option<&'static str> {
@@ -98,7 +99,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 
     /// Continues a `flush_all`: every other core gets a message and has its part in the reply.
-    pub(super) fn flush_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
+    pub(super) fn flush_on(&mut self, executor: &mut Executor<'_, C, S>, output: &mut Output) -> Step {
         let State::Flushing {
             at_s,
             next_core,
@@ -112,7 +113,10 @@ impl<C: Cpu + 'static> Session<C> {
             &forward::head(KeyHash::default(), b'f', 0)[..],
             &at_s.to_le_bytes(),
         ];
-        if let Broadcast::Wait(need) = send_to_all(executor, next_core, &pieces, output) {
+        let sent = send_to_all(executor, next_core, &pieces, output);
+        self.under_way
+            .add_all(output.next_hole().number.saturating_sub(1));
+        if let Broadcast::Wait(need) = sent {
             return Step::Wait(0, need);
         }
         executor.flush(at_s);
@@ -124,7 +128,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 
     /// `lru_crawler`: there is no crawler, but its commands work; expired items are reclaimed anyway.
-    fn crawler(&mut self, executor: &mut Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+    fn crawler(&mut self, executor: &mut Executor<'_, C, S>, words: &Line<'_>) -> Option<&'static str> {
         let argument = words.word(2);
         Some(match (words.word(1), words.count) {
             (b"enable" | b"disable", 2) => OK,
@@ -150,7 +154,7 @@ impl<C: Cpu + 'static> Session<C> {
 
     /// Continues a dump, piece by piece and core by core, while there is space. A piece of this core ends the turn:
     /// many buckets may hold few items, which fill no output.
-    pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
+    pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C, S>, output: &mut Output) -> Step {
         let State::Dumping { core, dump } = &mut self.state else {
             return Step::On(0);
         };
@@ -185,7 +189,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 
     /// `watch`: subscribes the connection to the named events, by default fetches.
-    fn watch(&mut self, executor: &Executor<'_, C>, line: &[u8]) -> &'static str {
+    fn watch(&mut self, executor: &Executor<'_, C, S>, line: &[u8]) -> &'static str {
         if !executor.server.settings.commands.watch {
             return "CLIENT_ERROR watch commands not allowed";
         }
@@ -201,7 +205,7 @@ impl<C: Cpu + 'static> Session<C> {
         OK
     }
 
-    fn shutdown(&mut self, executor: &Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+    fn shutdown(&mut self, executor: &Executor<'_, C, S>, words: &Line<'_>) -> Option<&'static str> {
         if !executor.server.settings.commands.shutdown {
             return Some("ERROR: shutdown not enabled");
         }
@@ -217,8 +221,8 @@ impl<C: Cpu + 'static> Session<C> {
 }
 
 /// Sends a message to all other cores from `next_core` on; `next_core` records the progress.
-fn send_to_all<C: Cpu>(
-    executor: &mut Executor<'_, C>,
+fn send_to_all<C: Cpu, S: Sharing>(
+    executor: &mut Executor<'_, C, S>,
     next_core: &mut usize,
     pieces: &[&[u8]],
     output: &mut Output,
@@ -242,7 +246,7 @@ fn heeds_noreply(words: &Line<'_>) -> bool {
     }
 }
 
-fn verbosity<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
+fn verbosity<C: Cpu, S: Sharing>(executor: &Executor<'_, C, S>, words: &Line<'_>) -> &'static str {
     const VERBOSITY_MAX: u32 = 2;
     if !(2..=3).contains(&words.count) {
         return ERROR;
@@ -256,7 +260,7 @@ fn verbosity<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static s
 
 /// `cache_memlimit`: from half of `-m` up to all of it, because memory for more is not there. The other cores follow when
 /// they next do something; their partitions are like this one, so they can.
-fn memlimit<C: Cpu>(executor: &mut Executor<'_, C>, words: &Line<'_>) -> &'static str {
+fn memlimit<C: Cpu, S: Sharing>(executor: &mut Executor<'_, C, S>, words: &Line<'_>) -> &'static str {
     if !(2..=3).contains(&words.count) {
         return ERROR;
     }

@@ -5,15 +5,16 @@ use crate::parse::scan::{self, Line, Words};
 use crate::{Executor, exec};
 use drover_base::Cpu;
 use drover_net::{Need, Output};
+use drover_store::Sharing;
 
 /// Maximum length of the first line and of the credentials.
 const LOGIN_BYTES_MAX: usize = 2048;
 
-impl<C: Cpu + 'static> Session<C> {
+impl<C: Cpu + 'static, S: Sharing + 'static> Session<C, S> {
     /// Advances the login.
     pub(super) fn log_in(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         rest: &[u8],
         output: &mut Output,
     ) -> Step {
@@ -52,7 +53,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Checks user and password.
     fn check(
         &mut self,
-        executor: &mut Executor<'_, C>,
+        executor: &mut Executor<'_, C, S>,
         rest: &[u8],
         len: usize,
         output: &mut Output,
@@ -70,7 +71,7 @@ impl<C: Cpu + 'static> Session<C> {
         Step::On(at_least)
     }
 
-    fn judge(&mut self, executor: &mut Executor<'_, C>, value: &[u8]) -> &'static str {
+    fn judge(&mut self, executor: &mut Executor<'_, C, S>, value: &[u8]) -> &'static str {
         let mut words = Words::new(value);
         let (Some(user), Some(password)) = (words.next(), words.next()) else {
             return "CLIENT_ERROR bad authentication token format";

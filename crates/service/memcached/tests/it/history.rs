@@ -3,8 +3,10 @@
 //! thread, no clock: a seed repeats everything (`DROVER_SEED`, and `DROVER_SEEDS` says how many). `crates/drover/tests/it/history.rs` is the same on a real server.
 
 mod cluster;
+mod workers;
 
 use cluster::{Cluster, Flaw};
+use drover_store::{Exclusive, SharedReads, Sharing, Unannounced};
 use drover_testkit::history::History;
 use drover_testkit::linear::{Model, Strict};
 use drover_testkit::seeds::Seeds;
@@ -20,26 +22,44 @@ const STRICT: Strict = Strict {
     configurations_max: 1 << 20,
 };
 
-fn run(seed: u64, flaw: Option<Flaw>) -> History {
-    let mut cluster = Cluster::new(seed, flaw);
+/// The history of a run, and the number of GETs that were read in place.
+fn run_as<S: Sharing + 'static>(seed: u64, flaw: Option<Flaw>) -> (History, u64) {
+    let mut cluster = Cluster::<S>::new(seed, flaw);
     (0..STEPS).for_each(|_| cluster.step());
-    cluster.finish()
+    (cluster.finish(), cluster.read_in_place())
 }
 
-#[test]
-fn whatever_the_order_it_is_explainable() {
+fn run(seed: u64, flaw: Option<Flaw>) -> History {
+    run_as::<SharedReads>(seed, flaw).0
+}
+
+fn is_explainable<S: Sharing + 'static>(in_place: std::ops::RangeInclusive<u64>) {
     let seeds = Seeds::new(SEEDS.0, SEEDS.1);
     println!("{seeds}");
-    let mut operations = 0;
+    let (mut operations, mut read_in_place) = (0, 0);
     seeds.each(|seed| {
-        let history = run(seed, None);
-        operations += history.len();
+        let (history, count) = run_as::<S>(seed, None);
+        (operations, read_in_place) = (operations + history.len(), read_in_place + count);
         if let Err(why) = history.check_in_order(STRICT, Model::Register) {
             panic!("DROVER_SEED={seed}: {why}");
         }
     });
-    println!("{operations} operations");
+    println!("{operations} operations, {read_in_place} GETs read in place");
     assert!(operations > 500 * seeds.count() as usize, "{operations}");
+    assert!(
+        in_place.contains(&(read_in_place / seeds.count())),
+        "{read_in_place}"
+    );
+}
+
+#[test]
+fn whatever_the_order_it_is_explainable() {
+    is_explainable::<Exclusive>(0..=0);
+}
+
+#[test]
+fn with_gets_read_in_place_it_is_explainable() {
+    is_explainable::<SharedReads>(50..=u64::MAX);
 }
 
 #[test]
@@ -65,4 +85,19 @@ fn planted_mistakes_are_found() {
         println!("{flaw:?}: {found:?}");
         assert!(found.is_some(), "{flaw:?}");
     }
+}
+
+/// A read in place whose check finds nothing, because owners do not announce their writes, is found.
+#[test]
+fn a_read_in_place_without_its_check_is_found() {
+    let found = (0..SEEDS_OF_A_FLAW).find(|&seed| {
+        // What looks like the value of another key need not be a number.
+        std::panic::catch_unwind(|| {
+            let (history, _) = run_as::<Unannounced>(seed, None);
+            history.check_in_order(STRICT, Model::Register).is_err()
+        })
+        .unwrap_or(true)
+    });
+    println!("{found:?}");
+    assert!(found.is_some());
 }

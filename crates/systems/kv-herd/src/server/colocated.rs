@@ -10,7 +10,6 @@ use super::variant::Variant;
 use super::worker::Worker;
 use drover_base::{Actor, Ns, Progress};
 use drover_kv::CoActor;
-use drover_store::Exclusive;
 use drover_verbs::Provider;
 
 /// Most rounds in a row of a busy worker without a step of its co-actor.
@@ -19,7 +18,7 @@ const SKIPS_MAX: u32 = 15;
 /// A worker and its co-actor, as one actor.
 pub(super) struct Colocated<'a, P: Provider, V: Variant> {
     worker: &'a mut Worker<P, V>,
-    co_actor: &'a mut dyn CoActor<P::Cpu>,
+    co_actor: &'a mut dyn CoActor<P::Cpu, V::Sharing>,
     /// Most sweeps of a worker's step while the co-actor is idle.
     sweeps: usize,
     co_actor_busy: bool,
@@ -36,7 +35,7 @@ const LEAVING_SLEEP: Ns = Ns::from_ms(1);
 impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
     pub(super) fn new(
         worker: &'a mut Worker<P, V>,
-        co_actor: &'a mut dyn CoActor<P::Cpu>,
+        co_actor: &'a mut dyn CoActor<P::Cpu, V::Sharing>,
         sweeps: usize,
     ) -> Colocated<'a, P, V> {
         Colocated {
@@ -66,7 +65,7 @@ impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
     }
 }
 
-impl<P: Provider, V: Variant<Sharing = Exclusive>> Actor<P::Cpu> for Colocated<'_, P, V> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let sweeps = if self.co_actor_busy { 1 } else { self.sweeps };
         let own = self.worker.sweep_times(cpu, sweeps);

@@ -54,5 +54,5 @@ pub use options::{
 };
 pub use service::{Pieces, Server};
 pub use stats::{Counters, IrregularCounts, OperationCounts, RefusalCounts, ReplyCounts};
-pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
+pub use variant::{Mistake, ReadByAll, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

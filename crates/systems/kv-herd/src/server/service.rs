@@ -12,7 +12,6 @@ use drover_control::{ControlListener, ControlStream};
 use drover_kv::{MakeCoActor, ServiceStats, StartError};
 use drover_rt::{Mailbox, Mailer, WakeFd, unbounded_mailbox};
 use drover_shards::{Answers, Hello, ThreadGroup, wait_for_all};
-use drover_store::Exclusive;
 use drover_verbs::{Provider, Waker};
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -79,13 +78,13 @@ impl<P: Provider> Server<P> {
     ///
     /// # Errors
     /// As [`start_with`](Server::start_with).
-    pub fn start_as(
+    pub fn start_as<V: Variant>(
         device: &P::Device,
         listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
-        co_actors: Option<MakeCoActor<P>>,
-        variant: impl Variant<Sharing = Exclusive>,
+        co_actors: Option<MakeCoActor<P, V::Sharing>>,
+        variant: V,
     ) -> Result<Server<P>, StartError> {
         let wake = WakeFd::new().map_err(|source| StartError::System {
             what: "waiting for clients",

@@ -10,7 +10,6 @@ use drover_base::{Cpu, Ns};
 use drover_kv::{CoActor, CoreInfo, MakeCoActor, StartError};
 use drover_rt::{Idle, RunLoop, StopFlag};
 use drover_shards::Hello;
-use drover_store::Exclusive;
 use drover_verbs::{Context, Provider};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,10 +24,10 @@ const RESTARTS_MAX: usize = 16;
 
 /// Main function of the thread of worker `index`. When it stops, leaves the partition in the memory file, if there is
 /// one; if it cannot go on, tells the control thread why.
-pub(super) fn run_worker<P: Provider, V: Variant<Sharing = Exclusive>>(
+pub(super) fn run_worker<P: Provider, V: Variant>(
     setup: &Setup<P, V>,
     index: usize,
-    co_actors: Option<&MakeCoActor<P>>,
+    co_actors: Option<&MakeCoActor<P, V::Sharing>>,
     hello: &Hello<WorkerHandle>,
 ) {
     let options = &setup.options;
@@ -55,14 +54,14 @@ pub(super) fn run_worker<P: Provider, V: Variant<Sharing = Exclusive>>(
     }
 }
 
-type BoxedCoActor<P> = Box<dyn CoActor<<P as Provider>::Cpu>>;
+type BoxedCoActor<P, V> = Box<dyn CoActor<<P as Provider>::Cpu, <V as Variant>::Sharing>>;
 
 fn make_co_actor<P: Provider, V: Variant>(
     worker: &Worker<P, V>,
     options: &ServerOptions,
     index: usize,
-    co_actors: Option<&MakeCoActor<P>>,
-) -> Result<Option<BoxedCoActor<P>>, StartError> {
+    co_actors: Option<&MakeCoActor<P, V::Sharing>>,
+) -> Result<Option<BoxedCoActor<P, V>>, StartError> {
     let Some(make) = co_actors else { return Ok(None) };
     let core_info = CoreInfo {
         index,
@@ -79,9 +78,9 @@ fn make_co_actor<P: Provider, V: Variant>(
 ///
 /// # Errors
 /// The reason why the worker cannot go on.
-fn work_and_restart<P: Provider, V: Variant<Sharing = Exclusive>>(
+fn work_and_restart<P: Provider, V: Variant>(
     worker: &mut Worker<P, V>,
-    mut co_actor: Option<&mut (dyn CoActor<P::Cpu> + 'static)>,
+    mut co_actor: Option<&mut (dyn CoActor<P::Cpu, V::Sharing> + 'static)>,
     options: &ServerOptions,
     index: usize,
 ) -> Result<(), String> {
@@ -123,9 +122,9 @@ fn poll_until_stopped<P: Provider, V: Variant>(worker: &mut Worker<P, V>, option
 
 /// As [`poll_until_stopped`], with a co-actor, whose descriptor ends the sleep, too. Afterwards lets the co-actor
 /// finish.
-fn share_until_stopped<P: Provider, V: Variant<Sharing = Exclusive>>(
+fn share_until_stopped<P: Provider, V: Variant>(
     worker: &mut Worker<P, V>,
-    co_actor: &mut dyn CoActor<P::Cpu>,
+    co_actor: &mut dyn CoActor<P::Cpu, V::Sharing>,
     options: &ServerOptions,
 ) {
     let ctx = worker.context();

@@ -1,10 +1,10 @@
 //! [`Variant`]: how a server differs from the one that `drover serve` runs.
 //!
-//! The variant is a type parameter. The server that is shipped is [`Standard`]: each of the trait's methods returns a
-//! constant, so the compiler removes the checks, and no option can switch a mistake on. Variants that make mistakes are
+//! The variant is a type parameter. The server that is shipped is [`Standard`], or [`ReadByAll`]: each of the trait's methods
+//! returns a constant, so the compiler removes the checks, and no option can switch a mistake on. Variants that make mistakes are
 //! types of tests, and of `drover-swarm` for `drover sim --planted`.
 
-use drover_store::{Exclusive, Partition, Sharing};
+use drover_store::{Exclusive, Partition, SharedReads, Sharing};
 
 /// A mistake that a server can be built to make, so that tests can show that they would notice it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,9 +53,8 @@ pub enum Mistake {
 
 /// How a server differs from the one that is shipped. Methods that a type does not define describe the shipped one.
 pub trait Variant: Copy + Send + 'static {
-    /// Access to the workers' partitions by others: [`Exclusive`], none, which co-actors need, but in tests of mistakes in
-    /// caches.
-    type Sharing: Sharing;
+    /// Access to the workers' partitions by other threads.
+    type Sharing: Sharing + 'static;
 
     /// Plants a mistake in a new partition; by default none.
     #[inline(always)]
@@ -81,6 +80,14 @@ pub struct Standard;
 
 impl Variant for Standard {
     type Sharing = Exclusive;
+}
+
+/// The variant that is shipped where co-actors read the partitions of other workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadByAll;
+
+impl Variant for ReadByAll {
+    type Sharing = SharedReads;
 }
 
 /// A variant that also accepts clients with the format of HERD's paper, to reproduce the paper's measurements. It makes

@@ -221,6 +221,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return Err(StartError::Datagrams { reason });
         }
         let clear_at_s = self.partition.clear_at_s();
+        // The new partition may be in the same memory.
+        self.partition.end_reads();
         self.partition = make_partition(&self.options, self.index, self.variant)?;
         self.partition.set_clear_at_s(clear_at_s);
         for intake in &mut self.intakes {

@@ -6,7 +6,7 @@ use drover_base::HashSeed;
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::{Core, Executor, NoHooks, Server, ServerHooks, Session, Settings, SingleCore};
 use drover_net::{Consumed, Need, Output, Protocol};
-use drover_store::{Mode, Partition, PartitionOptions};
+use drover_store::{Mode, Partition, PartitionOptions, Sharing};
 use std::io::IoSlice;
 
 /// Time when the server started, in seconds since 1970.
@@ -33,7 +33,11 @@ pub struct Client {
 }
 
 pub fn partition(log_bytes: usize) -> Partition {
-    Partition::new(&PartitionOptions {
+    partition_as(log_bytes)
+}
+
+pub fn partition_as<S: Sharing>(log_bytes: usize) -> Partition<S> {
+    Partition::create(&PartitionOptions {
         mode: Mode::S3_FIFO,
         log_bytes,
         bucket_count: BUCKETS,

@@ -1,28 +1,27 @@
 //! Cores without threads, connections without sockets, and native clients without a fabric, scheduled by a seed.
 
-use drover_base::{HashSeed, KeyHash, Rng};
-use drover_mem::{NativeCpu, PageWish};
+use super::workers::{Asked, Interrupted, NOW_S, Workers, long, name, number};
+use drover_base::{HashSeed, Rng};
+use drover_mem::NativeCpu;
 use drover_memcached::{
     Core, Executor, Inbound, NoHooks, Outbound, Receiver, Rings, Server, Session, Settings,
 };
 use drover_net::{Need, Output, PendingReply, Protocol};
-use drover_store::{Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
+use drover_store::{Hint, Partition, Sharing};
 use drover_testkit::history::{Call, Event, History, Swapped};
 use drover_verbs::Waker;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
+use std::rc::Rc;
 use std::sync::Arc;
 
-const CORES: usize = 3;
+pub const CORES: usize = 3;
 /// Connections on each core.
 const CONNECTIONS: usize = 2;
-const NATIVES: usize = 3;
-const KEYS: u64 = 5;
 /// Rings so short that they are sometimes full.
 const RING_BYTES: usize = 512;
 /// Requests in flight per connection.
 const PIPELINE: usize = 4;
-const NOW_S: u32 = 100;
 
 /// A mistake planted in the cluster, which the checker must find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,29 +35,25 @@ pub enum Flaw {
 }
 
 /// A simulated server with its clients.
-pub struct Cluster {
+pub struct Cluster<S: Sharing> {
     rng: Rng,
     flaw: Option<Flaw>,
-    cores: Vec<Site>,
-    natives: Vec<Native>,
+    cores: Vec<Site<S>>,
+    /// The cores' partitions, and their native clients.
+    workers: Rc<Workers<S>>,
     server: Arc<Server>,
-    history: History,
-    /// Time; advances with every step.
-    now: u64,
-    values: u64,
 }
 
-struct Site {
-    partition: Partition,
+struct Site<S: Sharing> {
     core: Core,
     outbound: Outbound,
     inbound: Inbound,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<S>>,
 }
 
-struct Connection {
+struct Connection<S: Sharing> {
     client: u32,
-    session: Session<NativeCpu>,
+    session: Session<Interrupted<S>, S>,
     input: Vec<u8>,
     output: Output,
     need: Need,
@@ -70,67 +65,44 @@ struct Connection {
     to_write: Option<(u64, u64)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    key: u64,
-    call: Call,
-    called_at: u64,
-}
-
-/// A native client: at most one request, which waits until its core takes it; its reply waits until the client takes
-/// it.
-struct Native {
-    client: u32,
-    asked: Option<Asked>,
-    done: Option<Call>,
-}
-
-fn name(key: u64) -> String {
-    format!("key{key}")
-}
-
-impl Cluster {
-    pub fn new(seed: u64, flaw: Option<Flaw>) -> Cluster {
+impl<S: Sharing + 'static> Cluster<S> {
+    pub fn new(seed: u64, flaw: Option<Flaw>) -> Cluster<S> {
         let hasher = HashSeed::new(1, 2).hasher();
-        let server = Server::new(
+        let server = Arc::new(Server::new(
             hasher,
             1_700_000_000,
             CORES,
             Settings::default(),
             Box::new(NoHooks),
-        );
+        ));
         let rings = Rings::between(CORES, RING_BYTES).expect("memory");
         let site = |(index, rings): (usize, Rings)| {
             rings.set_waker(Waker::new(|| ()));
             let client = |i| (1 + index * CONNECTIONS + i) as u32;
             Site {
-                partition: partition(),
                 core: Core::default(),
                 outbound: rings.outbound,
                 inbound: rings.inbound,
                 connections: (0..CONNECTIONS).map(|i| Connection::new(client(i))).collect(),
             }
         };
-        let native = |i| Native {
-            client: 100 + i as u32,
-            asked: None,
-            done: None,
-        };
         Cluster {
             rng: Rng::new(seed, 0, 0x4157),
             flaw,
             cores: rings.into_iter().enumerate().map(site).collect(),
-            natives: (0..NATIVES).map(native).collect(),
-            server: Arc::new(server),
-            history: History::default(),
-            now: 0,
-            values: 0,
+            workers: Rc::new(Workers::new(seed, CORES, flaw, server.clone())),
+            server,
         }
+    }
+
+    /// Number of GETs that were read in place.
+    pub fn read_in_place(&self) -> u64 {
+        self.cores.iter().map(|site| site.core.read_in_place()).sum()
     }
 
     /// Picks one actor at random and lets it make one step.
     pub fn step(&mut self) {
-        self.now += 1;
+        self.workers.tick();
         let (at, which) = (
             self.rng.below(CORES as u64) as usize,
             self.rng.below(CONNECTIONS as u64) as usize,
@@ -140,14 +112,14 @@ impl Cluster {
             2..4 => self.serve(at, which),
             4 | 5 => self.cross(at),
             6 | 7 => self.hear(at, which),
-            _ => self.native(),
+            _ => self.workers.native(),
         }
     }
 
     /// Finishes all requests, reads every key and returns the history.
-    pub fn finish(mut self) -> History {
+    pub fn finish(&mut self) -> History {
         for _ in 0..1000 {
-            self.now += 1;
+            self.workers.tick();
             for at in 0..CORES {
                 for which in 0..CONNECTIONS {
                     self.serve(at, which);
@@ -155,9 +127,9 @@ impl Cluster {
                     self.hear(at, which);
                 }
             }
-            (0..NATIVES).for_each(|which| self.native_on(which, false));
+            self.workers.finish();
         }
-        let left = |connection: &Connection| connection.asked.len();
+        let left = |connection: &Connection<S>| connection.asked.len();
         let under_way: usize = self
             .cores
             .iter()
@@ -165,29 +137,24 @@ impl Cluster {
             .map(left)
             .sum();
         assert_eq!(under_way, 0, "requests that are never answered");
-        self.history
-    }
-
-    fn value(&mut self) -> u64 {
-        self.values += 1;
-        self.values << 16
+        self.workers.history.take()
     }
 
     /// A connection's client writes a request.
     fn ask(&mut self, at: usize, which: usize) {
-        let key = self.rng.below(KEYS);
-        let (kind, value) = (self.rng.below(100), self.value());
+        let key = self.workers.key();
+        let (kind, value) = (self.rng.below(100), self.workers.value());
         let two_steps = self.flaw == Some(Flaw::CasInTwoSteps);
         let connection = &mut self.cores[at].connections[which];
         if connection.asked.len() >= PIPELINE {
             return;
         }
-        let len = value.to_string().len();
-        let name = name(key);
+        let (text, name) = (long(key, value), name(key));
+        let len = text.len();
         let (from, cas) = connection.read.get(&key).copied().unwrap_or_default();
         let (call, text) = match kind {
             0..35 => (Call::Get(None), format!("gets {name}\r\n")),
-            35..55 => (Call::Put(value), format!("set {name} 3 0 {len}\r\n{value}\r\n")),
+            35..55 => (Call::Put(value), format!("set {name} 3 0 {len}\r\n{text}\r\n")),
             55..62 => (Call::Delete(None), format!("delete {name}\r\n")),
             62..85 if two_steps => {
                 if !connection.asked.is_empty() {
@@ -203,18 +170,19 @@ impl Cluster {
                     to: value,
                     said,
                 };
-                (swap, format!("cas {name} 4 0 {len} {cas}\r\n{value}\r\n"))
+                (swap, format!("cas {name} 4 0 {len} {cas}\r\n{text}\r\n"))
             }
+            _ if super::workers::is_long(key) => (Call::Get(None), format!("gets {name}\r\n")),
             _ => (Call::Add { by: 1, sum: None }, format!("incr {name} 1\r\n")),
         };
-        let called_at = self.now;
+        let called_at = self.workers.now();
         connection.input.extend_from_slice(text.as_bytes());
         connection.asked.push_back(Asked { key, call, called_at });
     }
 
     /// A core serves a connection.
     fn serve(&mut self, at: usize, which: usize) {
-        let site = &mut self.cores[at];
+        let (site, workers) = (&mut self.cores[at], &self.workers);
         if site.outbound.has_space_again() {
             let waiting = site
                 .connections
@@ -229,9 +197,9 @@ impl Cluster {
             Need::Others | Need::Notification | Need::Close => false,
         };
         if is_due {
-            let cpu = NativeCpu::new(1);
+            let cpu = Interrupted::new(workers);
             let mut executor = Executor {
-                partition: &mut site.partition,
+                partition: &mut *workers.partition(at),
                 cpu: &cpu,
                 now_s: NOW_S,
                 core: &mut site.core,
@@ -252,14 +220,13 @@ impl Cluster {
     /// A core handles the messages in its rings.
     fn cross(&mut self, at: usize) {
         let Site {
-            partition,
             core,
             outbound,
             inbound,
             connections,
         } = &mut self.cores[at];
         let mut glue = Glue {
-            partition,
+            partition: &mut *self.workers.partition(at),
             cpu: &NativeCpu::new(1),
             core,
             server: &self.server,
@@ -281,7 +248,7 @@ impl Cluster {
             connection.asked.pop_front();
             let returned_at = match (early, call) {
                 (true, Call::Put(_)) => asked.called_at + 1,
-                _ => self.now,
+                _ => self.workers.now(),
             };
             let event = Event {
                 client: connection.client,
@@ -289,94 +256,16 @@ impl Cluster {
                 called_at: asked.called_at,
                 returned_at: Some(returned_at),
             };
-            self.history.push(name(asked.key).as_bytes(), event);
+            self.workers.record(asked.key, event);
             if let Some((from, to)) = connection.to_write.take() {
-                connection.write_later(asked, call, (from, to), self.now);
+                connection.write_later(asked, call, (from, to), self.workers.now());
             }
         }
     }
-
-    fn native(&mut self) {
-        let which = self.rng.below(NATIVES as u64) as usize;
-        self.native_on(which, true);
-    }
-
-    /// A native client sends a request, or its core serves it, or the client takes the reply.
-    fn native_on(&mut self, which: usize, asks: bool) {
-        let native = &mut self.natives[which];
-        if let Some(call) = native.done.take() {
-            let asked = native.asked.take().expect("it asked");
-            let event = Event {
-                client: native.client,
-                call,
-                called_at: asked.called_at,
-                returned_at: Some(self.now),
-            };
-            return self.history.push(name(asked.key).as_bytes(), event);
-        }
-        if let Some(asked) = native.asked {
-            let call = self.execute(asked);
-            self.natives[which].done = Some(call);
-        } else if asks {
-            let key = self.rng.below(KEYS);
-            let call = match self.rng.below(10) {
-                0..5 => Call::Get(None),
-                5..9 => Call::Put(self.value()),
-                _ => Call::Delete(None),
-            };
-            self.natives[which].asked = Some(Asked {
-                key,
-                call,
-                called_at: self.now,
-            });
-        }
-    }
-
-    /// Executes a request as a worker does.
-    fn execute(&mut self, asked: Asked) -> Call {
-        let name = name(asked.key);
-        let hash: KeyHash = self.server.hasher.hash(name.as_bytes());
-        let astray = usize::from(self.flaw == Some(Flaw::NativeGoesElsewhere));
-        let owner = (hash.partition_index(CORES) + astray) % CORES;
-        let (partition, cpu) = (&mut self.cores[owner].partition, NativeCpu::new(1));
-        let key = Key {
-            hash,
-            bytes: name.as_bytes(),
-        };
-        match asked.call {
-            Call::Get(_) => Call::Get(
-                partition
-                    .get(&cpu, key, NOW_S)
-                    .map(|item| number(&item.to_value())),
-            ),
-            Call::Put(id) => {
-                let put = partition.put(&cpu, key, id.to_string().as_bytes(), 0, NOW_S);
-                assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
-                Call::Put(id)
-            }
-            _ => Call::Delete(Some(partition.delete(&cpu, key, NOW_S))),
-        }
-    }
 }
 
-fn partition() -> Partition {
-    let options = PartitionOptions {
-        mode: Mode::Store,
-        log_bytes: 1 << 18,
-        bucket_count: 1 << 6,
-        pages: PageWish::Small,
-        ..PartitionOptions::default()
-    };
-    Partition::new(&options).expect("memory")
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    let text = std::str::from_utf8(bytes).expect("text");
-    text.trim().parse().expect("a number")
-}
-
-impl Connection {
-    fn new(client: u32) -> Connection {
+impl<S: Sharing> Connection<S> {
+    fn new(client: u32) -> Connection<S> {
         Connection {
             client,
             session: Session::new(false),
@@ -452,7 +341,8 @@ impl Connection {
         if seen != Call::Get(Some(from)) {
             return;
         }
-        let set = format!("set {} 4 0 {}\r\n{to}\r\n", name(asked.key), to.to_string().len());
+        let text = long(asked.key, to);
+        let set = format!("set {} 4 0 {}\r\n{text}\r\n", name(asked.key), text.len());
         self.input.extend_from_slice(set.as_bytes());
         self.asked.push_back(Asked {
             key: asked.key,
@@ -467,17 +357,17 @@ impl Connection {
 }
 
 /// Receiver of a core while its rings are stepped.
-struct Glue<'s> {
-    partition: &'s mut Partition,
+struct Glue<'s, S: Sharing> {
+    partition: &'s mut Partition<S>,
     cpu: &'s NativeCpu,
     core: &'s mut Core,
     server: &'s Server,
     outbound: &'s mut Outbound,
-    connections: &'s mut [Connection],
+    connections: &'s mut [Connection<S>],
 }
 
-impl Glue<'_> {
-    fn executor(&mut self) -> Executor<'_, NativeCpu> {
+impl<S: Sharing> Glue<'_, S> {
+    fn executor(&mut self) -> Executor<'_, NativeCpu, S> {
         Executor {
             partition: self.partition,
             cpu: self.cpu,
@@ -489,7 +379,7 @@ impl Glue<'_> {
     }
 }
 
-impl Receiver for Glue<'_> {
+impl<S: Sharing> Receiver for Glue<'_, S> {
     fn prefetch(&mut self, message: &[u8]) {
         self.executor().prefetch(message);
     }
