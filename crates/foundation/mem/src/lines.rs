@@ -269,7 +269,9 @@ impl WordRef<'_> {
     #[inline]
     pub fn replace(self, old: u64, new: u64) -> bool {
         let (old, new) = (old.to_le(), new.to_le());
-        let swapped = self.word().compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        let swapped = self
+            .word()
+            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
         swapped.is_ok()
     }
 

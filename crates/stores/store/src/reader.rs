@@ -109,13 +109,7 @@ impl Reader {
     /// Copies the item of `key` to `copy`. `now_s` is in seconds since server start. Counts no use: that is for
     /// [`count_use`](Reader::count_use), and [`count`](Reader::count) for the partition's statistics. Cost: three lines that
     /// the owner may have written, and those of a GET of the owner.
-    pub fn get<'c, C: Cpu>(
-        &self,
-        cpu: &C,
-        key: Key<'_>,
-        now_s: u32,
-        copy: &'c ItemCopy,
-    ) -> ReadOutcome<'c> {
+    pub fn get<'c, C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32, copy: &'c ItemCopy) -> ReadOutcome<'c> {
         for _ in 0..TRIES {
             if let Some(outcome) = self.try_get(cpu, key, now_s, copy, || ()) {
                 return outcome;

@@ -52,7 +52,11 @@ fn write<S: Sharing>(mut partition: Partition<S>, seed: HashSeed, load: Load) ->
             hash: seed.hash(&name),
             bytes: &name,
         };
-        let len_end = if (stamp / PHASE).is_multiple_of(2) { load.long } else { load.short };
+        let len_end = if (stamp / PHASE).is_multiple_of(2) {
+            load.long
+        } else {
+            load.short
+        };
         if rng.chance(0.1) {
             partition.delete(&cpu, key, 1);
         } else {
