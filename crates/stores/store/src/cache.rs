@@ -20,6 +20,7 @@ use crate::queue::Queue;
 use crate::reader::View;
 use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
+use crate::watch::Watch;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash, KeyHasher};
 use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, SlotRef};
@@ -31,12 +32,10 @@ mod extras;
 mod planted;
 mod resize;
 mod sizes;
-mod watch;
 
 use evict::Log;
 
 pub use planted::{Mistake, Mistaken, Victims};
-pub use watch::Evicted;
 
 /// Lossy index, circular logs, one owner.
 #[derive(Debug)]
@@ -67,8 +66,7 @@ pub(crate) struct Cache<S> {
     expiry: expire::Expiry,
     /// Present if the index may change its size.
     resize: Option<resize::Resize>,
-    /// Present while evictions are watched.
-    watch: Option<watch::Watch>,
+    watch: Watch,
     /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
 }
@@ -143,7 +141,7 @@ impl<S: Sharing> Cache<S> {
             sharing,
             counters: Counters::default(),
             expiry: expire::Expiry::default(),
-            watch: None,
+            watch: Watch::default(),
             scratch: Vec::new(),
         };
         if cache.resize.is_some() {
@@ -222,8 +220,19 @@ impl<S: Sharing> Cache<S> {
     }
 
     /// The index, for a reader.
-    pub(crate) fn view(&self) -> View {
-        View::Cache(self.table.clone())
+    pub(crate) fn view(&self) -> Option<View> {
+        Some(View::Cache(self.table.clone()))
+    }
+
+    pub(crate) fn watch(&mut self) -> &mut Watch {
+        &mut self.watch
+    }
+
+    /// Records the item of `slot`, which is about to be evicted.
+    #[inline]
+    fn note_evicted(&mut self, slot: Slot) {
+        self.watch
+            .note(ItemRef::new(self.memory.place(slot.offset())), slot);
     }
 
     #[inline(always)]
