@@ -216,6 +216,21 @@ impl<M: Memory> Producer<M> {
         sent
     }
 
+    /// Sends one message of one line, whose payload is the first bytes of `padded`. Returns false if there is no space.
+    #[inline(always)]
+    pub(crate) fn put(&self, head: Head, padded: &[u8; FIRST_BYTES]) -> bool {
+        debug_assert!(head.len <= FIRST_BYTES);
+        let pos = self.pos.get();
+        if pos >= self.limit.get() && !self.refresh(1) {
+            return false;
+        }
+        let (memory, word) = (self.memory.view(), self.geometry.line_word(pos));
+        memory.put_all(word + 3, padded);
+        publish(&memory, self.geometry.lap(pos), word, head);
+        self.pos.set(pos + 1);
+        true
+    }
+
     /// Sends a message of any length up to half the ring: calls `fill(byte offset in the lane, payload offset, bytes)`
     /// for every piece of it. Returns false if there is no space.
     #[inline]

@@ -8,8 +8,8 @@ use crate::execute::{Attempt, execute};
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
-    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SHORT_BYTES, SendList, SendOp,
-    SendWr, ShortSend, ShortWrite, Signed, UdDest, WcStatus,
+    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SendList, SendOp, SendWr, ShortSend,
+    ShortWrite, Signed, UdDest, WcStatus,
 };
 use std::hint::cold_path;
 
@@ -82,7 +82,30 @@ impl Queue {
     /// Whether so many short datagrams can be posted by [`post_short`](Queue::post_short).
     #[inline(always)]
     pub(super) fn takes_short(&self, count: usize) -> bool {
-        count <= self.space() && self.inline_bytes >= SHORT_BYTES
+        self.sends_short.get() && count <= self.space()
+    }
+
+    /// Posts one short datagram, unsignaled, if nothing prevents it; else it does nothing and returns false.
+    #[inline(never)]
+    pub(super) fn post_one_short(&self, send: &ShortSend) -> bool {
+        let tables = &*self.core.tables.borrow();
+        let Some(sender) = receiver(send, tables) else {
+            return false;
+        };
+        let head = Head {
+            len: send.len(),
+            flags: Head::IMM,
+            imm: send.imm.0,
+            src_qpn: self.qpn.0,
+            qkey: send.dest.qkey,
+            following: 0,
+        };
+        let sent = sender.lane.put(head, send.padded());
+        if sent {
+            sender.bell.ring();
+            self.posted.set(self.posted.get().wrapping_add(1));
+        }
+        sent
     }
 
     /// Posts short datagrams, of which those in `signed` are signaled.
