@@ -10,6 +10,7 @@
 
 use super::clients::{Client, Lane};
 use super::intake::{Intake, TORN_NS_MAX, Taken};
+use super::paper::take_paper;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::Format;
@@ -91,8 +92,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(SWEEP.cost, 1);
         let cursor = self.sweeper.cursor;
         let mut index = if cursor < hot { cursor } else { 0 };
-        let mut charged = 0;
-        for looked in 1..=hot as u32 {
+        let (mut looked, mut charged) = (0, 0);
+        while looked < hot as u32 {
+            looked += 1;
             let lane = &self.clients.lanes[index];
             if lane.slots.load(lane.commit_at) != lane.seen {
                 cpu.charge(POLL.cost, looked - charged);
@@ -100,7 +102,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.serve(cpu, at, index);
                 if self.intakes[at].requests.is_full() {
                     self.sweeper.cursor = index + 1;
-                    return self.note_full(cpu);
+                    self.sweeper.full = self.sweeper.full.wrapping_add(1);
+                    if self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
+                        self.heat_cold(cpu);
+                    }
+                    return;
                 }
             }
             index += 1;
@@ -117,14 +123,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// Notes that a sweep filled the intake. Hot lanes that fill every sweep must not starve the cold ones: once in a
-    /// while, an eighth of these is polled, and those with requests are hot from now on.
+    /// Polls an eighth of the cold lanes, after sweeps that filled the intake; those with requests are hot from now on. Hot
+    /// lanes that fill every sweep must not starve the cold ones.
     #[inline(never)]
-    fn note_full(&mut self, cpu: &P::Cpu) {
-        self.sweeper.full = self.sweeper.full.wrapping_add(1);
-        if !self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
-            return;
-        }
+    fn heat_cold(&mut self, cpu: &P::Cpu) {
         let share = self.cold_share();
         cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
@@ -175,10 +177,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if self.variant.paper_format() && client.params.format == Format::P {
-            return self.serve_paper(cpu, at, index);
-        }
         let intake = &mut self.intakes[at];
+        if self.variant.paper_format() && client.params.format == Format::P {
+            return take_paper(cpu, &self.partition, intake, client, lane, &mut self.counters);
+        }
         let mut left = client.quota.min(intake.requests.space());
         look_ahead(cpu, client, lane, left.min(usize::from(lane.run)));
         let space = left;
@@ -275,12 +277,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
+        let intake = &mut self.intakes[at];
         if self.variant.paper_format() && client.params.format == Format::P {
             // Requests of the paper's format carry no number: only turns distinguish them.
-            return self.serve_paper(cpu, at, index);
+            return take_paper(cpu, &self.partition, intake, client, lane, &mut self.counters);
         }
         cpu.charge(POLL.cost, client.stripe.window());
-        let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
         while !intake.requests.is_full() {
             let word = |slot| lane.slots.load(client.stripe.commit_at(slot));
