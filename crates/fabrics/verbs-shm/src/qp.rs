@@ -461,9 +461,15 @@ impl QueuePair<Shm> for ShmQp {
     fn post_writes(&mut self, cpu: &NativeCpu, list: &mut WriteList) -> Result<(), PostError> {
         if self.queue.state.get() == QpState::ReadyToSend
             && let Some((writes, signed)) = list.short()
-            && self.queue.post_short_writes(writes, signed, list.kept())
         {
-            return Ok(());
+            let kept = list.kept();
+            let posted = match (writes, signed) {
+                ([write], []) => self.queue.post_one_write(write, kept),
+                _ => self.queue.post_short_writes(writes, signed, kept),
+            };
+            if posted {
+                return Ok(());
+            }
         }
         self.post_send(cpu, list.spread())
     }

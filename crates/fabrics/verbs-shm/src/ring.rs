@@ -351,7 +351,6 @@ pub(crate) struct Consumer<M> {
 /// registers. Positions are words.
 pub(crate) struct Run<V> {
     memory: V,
-    geometry: Geometry,
     /// Word of the first message, of the next one, and behind the last that is in a row.
     begin: usize,
     word: usize,
@@ -397,42 +396,24 @@ impl<V: Memory + Copy> Run<V> {
             qkey: qkey_following as u32,
             following: (qkey_following >> 32) as u32,
         };
-        if self.asked <= word {
-            cold_path(); // once per list
-            self.ask(head.following);
+        if self.asked <= word + 8 * READ_AHEAD {
+            cold_path(); // twice per list
+            self.asked = ask(self.memory, self.asked, word, self.end, head.following);
         }
         Some((word, head))
     }
 
-    /// Prefetches the lines after the next message, as many as it announces.
+    /// Whether there is no message, of any kind. The run must have [space](Run::space).
     #[inline(always)]
-    fn ask(&mut self, following: u32) {
-        self.asked = self.word + 8;
-        for _ in 0..following.min(FOLLOWING_MAX) {
-            self.prefetch(self.asked);
-            self.asked += 8;
-        }
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: usize) {
-        let wrapped = if word < self.end {
-            word
-        } else {
-            word - 8 * self.geometry.lines() as usize
-        };
-        self.memory.prefetch(wrapped);
+    pub(crate) fn is_over(&self) -> bool {
+        // Relaxed: no data behind the tag is read.
+        self.memory.load(self.word, Ordering::Relaxed) as u32 != self.lap
     }
 
     /// Removes the peeked message of a run.
     #[inline(always)]
     pub(crate) fn next_plain(&mut self) {
         self.word += 8;
-        let ahead = self.word + 8 * READ_AHEAD;
-        if self.asked <= ahead {
-            cold_path();
-            self.prefetch(ahead);
-        }
     }
 
     /// What the run did.
@@ -443,6 +424,20 @@ impl<V: Memory + Copy> Run<V> {
             asked: ((self.asked - self.begin) / 8) as u64,
         }
     }
+}
+
+/// Prefetches the lines after the message at `word`, from `asked` on: as many as it announces, and at least those that are
+/// always read ahead; but not around the end of the ring, `ring_end`, which comes once per lap. Returns where it stopped. A
+/// function of its own, because the loop over messages needs all registers.
+#[inline(never)]
+fn ask(memory: impl Memory, asked: usize, word: usize, ring_end: usize, following: u32) -> usize {
+    let end = word + 8 + 8 * following.clamp(READ_AHEAD as u32, FOLLOWING_MAX) as usize;
+    let mut at = asked.max(word + 8);
+    while at < end.min(ring_end) {
+        memory.prefetch(at);
+        at += 8;
+    }
+    end
 }
 
 /// The producer violated the format.
@@ -515,7 +510,6 @@ impl<M: Memory> Consumer<M> {
         let begin = self.next_word;
         Run {
             memory: self.memory.view(),
-            geometry: self.geometry,
             begin,
             word: begin,
             end: begin + 8 * self.geometry.left_of_lap(self.pos) as usize,

@@ -76,3 +76,12 @@ pub struct Wc {
     /// Number of the sender's queue pair; for datagrams only, otherwise unspecified.
     pub src_qpn: Qpn,
 }
+
+impl Wc {
+    /// Whether it is that of a RECV, completed by a SEND, without failure. One comparison for both.
+    #[inline(always)]
+    pub fn is_received(&self) -> bool {
+        u16::from_le_bytes([self.opcode as u8, self.status as u8])
+            == u16::from_le_bytes([Opcode::Recv as u8, WcStatus::Success as u8])
+    }
+}
