@@ -22,6 +22,7 @@
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
 use std::hint::cold_path;
+use std::ops::Range;
 
 /// Bytes before the payload in the first line.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -355,6 +356,8 @@ pub(crate) struct Run<V> {
     begin: usize,
     word: usize,
     end: usize,
+    /// First word of the ring.
+    ring_begin: usize,
     lap: u32,
     /// Word before which lines have been prefetched; it goes on behind the end of the ring.
     asked: usize,
@@ -398,7 +401,13 @@ impl<V: Memory + Copy> Run<V> {
         };
         if self.asked <= word + 8 * READ_AHEAD {
             cold_path(); // twice per list
-            self.asked = ask(self.memory, self.asked, word, self.end, head.following);
+            self.asked = ask(
+                self.memory,
+                self.asked,
+                word,
+                self.ring_begin..self.end,
+                head.following,
+            );
         }
         Some((word, head))
     }
@@ -427,14 +436,18 @@ impl<V: Memory + Copy> Run<V> {
 }
 
 /// Prefetches the lines after the message at `word`, from `asked` on: as many as it announces, and at least those that are
-/// always read ahead; but not around the end of the ring, `ring_end`, which comes once per lap. Returns where it stopped. A
+/// always read ahead. `ring` has the words of the ring. Returns the word before which lines have been prefetched now. A
 /// function of its own, because the loop over messages needs all registers.
 #[inline(never)]
-fn ask(memory: impl Memory, asked: usize, word: usize, ring_end: usize, following: u32) -> usize {
+fn ask(memory: impl Memory, asked: usize, word: usize, ring: Range<usize>, following: u32) -> usize {
     let end = word + 8 + 8 * following.clamp(READ_AHEAD as u32, FOLLOWING_MAX) as usize;
     let mut at = asked.max(word + 8);
-    while at < end.min(ring_end) {
+    while at < end.min(ring.end) {
         memory.prefetch(at);
+        at += 8;
+    }
+    while at < end {
+        memory.prefetch(at - ring.len());
         at += 8;
     }
     end
@@ -512,6 +525,7 @@ impl<M: Memory> Consumer<M> {
             memory: self.memory.view(),
             begin,
             word: begin,
+            ring_begin: self.geometry.line_word(0),
             end: begin + 8 * self.geometry.left_of_lap(self.pos) as usize,
             lap: self.next_lap,
             asked: begin + 8 * self.asked.saturating_sub(self.pos) as usize,
