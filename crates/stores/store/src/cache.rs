@@ -241,7 +241,31 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
+        self.get_as(cpu, key, now_s, hint, item::is_own)
+    }
+
+    /// As [`get`](Cache::get), for a key that is only a hash.
+    #[inline(always)]
+    pub(crate) fn get_hash<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        self.get_as(cpu, Key { hash, bytes: &[] }, now_s, hint, item::is_of_hash)
+    }
+
+    #[inline(always)]
+    fn get_as<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+        is_own: impl Fn(MaskedRef<'_>, Head, Key<'_>) -> bool,
+    ) -> Option<ItemRef<'_>> {
+        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s), is_own) {
             Look::Own(slot_ref, slot, head) => {
                 let place = self.memory.place(slot.offset());
                 count_read(slot_ref, slot);
@@ -270,7 +294,15 @@ impl<S: Sharing> Cache<S> {
         hint: Hint,
     ) -> Option<u64> {
         let key = Key { hash, bytes };
-        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
+        match look(
+            &self.table,
+            &self.memory,
+            cpu,
+            key,
+            hint,
+            Some(now_s),
+            item::is_own,
+        ) {
             Look::Own(slot_ref, slot, _) => {
                 count_read(slot_ref, slot);
                 self.counters.hits += 1;
@@ -383,7 +415,8 @@ impl<S: Sharing> Cache<S> {
     ) -> PutOutcome {
         if condition == Condition::Always
             && expire_s == 0
-            && let Look::Own(slot_ref, slot, head) = look(&self.table, &self.memory, cpu, key, hint, None)
+            && let Look::Own(slot_ref, slot, head) =
+                look(&self.table, &self.memory, cpu, key, hint, None, item::is_own)
             && head.same_plain(key.bytes.len(), value.len())
         {
             let place = self.memory.place(slot.offset());
@@ -669,7 +702,7 @@ impl<S: Sharing> Cache<S> {
 
 /// Looks at one candidate: the hinted slot, or else the first one in the bucket with the key's tag. A hint may be
 /// wrong, but a slot whose item has the key is the key's only one, wherever it is. An item that has expired at `now_s` is
-/// unclear.
+/// unclear. `is_own` says whether an item is the key's: [`item::is_own`], or what is the same for these keys.
 #[inline(always)]
 fn look<'a, C: Cpu>(
     table: &'a CacheTable,
@@ -678,6 +711,7 @@ fn look<'a, C: Cpu>(
     key: Key<'_>,
     hint: Hint,
     now_s: Option<u32>,
+    is_own: impl Fn(MaskedRef<'_>, Head, Key<'_>) -> bool,
 ) -> Look<'a> {
     let slot_ref = match hint.slot_number() {
         Some(number) => table.slot_ref(number),
@@ -703,7 +737,7 @@ fn look<'a, C: Cpu>(
     let place = memory.place(slot.offset());
     cpu.touch(place.line(0));
     let head = Head::load(place);
-    match item::is_own(place, head, key) && now_s.is_none_or(|now_s| !head.is_expired(place, now_s)) {
+    match is_own(place, head, key) && now_s.is_none_or(|now_s| !head.is_expired(place, now_s)) {
         true => Look::Own(slot_ref, slot, head),
         false => Look::Unclear,
     }

@@ -138,6 +138,18 @@ impl<S: Sharing> Lossless<S> {
         Some(ItemRef::new(self.heap.place(offset)))
     }
 
+    /// As [`get`](Lossless::get), for a key that is only a hash.
+    #[inline(always)]
+    pub(crate) fn get_hash<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        self.get(cpu, Key { hash, bytes: &[] }, now_s, hint)
+    }
+
     /// Offset of the key's item. Out of line, and the key in two arguments, so that this mode costs the other one only
     /// a branch.
     #[inline(never)]

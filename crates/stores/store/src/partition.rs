@@ -347,6 +347,18 @@ impl<S: Sharing> Partition<S> {
         dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s, hint))
     }
 
+    /// As [`get_hinted`](Partition::get_hinted), for a key that is only a hash: an empty [`Key`] with it.
+    #[inline(always)]
+    pub fn get_hash_hinted<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        dispatch!(&mut self.inner, mode => mode.get_hash(cpu, hash, now_s, hint))
+    }
+
     /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = it does not expire). `now_s` is
     /// the current time in the same unit.
     #[inline(always)]
