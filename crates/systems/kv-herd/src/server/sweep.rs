@@ -92,29 +92,32 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(SWEEP.cost, 1);
         let cursor = self.sweeper.cursor;
         let mut index = if cursor < hot { cursor } else { 0 };
-        let (mut looked, mut charged) = (0, 0);
-        while looked < hot as u32 {
-            looked += 1;
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
-                cpu.charge(POLL.cost, looked - charged);
-                charged = looked;
-                self.serve(cpu, at, index);
-                if self.intakes[at].requests.is_full() {
-                    self.sweeper.cursor = index + 1;
-                    self.sweeper.full = self.sweeper.full.wrapping_add(1);
-                    if self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
-                        self.heat_cold(cpu);
-                    }
-                    return;
+        let mut left = hot;
+        while left > 0 {
+            // As far as they are in a row.
+            let lanes = &self.clients.lanes[index..hot.min(index + left)];
+            let Some(quiet) = lanes.iter().position(Lane::has_news) else {
+                cpu.charge(POLL.cost, lanes.len() as u32);
+                left -= lanes.len();
+                index = 0;
+                continue;
+            };
+            cpu.charge(POLL.cost, quiet as u32 + 1);
+            left -= quiet + 1;
+            self.serve(cpu, at, index + quiet);
+            index += quiet + 1;
+            if self.intakes[at].requests.is_full() {
+                self.sweeper.cursor = index;
+                self.sweeper.full = self.sweeper.full.wrapping_add(1);
+                if self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
+                    self.heat_cold(cpu);
                 }
+                return;
             }
-            index += 1;
             if index == hot {
                 index = 0;
             }
         }
-        cpu.charge(POLL.cost, hot as u32 - charged);
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
@@ -131,8 +134,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
             let Some(index) = self.next_cold() else { return };
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
+            if self.clients.lanes[index].has_news() {
                 self.clients.heat(index);
             }
         }
@@ -163,8 +165,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 return;
             }
             let Some(index) = self.next_cold() else { return };
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
+            if self.clients.lanes[index].has_news() {
                 self.serve(cpu, at, index);
                 self.clients.heat(index);
             }
