@@ -9,7 +9,7 @@ use super::reply::Replies;
 use super::stats::Counters;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
-use crate::costs::{EXECUTE, GET, PUT};
+use crate::costs::{EXECUTE, GET, GET_HASHED, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_mem::Region;
@@ -217,7 +217,7 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
         client: &mut Client,
         dest: &UdDest,
     ) {
-        cpu.charge(GET.cost, 1);
+        cpu.charge(if HASHED { GET_HASHED.cost } else { GET.cost }, 1);
         self.counters.operations.gets += 1;
         let (key, hint) = (key_of(request), request.hint);
         let found = match HASHED {
