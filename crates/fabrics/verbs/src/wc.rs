@@ -85,3 +85,28 @@ impl Wc {
             == u16::from_le_bytes([Opcode::Recv as u8, WcStatus::Success as u8])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_good_recv_of_a_send_is_received() {
+        let wc = |opcode, status| Wc {
+            opcode,
+            status,
+            ..Wc::default()
+        };
+        assert!(wc(Opcode::Recv, WcStatus::Success).is_received());
+        for opcode in [Opcode::Send, Opcode::Write, Opcode::Read, Opcode::RecvWriteImm] {
+            assert!(!wc(opcode, WcStatus::Success).is_received(), "{opcode:?}");
+        }
+        for status in [
+            WcStatus::LocalLength,
+            WcStatus::Flushed,
+            WcStatus::RnrRetryExceeded,
+        ] {
+            assert!(!wc(Opcode::Recv, status).is_received(), "{status:?}");
+        }
+    }
+}

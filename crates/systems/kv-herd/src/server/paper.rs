@@ -47,7 +47,7 @@ fn take_next<C: Cpu, V: Variant>(
     lane: &mut Lane,
     counters: &mut Counters,
 ) -> bool {
-    let Some(place) = intake.requests.next() else {
+    let Some(place) = intake.requests.next_free() else {
         return false;
     };
     // The last words of the slot: its last one is that of a line.

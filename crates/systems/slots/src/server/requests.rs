@@ -73,11 +73,11 @@ impl<H> Requests<H> {
 
     /// Space for the next request: fill it, then call [`add_next`](Requests::add_next). `None` if there is none.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<&mut Request<H>> {
+    pub fn next_free(&mut self) -> Option<&mut Request<H>> {
         self.places.get_mut(self.len)
     }
 
-    /// Adds the [next](Requests::next) request, which was filled in. There must be space.
+    /// Adds the [next free](Requests::next_free) request, which was filled in. There must be space.
     #[inline(always)]
     pub fn add_next(&mut self) {
         debug_assert!(!self.is_full());
