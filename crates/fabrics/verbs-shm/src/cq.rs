@@ -2,7 +2,7 @@
 
 use crate::Shm;
 use crate::core::Core;
-use crate::inbox::{Inbox, Step};
+use crate::inbox::{Inbox, Step, Stop};
 use crate::lanes::Lanes;
 use crate::qp::Queue;
 use crate::recv::RecvQueue;
@@ -211,14 +211,14 @@ impl State {
         let tables = &*core.tables.borrow();
         let (mut n, mut drops, mut rounds) = (0, 0, self.lanes.len());
         loop {
-            loop {
-                let (taken, more) = self.lanes.inbox(index).take_plain(tables, &mut wcs[n..]);
+            let stop = loop {
+                let (taken, stop) = self.lanes.inbox(index).take_plain(tables, &mut wcs[n..]);
                 n += taken;
-                if !more || taken == 0 {
-                    break;
+                if stop != Stop::Again || taken == 0 {
+                    break stop;
                 }
-            }
-            while n < wcs.len() && drops < DROPS_PER_POLL {
+            };
+            while stop != Stop::Idle && n < wcs.len() && drops < DROPS_PER_POLL {
                 let inbox = self.lanes.inbox(index);
                 let step = inbox.step(core, tables, &mut wcs[n]);
                 n += usize::from(step.has_completed());

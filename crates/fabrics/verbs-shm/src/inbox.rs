@@ -7,7 +7,7 @@ use crate::ring::{FIRST_BYTES, HEAD_BYTES, Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_mem::Region;
-use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Sge, Wc, WcStatus};
+use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Wc, WcStatus};
 use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -36,6 +36,17 @@ pub(crate) enum Step {
     Fail { completed: bool },
     /// The sender is gone or violated the format: the lane can be dropped.
     Gone,
+}
+
+/// Why [`Inbox::take_plain`] took no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// No message is left.
+    Idle,
+    /// The end of the ring, or of RECVs in a row: there may be more behind it.
+    Again,
+    /// There is no space for completions, no RECV, or a message that [`Inbox::step`] must take.
+    Other,
 }
 
 impl Step {
@@ -129,10 +140,9 @@ impl Inbox {
     }
 
     /// Takes messages as long as they are plain: of one line, short enough for their RECV, and for this queue pair.
-    /// Returns their number, and whether it stopped for lack of contiguous RECVs or at the end of the ring; all other cases
-    /// are left to [`step`](Inbox::step). Values that are the same for all messages are looked up once.
+    /// Returns their number and why it stopped. Values that are the same for all messages are looked up once.
     #[inline(always)]
-    pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
+    pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, Stop) {
         match self.kind {
             QpKind::Ud => self.take_plain_of::<true>(tables, wcs),
             _ => self.take_plain_of::<false>(tables, wcs),
@@ -142,17 +152,20 @@ impl Inbox {
     /// [`take_plain`](Inbox::take_plain) of a datagram queue pair or of a connected one. A function of its own, because the
     /// loop needs all registers.
     #[inline(never)]
-    fn take_plain_of<const UD: bool>(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
+    fn take_plain_of<const UD: bool>(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, Stop) {
         let gap = if UD { GRH_BYTES } else { 0 };
         let (qkey, qpn) = (self.queue.qkey(), self.queue.qpn());
         let mut run = self.lane.run();
         let mut recvs = self.queue.recvs().borrow_mut();
+        if !recvs.are_good(tables) {
+            return (0, Stop::Other);
+        }
         let in_a_row = recvs.front_run();
-        let first = in_a_row.first().map_or(Sge::default(), |recv| recv.sge);
-        let Ok(memory) = tables.local(first, true) else {
-            return (0, false);
+        let lkey = in_a_row.first().map_or(0, |recv| recv.sge.lkey);
+        let Some(memory) = tables.local.find(lkey) else {
+            return (0, Stop::Other);
         };
-        let (memory, len_max) = (memory.raw(), memory.len() as u64);
+        let memory = memory.region.raw();
         let from = self.lane.memory().lane_view().region();
         let count = wcs.len().min(in_a_row.len()).min(run.space());
         // Not zipped: then each has a register that points to the next.
@@ -165,14 +178,12 @@ impl Inbox {
                 break;
             };
             let (sge, byte_len) = (recv.sge, (head.len + gap) as u32);
-            // Posting checked that the RECV is inside of a registered region, so the sum does not overflow.
-            let inside = sge.offset + u64::from(sge.len) <= len_max;
-            if sge.lkey != first.lkey || byte_len > sge.len || !inside || (UD && head.qkey != qkey) {
+            if sge.lkey != lkey || byte_len > sge.len || (UD && head.qkey != qkey) {
                 break;
             }
             let (at, to) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
             // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the RECV's
-            // bytes, at least as many, are inside `memory`, which is writable.
+            // bytes, at least as many, are inside `memory`, which is writable, or `are_good` would have said no.
             unsafe { from.copy_short_to(at, memory, to, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
@@ -187,14 +198,18 @@ impl Inbox {
             run.next_plain();
         }
         let taken = count - recv_left.len();
-        let more = taken == in_a_row.len() || (taken == count && count < wcs.len());
+        let stop = match taken == in_a_row.len() || (taken == count && count < wcs.len()) {
+            true => Stop::Again,
+            false if taken < count && run.is_over() => Stop::Idle,
+            false => Stop::Other,
+        };
         let end = run.end();
         recvs.take(taken as u32);
         drop(recvs);
         if self.lane.end_run(end) {
             self.published();
         }
-        (taken, more)
+        (taken, stop)
     }
 
     #[inline(always)]

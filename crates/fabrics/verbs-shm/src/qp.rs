@@ -20,7 +20,8 @@ use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
     ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind,
-    QpOptions, QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus, WrId, WriteList,
+    QpOptions, QpState, Qpn, QueuePair, RecvList, SHORT_BYTES, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
+    WriteList,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -42,6 +43,8 @@ pub(crate) struct Queue {
     qpn: Qpn,
     qkey: u32,
     state: Cell<QpState>,
+    /// Whether datagrams can be posted, as long as a short list has them.
+    sends_short: Cell<bool>,
     send_cq: Rc<CqShared>,
     recv_cq: Rc<CqShared>,
     recvs: Rc<RefCell<RecvQueue>>,
@@ -129,6 +132,7 @@ impl Queue {
             kind: options.kind,
             qpn: next_qpn(core),
             qkey: options.qkey,
+            sends_short: Cell::new(options.kind == QpKind::Ud && options.inline_bytes >= SHORT_BYTES),
             state: Cell::new(if options.kind == QpKind::Ud {
                 QpState::ReadyToSend
             } else {
@@ -258,6 +262,7 @@ impl Queue {
         if self.state.replace(QpState::Error) == QpState::Error {
             return;
         }
+        self.sends_short.set(false);
         self.flush_pending();
         self.recv_cq.drop_lanes(self);
         if self.has_srq {
@@ -441,11 +446,13 @@ impl QueuePair<Shm> for ShmQp {
 
     #[inline(always)]
     fn post_datagrams(&mut self, cpu: &NativeCpu, list: &mut DatagramList) -> Result<(), PostError> {
-        if let (QpState::ReadyToSend, QpKind::Ud) = (self.queue.state.get(), self.queue.kind)
-            && let Some((sends, signed)) = list.short()
+        if let Some((sends, signed)) = list.short()
             && self.queue.takes_short(sends.len())
         {
-            return self.queue.post_short(sends, signed);
+            return match (sends, signed) {
+                ([send], []) if self.queue.post_one_short(send) => Ok(()),
+                _ => self.queue.post_short(sends, signed),
+            };
         }
         self.post_send(cpu, list.spread())
     }
@@ -454,9 +461,15 @@ impl QueuePair<Shm> for ShmQp {
     fn post_writes(&mut self, cpu: &NativeCpu, list: &mut WriteList) -> Result<(), PostError> {
         if self.queue.state.get() == QpState::ReadyToSend
             && let Some((writes, signed)) = list.short()
-            && self.queue.post_short_writes(writes, signed, list.kept())
         {
-            return Ok(());
+            let kept = list.kept();
+            let posted = match (writes, signed) {
+                ([write], []) => self.queue.post_one_write(write, kept),
+                _ => self.queue.post_short_writes(writes, signed, kept),
+            };
+            if posted {
+                return Ok(());
+            }
         }
         self.post_send(cpu, list.spread())
     }
@@ -531,6 +544,7 @@ impl Drop for ShmQp {
     fn drop(&mut self) {
         let queue = &self.queue;
         queue.state.set(QpState::Error);
+        queue.sends_short.set(false);
         queue.recv_cq.forget(queue, queue.recv_depth);
         queue.send_cq.forget(queue, queue.send_depth as usize);
         if let Some(cqs) = &queue.srq_cqs {

@@ -16,6 +16,8 @@ pub(crate) struct RecvQueue {
     /// Number of RECVs ever taken, and number ever added.
     taken: u32,
     added: u32,
+    /// [Seal](Tables::seal) of the tables in which all RECVs were found good.
+    seal: u64,
 }
 
 impl RecvQueue {
@@ -29,6 +31,7 @@ impl RecvQueue {
             depth: depth as u32,
             taken: 0,
             added: 0,
+            seal: 0,
         }
     }
 
@@ -54,12 +57,35 @@ impl RecvQueue {
         if good.len() == wrs.len() {
             list.set_seal(tables.seal);
         }
+        if self.seal != tables.seal && self.is_empty() {
+            self.seal = tables.seal;
+        }
         self.append(good);
         good.iter().for_each(&mut each);
         match good.len() {
             accepted if accepted < wrs.len() => Err(PostError { accepted, kind }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the memory of every RECV is registered, inside, and writable. It was when they were posted, so they are
+    /// looked at only if memory was deregistered since then.
+    #[inline(always)]
+    pub(crate) fn are_good(&mut self, tables: &Tables) -> bool {
+        self.seal == tables.seal || self.are_still_good(tables)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn are_still_good(&mut self, tables: &Tables) -> bool {
+        let mut to = LastLocal::new();
+        let mask = self.wrs.len() - 1;
+        let mut posted = (0..self.len()).map(|nth| &self.wrs[self.taken.wrapping_add(nth) as usize & mask]);
+        let good = posted.all(|wr| to.find(wr.sge, tables).is_some());
+        if good {
+            self.seal = tables.seal;
+        }
+        good
     }
 
     /// Adds RECVs, for which there is space.

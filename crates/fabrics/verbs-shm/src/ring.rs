@@ -22,6 +22,7 @@
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
 use std::hint::cold_path;
+use std::ops::Range;
 
 /// Bytes before the payload in the first line.
 pub(crate) const HEAD_BYTES: usize = 24;
@@ -216,6 +217,21 @@ impl<M: Memory> Producer<M> {
         sent
     }
 
+    /// Sends one message of one line, whose payload is the first bytes of `padded`. Returns false if there is no space.
+    #[inline(always)]
+    pub(crate) fn put(&self, head: Head, padded: &[u8; FIRST_BYTES]) -> bool {
+        debug_assert!(head.len <= FIRST_BYTES);
+        let pos = self.pos.get();
+        if pos >= self.limit.get() && !self.refresh(1) {
+            return false;
+        }
+        let (memory, word) = (self.memory.view(), self.geometry.line_word(pos));
+        memory.put_all(word + 3, padded);
+        publish(&memory, self.geometry.lap(pos), word, head);
+        self.pos.set(pos + 1);
+        true
+    }
+
     /// Sends a message of any length up to half the ring: calls `fill(byte offset in the lane, payload offset, bytes)`
     /// for every piece of it. Returns false if there is no space.
     #[inline]
@@ -336,11 +352,12 @@ pub(crate) struct Consumer<M> {
 /// registers. Positions are words.
 pub(crate) struct Run<V> {
     memory: V,
-    geometry: Geometry,
     /// Word of the first message, of the next one, and behind the last that is in a row.
     begin: usize,
     word: usize,
     end: usize,
+    /// First word of the ring.
+    ring_begin: usize,
     lap: u32,
     /// Word before which lines have been prefetched; it goes on behind the end of the ring.
     asked: usize,
@@ -382,42 +399,30 @@ impl<V: Memory + Copy> Run<V> {
             qkey: qkey_following as u32,
             following: (qkey_following >> 32) as u32,
         };
-        if self.asked <= word {
-            cold_path(); // once per list
-            self.ask(head.following);
+        if self.asked <= word + 8 * READ_AHEAD {
+            cold_path(); // twice per list
+            self.asked = ask(
+                self.memory,
+                self.asked,
+                word,
+                self.ring_begin..self.end,
+                head.following,
+            );
         }
         Some((word, head))
     }
 
-    /// Prefetches the lines after the next message, as many as it announces.
+    /// Whether there is no message, of any kind. The run must have [space](Run::space).
     #[inline(always)]
-    fn ask(&mut self, following: u32) {
-        self.asked = self.word + 8;
-        for _ in 0..following.min(FOLLOWING_MAX) {
-            self.prefetch(self.asked);
-            self.asked += 8;
-        }
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, word: usize) {
-        let wrapped = if word < self.end {
-            word
-        } else {
-            word - 8 * self.geometry.lines() as usize
-        };
-        self.memory.prefetch(wrapped);
+    pub(crate) fn is_over(&self) -> bool {
+        // Relaxed: no data behind the tag is read.
+        self.memory.load(self.word, Ordering::Relaxed) as u32 != self.lap
     }
 
     /// Removes the peeked message of a run.
     #[inline(always)]
     pub(crate) fn next_plain(&mut self) {
         self.word += 8;
-        let ahead = self.word + 8 * READ_AHEAD;
-        if self.asked <= ahead {
-            cold_path();
-            self.prefetch(ahead);
-        }
     }
 
     /// What the run did.
@@ -428,6 +433,24 @@ impl<V: Memory + Copy> Run<V> {
             asked: ((self.asked - self.begin) / 8) as u64,
         }
     }
+}
+
+/// Prefetches the lines after the message at `word`, from `asked` on: as many as it announces, and at least those that are
+/// always read ahead. `ring` has the words of the ring. Returns the word before which lines have been prefetched now. A
+/// function of its own, because the loop over messages needs all registers.
+#[inline(never)]
+fn ask(memory: impl Memory, asked: usize, word: usize, ring: Range<usize>, following: u32) -> usize {
+    let end = word + 8 + 8 * following.clamp(READ_AHEAD as u32, FOLLOWING_MAX) as usize;
+    let mut at = asked.max(word + 8);
+    while at < end.min(ring.end) {
+        memory.prefetch(at);
+        at += 8;
+    }
+    while at < end {
+        memory.prefetch(at - ring.len());
+        at += 8;
+    }
+    end
 }
 
 /// The producer violated the format.
@@ -500,9 +523,9 @@ impl<M: Memory> Consumer<M> {
         let begin = self.next_word;
         Run {
             memory: self.memory.view(),
-            geometry: self.geometry,
             begin,
             word: begin,
+            ring_begin: self.geometry.line_word(0),
             end: begin + 8 * self.geometry.left_of_lap(self.pos) as usize,
             lap: self.next_lap,
             asked: begin + 8 * self.asked.saturating_sub(self.pos) as usize,

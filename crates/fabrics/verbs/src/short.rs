@@ -110,12 +110,15 @@ pub type Signed = (usize, WrId);
 /// [`SendList`] of the same requests until it is cleared.
 #[derive(Debug)]
 pub struct ShortList<T> {
+    /// Places for short requests; none while `sends` is in use, so that one comparison shows whether there is one.
     short: Box<[T]>,
-    /// Number of short ones in use; that of all places, if `sends` is in use.
-    next: usize,
+    /// Number of requests, in `short` or in `sends`.
+    len: usize,
     /// Positions of signaled requests, and their ids.
     signed: Vec<Signed>,
     sends: SendList,
+    /// The places, while `sends` is in use.
+    aside: Box<[T]>,
 }
 
 /// Datagrams, for [`post_datagrams`](crate::QueuePair::post_datagrams).
@@ -128,33 +131,31 @@ impl<T: Short> ShortList<T> {
     fn beside(count: usize, sends: SendList) -> ShortList<T> {
         ShortList {
             short: vec![T::NONE; count].into_boxed_slice(),
-            next: 0,
+            len: 0,
             signed: Vec::with_capacity(count),
             sends,
+            aside: Box::default(),
         }
     }
 
     /// Number of requests.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        match self.sends.len() {
-            0 => self.next,
-            len => len,
-        }
+        self.len
     }
 
     /// Whether the list has no requests.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.next == 0 && self.sends.is_empty()
+        self.len == 0
     }
 
     /// Adds any request; its inline bytes are kept ones.
     #[cold]
     pub fn push_send(&mut self, wr: SendWr) {
-        self.spread();
+        self.put_aside();
         self.sends.push(wr);
-        self.next = self.short.len();
+        self.len += 1;
     }
 
     /// Makes request number `at`, counted from 0, signaled, with this id. It is behind all that are signaled already.
@@ -166,25 +167,30 @@ impl<T: Short> ShortList<T> {
     /// The requests and the positions and ids of signaled ones in rising order, if all requests are short.
     #[inline(always)]
     pub fn short(&self) -> Option<(&[T], &[Signed])> {
-        match self.sends.is_empty() {
-            true => Some((self.short.get(..self.next)?, &self.signed)),
-            false => None,
-        }
+        // Requests without places are in `sends`.
+        Some((self.short.get(..self.len)?, &self.signed))
     }
 
     /// Makes a list of ordinary requests of it.
     pub fn spread(&mut self) -> &SendList {
-        if self.sends.is_empty() {
-            for short in &self.short[..std::mem::take(&mut self.next)] {
-                let wr = short.to_wr(&mut self.sends);
-                self.sends.push(wr);
-                self.next = self.short.len();
-            }
+        if self.sends.is_empty() && self.len > 0 {
+            self.put_aside();
         }
         for (at, wr_id) in self.signed.drain(..) {
             self.sends.sign(at, wr_id);
         }
         &self.sends
+    }
+
+    /// Moves short requests to `sends`, and their places aside, if that has not been done.
+    fn put_aside(&mut self) {
+        if !self.short.is_empty() {
+            self.aside = std::mem::take(&mut self.short);
+            for short in &self.aside[..self.len] {
+                let wr = short.to_wr(&mut self.sends);
+                self.sends.push(wr);
+            }
+        }
     }
 
     /// The requests as an ordinary list; none is left here.
@@ -198,10 +204,11 @@ impl<T: Short> ShortList<T> {
     /// Removes all requests.
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.next = 0;
+        self.len = 0;
         self.signed.clear();
-        if !self.sends.is_empty() {
+        if self.short.is_empty() {
             self.sends.clear();
+            self.short = std::mem::take(&mut self.aside);
         }
     }
 }
@@ -215,7 +222,7 @@ impl DatagramList {
     /// Adds a SEND of `len` inline bytes; returns the space for them, to be filled in.
     #[inline(always)]
     pub fn push(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
-        match len <= SHORT_BYTES && self.next < self.short.len() {
+        match len <= SHORT_BYTES && self.len < self.short.len() {
             true => self.push_next(dest, imm, len),
             false => self.push_long(dest, imm, len),
         }
@@ -225,7 +232,7 @@ impl DatagramList {
     /// many.
     #[inline(always)]
     pub fn push_short(&mut self, dest: &UdDest, imm: Imm, len: usize) -> Option<&mut [u8]> {
-        match len <= SHORT_BYTES && self.next < self.short.len() {
+        match len <= SHORT_BYTES && self.len < self.short.len() {
             true => Some(self.push_next(dest, imm, len)),
             false => None,
         }
@@ -233,8 +240,8 @@ impl DatagramList {
 
     #[inline(always)]
     fn push_next(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
-        let send = &mut self.short[self.next];
-        self.next += 1;
+        let send = &mut self.short[self.len];
+        self.len += 1;
         // Field by field: a whole one would be put together elsewhere and copied.
         send.dest = *dest;
         (send.imm, send.len) = (imm, len as u32);
@@ -244,15 +251,13 @@ impl DatagramList {
 
     #[inline(never)]
     fn push_long(&mut self, dest: &UdDest, imm: Imm, len: usize) -> &mut [u8] {
-        if self.sends.is_empty() {
-            self.spread();
-        }
+        self.put_aside();
         let (payload, _) = self.sends.inline_space(len);
         let Payload::Inline { start, len } = payload else {
             unreachable!("the space is inline");
         };
         self.sends.push(SendWr::send_to(*dest, payload).with_imm(imm));
-        self.next = self.short.len();
+        self.len += 1;
         self.sends.inline_bytes_mut(start, len)
     }
 }
@@ -298,14 +303,14 @@ impl WriteList {
     pub fn push(&mut self, remote: RemoteAddr, end: usize, len: usize) {
         debug_assert!(len <= end && end <= self.kept().len());
         let (start, len) = ((end - len) as u32, len as u32);
-        match self.short.get_mut(self.next) {
+        match self.short.get_mut(self.len) {
             Some(write) => {
                 // Field by field: a whole one would be put together elsewhere and copied.
                 write.remote.rkey = remote.rkey;
                 write.remote.offset = remote.offset;
                 write.start = start;
                 write.len = len;
-                self.next += 1;
+                self.len += 1;
             }
             None => self.push_spread(ShortWrite { remote, start, len }),
         }
@@ -314,14 +319,14 @@ impl WriteList {
     #[cold]
     #[inline(never)]
     fn push_spread(&mut self, write: ShortWrite) {
-        self.spread();
+        self.put_aside();
         let wr = write.to_wr(&mut self.sends);
         self.push_send(wr);
     }
 
     /// Whether a request in the list sends any of the kept bytes in `range`.
     pub fn sends_kept(&self, range: std::ops::Range<usize>) -> bool {
-        let short = &self.short[..if self.sends.is_empty() { self.next } else { 0 }];
+        let short = self.short.get(..self.len).unwrap_or_default();
         short.iter().any(|write| range.contains(&(write.start as usize)))
             || self.sends.wrs().iter().any(|wr| match wr.payload {
                 Payload::Inline { start, .. } => range.contains(&(start as usize)),

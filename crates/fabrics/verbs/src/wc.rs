@@ -76,3 +76,37 @@ pub struct Wc {
     /// Number of the sender's queue pair; for datagrams only, otherwise unspecified.
     pub src_qpn: Qpn,
 }
+
+impl Wc {
+    /// Whether it is that of a RECV, completed by a SEND, without failure. One comparison for both.
+    #[inline(always)]
+    pub fn is_received(&self) -> bool {
+        u16::from_le_bytes([self.opcode as u8, self.status as u8])
+            == u16::from_le_bytes([Opcode::Recv as u8, WcStatus::Success as u8])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_good_recv_of_a_send_is_received() {
+        let wc = |opcode, status| Wc {
+            opcode,
+            status,
+            ..Wc::default()
+        };
+        assert!(wc(Opcode::Recv, WcStatus::Success).is_received());
+        for opcode in [Opcode::Send, Opcode::Write, Opcode::Read, Opcode::RecvWriteImm] {
+            assert!(!wc(opcode, WcStatus::Success).is_received(), "{opcode:?}");
+        }
+        for status in [
+            WcStatus::LocalLength,
+            WcStatus::Flushed,
+            WcStatus::RnrRetryExceeded,
+        ] {
+            assert!(!wc(Opcode::Recv, status).is_received(), "{status:?}");
+        }
+    }
+}

@@ -62,22 +62,45 @@ impl<'a> RawRegion<'a> {
     pub unsafe fn copy_in_release(self, offset: usize, bytes: &[u8]) {
         debug_assert!(self.region.contains(offset, bytes.len()) && self.region.is_writable());
         let (len, end) = (bytes.len(), offset.wrapping_add(bytes.len()));
-        let Some((body, last)) = bytes.split_last_chunk::<8>() else {
-            return self.region.copy_in_release_slow(offset, bytes);
+        let (body, last) = match bytes.split_last_chunk::<8>() {
+            Some(parts) if (len | end) & 7 == 0 && len <= LINE_BYTES + 8 => parts,
+            // SAFETY: the caller's promise.
+            _ => return unsafe { self.copy_in_release_long(offset, bytes) },
         };
-        if (len | end) & 7 != 0 || len > WORDS_MAX {
-            return self.region.copy_in_release_odd(offset, bytes);
-        }
         let (to, from) = (arch::shared_mut(self.ptr(offset)), arch::own(body.as_ptr()));
         // By words, because loads of words forward from the stores that have just built `bytes`.
-        match body.len() <= LINE_BYTES {
-            // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
-            true => unsafe { arch::copy_few_words(to, from, body.len()) },
-            // SAFETY: as above.
-            false => unsafe { arch::copy_words(to, from, body.len()) },
-        }
+        // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
+        unsafe { arch::copy_few_words(to, from, body.len()) };
         // SAFETY: the last word of the range, which ends at a multiple of 8.
-        let word = unsafe { self.word(end - 8) };
+        unsafe { self.publish(end - 8, last) };
+    }
+
+    /// As [`copy_in_release`](RawRegion::copy_in_release), for lengths that it does not treat itself.
+    ///
+    /// # Safety
+    /// As [`copy_in_release`](RawRegion::copy_in_release).
+    #[inline(never)]
+    unsafe fn copy_in_release_long(self, offset: usize, bytes: &[u8]) {
+        let (len, end) = (bytes.len(), offset.wrapping_add(bytes.len()));
+        let (body, last) = match bytes.split_last_chunk::<8>() {
+            Some(parts) if (len | end) & 7 == 0 && len <= WORDS_MAX => parts,
+            _ => return self.region.copy_in_release_odd(offset, bytes),
+        };
+        let (to, from) = (arch::shared_mut(self.ptr(offset)), arch::own(body.as_ptr()));
+        // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
+        unsafe { arch::copy_words(to, from, body.len()) };
+        // SAFETY: the last word of the range, which ends at a multiple of 8.
+        unsafe { self.publish(end - 8, last) };
+    }
+
+    /// Stores the last word of a range.
+    ///
+    /// # Safety
+    /// As [`word`](RawRegion::word).
+    #[inline(always)]
+    unsafe fn publish(self, offset: usize, last: &[u8; 8]) {
+        // SAFETY: the caller's promise.
+        let word = unsafe { self.word(offset) };
         // Release: publishes the body; pairs with the Acquire load of the thread that polls the last word.
         word.store(u64::from_ne_bytes(*last), Ordering::Release);
     }

@@ -420,11 +420,16 @@ impl Region {
 
     #[inline(always)]
     fn check(&self, offset: usize, len: usize) {
-        assert!(
-            self.contains(offset, len),
-            "[{offset}, +{len}) outside a region of {} bytes",
-            self.len()
-        );
+        if !self.contains(offset, len) {
+            self.is_outside(offset, len);
+        }
+    }
+
+    /// Panics. With its arguments by value: for references to them they would be stored before every check.
+    #[cold]
+    #[inline(never)]
+    fn is_outside(&self, offset: usize, len: usize) -> ! {
+        panic!("[{offset}, +{len}) outside a region of {} bytes", self.len());
     }
 
     #[inline(always)]

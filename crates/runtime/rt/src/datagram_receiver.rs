@@ -46,7 +46,7 @@ impl<P: Provider> DatagramReceiver<P> {
     }
 
     fn batch(request_count: usize) -> usize {
-        (request_count / 2).clamp(1, 16)
+        request_count.clamp(1, 16)
     }
 
     /// Creates the queue pair, which completes on `cq` and has a random queue key, and posts its RECVs: as many as
@@ -96,11 +96,12 @@ impl<P: Provider> DatagramReceiver<P> {
         Ok(receive)
     }
 
-    /// The RECV of a piece.
+    /// The RECV of a piece. Its id is the offset of the payload.
     fn recv(&self, piece: usize, len: usize) -> RecvWr {
+        let offset = piece * self.piece_bytes + LEAD_BYTES;
         RecvWr {
-            wr_id: WrId(piece as u64),
-            sge: self.mr.sge(piece * self.piece_bytes + LEAD_BYTES, len),
+            wr_id: WrId((offset + GRH_BYTES) as u64),
+            sge: self.mr.sge(offset, len),
         }
     }
 
@@ -109,9 +110,8 @@ impl<P: Provider> DatagramReceiver<P> {
     #[inline(always)]
     pub fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8]) -> Option<&'a [u8]> {
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES)?;
-        let offset = wc.wr_id.0 as usize * self.piece_bytes + LEAD_BYTES + GRH_BYTES;
         let out = out.get_mut(..len)?;
-        self.mr.region().copy_short_out(offset, out);
+        self.mr.region().copy_short_out(wc.wr_id.0 as usize, out);
         Some(out)
     }
 

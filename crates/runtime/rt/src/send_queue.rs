@@ -2,7 +2,7 @@
 
 use crate::Staging;
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, Provider, RemoteAddr, RemoteRegion, SendOp, SendWr, WrId, WriteList,
+    Payload, PostError, PostErrorKind, Provider, RemoteAddr, SendOp, SendWr, WrId, WriteList,
 };
 use std::hint::cold_path;
 
@@ -166,19 +166,21 @@ impl<P: Provider> SendQueue<P> {
     }
 
     /// Stages an inline WRITE of the last `len` bytes of block `at`, at most `N`. `build` gets the last `N` bytes of the block
-    /// and writes these bytes to their end. They go to the same offset of `remote`, which has the layout of the blocks.
+    /// and writes these bytes to their end. They go to the same offset of the remote region with key `rkey`, which has the
+    /// layout of the blocks.
     #[inline(always)]
     pub fn push_lines<const N: usize>(
         &mut self,
         at: usize,
         len: usize,
-        remote: &RemoteRegion,
+        rkey: u32,
         build: impl FnOnce(&mut [u8; N]),
     ) {
         debug_assert!(!self.is_staged(at), "block {at} is staged twice");
         let end = (at + 1) * self.options.block_bytes;
         build(self.list.kept_block_mut(end));
-        self.list.push(remote.at(end - len), end, len);
+        let offset = (end - len) as u64;
+        self.list.push(RemoteAddr { rkey, offset }, end, len);
     }
 
     /// The payload of a request that is too long to be inline; `None`: there is no memory free to send it from.

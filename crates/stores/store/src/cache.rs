@@ -277,7 +277,30 @@ impl<S: Sharing> Cache<S> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
+        self.get_as::<C, false>(cpu, key, now_s, hint)
+    }
+
+    /// As [`get`](Cache::get), for a key that is only a hash.
+    #[inline(always)]
+    pub(crate) fn get_hash<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        self.get_as::<C, true>(cpu, Key { hash, bytes: &[] }, now_s, hint)
+    }
+
+    #[inline(always)]
+    fn get_as<C: Cpu, const HASHED: bool>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        match look::<C, HASHED>(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
             Look::Own(slot_ref, slot, head) => {
                 let place = self.memory.place(slot.offset());
                 count_read(slot_ref, slot);
@@ -306,7 +329,7 @@ impl<S: Sharing> Cache<S> {
         hint: Hint,
     ) -> Option<u64> {
         let key = Key { hash, bytes };
-        match look(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
+        match look::<C, false>(&self.table, &self.memory, cpu, key, hint, Some(now_s)) {
             Look::Own(slot_ref, slot, _) => {
                 count_read(slot_ref, slot);
                 self.counters.hits += 1;
@@ -419,7 +442,8 @@ impl<S: Sharing> Cache<S> {
     ) -> PutOutcome {
         if condition == Condition::Always
             && expire_s == 0
-            && let Look::Own(slot_ref, slot, head) = look(&self.table, &self.memory, cpu, key, hint, None)
+            && let Look::Own(slot_ref, slot, head) =
+                look::<C, false>(&self.table, &self.memory, cpu, key, hint, None)
             && head.same_plain(key.bytes.len(), value.len())
         {
             let place = self.memory.place(slot.offset());
@@ -705,9 +729,9 @@ impl<S: Sharing> Cache<S> {
 
 /// Looks at one candidate: the hinted slot, or else the first one in the bucket with the key's tag. A hint may be
 /// wrong, but a slot whose item has the key is the key's only one, wherever it is. An item that has expired at `now_s` is
-/// unclear.
+/// unclear. `HASHED` says that the key is known to be only a hash.
 #[inline(always)]
-fn look<'a, C: Cpu>(
+fn look<'a, C: Cpu, const HASHED: bool>(
     table: &'a CacheTable,
     memory: &BoundedRegion,
     cpu: &C,
@@ -739,7 +763,11 @@ fn look<'a, C: Cpu>(
     let place = memory.place(slot.offset());
     cpu.touch(place.line(0));
     let head = Head::load(place);
-    match item::is_own(place, head, key) && now_s.is_none_or(|now_s| !head.is_expired(place, now_s)) {
+    let is_own = match HASHED {
+        true => item::is_of_hash(place, head, key.hash),
+        false => item::is_own(place, head, key),
+    };
+    match is_own && now_s.is_none_or(|now_s| !head.is_expired(place, now_s)) {
         true => Look::Own(slot_ref, slot, head),
         false => Look::Unclear,
     }

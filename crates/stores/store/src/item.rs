@@ -117,6 +117,12 @@ pub(crate) fn is_own(place: MaskedRef<'_>, head: Head, key: Key<'_>) -> bool {
     }
 }
 
+/// As [`is_own`], for a key that is only a hash.
+#[inline(always)]
+pub(crate) fn is_of_hash(place: MaskedRef<'_>, head: Head, hash: KeyHash) -> bool {
+    head.key_len() == 0 && hash_at(place) == hash
+}
+
 #[inline(never)]
 fn is_own_of_any_length(place: MaskedRef<'_>, hash: KeyHash, key: &[u8]) -> bool {
     match key.is_empty() {

@@ -408,6 +408,24 @@ impl<S: Sharing> Partition<S> {
         }
     }
 
+    /// As [`get_hinted`](Partition::get_hinted), for a key that is only a hash: an empty [`Key`] with it.
+    #[inline(always)]
+    pub fn get_hash_hinted<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.get_hash(cpu, hash, now_s, hint),
+            Inner::Heaped(mode) => {
+                let offset = mode.get_offset(cpu, hash, &[], now_s, hint)?;
+                Some(mode.item(offset))
+            }
+        }
+    }
+
     /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = it does not expire). `now_s` is
     /// the current time in the same unit.
     #[inline(always)]

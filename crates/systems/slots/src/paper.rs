@@ -90,16 +90,21 @@ pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
     (&block[..commit.key_len()], value, 0)
 }
 
+/// Whether the worker that has `share` owns the key with this hash. Always true if there are more than 128 partitions.
+#[inline(always)]
+pub fn owns(share: Share, hash: KeyHash) -> bool {
+    share.partition_count > CHECKED_PARTITIONS_MAX || share.has(hash)
+}
+
 /// Decides what a server does with a request whose hash is `hash` and whose length field is `len`, in a slot of
 /// `slot_bytes`, on a worker that owns `share`. In this order: refuses too long a value with `BadRequest`; refuses the
 /// key of another partition with `WrongPartition` (not checked if there are more than 128 partitions); executes a GET
 /// if `len` is 0, else a PUT.
 #[inline(always)]
 pub fn judge(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
-    let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > value_bytes_max(slot_bytes) {
         Act::Say(Status::BadRequest)
-    } else if checked && !share.has(hash) {
+    } else if !owns(share, hash) {
         Act::Say(Status::WrongPartition)
     } else if len == 0 {
         Act::Do(SlotOp::Get)

@@ -8,8 +8,8 @@ use crate::execute::{Attempt, execute};
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
-    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SHORT_BYTES, SendList, SendOp,
-    SendWr, ShortSend, ShortWrite, Signed, UdDest, WcStatus,
+    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SendList, SendOp, SendWr, ShortSend,
+    ShortWrite, Signed, UdDest, WcStatus,
 };
 use std::hint::cold_path;
 
@@ -82,7 +82,30 @@ impl Queue {
     /// Whether so many short datagrams can be posted by [`post_short`](Queue::post_short).
     #[inline(always)]
     pub(super) fn takes_short(&self, count: usize) -> bool {
-        count <= self.space() && self.inline_bytes >= SHORT_BYTES
+        self.sends_short.get() && count <= self.space()
+    }
+
+    /// Posts one short datagram, unsignaled, if nothing prevents it; else it does nothing and returns false.
+    #[inline(never)]
+    pub(super) fn post_one_short(&self, send: &ShortSend) -> bool {
+        let tables = &*self.core.tables.borrow();
+        let Some(sender) = receiver(send, tables) else {
+            return false;
+        };
+        let head = Head {
+            len: send.len(),
+            flags: Head::IMM,
+            imm: send.imm.0,
+            src_qpn: self.qpn.0,
+            qkey: send.dest.qkey,
+            following: 0,
+        };
+        let sent = sender.lane.put(head, send.padded());
+        if sent {
+            sender.bell.ring();
+            self.posted.set(self.posted.get().wrapping_add(1));
+        }
+        sent
     }
 
     /// Posts short datagrams, of which those in `signed` are signaled.
@@ -305,16 +328,42 @@ impl Queue {
         }
     }
 
+    /// The region with key `rkey`, if `count` WRITEs to it can be executed now.
+    #[inline(always)]
+    fn writable_now<'t>(&self, rkey: u32, count: usize, tables: &'t Tables) -> Option<&'t Remote> {
+        let peer = self.peer.get()?;
+        if self.pending_count.get() > 0 || peer.is_gone() || count > self.space() {
+            return None;
+        }
+        let to = tables.remote.find(rkey)?;
+        to.access.remote_write.then_some(to)
+    }
+
+    /// As [`post_short_writes`](Queue::post_short_writes), for one WRITE, unsignaled.
+    #[inline(never)]
+    pub(super) fn post_one_write(&self, write: &ShortWrite, kept: &[u8]) -> bool {
+        let tables = &*self.core.tables.borrow();
+        let Some(to) = self.writable_now(write.remote.rkey, 1, tables) else {
+            return false;
+        };
+        let (offset, bytes) = (write.remote.offset, write.bytes(kept));
+        if bytes.len() > self.inline_bytes || to.inside(offset, bytes.len()).is_none() {
+            return false;
+        }
+        // SAFETY: the range was checked; a region exported with write access, which was checked, is mapped writable.
+        unsafe { to.region.raw().copy_in_release(offset as usize, bytes) };
+        to.ring(offset, bytes.len(), &mut Ringing::new());
+        self.posted.set(self.posted.get().wrapping_add(1));
+        true
+    }
+
     /// Posts WRITEs of bytes in `kept`, of which those in `signed` are signaled, if all of them go to one region and
     /// nothing prevents them; else it does nothing and returns false.
     #[inline(always)]
     pub(super) fn post_short_writes(&self, writes: &[ShortWrite], signed: &[Signed], kept: &[u8]) -> bool {
-        let Some(peer) = self.peer.get() else { return false };
-        let direct = self.pending_count.get() == 0 && !peer.is_gone() && writes.len() <= self.space();
         let tables = &*self.core.tables.borrow();
         let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
-        let to = tables.remote.find(first.rkey).filter(|to| to.access.remote_write);
-        let Some(to) = to.filter(|_| direct) else {
+        let Some(to) = self.writable_now(first.rkey, writes.len(), tables) else {
             return false;
         };
         let region = to.region.raw();

@@ -302,3 +302,48 @@ fn a_sealed_list_of_recvs_is_checked_again_where_it_matters() {
         "the memory is gone"
     );
 }
+
+/// RECVs were good when they were posted. After a deregistration they are looked at again: no message is written to memory
+/// that is gone, and all others arrive.
+#[test]
+fn posted_recvs_are_checked_again_after_a_deregistration() {
+    let ctx = context();
+    let cq = ctx.create_cq(64).expect("cq");
+    let (mut receiver, mut sender) = (qp(&ctx, &cq, QpKind::Ud), qp(&ctx, &cq, QpKind::Ud));
+    let dest = ctx
+        .create_ah(&receiver.export().expect("export"))
+        .expect("handle");
+    let regions = [0; 3].map(|_| ctx.alloc(4096, PageWish::Small).expect("memory"));
+    let [kept, gone, unused] = regions
+        .each_ref()
+        .map(|region| ctx.register(region, Access::LOCAL).expect("registration"));
+    let mut recvs = RecvList::default();
+    for (number, mr) in [(0, &kept), (1, &kept), (2, &gone)] {
+        let sge = mr.sge(number * RECV_BYTES, RECV_BYTES);
+        recvs.push(RecvWr {
+            wr_id: WrId(number as u64),
+            sge,
+        });
+    }
+    receiver.post_recv(ctx.cpu(), &recvs).expect("post");
+    let mut receive = |cq: &mut ShmCq| {
+        let mut list = DatagramList::with_capacity(1, 64);
+        list.push(&dest, Imm(5), 8).fill(7);
+        sender.post_datagrams(ctx.cpu(), &mut list).expect("post");
+        let mut wcs = [Wc::default(); 4];
+        let count = cq.poll(ctx.cpu(), &mut wcs);
+        wcs[..count]
+            .iter()
+            .map(|wc| (wc.wr_id, wc.status))
+            .collect::<Vec<_>>()
+    };
+    let mut cq = cq;
+    drop(unused);
+    assert_eq!(receive(&mut cq), [(WrId(0), WcStatus::Success)]);
+    drop(gone);
+    assert_eq!(receive(&mut cq), [(WrId(1), WcStatus::Success)]);
+    assert_eq!(receive(&mut cq), [(WrId(2), WcStatus::LocalProtection)]);
+    let mut bytes = [1; 4096];
+    regions[1].copy_out(0, &mut bytes);
+    assert_eq!(bytes, [0; 4096], "nothing was written");
+}

@@ -72,7 +72,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         // The sender of the previous reply, and the slots of its partition.
         let (mut sender, mut lane) = (Qpn::default(), &mut [][..]);
         for wc in wcs {
-            if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+            if !wc.is_received() {
                 break;
             }
             if wc.src_qpn != sender {

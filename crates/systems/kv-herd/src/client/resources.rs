@@ -108,6 +108,10 @@ pub(super) fn build_session<P: Provider, F: RequestFormat>(
             (RequestPath::Slots { .. }, false) => plain_bytes_max(map.slot_bytes.min(caps.inline_bytes_max)),
             _ => 0,
         },
+        plain_rkey: match &front {
+            RequestPath::Slots { remote, .. } => remote.rkey,
+            RequestPath::Datagrams { .. } => 0,
+        },
         keeps_order: caps.writes.lossless && !paper && matches!(front, RequestPath::Slots { .. }),
         patience: match &front {
             _ if !caps.writes.lossless => Ns::ZERO,

@@ -43,6 +43,8 @@ pub(super) struct ServerParams<F: RequestFormat> {
     /// Longest body, bytes, of a request without time to live that is built and sent in the simplest way: one or two cache
     /// lines, if the session has slots, no checksums and our own format, and the fabric sends so much inline. Else 0.
     pub(super) plain_bytes_max: usize,
+    /// Key of the region of slots, if plain requests can be sent; else any number.
+    pub(super) plain_rkey: u32,
     /// Whether requests to one partition take effect in the order of posting, because none is lost on the way and the
     /// server takes them in turn.
     pub(super) keeps_order: bool,
@@ -128,10 +130,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
         len: usize,
         build: impl FnOnce(&mut [u8; N]),
     ) {
-        let RequestPath::Slots { remote, .. } = &self.front else {
-            unreachable!("plain sessions have slots");
-        };
-        self.sends.push_lines(at, len, remote, build);
+        self.sends.push_lines(at, len, self.params.plain_rkey, build);
     }
 
     /// Writes the header before the last `len` bytes of the block of slot `at`; returns the operation that sends the

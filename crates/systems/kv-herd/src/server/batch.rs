@@ -50,4 +50,13 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         });
         self.partition.prefetch_items(cpu, keys);
     }
+
+    /// As [`prefetch_items`](Worker::prefetch_items), for the only request in intake `at`.
+    #[inline(always)]
+    pub(super) fn prefetch_only(&mut self, cpu: &P::Cpu, at: usize) {
+        if let Some(request) = self.intakes[at].requests.all_mut().first_mut() {
+            cpu.charge(ITEM.cost, 1);
+            request.hint = self.partition.prefetch_item(cpu, request.hash());
+        }
+    }
 }

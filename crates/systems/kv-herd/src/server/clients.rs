@@ -45,6 +45,14 @@ pub(super) struct Lane {
 
 const _: () = assert!(size_of::<Lane>() == 128);
 
+impl Lane {
+    /// Whether the slot whose turn it is has a word that was not there before.
+    #[inline(always)]
+    pub(super) fn has_news(&self) -> bool {
+        self.slots.load(self.commit_at) != self.seen
+    }
+}
+
 /// A worker's state of one client.
 pub(super) struct Client {
     pub(super) id: u32,

@@ -9,7 +9,7 @@ use super::reply::Replies;
 use super::stats::Counters;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
-use crate::costs::{EXECUTE, GET, PUT};
+use crate::costs::{EXECUTE, GET, GET_HASHED, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_mem::Region;
@@ -39,9 +39,30 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             return;
         };
         match request.about.get_or_put() {
+            Some(SlotOp::Get) if self.variant.paper_format() && request.about.key_len() == 0 => {
+                let Some((mut cx, request, client)) = self.step_cx(at, 0) else {
+                    return;
+                };
+                let dest = client.dest;
+                cx.get::<true>(cpu, request, client, &dest);
+            }
             Some(op) => self.get_or_put(cpu, at, 0, op, 0),
             None => self.execute_any(cpu, at, 0),
         }
+    }
+
+    /// What request `k` of intake `at` and its client are executed with; `None` if the client is gone.
+    #[inline(always)]
+    fn step_cx(&mut self, at: usize, k: usize) -> Option<(StepCx<'_, P, V>, &Request, &mut Client)> {
+        let request = &self.intakes[at].requests.all()[k];
+        let client = self.clients.get_mut(request.about.client)?;
+        let cx = StepCx {
+            partition: &mut self.partition,
+            replies: &mut self.replies,
+            counters: &mut self.counters,
+            now_s: self.clock.now_s(),
+        };
+        Some((cx, request, client))
     }
 
     /// Executes unconditional first attempts of GETs and PUTs from request `k` of intake `at` on; returns the number of
@@ -68,7 +89,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 let left = run.len();
                 match run.next() {
                     Some(request) if request.about.client == id => match request.about.get_or_put() {
-                        Some(SlotOp::Get) => cx.get(cpu, request, client, &dest),
+                        Some(SlotOp::Get) => cx.get::<false>(cpu, request, client, &dest),
                         Some(SlotOp::Put) => cx.put(cpu, request, client, &dest, 0),
                         _ => return requests.len() - left,
                     },
@@ -117,19 +138,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes request `k` of intake `at`, a GET, or else a PUT of an item that expires at `expire_s`.
     #[inline(always)]
     fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp, expire_s: u32) {
-        let request = &self.intakes[at].requests.all()[k];
-        let Some(client) = self.clients.get_mut(request.about.client) else {
+        let Some((mut cx, request, client)) = self.step_cx(at, k) else {
             return;
-        };
-        let mut cx = StepCx {
-            partition: &mut self.partition,
-            replies: &mut self.replies,
-            counters: &mut self.counters,
-            now_s: self.clock.now_s(),
         };
         let dest = client.dest;
         match op {
-            SlotOp::Get => cx.get(cpu, request, client, &dest),
+            SlotOp::Get => cx.get::<false>(cpu, request, client, &dest),
             _ => cx.put(cpu, request, client, &dest, expire_s),
         }
     }
@@ -193,13 +207,24 @@ struct StepCx<'w, P: Provider, V: Variant> {
 }
 
 impl<P: Provider, V: Variant> StepCx<'_, P, V> {
-    /// Executes a GET, and adds its reply, which goes to `dest`, the client's address.
+    /// Executes a GET, and adds its reply, which goes to `dest`, the client's address. `HASHED` says that its key is known to
+    /// be only a hash.
     #[inline(always)]
-    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, dest: &UdDest) {
-        cpu.charge(GET.cost, 1);
+    fn get<const HASHED: bool>(
+        &mut self,
+        cpu: &P::Cpu,
+        request: &Request,
+        client: &mut Client,
+        dest: &UdDest,
+    ) {
+        cpu.charge(if HASHED { GET_HASHED.cost } else { GET.cost }, 1);
         self.counters.operations.gets += 1;
-        let key = key_of(request);
-        let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
+        let (key, hint) = (key_of(request), request.hint);
+        let found = match HASHED {
+            true => self.partition.get_hash_hinted(cpu, key.hash, self.now_s, hint),
+            false => self.partition.get_hinted(cpu, key, self.now_s, hint),
+        };
+        let Some(item) = found else {
             reply(self.replies, request.about, client, dest, Status::NotFound, 0);
             return;
         };

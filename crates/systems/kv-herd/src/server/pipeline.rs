@@ -23,22 +23,47 @@ const NOP_AFTER_POLLS: usize = 100;
 /// Number of intakes: for two stages and the request that enters.
 pub(super) const STAGES: usize = 3;
 
+/// An intake. Not its index, which would be compared with their number wherever it is used.
+#[derive(Clone, Copy, Default)]
+enum At {
+    #[default]
+    First,
+    Second,
+    Third,
+}
+
+impl At {
+    #[inline(always)]
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    #[inline(always)]
+    fn next(self) -> At {
+        match self {
+            At::First => At::Second,
+            At::Second => At::Third,
+            At::Third => At::First,
+        }
+    }
+}
+
 /// State of the pipeline: which requests are in it.
 #[derive(Default)]
 pub(super) struct Pipeline {
     /// Intake of the request that entered last, if it is not yet through stage 1.
-    entered: Option<usize>,
+    entered: Option<At>,
     /// Intake of the request that is through stage 1.
-    staged: Option<usize>,
+    staged: Option<At>,
     /// Intake of the next request.
-    next: usize,
+    next: At,
     failed_polls: usize,
 }
 
 impl Pipeline {
     /// Index of the intake for the next request.
     pub(super) fn next_intake(&self) -> usize {
-        self.next
+        self.next.index()
     }
 
     /// Whether requests are in the pipeline.
@@ -51,21 +76,36 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Makes one sweep, for one request, which enters. If there is none, enters a no-op after enough failed polls, or
     /// with `drain` finishes all requests in the pipeline. Returns whether a request entered, `drain` finished some, or
     /// some are still in the pipeline.
+    #[inline(always)]
     pub(super) fn pipeline(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         let at = self.pipeline.next;
-        if self.intakes[at].requests.is_empty() {
-            self.sweep(cpu, at);
+        if self.intakes[at.index()].requests.is_empty() {
+            self.sweep(cpu, at.index());
         }
-        if self.intakes[at].requests.is_empty() {
-            self.receive_datagrams(cpu, at);
+        if self.intakes[at.index()].requests.is_empty() {
+            self.receive_datagrams(cpu, at.index());
         }
-        if !self.intakes[at].requests.is_empty() {
-            self.pipeline.failed_polls = 0;
-            self.advance_pipeline(cpu, Some(at));
-            self.pipeline.next = if at + 1 < STAGES { at + 1 } else { 0 };
-            self.intakes[self.pipeline.next].requests.clear();
-            return true;
+        match self.intakes[at.index()].requests.is_empty() {
+            true => self.pipeline_idle(cpu, drain),
+            false => {
+                self.pipeline.failed_polls = 0;
+                self.advance_pipeline(cpu, Some(at));
+                self.pipeline.next = at.next();
+                self.intakes[at.next().index()].requests.clear();
+                true
+            }
         }
+    }
+
+    /// As [`pipeline`](Worker::pipeline), out of line.
+    #[inline(never)]
+    pub(super) fn pipeline_once(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
+        self.pipeline(cpu, drain)
+    }
+
+    /// What [`pipeline`](Worker::pipeline) does after a sweep that found nothing.
+    #[inline(never)]
+    fn pipeline_idle(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         self.pipeline.failed_polls += self.clients.hot.max(1);
         if self.variant.makes(Mistake::NoNop) {
             return false;
@@ -97,27 +137,27 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Moves the requests in the pipeline on by a stage; the request in intake `entering` enters, or a no-op for
     /// `None`.
     #[inline(always)]
-    fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
+    fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<At>) {
         cpu.charge(ADVANCE.cost, 1);
         if self.variant.makes(Mistake::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
             let intakes = &self.intakes;
-            let is_put = |at: &mut usize| {
-                let first = intakes[*at].requests.all().first();
+            let is_put = |at: &mut At| {
+                let first = intakes[at.index()].requests.all().first();
                 first.is_some_and(|request| request.about.act() == Act::Do(SlotOp::Put))
             };
             if let Some(at) = self.pipeline.entered.take_if(is_put) {
-                self.execute_all(cpu, at);
+                self.execute_all(cpu, at.index());
             }
         }
-        if let Some(at) = self.pipeline.staged.take() {
-            self.execute_only(cpu, at);
+        if let Some(at) = self.pipeline.staged {
+            self.execute_only(cpu, at.index());
         }
         self.replies.post(cpu, &mut self.counters);
-        if let Some(at) = self.pipeline.entered.take() {
-            self.prefetch_items(cpu, at);
-            self.pipeline.staged = Some(at);
+        if let Some(at) = self.pipeline.entered {
+            self.prefetch_only(cpu, at.index());
         }
+        self.pipeline.staged = self.pipeline.entered;
         self.pipeline.entered = entering;
     }
 }

@@ -10,6 +10,7 @@
 
 use super::clients::{Client, Lane};
 use super::intake::{Intake, TORN_NS_MAX, Taken};
+use super::paper::take_paper;
 use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::Format;
@@ -91,24 +92,32 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         cpu.charge(SWEEP.cost, 1);
         let cursor = self.sweeper.cursor;
         let mut index = if cursor < hot { cursor } else { 0 };
-        let mut charged = 0;
-        for looked in 1..=hot as u32 {
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
-                cpu.charge(POLL.cost, looked - charged);
-                charged = looked;
-                self.serve(cpu, at, index);
-                if self.intakes[at].requests.is_full() {
-                    self.sweeper.cursor = index + 1;
-                    return self.note_full(cpu);
+        let mut left = hot;
+        while left > 0 {
+            // As far as they are in a row.
+            let lanes = &self.clients.lanes[index..hot.min(index + left)];
+            let Some(quiet) = lanes.iter().position(Lane::has_news) else {
+                cpu.charge(POLL.cost, lanes.len() as u32);
+                left -= lanes.len();
+                index = 0;
+                continue;
+            };
+            cpu.charge(POLL.cost, quiet as u32 + 1);
+            left -= quiet + 1;
+            self.serve(cpu, at, index + quiet);
+            index += quiet + 1;
+            if self.intakes[at].requests.is_full() {
+                self.sweeper.cursor = index;
+                self.sweeper.full = self.sweeper.full.wrapping_add(1);
+                if self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
+                    self.heat_cold(cpu);
                 }
+                return;
             }
-            index += 1;
             if index == hot {
                 index = 0;
             }
         }
-        cpu.charge(POLL.cost, hot as u32 - charged);
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
@@ -117,20 +126,15 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         }
     }
 
-    /// Notes that a sweep filled the intake. Hot lanes that fill every sweep must not starve the cold ones: once in a
-    /// while, an eighth of these is polled, and those with requests are hot from now on.
+    /// Polls an eighth of the cold lanes, after sweeps that filled the intake; those with requests are hot from now on. Hot
+    /// lanes that fill every sweep must not starve the cold ones.
     #[inline(never)]
-    fn note_full(&mut self, cpu: &P::Cpu) {
-        self.sweeper.full = self.sweeper.full.wrapping_add(1);
-        if !self.sweeper.full.is_multiple_of(COLD_SHARE as u32) {
-            return;
-        }
+    fn heat_cold(&mut self, cpu: &P::Cpu) {
         let share = self.cold_share();
         cpu.charge(POLL.cost, share as u32);
         for _ in 0..share {
             let Some(index) = self.next_cold() else { return };
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
+            if self.clients.lanes[index].has_news() {
                 self.clients.heat(index);
             }
         }
@@ -161,8 +165,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 return;
             }
             let Some(index) = self.next_cold() else { return };
-            let lane = &self.clients.lanes[index];
-            if lane.slots.load(lane.commit_at) != lane.seen {
+            if self.clients.lanes[index].has_news() {
                 self.serve(cpu, at, index);
                 self.clients.heat(index);
             }
@@ -175,10 +178,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if self.variant.paper_format() && client.params.format == Format::P {
-            return self.serve_paper(cpu, at, index);
-        }
         let intake = &mut self.intakes[at];
+        if self.variant.paper_format() && client.params.format == Format::P {
+            return take_paper(cpu, &self.partition, intake, client, lane, &mut self.counters);
+        }
         let mut left = client.quota.min(intake.requests.space());
         look_ahead(cpu, client, lane, left.min(usize::from(lane.run)));
         let space = left;
@@ -275,12 +278,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
+        let intake = &mut self.intakes[at];
         if self.variant.paper_format() && client.params.format == Format::P {
             // Requests of the paper's format carry no number: only turns distinguish them.
-            return self.serve_paper(cpu, at, index);
+            return take_paper(cpu, &self.partition, intake, client, lane, &mut self.counters);
         }
         cpu.charge(POLL.cost, client.stripe.window());
-        let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
         while !intake.requests.is_full() {
             let word = |slot| lane.slots.load(client.stripe.commit_at(slot));

@@ -289,15 +289,6 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         Ok(())
     }
 
-    /// Makes one sweep and works on what it found. Returns whether there was anything.
-    #[inline(always)]
-    fn work(&mut self, cpu: &P::Cpu) -> bool {
-        match self.options.mode {
-            ServeMode::Batch { .. } => self.batch(cpu),
-            ServeMode::Pipeline { drain } => self.pipeline(cpu, drain),
-        }
-    }
-
     /// Checks every slot and the receive queue, and works on what it found. Returns whether there was anything, even if
     /// only datagrams to be ignored: so a worker that reports that it is idle has an empty receive queue.
     fn work_around(&mut self, cpu: &P::Cpu) -> bool {
@@ -311,7 +302,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 let at = self.pipeline.next_intake();
                 self.look_around(cpu, at, Around::All);
                 let received = self.intakes[at].requests.is_empty() && self.receive_datagrams(cpu, at);
-                self.pipeline(cpu, drain) | received
+                self.pipeline_once(cpu, drain) | received
             }
         }
     }
@@ -349,6 +340,32 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// A step of at most `sweeps` sweeps.
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
+        match self.options.mode {
+            ServeMode::Batch { .. } => self.batch_times(cpu, sweeps),
+            ServeMode::Pipeline { drain } => self.pipeline_times(cpu, sweeps, drain),
+        }
+    }
+
+    // Functions of their own, so that each saves only the registers that it needs.
+    #[inline(never)]
+    fn batch_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
+        self.work_times(cpu, sweeps, Worker::batch)
+    }
+
+    #[inline(never)]
+    fn pipeline_times(&mut self, cpu: &P::Cpu, sweeps: usize, drain: bool) -> Progress {
+        self.work_times(cpu, sweeps, |worker, cpu| worker.pipeline(cpu, drain))
+    }
+
+    /// A step that calls `work`, which makes a sweep and works on what it found, at most `sweeps` times: until it returns
+    /// true, which means that there was something.
+    #[inline(always)]
+    fn work_times(
+        &mut self,
+        cpu: &P::Cpu,
+        sweeps: usize,
+        work: impl Fn(&mut Worker<P, V>, &P::Cpu) -> bool,
+    ) -> Progress {
         cpu.charge(STEP.cost, 1);
         self.clock.set(cpu.now());
         // What is found must be answered in this very step.
@@ -360,7 +377,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.obey(cpu);
                 return Progress::Busy;
             }
-            if self.work(cpu) {
+            if work(self, cpu) {
                 return Progress::Busy;
             }
             // Not to take the line away from a client that is just writing it, nor the core from its sibling.

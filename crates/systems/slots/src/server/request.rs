@@ -200,6 +200,15 @@ impl<H> Request<H> {
         self.about = about;
     }
 
+    /// As [`copy_paper`](Request::copy_paper), for a GET by client number `client` in use `seq` of slot `slot`.
+    #[inline(always)]
+    pub fn copy_paper_get(&mut self, hash: KeyHash, client: u32, slot: u8, seq: u32) {
+        self.set_hash(hash);
+        // Its word says what to do.
+        self.about.word = Commit::new(SlotOp::Get, seq, 0, 0, false);
+        (self.about.client, self.about.slot) = (client, slot);
+    }
+
     /// Copies the `len` bytes of a slot that end at `from_end` to where they end at `to_end` of the image.
     #[inline(always)]
     fn copy_body(&mut self, slots: &MaskedRegion, from_end: u64, len: usize, to_end: usize) {

@@ -71,6 +71,19 @@ impl<H> Requests<H> {
         self.places[self.len - 1].hash()
     }
 
+    /// Space for the next request: fill it, then call [`add_next`](Requests::add_next). `None` if there is none.
+    #[inline(always)]
+    pub fn next_free(&mut self) -> Option<&mut Request<H>> {
+        self.places.get_mut(self.len)
+    }
+
+    /// Adds the [next free](Requests::next_free) request, which was filled in. There must be space.
+    #[inline(always)]
+    pub fn add_next(&mut self) {
+        debug_assert!(!self.is_full());
+        self.len += 1;
+    }
+
     /// Space for further requests: fill it from the start, then call [`add`](Requests::add) with the number filled.
     #[inline(always)]
     pub fn free(&mut self) -> &mut [Request<H>] {

@@ -63,7 +63,16 @@ impl Turn {
     /// The first position from this one on that is not done. If a whole window is done, the position one window later,
     /// done or not. `states` are the records of the partition's slots; their number is the window.
     #[inline(always)]
-    pub fn skip_done(mut self, states: &[SlotState]) -> Turn {
+    pub fn skip_done(self, states: &[SlotState]) -> Turn {
+        match self.is_done(states) {
+            true => self.skip_several(states),
+            false => self,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip_several(mut self, states: &[SlotState]) -> Turn {
         let window = states.len() as u32;
         for _ in 0..window {
             if !self.is_done(states) {
