@@ -43,7 +43,7 @@ mod tests {
             0xe306_9283,
             "the check value of the catalogue"
         );
-        let bytes: Vec<u8> = (0..3000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for len in (0..900).chain([1000, 1023, 1024, 1025, 2999, 3000]) {
             let whole = plain(&bytes[..len]);
             assert_eq!(crc32c(&bytes[..len]), whole, "{len}");

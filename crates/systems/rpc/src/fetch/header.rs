@@ -166,9 +166,7 @@ pub(super) fn sum(first: u64, pieces: &[&[u8]]) -> u32 {
 
 fn long_sum(first: u64, pieces: &[&[u8]]) -> u32 {
     let head = crc32c(&first.to_le_bytes());
-    pieces
-        .iter()
-        .fold(head, |sum, piece| crc32c_append(sum, piece))
+    pieces.iter().fold(head, |sum, piece| crc32c_append(sum, piece))
 }
 
 /// The sequence number after `seq`. In the paper's format the parity alternates at the wrap, too.
