@@ -615,7 +615,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         self.bulk.memory.give_back(op.chunk);
         self.conflicts.remove(op.waiting.hash, op.waiting.is_write());
-        if self.bulk.is_any_waiting() || !self.waiting.is_empty() {
+        // The end of a ghost makes space, too, but is no completion, for which the caller may be waiting.
+        if op.ghost || self.bulk.is_any_waiting() || !self.waiting.is_empty() {
             self.timers.hurry();
         }
         let token = op.waiting.token;

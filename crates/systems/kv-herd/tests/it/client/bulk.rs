@@ -2,10 +2,12 @@
 
 use crate::client::bed::{Bed, Ended, delete, get, put};
 use crate::client::fake::{Fate, ITEM_BYTES_MAX, SHORT_BYTES};
-use drover_kv::{Op, SubmitError};
+use drover_base::Cpu;
+use drover_kv::{KvClient, Op, SubmitError};
 use drover_kv_herd::client::ClientOptions;
-use drover_kv_herd::control::{ErrorCode, Message};
+use drover_kv_herd::control::{ErrorCode, Message, Resynced};
 use drover_kv_herd::layout::SlotOp;
+use drover_verbs::Context;
 
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + len) as u8).collect()
@@ -218,4 +220,37 @@ fn long_and_short_gets_share_the_window() {
             assert_eq!(bed.ended[&token], Ended::Value(value(len)));
         }
     }
+}
+
+/// A caller whose window is full waits for a completion. The end of a PUT that was completed at its deadline makes space without
+/// one, so the client asks to be polled again.
+#[test]
+fn a_late_end_of_a_long_put_makes_space_that_the_caller_hears_of() {
+    let mut bed = Bed::with(1, 1, ClientOptions::default(), |_| {});
+    bed.server.deaf = true;
+    bed.server.script = Box::new(|seen| match seen.commit.op() {
+        Some(SlotOp::PutBulk) => Fate::LoseRequest,
+        _ => Fate::Serve,
+    });
+    assert_eq!(bed.run(put(b"k", &value(2000))), Ended::Indeterminate);
+    assert_eq!(bed.try_submit(get(b"other")), Err(SubmitError::WindowFull));
+    let asked = *bed.server.resyncs.last().expect("asked");
+    bed.server.send(&Message::Resynced(Resynced {
+        partition: asked.partition,
+        slot: asked.slot,
+        seq: asked.seq,
+        executed: false,
+        status: 0,
+        last_seq: asked.seq,
+    }));
+    let until_told = (0..1000).find(|_| {
+        bed.poll();
+        let now = bed.client.context().cpu().now();
+        let is_due = bed.client.next_timer() <= now;
+        bed.try_submit(get(b"other"))
+            .inspect(|_| assert!(is_due, "nothing wakes the caller"))
+            .is_ok()
+    });
+    assert!(until_told.is_some(), "the slot is free");
+    bed.settle();
 }
