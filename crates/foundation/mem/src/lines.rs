@@ -265,6 +265,16 @@ impl WordRef<'_> {
         self.word().store(value.to_le(), Ordering::Relaxed);
     }
 
+    /// Stores `new` if the word is `old`, as one step; returns whether it was. Relaxed.
+    #[inline]
+    pub fn replace(self, old: u64, new: u64) -> bool {
+        let (old, new) = (old.to_le(), new.to_le());
+        let swapped = self
+            .word()
+            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+        swapped.is_ok()
+    }
+
     #[inline(always)]
     fn word(&self) -> &AtomicU64 {
         // SAFETY: the word is mapped while the table lives, and aligned; all accesses are atomic or opaque copies.

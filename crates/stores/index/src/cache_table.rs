@@ -62,6 +62,13 @@ impl SlotRef<'_> {
     pub fn update(self, slot: Slot) {
         self.word.store(slot.word());
     }
+
+    /// Stores `new`, made from `old`, if the entry is still `old`: for threads other than the owner, which change only the
+    /// counts of uses. What the owner stores meanwhile stays.
+    #[inline]
+    pub fn try_update(self, old: Slot, new: Slot) {
+        self.word.replace(old.word(), new.word());
+    }
 }
 
 impl CacheTable {

@@ -7,6 +7,7 @@
 //! - [`Slot`] is one 64-bit entry: an item's tag, offset and number of uses; or a ghost, which is the tag of an evicted
 //!   item and a time; 0 = empty.
 //! - [`CacheTable`] is the lossy table of 8-slot buckets.
+//! - [`LruTable`] is the table of 8-slot buckets in the order of their entries' last use.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
 //! - [`Seqlock`] lets other threads read the data of one writer.
 //! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece that a reader fetches proves that it is
@@ -33,6 +34,7 @@ mod bucket_lines;
 mod cache_table;
 pub mod cuckoo;
 pub mod hopscotch;
+mod lru_table;
 mod seqlock;
 mod slot;
 mod store_table;
@@ -41,18 +43,19 @@ mod table_memory;
 
 pub use bucket_lines::BucketLines;
 pub use cache_table::{CacheBucket, CacheTable, Moved, SlotRef};
+pub use lru_table::{LruBucket, LruTable};
 pub use seqlock::{Seqlock, Ticket};
 pub use slot::{Slot, SlotMask};
 pub use store_table::{SlotPosition, StoreBucket, StoreTable};
 pub use table_memory::TableMemory;
 
-/// Number of slots in a bucket of a [`CacheTable`].
+/// Number of slots in a bucket of a [`CacheTable`] or an [`LruTable`].
 pub const CACHE_SLOTS: usize = 8;
 
 /// Number of slots in a bucket of a [`StoreTable`].
 pub const STORE_SLOTS: usize = 7;
 
-/// Bytes of a bucket of either table: one cache line.
+/// Bytes of a bucket of each of these tables: one cache line.
 pub const BUCKET_BYTES: usize = drover_mem::LINE_BYTES;
 
 const _: () = assert!(CACHE_SLOTS * size_of::<u64>() == BUCKET_BYTES);

@@ -17,9 +17,10 @@ use crate::frozen::{Extent, State};
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Value};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::queue::Queue;
-use crate::reader::{Reader, View};
-use crate::sharing::{SharedReads, Sharing};
+use crate::reader::View;
+use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
+use crate::watch::Watch;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash, KeyHasher};
 use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, SlotRef};
@@ -31,12 +32,10 @@ mod extras;
 mod planted;
 mod resize;
 mod sizes;
-mod watch;
 
 use evict::Log;
 
 pub use planted::{Mistake, Mistaken, Victims};
-pub use watch::Evicted;
 
 /// Lossy index, circular logs, one owner.
 #[derive(Debug)]
@@ -67,8 +66,7 @@ pub(crate) struct Cache<S> {
     expiry: expire::Expiry,
     /// Present if the index may change its size.
     resize: Option<resize::Resize>,
-    /// Present while evictions are watched.
-    watch: Option<watch::Watch>,
+    watch: Watch,
     /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
 }
@@ -117,7 +115,7 @@ impl<S: Sharing> Cache<S> {
         let mut table = CacheTable::new(region.clone(), log_space, index_space / BUCKET_BYTES);
         let count = options.bucket_count as u64;
         table.resume(Spread::even(count), count);
-        let may_resize = options.elastic && options.hash_seed.is_some() && !S::IS_SHARED;
+        let may_resize = options.elastic && options.hash_seed.is_some();
         let resize =
             may_resize.then(|| resize::Resize::new(log_bytes + (options.bucket_count * BUCKET_BYTES) as u64));
         // As long as the main log will be if the index grows as far as it may.
@@ -143,13 +141,20 @@ impl<S: Sharing> Cache<S> {
             sharing,
             counters: Counters::default(),
             expiry: expire::Expiry::default(),
-            watch: None,
+            watch: Watch::default(),
             scratch: Vec::new(),
         };
         if cache.resize.is_some() {
             cache.end_huge_pages(count);
         }
+        cache.announce_spread();
         cache
+    }
+
+    /// Tells readers how hashes are spread over the buckets.
+    fn announce_spread(&self) {
+        self.sharing.begin_move();
+        self.sharing.end_move(self.table.spread());
     }
 
     /// Continues with the state of an earlier partition in this memory; `None` if it is impossible.
@@ -167,6 +172,7 @@ impl<S: Sharing> Cache<S> {
         if !self.table.resume(spread, state.index[3]) {
             return None;
         }
+        self.announce_spread();
         let resume = |start, end, log: &Extent| Queue::resume(start, end, log.tail, log.used, log.live);
         self.main = resume(small_bytes, end, &state.main)?;
         self.small = resume(0, small_bytes, &state.small)?;
@@ -207,6 +213,26 @@ impl<S: Sharing> Cache<S> {
 
     pub(crate) fn memory(&self) -> &BoundedRegion {
         &self.memory
+    }
+
+    pub(crate) fn sharing(&self) -> &S {
+        &self.sharing
+    }
+
+    /// The index, for a reader.
+    pub(crate) fn view(&self) -> Option<View> {
+        Some(View::Cache(self.table.clone()))
+    }
+
+    pub(crate) fn watch(&mut self) -> &mut Watch {
+        &mut self.watch
+    }
+
+    /// Records the item of `slot`, which is about to be evicted.
+    #[inline]
+    fn note_evicted(&mut self, slot: Slot) {
+        self.watch
+            .note(ItemRef::new(self.memory.place(slot.offset())), slot);
     }
 
     #[inline(always)]
@@ -715,12 +741,5 @@ fn count_read(slot_ref: SlotRef<'_>, slot: Slot) {
     // Stored only if it changes: the entries of items that are read often do not.
     if !slot.is_saturated() {
         slot_ref.update(slot.read());
-    }
-}
-
-impl Cache<SharedReads> {
-    pub(crate) fn reader(&self) -> Reader {
-        let view = View::Cache(self.table.clone());
-        Reader::new(view, self.memory.clone(), self.sharing.clone())
     }
 }

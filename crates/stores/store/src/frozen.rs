@@ -188,6 +188,17 @@ impl Digest {
     }
 }
 
+/// Where items and their entries are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout {
+    /// Items in logs, under buckets of slots.
+    Logs([Queue; 2]),
+    /// Items in a heap, under buckets of slots.
+    Heap,
+    /// Items in a heap, under buckets whose last word is a link.
+    HeapAndChains,
+}
+
 /// Contents of the memory of a partition.
 pub(crate) struct Survey {
     pub(crate) digests: Digests,
@@ -196,8 +207,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Surveys `memory` with an index of `table_bytes` at its end. The contents may be arbitrary. `logs` are those of a
-    /// cache.
+    /// Surveys `memory` with an index of `table_bytes` at its end. The contents may be arbitrary.
     ///
     /// # Errors
     /// [`Doubt`] if the index does not match the digest `index`, where given, an item is malformed, or the logs do not
@@ -205,10 +215,9 @@ impl Survey {
     pub(crate) fn new(
         memory: &BoundedRegion,
         table_bytes: usize,
-        logs: Option<[Queue; 2]>,
+        layout: Layout,
         index: Option<u64>,
     ) -> Result<Survey, Doubt> {
-        let is_store = logs.is_none();
         let table = memory.len()..memory.len() + table_bytes;
         let words = || {
             let at = table.clone().step_by(8);
@@ -223,18 +232,18 @@ impl Survey {
         let (mut digest, mut offsets, mut bytes) = (Digest::NEW, Vec::new(), Vec::new());
         for (i, word) in words().enumerate() {
             let slot = Slot::from_word(word);
-            let is_link = is_store && i % (STORE_SLOTS + 1) == STORE_SLOTS;
+            let is_link = matches!(layout, Layout::HeapAndChains) && i % (STORE_SLOTS + 1) == STORE_SLOTS;
             if !slot.is_item() || is_link {
                 continue;
             }
             offsets.push(slot.offset());
-            if is_store {
+            if !matches!(layout, Layout::Logs(_)) {
                 digest.add(memory.load(slot.offset().wrapping_sub(8)));
             }
             add_item(&mut digest, memory.place(slot.offset()), &mut bytes)?;
         }
         offsets.sort_unstable();
-        if let Some(logs) = logs
+        if let Layout::Logs(logs) = layout
             && !hold_exactly(logs, memory, &offsets)
         {
             return Err(Doubt::Contents { what: "the log" });

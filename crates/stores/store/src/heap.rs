@@ -162,8 +162,14 @@ impl Heap {
         Some(chunk + 8)
     }
 
-    /// Frees a chunk and joins it with its free neighbours.
-    pub(crate) fn free(&mut self, offset: u64) {
+    /// Size of the chunk at `at`, where one begins, and whether it is in use, with content at `at + 8`; `None` at the end.
+    pub(crate) fn chunk(&self, at: u64) -> Option<(u64, bool)> {
+        let tag = (at < self.size()).then(|| self.tag(at))?;
+        Some((tag & !USED, tag & USED != 0))
+    }
+
+    /// Frees a chunk and joins it with its free neighbours; returns where the free chunk begins.
+    pub(crate) fn free(&mut self, offset: u64) -> u64 {
         let mut chunk = offset - 8;
         let tag = self.tag(chunk);
         assert!(tag & USED != 0, "the chunk at {chunk} is freed twice");
@@ -185,6 +191,7 @@ impl Heap {
             }
         }
         self.insert(chunk, size);
+        chunk
     }
 
     /// A free chunk of at least `need` bytes: of its class if a short search finds one, else the first of the next
@@ -369,7 +376,10 @@ mod tests {
             heap.free(chunk);
             check(&heap).unwrap_or_else(|e| panic!("{i}: {e}"));
         }
-        all.iter().skip(1).step_by(2).for_each(|&chunk| heap.free(chunk));
+        all.iter()
+            .skip(1)
+            .step_by(2)
+            .for_each(|&chunk| _ = heap.free(chunk));
         assert_eq!(
             heap.allocate(Heap::space_max(SIZE)),
             Some(8),
@@ -452,7 +462,7 @@ mod tests {
             if let Err(unsound) = check(&heap) {
                 return Err(TestCaseError::fail(unsound));
             }
-            held.into_iter().for_each(|(offset, ..)| heap.free(offset));
+            held.into_iter().for_each(|(offset, ..)| _ = heap.free(offset));
             prop_assert_eq!(heap.allocate(Heap::space_max(SIZE)), Some(8));
         }
     }

@@ -5,7 +5,8 @@
 //! [`Exclusive`], the default, they cannot, and writes cost less.
 //!
 //! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] evicts items to make space ([`Eviction`] says which);
-//!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
+//!   [`Mode::Lru`] is a cache over a heap, strictly LRU in each bucket of the index; [`Mode::Store`] evicts nothing and returns
+//!   [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
 //! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. An item stores
@@ -78,8 +79,8 @@ mod extents;
 mod extras;
 mod frozen;
 mod heap;
+mod heaped;
 mod item;
-mod lossless;
 mod options;
 mod partition;
 mod queue;
@@ -87,8 +88,9 @@ mod reader;
 mod sharing;
 mod stats;
 mod warm;
+mod watch;
 
-pub use cache::{Evicted, Mistake, Mistaken, Victims};
+pub use cache::{Mistake, Mistaken, Victims};
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
@@ -98,7 +100,8 @@ pub use item::{
 };
 pub use options::{Eviction, Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
-pub use reader::{OwnedItem, ReadOutcome, Reader};
-pub use sharing::{Exclusive, SharedReads, Sharing};
+pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
+pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;
 pub use warm::WarmFile;
+pub use watch::Evicted;

@@ -13,6 +13,11 @@ pub enum Mode {
         /// Which items are evicted.
         eviction: Eviction,
     },
+    /// A cache whose items are in a heap, not in logs: an item is overwritten in place by one of about its length, and other
+    /// items do not move. A new item in a full bucket evicts the one there that was used longest ago *(stated in
+    /// `[RFP §4.1]`)*. If the heap is full, others are evicted as well: the oldest of some buckets, and for a large item those
+    /// next to one of them. There are no [readers](crate::Reader).
+    Lru,
     /// Nothing is evicted; a PUT that finds no space returns [`PutOutcome::Full`](crate::PutOutcome::Full).
     Store,
 }
@@ -33,6 +38,7 @@ impl Mode {
     pub fn when_full(self) -> &'static str {
         match self {
             Mode::Store => "answers \"full\" (-M)",
+            Mode::Lru => "evicts the item of a full bucket that was used longest ago (LRU)",
             Mode::S3_FIFO => "evicts the items that are used least (S3-FIFO)",
             Mode::FIFO => "evicts the items that were stored longest ago (FIFO)",
         }
@@ -56,14 +62,12 @@ pub enum Eviction {
 pub struct PartitionOptions {
     /// Cache or store: the behaviour when full.
     pub mode: Mode,
-    /// Bytes of memory for items with their headers, in either mode (in store mode it is a heap, not a log): a multiple
-    /// of 64. The index is not part of it.
+    /// Bytes of memory for items with their headers (in LRU and store mode it is a heap, not a log): a multiple of 64. The index is not part of it.
     pub log_bytes: usize,
-    /// Number of buckets of 8 slots (cache), or of 7 slots without the spare buckets for chains (store), 1 to 2^31.
+    /// Number of buckets of 8 slots (caches), or of 7 slots without the spare buckets for chains (store), 1 to 2^31.
     pub bucket_count: usize,
     /// Whether a cache may change the number of buckets as its items need it. What the index gains, the memory for items
-    /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed), and a partition that no
-    /// other thread reads. In store mode, whether the index may take further buckets from the memory for items.
+    /// loses, and the other way round: the sum stays as given. Needs the [seed](PartitionOptions::hash_seed). In store mode, whether the index may take further buckets from the memory for items.
     pub elastic: bool,
     /// Seed of the keys' hashes. A cache that knows it finds the index entry of an item that it evicts; one that does not
     /// searches the whole index, which only tests can afford.
@@ -96,7 +100,7 @@ impl PartitionOptions {
     /// then at most three quarters full (six sevenths in store mode). `log_bytes` is the product of the two numbers,
     /// rounded up to a power of two, at least 64 KiB, and the number of buckets is a power of two; the rest is as by
     /// default. In store mode add 24 to `item_bytes`: 8 for the terms that every item has there, and 16 for the
-    /// heap's tags.
+    /// heap's tags. In LRU mode likewise.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;
         PartitionOptions {
@@ -109,16 +113,17 @@ impl PartitionOptions {
 
     /// Options for a partition whose items and index together take `bytes`, rounded down to whole lines: at least 4 KiB.
     /// The index of a cache begins small and follows the number of items; that of a store is a tenth, and grows if short
-    /// items need more.
+    /// items need more; that of an LRU cache is an eighth.
     pub fn for_memory(mode: Mode, bytes: usize) -> PartitionOptions {
         let lines = (bytes / LINE_BYTES).max(64);
         let bucket_count = match mode {
             Mode::Cache { .. } => lines / LINES_PER_BUCKET,
+            Mode::Lru => lines / LINES_PER_LRU_BUCKET,
             // A tenth more are spare buckets.
             Mode::Store => lines / 11,
         };
         let index_lines = match mode {
-            Mode::Cache { .. } => bucket_count,
+            Mode::Cache { .. } | Mode::Lru => bucket_count,
             Mode::Store => StoreTable::bytes(bucket_count) / LINE_BYTES,
         };
         PartitionOptions {
@@ -148,14 +153,14 @@ impl PartitionOptions {
     pub fn bytes(&self) -> usize {
         self.log_bytes
             + match self.mode {
-                Mode::Cache { .. } => self.bucket_count * LINE_BYTES,
+                Mode::Cache { .. } | Mode::Lru => self.bucket_count * LINE_BYTES,
                 Mode::Store => StoreTable::bytes(self.bucket_count),
             }
     }
 
     /// The same options with a fixed division of the memory: for memory that cannot be returned to the system in part.
     pub fn inelastic(self) -> PartitionOptions {
-        if !self.elastic || self.mode == Mode::Store {
+        if !self.elastic || matches!(self.mode, Mode::Store | Mode::Lru) {
             return PartitionOptions {
                 elastic: false,
                 ..self
@@ -175,7 +180,7 @@ impl PartitionOptions {
     pub fn bucket_count_max(&self) -> usize {
         match self.mode {
             Mode::Cache { .. } => crate::cache::memory_of(self)[1] / LINE_BYTES,
-            Mode::Store => self.bucket_count,
+            Mode::Lru | Mode::Store => self.bucket_count,
         }
     }
 }
@@ -184,3 +189,6 @@ impl PartitionOptions {
 const LINES_PER_BUCKET: usize = 80;
 /// Lines of memory for each bucket of a cache's index that cannot grow: enough for items of 300 bytes and more.
 const LINES_PER_FIXED_BUCKET: usize = 22;
+/// Lines of memory for each bucket of an LRU cache's index: enough for items of 100 bytes and more. Where so many fill the
+/// memory, half of the slots are used, and one bucket in fifty has more items than slots.
+const LINES_PER_LRU_BUCKET: usize = 8;

@@ -1,16 +1,17 @@
-//! [`Partition`]: the operations, in both modes.
+//! [`Partition`]: the operations, in every mode.
 
-use crate::cache::{self, Cache, Evicted, Mistake, Mistaken};
+use crate::cache::{self, Cache, Mistake, Mistaken};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
-use crate::frozen::{Doubt, Frozen, Survey};
+use crate::frozen::{Doubt, Frozen, Layout, Survey};
+use crate::heaped::{EitherHeaped, HeapIndex, Heaped};
 use crate::item::{self, EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
-use crate::lossless::Lossless;
 use crate::reader::Reader;
-use crate::sharing::{Exclusive, SharedReads, Sharing};
+use crate::sharing::{Exclusive, Shared, Sharing};
 use crate::stats::PartitionStats;
+use crate::watch::Evicted;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, StoreTable};
+use drover_index::{BucketLines, LruTable, StoreTable};
 use drover_mem::{AllocError, BoundedRegion, MaskedRef, Region};
 use std::ops::Range;
 
@@ -25,15 +26,16 @@ pub struct Partition<S: Sharing = Exclusive> {
 #[derive(Debug)]
 enum Inner<S: Sharing> {
     Cache(Cache<S>),
-    Store(Lossless<S>),
+    Heaped(EitherHeaped<S>),
 }
 
-/// Calls the same function in either mode.
+/// Calls the same function in any mode.
 macro_rules! dispatch {
     ($inner:expr, $mode:ident => $call:expr) => {
         match $inner {
             Inner::Cache($mode) => $call,
-            Inner::Store($mode) => $call,
+            Inner::Heaped(EitherHeaped::Store($mode)) => $call,
+            Inner::Heaped(EitherHeaped::Lru($mode)) => $call,
         }
     };
 }
@@ -181,15 +183,8 @@ impl Partition<Mistaken> {
     }
 }
 
-impl Partition<SharedReads> {
-    /// Creates a reader for another thread; there may be any number of them.
-    pub fn reader(&self) -> Reader {
-        dispatch!(&self.inner, mode => mode.reader())
-    }
-}
-
 impl<S: Sharing> Partition<S> {
-    /// Creates an empty partition: with [`SharedReads`] as `S`, other threads may read it through
+    /// Creates an empty partition: with [`SharedReads`](crate::SharedReads) as `S`, other threads may read it through
     /// [`reader`](Partition::reader)s.
     ///
     /// # Errors
@@ -211,10 +206,14 @@ impl<S: Sharing> Partition<S> {
     fn spaces(options: &PartitionOptions) -> [usize; 2] {
         match options.mode {
             Mode::Cache { .. } => cache::memory_of(options),
-            Mode::Store => {
-                let index_bytes = StoreTable::bytes(options.bucket_count);
-                [options.log_bytes, index_bytes.max(MaskedRef::REACH)]
-            }
+            Mode::Lru => [
+                options.log_bytes,
+                LruTable::bytes(options.bucket_count).max(MaskedRef::REACH),
+            ],
+            Mode::Store => [
+                options.log_bytes,
+                StoreTable::bytes(options.bucket_count).max(MaskedRef::REACH),
+            ],
         }
     }
 
@@ -229,10 +228,11 @@ impl<S: Sharing> Partition<S> {
     }
 
     fn in_region(options: &PartitionOptions, region: Region) -> Self {
-        let sharing = S::for_buckets(options.bucket_count);
+        let sharing = S::for_buckets(options.bucket_count_max());
         let inner = match options.mode {
             Mode::Cache { .. } => Inner::Cache(Cache::in_region(options, sharing, region)),
-            Mode::Store => Inner::Store(Lossless::in_region(options, sharing, region)),
+            Mode::Lru => Inner::Heaped(EitherHeaped::Lru(Heaped::in_region(options, sharing, region))),
+            Mode::Store => Inner::Heaped(EitherHeaped::Store(Heaped::in_region(options, sharing, region))),
         };
         Partition {
             inner,
@@ -240,16 +240,40 @@ impl<S: Sharing> Partition<S> {
         }
     }
 
+    /// Creates a reader for another thread, of which there may be any number; `None` if the partition is not shared, or in LRU
+    /// mode.
+    pub fn reader(&self) -> Option<Reader> {
+        dispatch!(&self.inner, mode => {
+            let shared = mode.sharing().shared()?.clone();
+            Some(Reader::new(mode.view()?, mode.memory().clone(), shared))
+        })
+    }
+
+    /// Ends all [readers](Partition::reader): what they read from now on is unknown to them. For an owner that hands the
+    /// memory on; one that drops the partition need not call it.
+    pub fn end_reads(&self) {
+        if let Some(shared) = self.shared() {
+            shared.end();
+        }
+    }
+
+    fn shared(&self) -> Option<&Shared> {
+        dispatch!(&self.inner, mode => mode.sharing().shared().map(|shared| &**shared))
+    }
+
     /// Returns the state that another process needs, besides the memory, to continue, and digests of the memory. The
-    /// partition must not be written afterwards. Cost: reads the index and all items, at some gigabytes per second.
+    /// partition must not be written afterwards, so its [readers](Partition::reader) are ended. Cost: reads the index and all
+    /// items, at some gigabytes per second.
     pub fn freeze(&self) -> Frozen {
+        self.end_reads();
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
-        let (table_bytes, logs) = match &self.inner {
-            Inner::Cache(cache) => (cache.index_space(), Some(cache.logs())),
-            Inner::Store(store) => (StoreTable::bytes(store.bucket_count() as usize), None),
+        let (index_bytes, layout) = match &self.inner {
+            Inner::Cache(cache) => (cache.index_space(), Layout::Logs(cache.logs())),
+            Inner::Heaped(EitherHeaped::Lru(lru)) => (lru.index_bytes(), Layout::Heap),
+            Inner::Heaped(EitherHeaped::Store(store)) => (store.index_bytes(), Layout::HeapAndChains),
         };
-        let survey = Survey::new(memory, table_bytes, logs, None);
+        let survey = Survey::new(memory, index_bytes, layout, None);
         let digests = survey.expect("a partition's own items are sound").digests;
         Frozen {
             state,
@@ -270,32 +294,43 @@ impl<S: Sharing> Partition<S> {
         let state = &frozen.state;
         let [items, index_bytes] = Self::spaces(options);
         let memory = BoundedRegion::new(region.clone(), items);
-        let sharing = S::for_buckets(options.bucket_count);
+        let sharing = S::for_buckets(options.bucket_count_max());
         let doubt = |what| Doubt::Contents { what };
-        let survey = |logs| {
+        let survey = |layout| {
             let index = Some(frozen.digests.index);
-            let survey = Survey::new(&memory, index_bytes, logs, index)?;
+            let survey = Survey::new(&memory, index_bytes, layout, index)?;
             match survey.digests == frozen.digests {
-                true => Ok(survey),
+                true => Ok(survey.offsets),
                 false => Err(doubt("an item")),
             }
         };
-        let inner = if options.mode == Mode::Store {
-            let used = survey(None)?.offsets;
-            let store = Lossless::resume(options, sharing, region, state, &used);
-            Inner::Store(store.ok_or(doubt("the heap"))?)
-        } else {
-            let cache = Cache::in_region(options, sharing, region).resume(state);
-            let cache = cache.ok_or(doubt("the log"))?;
-            if survey(Some(cache.logs()))?.offsets.len() as u64 != state.items {
-                return Err(doubt("the number of items"));
+        let heap = || doubt("the heap");
+        let inner = match options.mode {
+            Mode::Lru => {
+                let used = survey(Layout::Heap)?;
+                let lru = Heaped::resume(options, sharing, region, state, &used);
+                Inner::Heaped(EitherHeaped::Lru(lru.ok_or_else(heap)?))
             }
-            Inner::Cache(cache)
+            Mode::Store => {
+                let used = survey(Layout::HeapAndChains)?;
+                let store = Heaped::resume(options, sharing, region, state, &used);
+                Inner::Heaped(EitherHeaped::Store(store.ok_or_else(heap)?))
+            }
+            Mode::Cache { .. } => {
+                let cache = Cache::in_region(options, sharing, region).resume(state);
+                let cache = cache.ok_or(doubt("the log"))?;
+                if survey(Layout::Logs(cache.logs()))?.len() as u64 != state.items {
+                    return Err(doubt("the number of items"));
+                }
+                Inner::Cache(cache)
+            }
         };
-        Ok(Partition {
+        let mut partition = Partition {
             inner,
-            clear_at_s: frozen.clear_at_s,
-        })
+            clear_at_s: None,
+        };
+        partition.set_clear_at_s(frozen.clear_at_s);
+        Ok(partition)
     }
 
     /// Prefetches the bucket of `hash`; call it for all requests of a batch before the first
@@ -304,26 +339,38 @@ impl<S: Sharing> Partition<S> {
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
-        dispatch!(&self.inner, mode => cpu.prefetch(mode.bucket_lines().of(hash)));
+        match &self.inner {
+            Inner::Cache(cache) => cpu.prefetch(cache.bucket_lines().of(hash)),
+            Inner::Heaped(mode) => mode.prefetch_bucket(cpu, hash),
+        }
     }
 
     /// Addresses of the buckets (in store mode of the main ones), for callers that prefetch many in a loop.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
-        dispatch!(&self.inner, mode => mode.bucket_lines())
+        match &self.inner {
+            Inner::Cache(cache) => cache.bucket_lines(),
+            Inner::Heaped(mode) => mode.bucket_lines(),
+        }
     }
 
     /// Searches the tags in the bucket of `hash` and prefetches the first one or two lines of each candidate item. The
     /// hint makes the next operation on a key of this hash cheaper; that operation checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
-        dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
+        match &self.inner {
+            Inner::Cache(cache) => cache.prefetch_item(cpu, hash),
+            Inner::Heaped(mode) => mode.prefetch_item(cpu, hash),
+        }
     }
 
     /// As [`prefetch_item`](Partition::prefetch_item) for each of `keys`, whose hints it sets.
     #[inline(always)]
     pub fn prefetch_items<'r, C: Cpu>(&self, cpu: &C, keys: impl Iterator<Item = (KeyHash, &'r mut Hint)>) {
-        dispatch!(&self.inner, mode => keys.for_each(|(hash, hint)| *hint = mode.prefetch_item(cpu, hash)));
+        match &self.inner {
+            Inner::Cache(cache) => keys.for_each(|(hash, hint)| *hint = cache.prefetch_item(cpu, hash)),
+            Inner::Heaped(mode) => keys.for_each(|(hash, hint)| *hint = mode.prefetch_item(cpu, hash)),
+        }
     }
 
     /// The key's item; `None` if it does not exist or is expired (then it is removed). `now_s` is in seconds since
@@ -344,7 +391,13 @@ impl<S: Sharing> Partition<S> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s, hint))
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.get(cpu, key, now_s, hint),
+            Inner::Heaped(mode) => {
+                let offset = mode.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
+                Some(mode.item(offset))
+            }
+        }
     }
 
     /// Stores `value` under `key` until `expire_s`, in seconds since server start (0 = it does not expire). `now_s` is
@@ -376,7 +429,7 @@ impl<S: Sharing> Partition<S> {
         let always = Condition::Always;
         match &mut self.inner {
             Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, always, hint),
-            Inner::Store(store) => store.put(cpu, key.hash, key.bytes, value, expire_s, now_s, always),
+            Inner::Heaped(mode) => mode.put(cpu, key.hash, key.bytes, value, expire_s, now_s, always),
         }
     }
 
@@ -393,7 +446,7 @@ impl<S: Sharing> Partition<S> {
     ) -> PutOutcome {
         match &mut self.inner {
             Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, condition, Hint::NONE),
-            Inner::Store(store) => store.put(cpu, key.hash, key.bytes, value, expire_s, now_s, condition),
+            Inner::Heaped(mode) => mode.put(cpu, key.hash, key.bytes, value, expire_s, now_s, condition),
         }
     }
 
@@ -460,7 +513,7 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// Time at which to remove all items, in seconds since the server's start; `None` = never. It is only a note for
-    /// the owner, who calls [`clear`](Partition::clear) then. Like items it survives a [warm restart](crate::WarmFile).
+    /// the owner, who calls [`clear`](Partition::clear) then, and for readers, who leave all keys to the owner from then on. Like items it survives a [warm restart](crate::WarmFile).
     #[inline(always)]
     pub fn clear_at_s(&self) -> Option<u32> {
         self.clear_at_s
@@ -469,6 +522,9 @@ impl<S: Sharing> Partition<S> {
     /// Sets the time that [`clear_at_s`](Partition::clear_at_s) returns. Removes nothing itself.
     pub fn set_clear_at_s(&mut self, at_s: Option<u32>) {
         self.clear_at_s = at_s;
+        if let Some(shared) = self.shared() {
+            shared.set_clear_at_s(at_s);
+        }
     }
 
     /// Calls `visit` with the items whose keys' hashes have the upper 32 of their
@@ -508,32 +564,25 @@ impl<S: Sharing> Partition<S> {
     pub fn limit_memory(&mut self, bytes: u64) -> bool {
         match &mut self.inner {
             Inner::Cache(cache) => cache.limit_memory(bytes),
-            Inner::Store(_) => false,
+            Inner::Heaped(_) => false,
         }
     }
 
     /// Records evicted items from now on; in store mode there are none. Cost: an allocation for each evicted item. If
     /// evictions are already watched, nothing changes.
     pub fn watch_evictions(&mut self) {
-        if let Inner::Cache(cache) = &mut self.inner {
-            cache.watch_evictions();
-        }
+        dispatch!(&mut self.inner, mode => mode.watch().begin());
     }
 
     /// Stops recording evicted items, and drops those not taken.
     pub fn unwatch_evictions(&mut self) {
-        if let Inner::Cache(cache) = &mut self.inner {
-            cache.unwatch_evictions();
-        }
+        dispatch!(&mut self.inner, mode => mode.watch().end());
     }
 
     /// Takes the evicted items recorded since the last call, first evicted first. At most 256 are kept between calls:
     /// later ones are lost. Empty unless evictions are [watched](Partition::watch_evictions).
     pub fn take_evicted(&mut self) -> Vec<Evicted> {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.take_evicted(),
-            Inner::Store(_) => Vec::new(),
-        }
+        dispatch!(&mut self.inner, mode => mode.watch().take())
     }
 
     /// [`PartitionStats::expired`] alone: cheaper, for callers that read it before and after each operation.
@@ -544,7 +593,12 @@ impl<S: Sharing> Partition<S> {
 
     /// Current counters and sizes.
     pub fn stats(&self) -> PartitionStats {
-        dispatch!(&self.inner, mode => mode.stats())
+        let mut stats = dispatch!(&self.inner, mode => mode.stats());
+        if let Some(shared) = self.shared() {
+            let (hits, misses) = shared.counts();
+            (stats.hits, stats.misses) = (stats.hits + hits, stats.misses + misses);
+        }
+        stats
     }
 }
 
@@ -556,7 +610,8 @@ mod tests {
     fn partitions_and_readers_can_move_to_their_threads() {
         fn moves<T: Send>() {}
         moves::<Partition>();
-        moves::<Partition<SharedReads>>();
+        moves::<Partition<crate::SharedReads>>();
+        moves::<crate::ItemCopy>();
         moves::<Reader>();
     }
 

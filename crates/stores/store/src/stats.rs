@@ -7,8 +7,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, Default, Debug)]
         pub(crate) struct Counters { $(pub(crate) $name: u64,)* }
 
-        /// Counters of the owner's operations since the partition was created or thawed, and current sizes. Reads by a
-        /// [`Reader`](crate::Reader) are not counted.
+        /// Counters of operations since the partition was created or thawed, and current sizes. GETs of a
+        /// [`Reader`](crate::Reader) are included once it has [counted](crate::Reader::count) them.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub struct PartitionStats {

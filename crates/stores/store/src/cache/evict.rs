@@ -341,10 +341,9 @@ impl<S: Sharing> Cache<S> {
         (self.table.bucket_index(hash), self.displace(cpu, hash))
     }
 
-    /// Whether items of full buckets spill into neighbours. Other threads, which read the cache, look for a key in its own
-    /// bucket only; and a FIFO cache is that of MICA.
+    /// Whether items of full buckets spill into neighbours. A FIFO cache is that of MICA.
     pub(super) fn spills(&self) -> bool {
-        self.small.size() > 0 && !S::IS_SHARED
+        self.small.size() > 0
     }
 
     /// Evicts the item of a full bucket that has the fewest uses; among several, the one nearest to the tail of its log.

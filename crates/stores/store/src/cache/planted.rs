@@ -34,16 +34,9 @@ pub struct Mistaken {
 pub type Victims = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Sharing for Mistaken {
-    const IS_SHARED: bool = false;
-
-    fn for_buckets(_bucket_count: usize) -> Mistaken {
+    fn for_buckets(_bucket_count_max: usize) -> Mistaken {
         Mistaken::default()
     }
-
-    fn begin_write(&self, _bucket: u64) {}
-    fn end_write(&self, _bucket: u64) {}
-    fn begin_clear(&self) {}
-    fn end_clear(&self) {}
 
     fn makes(&self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)

@@ -171,11 +171,13 @@ impl<S: Sharing> Cache<S> {
     fn move_buckets<C: Cpu>(&mut self, cpu: &C, need: u64) {
         for _ in 0..(1 + need / BYTES_PER_PAIR).min(PAIRS_PER_PUT_MAX) {
             let (memory, hasher) = (&self.memory, &self.hasher);
+            self.sharing.begin_move();
             let moved = self.table.move_buckets(self.ghosts, self.spills(), |slot| {
                 let place = memory.place(slot.offset());
                 cpu.touch(place.line(0));
                 item::hash_of(place, hasher.as_deref()).map_or(0, |hash| hash.bucket_bits())
             });
+            self.sharing.end_move(self.table.spread());
             for slot in moved.displaced.into_iter().filter(|slot| slot.is_item()) {
                 self.counters.evicted_bucket_full += 1;
                 self.counters.evicted_unread += u64::from(!slot.is_read());
@@ -202,7 +204,9 @@ impl<S: Sharing> Cache<S> {
     }
 
     fn begin_resize(&mut self, wanted: u64) {
+        self.sharing.begin_move();
         self.table.begin_resize(wanted);
+        self.sharing.end_move(self.table.spread());
         self.end_huge_pages(wanted.max(self.table.bucket_count()));
     }
 

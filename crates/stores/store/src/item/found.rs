@@ -176,6 +176,13 @@ impl<'p> ItemRef<'p> {
         (self.fields().marked(mark, self.cas(), now_s, next), version)
     }
 
+    /// Whether `mark` would change the item at `now_s`.
+    #[inline]
+    pub fn would_change(&self, mark: &Mark, now_s: u32) -> bool {
+        let fields = self.fields();
+        mark.cas != NewCas::Keep || fields.marked(mark, self.cas(), now_s, 0) != fields
+    }
+
     /// Writes fields and version if the item has exactly these fields, else returns `false`. `bucket` is that of its key.
     #[inline]
     pub(crate) fn try_rewrite<S: Sharing>(
@@ -189,8 +196,8 @@ impl<'p> ItemRef<'p> {
         if fields.kind() != old.kind() {
             return false;
         }
-        // Stored only if it changes: a line that is read often stays shared in the caches for a second. Readers on
-        // other threads read only the head and the expiry.
+        // Stored only if it changes: a line that is read often stays shared in the caches for a second. Otherwise only
+        // access and marks change, which are one word: readers on other threads see it before or after.
         let seen = |fields: Fields, version: u32| (fields.terms(), version);
         if seen(fields, version) != seen(old, head.version()) {
             sharing.begin_write(bucket);

@@ -5,7 +5,7 @@
 //! | 0 | [`MAGIC`] |
 //! | 1 | [`FORMAT`]: changes whenever items, index or this table change |
 //! | 2 | number of partitions |
-//! | 3 | 0 = FIFO cache, 1 = store mode, 2 = S3-FIFO cache |
+//! | 3 | 0 = FIFO cache, 1 = store mode, 2 = S3-FIFO cache, 3 = LRU cache |
 //! | 4, 5 | log bytes and buckets of each partition |
 //! | 6 | bytes of the file per partition |
 //! | 7 | bytes of the longest value |
@@ -47,6 +47,7 @@ impl Shape {
                     eviction: Eviction::Fifo,
                 } => 0,
                 Mode::Store => 1,
+                Mode::Lru => 3,
                 Mode::Cache {
                     eviction: Eviction::S3Fifo,
                 } => 2,
@@ -63,7 +64,10 @@ impl Shape {
         let fields = |shape: &Shape| {
             [
                 ("the number of partitions", shape.partitions),
-                ("the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache)", shape.mode),
+                (
+                    "the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache, 3 LRU cache)",
+                    shape.mode,
+                ),
                 ("the memory for items", shape.log_bytes),
                 ("the number of buckets", shape.bucket_count),
                 ("the length of a partition", shape.part_bytes),
@@ -148,7 +152,7 @@ impl Record {
             return Err(Doubt::Record("damaged: its checksum is wrong"));
         }
         let (parts, rest) = parts.as_chunks::<{ Frozen::WORDS }>();
-        if parts.len() as u64 != partitions || !rest.is_empty() || mode > 2 || stop < start {
+        if parts.len() as u64 != partitions || !rest.is_empty() || mode > 3 || stop < start {
             return Err(Doubt::Record("inconsistent"));
         }
         Ok(Record {
@@ -272,7 +276,7 @@ mod tests {
                 "its description is in the format of another version",
             ),
             (|w| w[2] += 1, "its description is inconsistent"),
-            (|w| w[3] = 3, "its description is inconsistent"),
+            (|w| w[3] = 4, "its description is inconsistent"),
             (|w| w[11] = 0, "its description is inconsistent"),
             (|w| w.push(0), "its description is inconsistent"),
         ];

@@ -45,7 +45,7 @@ fn put(p: &mut Partition, cpu: &Notes, key: Key<'_>, value: &[u8]) {
 
 #[test]
 fn a_get_touches_bucket_and_item_and_both_were_asked_for() {
-    for mode in [FIFO, Mode::Store] {
+    for mode in [FIFO, Mode::Store, Mode::Lru] {
         let cpu = Notes::default();
         let mut p = partition(mode, 1 << 16, 64);
         let keys: Vec<_> = (0..40u64)

@@ -13,6 +13,7 @@ fn ours_passes_and_the_flaw_is_caught(scenario: fn(&mut dyn Kv) -> bool, flaw: F
     // The other two concern eviction, which does not exist in store mode.
     if !matches!(flaw, Flaw::EvictsNewest | Flaw::TrustsFirstStage) {
         assert!(scenario(&mut Ours::new(Mode::Store)), "store mode");
+        assert!(scenario(&mut Ours::new(Mode::Lru)), "LRU mode");
     }
     assert!(scenario(&mut Toy::new(Flaw::None)), "the scenario itself");
     assert!(scenario(&mut Ours::new(FIFO)), "cache mode");

@@ -122,6 +122,8 @@ fn from_the_beginning_or_in_the_middle_of_a_lap() {
 fn with_items_that_stay_because_they_are_read_and_buckets_that_are_full() {
     hears_of_everything(S3_FIFO, 1 << 14, 32, 200);
     hears_of_everything(S3_FIFO, 1 << 16, 8, 200);
+    hears_of_everything(Mode::Lru, 1 << 14, 32, 200);
+    hears_of_everything(Mode::Lru, 1 << 16, 8, 200);
 }
 
 #[test]

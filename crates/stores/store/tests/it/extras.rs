@@ -83,15 +83,15 @@ impl One {
     }
 }
 
-const MODES: [Mode; 3] = [FIFO, Mode::Store, S3_FIFO];
+const MODES: [Mode; 4] = [FIFO, Mode::Store, S3_FIFO, Mode::Lru];
 
-fn in_both_modes(test: impl Fn(One)) {
+fn in_all_modes(test: impl Fn(One)) {
     MODES.map(One::new).into_iter().for_each(test);
 }
 
 #[test]
 fn a_native_put_of_the_same_length_drops_extras_and_changes_the_cas() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         let cas = one.set(b"12345", 77);
         assert_eq!((one.item().flags(), one.item().cas()), (77, cas));
         let version = one.native_put(b"54321");
@@ -107,7 +107,7 @@ fn a_native_put_of_the_same_length_drops_extras_and_changes_the_cas() {
 
 #[test]
 fn a_put_with_extras_over_a_native_item_of_the_same_length_finds_its_room() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         for len in [0, 5, 8, 100, 1000] {
             one.native_put(&vec![1; len]);
             one.set(&vec![2; len], 3);
@@ -120,7 +120,7 @@ fn a_put_with_extras_over_a_native_item_of_the_same_length_finds_its_room() {
 
 #[test]
 fn both_kinds_of_condition_see_both_kinds_of_item() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         let cas = one.set(b"v", 0);
         let version = one.item().version();
         let by_version = Condition::IfVersion(version);
@@ -142,7 +142,7 @@ fn both_kinds_of_condition_see_both_kinds_of_item() {
 
 #[test]
 fn a_chosen_cas_stays_until_the_next_update_and_the_version_moves_all_the_same() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.set(b"v", 0);
         let version = one.item().version();
         let chosen = one.put(ExtraPut {
@@ -158,7 +158,7 @@ fn a_chosen_cas_stays_until_the_next_update_and_the_version_moves_all_the_same()
 
 #[test]
 fn append_and_prepend_keep_flags_and_expiry_until_the_log_laps() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.put(ExtraPut {
             value: &[b"|"],
             flags: 9,
@@ -188,7 +188,7 @@ fn append_and_prepend_keep_flags_and_expiry_until_the_log_laps() {
 
 #[test]
 fn a_joined_value_beyond_the_limit_is_refused_and_the_old_one_stays() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.set(&[1; 5000], 0);
         let outcome = one.put(ExtraPut {
             value: &[&[2; 5000]],
@@ -203,7 +203,7 @@ fn a_joined_value_beyond_the_limit_is_refused_and_the_old_one_stays() {
 
 #[test]
 fn a_short_value_is_rewritten_in_place_with_all_its_marks() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.set(b"00009", 4);
         let seen = Mark {
             access: true,
@@ -227,7 +227,7 @@ fn a_short_value_is_rewritten_in_place_with_all_its_marks() {
 
 #[test]
 fn an_access_is_noted_once_it_happened() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.set(b"v", 0);
         assert_eq!((one.item().accessed_s(), one.item().is_fetched()), (5, false));
         let mut before = None;
@@ -249,7 +249,7 @@ fn an_access_is_noted_once_it_happened() {
 
 #[test]
 fn a_native_item_notes_no_access_but_can_be_made_stale() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         let version = one.native_put(&[3; 40]);
         let seen = Mark {
             access: true,
@@ -273,7 +273,7 @@ fn a_native_item_notes_no_access_but_can_be_made_stale() {
 
 #[test]
 fn a_late_invalidation_stores_as_stale_and_keeps_expiry_and_who_won() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.put(ExtraPut {
             expire_s: 90,
             cas: Some(100),
@@ -307,7 +307,11 @@ fn a_late_invalidation_stores_as_stale_and_keeps_expiry_and_who_won() {
 
 /// Bytes of the optional fields of an item that has none where that is possible.
 fn least(mode: Mode) -> usize {
-    if mode == Mode::Store { TERMS_BYTES } else { 0 }
+    if matches!(mode, Mode::Store | Mode::Lru) {
+        TERMS_BYTES
+    } else {
+        0
+    }
 }
 
 const ALL: usize = TERMS_BYTES + EXTRAS_BYTES;
@@ -410,7 +414,7 @@ fn an_access_of_an_item_without_extras_is_not_recorded() {
 
 #[test]
 fn a_change_in_place_keeps_the_fields_that_it_needs() {
-    in_both_modes(|mut one| {
+    in_all_modes(|mut one| {
         one.set(b"00009", 0);
         let outcome = one.put(ExtraPut {
             value: &[b"00010"],

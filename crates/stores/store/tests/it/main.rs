@@ -9,6 +9,7 @@ mod elastic;
 mod evicted;
 mod extras;
 mod hard_loads;
+mod lru_mode;
 mod model;
 mod store_mode;
 mod warm;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SEED: HashSeed = HashSeed::new(5, 6);
 const NOW: u64 = 1_700_000_000;
-const MODES: [Mode; 2] = [FIFO, Mode::Store];
+const MODES: [Mode; 3] = [FIFO, Mode::Store, Mode::Lru];
 const PART: u64 = 2 << 20;
 
 /// A temporary folder, removed on drop.

@@ -1,6 +1,6 @@
-//! Items with optional fields in store mode.
+//! Items with optional fields in store and LRU mode.
 
-use super::{Found, Lossless};
+use super::{Found, HeapIndex, Heaped};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark, NewCas};
 use crate::item::{Body, Fields, ItemRef, Key, Value};
 use crate::partition::next_version;
@@ -8,10 +8,12 @@ use crate::sharing::Sharing;
 use drover_base::Cpu;
 use std::mem::take;
 
-impl<S: Sharing> Lossless<S> {
+impl<S: Sharing, T: HeapIndex> Heaped<S, T> {
     /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
-        self.find_live(cpu, key, now_s).map(|(_, offset)| offset)
+        let (slot_place, offset) = self.find_live(cpu, key, now_s)?;
+        self.note_use(key.hash, slot_place, |slot| slot);
+        Some(offset)
     }
 
     /// Applies the change that `decide` returns to the key's item at `at`.
@@ -23,6 +25,7 @@ impl<S: Sharing> Lossless<S> {
         now_s: u32,
         decide: impl FnOnce(ItemRef<'_>) -> Mark,
     ) -> ItemRef<'_> {
+        self.now_s = now_s;
         let mark = decide(ItemRef::new(self.heap.place(at)));
         let next = next_version(self.version);
         if mark.cas != NewCas::Keep {
@@ -93,6 +96,7 @@ impl<S: Sharing> Lossless<S> {
         now_s: u32,
         old: &mut Vec<u8>,
     ) -> ExtraOutcome {
+        self.now_s = now_s;
         let found = self.find(cpu, key);
         let next = next_version(self.version);
         let mut plan = match put.plan(self.live_item(found, now_s), now_s, next, old) {

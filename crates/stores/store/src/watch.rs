@@ -1,8 +1,6 @@
 //! [`Watch`]: reports evicted items.
 
-use super::Cache;
 use crate::item::ItemRef;
-use crate::sharing::Sharing;
 use drover_index::Slot;
 
 /// Most unreported items; further evictions are not reported until the list is taken.
@@ -24,37 +22,34 @@ pub struct Evicted {
     pub fetched: bool,
 }
 
-/// Evicted items that the caller has not taken yet.
+/// Evicted items that the caller has not taken yet, while somebody watches.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
-    evicted: Vec<Evicted>,
+pub(crate) struct Watch {
+    evicted: Option<Vec<Evicted>>,
 }
 
-impl<S: Sharing> Cache<S> {
+impl Watch {
     /// Starts to watch, unless it does already.
-    pub(crate) fn watch_evictions(&mut self) {
-        self.watch.get_or_insert_default();
+    pub(crate) fn begin(&mut self) {
+        self.evicted.get_or_insert_default();
     }
 
-    pub(crate) fn unwatch_evictions(&mut self) {
-        self.watch = None;
+    pub(crate) fn end(&mut self) {
+        self.evicted = None;
     }
 
     /// Takes the items evicted since the last call.
-    pub(crate) fn take_evicted(&mut self) -> Vec<Evicted> {
-        self.watch
-            .as_mut()
-            .map_or_else(Vec::new, |watch| std::mem::take(&mut watch.evicted))
+    pub(crate) fn take(&mut self) -> Vec<Evicted> {
+        self.evicted.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Records the item of `slot`, which is about to be evicted.
+    /// Records an item that is about to be evicted; `slot` is its entry.
     #[inline]
-    pub(super) fn note_evicted(&mut self, slot: Slot) {
-        if let Some(watch) = &mut self.watch
-            && watch.evicted.len() < TOLD_LATER_MAX
+    pub(crate) fn note(&mut self, item: ItemRef<'_>, slot: Slot) {
+        if let Some(evicted) = &mut self.evicted
+            && evicted.len() < TOLD_LATER_MAX
         {
-            let item = ItemRef::new(self.memory.place(slot.offset()));
-            watch.evicted.push(Evicted {
+            evicted.push(Evicted {
                 key: item.to_key(),
                 value_len: item.value_len(),
                 expire_s: item.expire_s(),
