@@ -28,6 +28,8 @@ pub struct FetchServer<P: Provider, G: Guards = Guarded> {
     /// The client's memory for pushed results.
     pushed: Option<RemoteRegion>,
     kinds: u64,
+    /// WRITEs of results that have not completed.
+    pushing: usize,
     /// Place that is looked at first.
     place: usize,
     ctx: Rc<P::Context>,
@@ -56,6 +58,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
             results: memory(layout.results_bytes(), Access::REMOTE_READ)?,
             pushed: None,
             kinds: u64::from(params.first_kind) << 32,
+            pushing: 0,
             place: 0,
             ctx: ctx.clone(),
         })
@@ -131,6 +134,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     }
 
     fn push(&mut self, queues: &mut Queues<P>, push: Push) {
+        self.pushing += 1;
         let pushed = self
             .pushed
             .expect("requests are taken from attached clients only");
@@ -156,9 +160,16 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         self.callee.next_look()
     }
 
+    /// Whether a completion of this end is to come.
+    #[inline]
+    pub fn is_pushing(&self) -> bool {
+        self.pushing > 0
+    }
+
     /// Handles the successful completion with id `wr_id`, of this end's kind: a pushed result has left its slot.
     #[inline]
     pub fn completed(&mut self, wr_id: u64) {
+        self.pushing -= 1;
         self.callee.pushed((wr_id & WHICH) as usize);
     }
 }
