@@ -1,0 +1,4 @@
+//! The integration tests of `drover-kv-rfp`: one program, because linking is what test programs cost most.
+
+mod conformance;
+mod no_allocation;
