@@ -65,6 +65,8 @@ troubles! {
         Conflicts = "conflicts",
         /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause after every operation.
         Crowd = "crowd",
+        /// Shards pause for 1 to 40 us after each step that found work.
+        Slow = "slow",
     }
 }
 
@@ -138,6 +140,7 @@ impl Kind {
                 options.plan.item_bytes_max = item_bytes_max as usize;
             }
             Kind::Conflicts => load.conflict(dice),
+            Kind::Slow => options.shard_pause = time(dice, Ns::from_us(1), Ns::from_us(40)),
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.connect.window = options.connect.window.min(4);

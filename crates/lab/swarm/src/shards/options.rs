@@ -37,6 +37,8 @@ pub struct Options {
     pub tear_max: Option<Ns>,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
+    /// Time that passes between a shard's step that found work and its next step.
+    pub shard_pause: Ns,
     /// Faults of machines and cores.
     pub machines: Machines,
 }
@@ -103,6 +105,7 @@ impl Options {
             loss: 0.0,
             tear_max: None,
             skew_max: Ns::ZERO,
+            shard_pause: Ns::ZERO,
             machines: Machines {
                 horizon,
                 service_crashes: 0,

@@ -64,7 +64,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         };
         let options = CalleeOptions {
             transfer: V::TRANSFER,
-            ..CalleeOptions::default()
+            // The shard says when.
+            look_every: Ns::ZERO,
         };
         Ok(Connection {
             queues: Queues::<P>::new(ctx, depths)?,
@@ -145,14 +146,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(BATCH)
     }
 
-    /// Looks again at the modes of results that were left to be fetched. A core that sleeps is woken by the WRITE of a
-    /// mode and must look once more if it is too early then; where WRITEs wake nobody, cores do not sleep for long.
+    /// Looks again at the modes of results that were left to be fetched, if it is time.
     #[inline]
     fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
-        let look_at = self.calls.next_look();
-        match now >= look_at {
-            true => self.calls.look_again(&mut self.queues, now),
-            false => state.look_at = state.look_at.min(look_at),
+        if self.calls.next_look() != Ns::MAX && state.second_look.is_due(now) {
+            self.calls.look_again(&mut self.queues, now);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod connection;
 mod options;
+mod second_look;
 mod state;
 
 pub use options::{ServerOptions, ServerStats};
@@ -134,13 +135,13 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         conns.for_each(|conn| add(&mut self.calls, conn.stats()));
     }
 
-    fn advance(&mut self, _: Ns) -> WorkDone {
-        self.next_timer = std::mem::replace(&mut self.look_at, Ns::MAX);
+    fn advance(&mut self, now: Ns) -> WorkDone {
+        self.second_look.step_ends(now);
         WorkDone::Idle
     }
 
     fn next_timer(&self) -> Ns {
-        self.next_timer
+        self.second_look.next_timer()
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`ShardState`]: the state of a server that all its clients share.
 
+use super::second_look::SecondLook;
 use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status, item_bytes};
 use drover_base::{KeyHasher, Ns};
@@ -21,9 +22,7 @@ pub struct ShardState<P: Provider, V> {
     pub(super) closed_calls: CalleeStats,
     pub(super) staging: Staging<P>,
     pub(super) options: ServerOptions,
-    /// When a result must be looked at again, as far as is known in this step, and as it was known after the last one.
-    pub(super) look_at: Ns,
-    pub(super) next_timer: Ns,
+    pub(super) second_look: SecondLook,
     /// The request that is executed.
     pub(super) request: Vec<u8>,
     /// A value on its way.
@@ -60,8 +59,7 @@ impl<P: Provider, V> ShardState<P, V> {
                 item_bytes_max,
                 ..options.clone()
             },
-            look_at: Ns::MAX,
-            next_timer: Ns::MAX,
+            second_look: SecondLook::default(),
             request: Vec::with_capacity(options.slot_bytes),
             value: Vec::new(),
             hasher,
