@@ -82,7 +82,7 @@ impl TransferCodec {
 
 /// What both ends of a session with `places` operations know about its slots. The session's id is random, so its two
 /// halves serve as incarnations of the two ends.
-pub(crate) fn conn_params(terms: &ServerParams, result_bytes: usize, places: usize) -> ConnParams {
+pub fn conn_params(terms: &ServerParams, result_bytes: usize, places: usize) -> ConnParams {
     ConnParams {
         layout: Layout {
             format: Format::V1,
