@@ -4,11 +4,12 @@ use super::state::ShardState;
 use crate::control::Attach;
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
 use crate::variant::Variant;
-use drover_base::{Cpu, Ns};
+use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{PeerError, VALUES_MAX};
 use drover_rpc::fetch::{BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall};
 use drover_rt::{Depths, Queues, WHICH};
+use drover_store::Key;
 use drover_verbs::{
     Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus,
 };
@@ -16,6 +17,22 @@ use std::rc::Rc;
 
 /// Maximum number of completions and of requests per step and client.
 const BATCH: usize = 32;
+
+/// Requests of a client that are executed together.
+#[derive(Default)]
+pub(super) struct Batch {
+    calls: Vec<(ServerCall, KeyHash)>,
+    requests: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    pub(super) fn new() -> Batch {
+        Batch {
+            calls: Vec::with_capacity(BATCH),
+            requests: vec![Vec::new(); BATCH],
+        }
+    }
+}
 
 /// Kind of work request: the transfer of a long value, whose index is the lower half of the id.
 const LONG: u64 = (KIND_COUNT as u64) << 32;
@@ -118,32 +135,46 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let mut is_busy = self.take_completions(cpu, state, now)?;
-        let mut request = std::mem::take(&mut state.request);
-        let count = self.take_requests(cpu, state, &mut request, now);
-        state.request = request;
-        is_busy |= count? > 0;
+        let mut batch = std::mem::take(&mut state.batch);
+        let taken = self.take_requests(cpu, state, &mut batch, now);
+        batch.calls.clear();
+        state.batch = batch;
+        is_busy |= taken?;
         self.look_again(state, now);
         self.queues.post(cpu)?;
         Ok(is_busy)
     }
 
-    /// Executes requests, copied to `bytes` one by one; returns their number.
+    /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
+    /// their keys; prefetches the items; executes. Returns whether there were any.
     #[inline]
     fn take_requests(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
-        bytes: &mut Vec<u8>,
+        batch: &mut Batch,
         now: Ns,
-    ) -> Result<usize, PeerError> {
-        for count in 0..BATCH {
-            match self.calls.next(cpu, bytes) {
-                Ok(Some(call)) => self.execute(cpu, state, &call, bytes, now)?,
-                Ok(None) => return Ok(count),
-                Err(BadCall { .. }) => return Err(PeerError::Nonsense),
-            }
+    ) -> Result<bool, PeerError> {
+        while batch.calls.len() < BATCH {
+            let bytes = &mut batch.requests[batch.calls.len()];
+            let next = self.calls.next(cpu, bytes);
+            let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
+                break;
+            };
+            // No correct client sends anything else.
+            let (_, key, _) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+            let hash = state.key(key).hash;
+            state.partition.prefetch_bucket(cpu, hash, false);
+            batch.calls.push((call, hash));
         }
-        Ok(BATCH)
+        let is_busy = !batch.calls.is_empty();
+        for (_, hash) in &batch.calls {
+            state.partition.prefetch_item(cpu, *hash);
+        }
+        for (index, (call, hash)) in batch.calls.drain(..).enumerate() {
+            self.execute(cpu, state, &call, (&batch.requests[index], hash), now)?;
+        }
+        Ok(is_busy)
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -185,11 +216,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        bytes: &[u8],
+        (bytes, hash): (&[u8], KeyHash),
         now: Ns,
     ) -> Result<(), PeerError> {
-        // No correct client sends anything else.
         let (request, key, value) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+        let key = Key { hash, bytes: key };
         let status = match request.kind {
             RequestKind::Get => return self.get(cpu, state, call, &request, key, now),
             RequestKind::Put => {
@@ -202,9 +233,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             }
             RequestKind::PutLarge => {
                 state.stats.puts += 1;
-                match self.refuse_long(state, &request, key) {
+                match self.refuse_long(state, &request, key.bytes) {
                     Some(status) => status,
-                    None => return self.begin_transfer(cpu, state, call, &request, key, now),
+                    None => return self.begin_transfer(cpu, state, call, &request, key.bytes, now),
                 }
             }
         };
@@ -219,7 +250,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state: &mut ShardState<P, V>,
         call: &ServerCall,
         request: &Request,
-        key: &[u8],
+        key: Key<'_>,
         now: Ns,
     ) -> Result<(), PeerError> {
         state.stats.gets += 1;
@@ -245,7 +276,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.value = value;
         match is_transferred {
             false => Ok(()),
-            true => self.begin_transfer(cpu, state, call, request, key, now),
+            true => self.begin_transfer(cpu, state, call, request, key.bytes, now),
         }
     }
 
@@ -363,7 +394,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<usize, (Status, usize)> {
         let mut value = std::mem::take(&mut state.value);
-        let item = state.get(cpu, transfer.key(), now);
+        let key = state.key(transfer.key());
+        let item = state.get(cpu, key, now);
         let staged = match item.as_ref().map(|item| item.value_len()) {
             None => Err((Status::NotFound, 0)),
             // The client asks again.

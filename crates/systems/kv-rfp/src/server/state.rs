@@ -1,5 +1,6 @@
 //! [`ShardState`]: the state of a server that all its clients share.
 
+use super::connection::Batch;
 use super::second_look::SecondLook;
 use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status, item_bytes};
@@ -23,8 +24,7 @@ pub struct ShardState<P: Provider, V> {
     pub(super) staging: Staging<P>,
     pub(super) options: ServerOptions,
     pub(super) second_look: SecondLook,
-    /// The request that is executed.
-    pub(super) request: Vec<u8>,
+    pub(super) batch: Batch,
     /// A value on its way.
     pub(super) value: Vec<u8>,
     hasher: KeyHasher,
@@ -60,7 +60,7 @@ impl<P: Provider, V> ShardState<P, V> {
                 ..options.clone()
             },
             second_look: SecondLook::default(),
-            request: Vec::with_capacity(options.slot_bytes),
+            batch: Batch::new(),
             value: Vec::new(),
             hasher,
             clock,
@@ -73,12 +73,12 @@ impl<P: Provider, V> ShardState<P, V> {
         item_bytes(key.len(), value_bytes) <= self.options.item_bytes_max
     }
 
-    pub(super) fn put(&mut self, cpu: &P::Cpu, request: &Request, key: &[u8], value: &[u8], now: Ns) -> Status {
-        if !self.admits(key, value.len()) {
+    #[inline]
+    pub(super) fn put(&mut self, cpu: &P::Cpu, request: &Request, key: Key<'_>, value: &[u8], now: Ns) -> Status {
+        if !self.admits(key.bytes, value.len()) {
             return Status::TooLarge;
         }
         let (now_s, expire_s) = (self.clock.now_s(now), self.clock.expire_s(request.ttl_s, now));
-        let key = self.key(key);
         match self.partition.put(cpu, key, value, expire_s, now_s) {
             PutOutcome::Stored { .. } => Status::Stored,
             PutOutcome::TooLarge => Status::TooLarge,
@@ -112,13 +112,12 @@ impl<P: Provider, V> ShardState<P, V> {
         let mut value = std::mem::take(&mut self.value);
         value.resize(request.value_bytes, 0);
         self.staging.copy_out(stage, &mut value);
-        let status = self.put(cpu, request, key, &value, now);
+        let status = self.put(cpu, request, self.key(key), &value, now);
         self.value = value;
         status
     }
 
-    pub(super) fn delete(&mut self, cpu: &P::Cpu, key: &[u8], now: Ns) -> Status {
-        let key = self.key(key);
+    pub(super) fn delete(&mut self, cpu: &P::Cpu, key: Key<'_>, now: Ns) -> Status {
         match self.partition.delete(cpu, key, self.clock.now_s(now)) {
             true => Status::Deleted,
             false => Status::NotFound,
@@ -127,13 +126,13 @@ impl<P: Provider, V> ShardState<P, V> {
 
     /// The item of `key`.
     #[inline]
-    pub(super) fn get(&mut self, cpu: &P::Cpu, key: &[u8], now: Ns) -> Option<ItemRef<'_>> {
-        let key = self.key(key);
+    pub(super) fn get(&mut self, cpu: &P::Cpu, key: Key<'_>, now: Ns) -> Option<ItemRef<'_>> {
         self.partition.get(cpu, key, self.clock.now_s(now))
     }
 
+    /// A key with its hash.
     #[inline]
-    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+    pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         let hash = self.hasher.hash(bytes);
         Key { hash, bytes }
     }
