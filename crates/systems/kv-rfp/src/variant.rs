@@ -37,7 +37,10 @@ const COUNTERS: &[Counter] = &[
     Counter::events("evictions", "Items evicted to make space for others."),
     Counter::amount("places", "Slots of the indexes."),
     drover_one_sided::REFUSED_MEMORY_FULL,
-    Counter::events("results_parked", "Results left in the server's memory for clients to READ."),
+    Counter::events(
+        "results_parked",
+        "Results left in the server's memory for clients to READ.",
+    ),
     Counter::events("results_pushed", "Results written to clients at once."),
     Counter::events(
         "results_pushed_late",

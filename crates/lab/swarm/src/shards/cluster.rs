@@ -118,7 +118,7 @@ impl<S: ShardedSystem> Cluster<S> {
             let open = OpenShard {
                 shard: shard.clone(),
                 door: self.doors[index].clone(),
-                pause: self.options.shard_pause,
+                pause: self.options.machines.shard_pause,
                 next_step: Ns::ZERO,
             };
             host(&self.base.world, &core, open);

@@ -37,8 +37,6 @@ pub struct Options {
     pub tear_max: Option<Ns>,
     /// Maximum difference between clocks of cores.
     pub skew_max: Ns,
-    /// Time that passes between a shard's step that found work and its next step.
-    pub shard_pause: Ns,
     /// Faults of machines and cores.
     pub machines: Machines,
 }
@@ -66,6 +64,8 @@ pub struct Machines {
     pub stall_max: Ns,
     /// Number of further times that a core stops, for about as long as one of [`TIMERS`](super::kind::TIMERS).
     pub pauses: u32,
+    /// Time that passes between a shard's step that found work and its next step; not only before the horizon.
+    pub shard_pause: Ns,
 }
 
 /// Small values hardly fill a records' memory of this size ...
@@ -105,7 +105,6 @@ impl Options {
             loss: 0.0,
             tear_max: None,
             skew_max: Ns::ZERO,
-            shard_pause: Ns::ZERO,
             machines: Machines {
                 horizon,
                 service_crashes: 0,
@@ -116,6 +115,7 @@ impl Options {
                 stalls: 0,
                 stall_max: Ns::ZERO,
                 pauses: 0,
+                shard_pause: Ns::ZERO,
             },
         }
     }

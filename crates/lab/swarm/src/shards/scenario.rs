@@ -120,6 +120,8 @@ pub const ALL: &[Scenario<Kind>] = &[
         name: "slow",
         about: "shards that pause after each step, so that operations take long",
         always: &[Slow],
-        maybe: &[Packets, Breaks, Tearing, Arrivals, Narrow, Conflicts, Large, Service],
+        maybe: &[
+            Packets, Breaks, Tearing, Arrivals, Narrow, Conflicts, Large, Service,
+        ],
     },
 ];

@@ -134,7 +134,12 @@ fn malformed<P: Provider, G: Guards>(
 ) {
     let Some(session) = ops.session(at) else { return };
     let agreed = &mut session.resources.agreed;
-    tracing::debug!(?result, session = agreed.id, operation = at, "the server sent a malformed result");
+    tracing::debug!(
+        ?result,
+        session = agreed.id,
+        operation = at,
+        "the server sent a malformed result"
+    );
     agreed.broken = true;
 }
 

@@ -149,7 +149,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let pieces = [&request.encode()[..], key, value];
         let queues = &mut self.resources.queues;
-        match self.calls.send(queues, (at, request.kind as u16), &pieces, Ns::MAX) {
+        match self
+            .calls
+            .send(queues, (at, request.kind as u16), &pieces, Ns::MAX)
+        {
             Ok(()) => Some(0),
             Err(error) => {
                 let agreed = &mut self.resources.agreed;

@@ -7,12 +7,12 @@ use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{PeerError, VALUES_MAX};
-use drover_rpc::fetch::{BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall};
+use drover_rpc::fetch::{
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
+};
 use drover_rt::{Depths, Queues, WHICH};
 use drover_store::Key;
-use drover_verbs::{
-    Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus,
-};
+use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus};
 use std::rc::Rc;
 
 /// Maximum number of completions and of requests per step and client.
@@ -121,7 +121,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.queues.qp.to_error();
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
         drop(self);
-        let stages = transfers.into_iter().flatten().filter_map(|transfer| transfer.stage);
+        let stages = transfers
+            .into_iter()
+            .flatten()
+            .filter_map(|transfer| transfer.stage);
         stages.for_each(|stage| state.staging.take_back(stage));
         if let Some(values) = values {
             ctx.forget_region(&values);
@@ -374,7 +377,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             true => SendOp::Read { remote },
             false => SendOp::Write { remote, imm: None },
         };
-        let counter = if is_put { &mut state.stats.pulls } else { &mut state.stats.long_pushes };
+        let counter = if is_put {
+            &mut state.stats.pulls
+        } else {
+            &mut state.stats.long_pushes
+        };
         *counter += 1;
         self.queues
             .stage(LONG | index as u64, op, state.staging.sge(stage, len), true);

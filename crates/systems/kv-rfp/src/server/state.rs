@@ -74,7 +74,14 @@ impl<P: Provider, V> ShardState<P, V> {
     }
 
     #[inline]
-    pub(super) fn put(&mut self, cpu: &P::Cpu, request: &Request, key: Key<'_>, value: &[u8], now: Ns) -> Status {
+    pub(super) fn put(
+        &mut self,
+        cpu: &P::Cpu,
+        request: &Request,
+        key: Key<'_>,
+        value: &[u8],
+        now: Ns,
+    ) -> Status {
         if !self.admits(key.bytes, value.len()) {
             return Status::TooLarge;
         }

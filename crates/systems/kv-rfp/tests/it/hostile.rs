@@ -68,7 +68,11 @@ fn noise<V: Variant>() {
             cluster.run(20);
         }
         let value = seed.to_le_bytes();
-        assert_eq!(cluster.ask(&mut honest, put(KEY, &value)), "stored", "seed {seed}");
+        assert_eq!(
+            cluster.ask(&mut honest, put(KEY, &value)),
+            "stored",
+            "seed {seed}"
+        );
         let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
         assert_eq!(answer, format!("{value:?}"), "seed {seed}");
         ended += usize::from(cluster.server.client_count() == 1);

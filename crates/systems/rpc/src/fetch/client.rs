@@ -279,7 +279,10 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     /// When to [`poll`](FetchClient::poll) though nothing has arrived, deadlines aside; [`Ns::MAX`]: never.
     #[inline]
     pub fn next_timer(&self) -> Ns {
-        let timers = self.watched.iter().map(|place| self.caller.next_timer(*place as usize));
+        let timers = self
+            .watched
+            .iter()
+            .map(|place| self.caller.next_timer(*place as usize));
         timers.min().unwrap_or(Ns::MAX)
     }
 
