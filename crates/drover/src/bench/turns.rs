@@ -215,7 +215,7 @@ impl Turns {
         )?;
         writeln!(
             to,
-            "\n{:<12}{:<8}{:>12}{:>10}{:>10}{:>12}{:>9}{:>9}{:>10}  {:<}",
+            "\n{:<12}{:<14}{:>12}{:>10}{:>10}{:>12}{:>9}{:>9}{:>10}  {:<}",
             "value", "system", "ops/s", "p50 us", "p99 us", "server ns", "probes", "READs", "load", ""
         )?;
         for size in &self.sizes {
@@ -285,7 +285,7 @@ impl Size {
             };
             writeln!(
                 to,
-                "{:<12}{:<8}{:>12.0}{:>10.2}{:>10.2}{:>12}{:>9}{:>9}{:>10}  {won}",
+                "{:<12}{:<14}{:>12.0}{:>10.2}{:>10.2}{:>12}{:>9}{:>9}{:>10}  {won}",
                 span(self.value_size),
                 report.system,
                 report.performance.throughput_ops,

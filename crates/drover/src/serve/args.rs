@@ -33,6 +33,10 @@ bytes) for every 96 to 192 bytes, and the rest records. pilaf's table begins wit
 arrive, beyond it if records need no more memory; farm's does not grow. Flags about memcached clients, request slots
 and the memory file are refused.
 
+--system jakiro and server-reply execute every operation of their native clients, which write requests into slots: the
+clients of jakiro read the results from the server's memory, and server-reply writes them to the clients. Of each
+shard's share of -m an eighth is index, and the rest items; the same flags are refused.
+
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {

@@ -49,7 +49,7 @@ pub use plan::{ShardPlan, TablePlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
-pub use sharded::{Planted, ShardedJob, ShardedSystem};
+pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};
 pub use stepped::{
     Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem, TimelessCpu,
 };

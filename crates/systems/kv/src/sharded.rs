@@ -1,7 +1,7 @@
 //! [`ShardedSystem`]: a system whose services consist of equal shards, for callers that run shards and clients as
 //! their own actors, such as test beds.
 
-use crate::{ConnectOptions, Shard, ShardPlan, System, TableShape};
+use crate::{ConnectOptions, ServiceClient, Shard, ShardPlan, System, TableShape};
 use drover_control::Dial;
 use drover_verbs::Provider;
 use std::fmt::Debug;
@@ -27,13 +27,25 @@ pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// shard for a number of items.
     fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize;
 
-    /// As [`ServiceClient::open`](crate::ServiceClient::open), but the client makes `mistake`.
+    /// As [`ServiceClient::open`], but the client makes `mistake`, if that is one of clients alone.
     fn open_mistaken<P: Provider>(
         ctx: Rc<P::Context>,
         dials: Vec<Dial>,
         options: &ConnectOptions,
         mistake: Self::Mistake,
-    ) -> Self::Client<P>;
+    ) -> Self::Client<P> {
+        let _ = mistake;
+        <Self::Client<P> as ServiceClient<P>>::open(ctx, dials, options)
+    }
+
+    /// Runs `job` with this system, whose clients are to make `mistake`, or with a variant of it that makes it anyway, if
+    /// servers make it, too.
+    fn mistaken<J: MistakenJob>(mistake: Self::Mistake, job: J) -> J::Answer
+    where
+        Self: Sized,
+    {
+        job.run::<Self>(Some(mistake))
+    }
 }
 
 /// A mistake that a campaign of simulations must find.
@@ -47,6 +59,15 @@ pub struct Planted<M> {
     pub scenario: &'static str,
     /// The mistake.
     pub mistake: M,
+}
+
+/// A job that is generic over systems of shards that make a mistake.
+pub trait MistakenJob {
+    /// Result of the job.
+    type Answer;
+
+    /// Runs the job with system `S`, whose clients make `mistake`; `None`: the system itself makes one.
+    fn run<S: ShardedSystem>(self, mistake: Option<S::Mistake>) -> Self::Answer;
 }
 
 /// A job that is generic over systems of shards.

@@ -26,7 +26,7 @@ pub struct Facts {
     pub needs: &'static str,
     /// Whether a fabric with these capabilities meets the system's requirements.
     pub fits: fn(&Caps) -> bool,
-    /// Kind of the table that clients READ; `None`: clients issue no READs, as in HERD.
+    /// Kind of the table that clients READ; `None`: clients READ no table, as in HERD and Jakiro.
     pub table: Option<TableKind>,
     /// Number of control channels that a client opens: one, or one per shard.
     pub channels: Channels,

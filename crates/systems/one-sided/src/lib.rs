@@ -43,5 +43,5 @@ pub use control::{Hello, Ready, ServerParams};
 pub use error::PeerError;
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
-pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};
+pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, Staging, WorkDone};
 pub use status::Status;

@@ -4,7 +4,7 @@
 //! ```
 //! use drover_systems::System;
 //! let names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
-//! assert_eq!(names, ["herd", "pilaf", "farm"]);
+//! assert_eq!(names, ["herd", "pilaf", "farm", "jakiro", "server-reply"]);
 //! assert_eq!(System::named("pilaf"), Some(System::Pilaf));
 //! ```
 #![forbid(unsafe_code)]
@@ -82,6 +82,10 @@ systems! {
         Pilaf = drover_kv_pilaf::Pilaf,
         /// FaRM-KV: GETs by READs of neighbourhoods of a hopscotch table, which holds short values itself.
         Farm = drover_kv_farm::Farm,
+        /// Jakiro: requests by WRITE, results that clients READ, or that are pushed while the server is slow.
+        Jakiro = drover_kv_rfp::Jakiro,
+        /// ServerReply: requests by WRITE, results by WRITE.
+        ServerReply = drover_kv_rfp::ServerReply,
     }
 }
 

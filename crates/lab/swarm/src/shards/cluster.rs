@@ -8,7 +8,7 @@ use crate::cluster::{self, ClientStart, ClusterBase};
 use crate::door::Door;
 use crate::phases::CalmCluster;
 use crate::run::TroubledCluster;
-use drover_base::{Actor, HashSeed, Ns, Progress};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv::{CounterKind, ServiceClient, Shard, ShardedSystem};
 use drover_sim::VirtualCpu;
 use drover_verbs_sim::WorldOptions;
@@ -20,15 +20,30 @@ use std::rc::Rc;
 struct OpenShard<S> {
     shard: Rc<RefCell<S>>,
     door: Door,
+    /// Time between a step that found work and the next one.
+    pause: Ns,
+    /// End of the current pause.
+    next_step: Ns,
 }
 
 impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        if cpu.now() < self.next_step {
+            let wake_at = self.next_step;
+            return Progress::Idle { wake_at };
+        }
         let mut shard = self.shard.borrow_mut();
         while let Some(stream) = self.door.accept() {
             shard.adopt(stream);
         }
-        shard.step(cpu)
+        match shard.step(cpu) {
+            Progress::Busy if self.pause > Ns::ZERO => {
+                let wake_at = cpu.now() + self.pause;
+                self.next_step = wake_at;
+                Progress::Idle { wake_at }
+            }
+            progress => progress,
+        }
     }
 }
 
@@ -103,6 +118,8 @@ impl<S: ShardedSystem> Cluster<S> {
             let open = OpenShard {
                 shard: shard.clone(),
                 door: self.doors[index].clone(),
+                pause: self.options.machines.shard_pause,
+                next_step: Ns::ZERO,
             };
             host(&self.base.world, &core, open);
             self.doors[index].set_open(true);

@@ -16,7 +16,7 @@
 //!
 //! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end considers them dead; then they
 //! continue where they were. Some stop for about as long as a timer runs ([`TIMERS`]). Clocks of cores differ by a
-//! constant.
+//! constant. Slow shards pause after each step that found work, from beginning to end.
 
 use super::options::Options;
 use crate::draw::{between, pick, rate, time};
@@ -65,6 +65,8 @@ troubles! {
         Conflicts = "conflicts",
         /// Ten to fourteen clients (at most six if the trouble lasts over 300 ms) that pause after every operation.
         Crowd = "crowd",
+        /// Shards pause for 1 to 40 us after each step that found work.
+        Slow = "slow",
     }
 }
 
@@ -138,6 +140,7 @@ impl Kind {
                 options.plan.item_bytes_max = item_bytes_max as usize;
             }
             Kind::Conflicts => load.conflict(dice),
+            Kind::Slow => machines.shard_pause = time(dice, Ns::from_us(1), Ns::from_us(40)),
             Kind::Crowd => {
                 options.clients = between(dice, 10, 14) as usize;
                 options.connect.window = options.connect.window.min(4);

@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 use crate::subject::{Planted, Subject};
 use cluster::Cluster;
 use drover_base::Ns;
-use drover_kv::ShardedSystem;
+use drover_kv::{MistakenJob, ShardedSystem};
 use faults::plan;
 use kind::Kind;
 use options::Options;
@@ -66,11 +66,37 @@ impl<S: ShardedSystem> Subject for Sharded<S> {
     }
 
     fn run(case: &Case<Self>) -> Outcome {
-        let options = options(case);
-        let mistake = case.planted.map(|planted| planted.mistake);
-        let cluster = Cluster::<S>::new(&options, case.seed, mistake);
-        let params = RunParams {
+        let run = Run {
+            options: options(case),
+            seed: case.seed,
             troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
+        };
+        match case.planted {
+            Some(planted) => S::mistaken(planted.mistake, run),
+            None => run.run::<S>(None),
+        }
+    }
+}
+
+/// A run of a case of any system of shards.
+struct Run {
+    options: Options,
+    seed: u64,
+    troubled: bool,
+}
+
+impl MistakenJob for Run {
+    type Answer = Outcome;
+
+    fn run<S: ShardedSystem>(self, mistake: Option<S::Mistake>) -> Outcome {
+        let Run {
+            options,
+            seed,
+            troubled,
+        } = self;
+        let cluster = Cluster::<S>::new(&options, seed, mistake);
+        let params = RunParams {
+            troubled,
             horizon: options.machines.horizon,
             deadline: options.connect.deadline,
             window: options.connect.window,
@@ -81,6 +107,6 @@ impl<S: ShardedSystem> Subject for Sharded<S> {
             // Connections are reliable: no request arrives after its session.
             ruled_out: Ns::ZERO,
         };
-        run::run(cluster, &plan(&options, case.seed), &params)
+        run::run(cluster, &plan(&options, seed), &params)
     }
 }

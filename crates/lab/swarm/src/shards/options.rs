@@ -64,6 +64,8 @@ pub struct Machines {
     pub stall_max: Ns,
     /// Number of further times that a core stops, for about as long as one of [`TIMERS`](super::kind::TIMERS).
     pub pauses: u32,
+    /// Time that passes between a shard's step that found work and its next step; not only before the horizon.
+    pub shard_pause: Ns,
 }
 
 /// Small values hardly fill a records' memory of this size ...
@@ -113,6 +115,7 @@ impl Options {
                 stalls: 0,
                 stall_max: Ns::ZERO,
                 pauses: 0,
+                shard_pause: Ns::ZERO,
             },
         }
     }

@@ -116,4 +116,12 @@ pub const ALL: &[Scenario<Kind>] = &[
         always: &[Crowd],
         maybe: &[Packets, Clients, Arrivals, Stalls, Narrow, Shards, SmallTables],
     },
+    Scenario {
+        name: "slow",
+        about: "shards that pause after each step, so that operations take long",
+        always: &[Slow],
+        maybe: &[
+            Packets, Breaks, Tearing, Arrivals, Narrow, Conflicts, Large, Service,
+        ],
+    },
 ];

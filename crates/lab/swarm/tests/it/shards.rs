@@ -102,9 +102,21 @@ fn a_few_seeds_find_nothing_in_farm() {
 }
 
 #[test]
+fn a_few_seeds_find_nothing_in_jakiro() {
+    find_nothing("jakiro", "default", 1..21);
+    find_nothing("jakiro", "slow", 1..21);
+}
+
+#[test]
+fn a_few_seeds_find_nothing_in_server_reply() {
+    find_nothing("server-reply", "default", 1..21);
+}
+
+#[test]
 fn traces_of_shards_repeat() {
     with("pilaf", Repeats);
     with("farm", Repeats);
+    with("jakiro", Repeats);
 }
 
 #[test]
@@ -115,6 +127,15 @@ fn a_miss_that_is_trusted_is_found_in_pilaf() {
 #[test]
 fn a_miss_that_is_trusted_is_found_in_farm() {
     with("farm", FindPlanted("trusts-misses"));
+}
+
+/// What makes results of Jakiro and ServerReply right is needed.
+#[test]
+fn missing_protections_are_found_in_jakiro_and_server_reply() {
+    for mistake in ["no-seq", "no-crc", "no-recheck"] {
+        with("jakiro", FindPlanted(mistake));
+    }
+    with("server-reply", FindPlanted("no-crc"));
 }
 
 /// A value longer than the service takes was submitted before there was any session to say so, and copied over the end of

@@ -7,54 +7,11 @@ use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
 use drover_kv::{Refusal, StartError};
 use drover_mem::round_up;
-use drover_one_sided::{Clock, Usage};
-use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+use drover_one_sided::{Clock, Staging, Usage};
+use drover_verbs::{Access, Context, MemoryRegion, Provider};
 
 /// Longest item, bytes: an object's length has 24 bits.
 const ITEM_BYTES_MAX: usize = 8 << 20;
-
-/// Number of stages: long values in transfer at a time, for all clients together; a client has at most one transfer in
-/// each direction. *(our choice)*
-pub(super) const STAGES: usize = 4;
-
-/// Buffers for values in transfer from or to clients' memory. Clients cannot READ them, because they have no versions.
-pub(super) struct Staging<P: Provider> {
-    mr: P::Mr,
-    bytes: usize,
-    free: Vec<u8>,
-}
-
-impl<P: Provider> Staging<P> {
-    /// Divides `mr` into [`STAGES`] buffers.
-    pub(super) fn new(mr: P::Mr) -> Staging<P> {
-        Staging {
-            bytes: mr.region().len() / STAGES,
-            mr,
-            free: (0..STAGES as u8).collect(),
-        }
-    }
-
-    pub(super) fn lend(&mut self) -> Option<u8> {
-        self.free.pop()
-    }
-
-    pub(super) fn take_back(&mut self, stage: u8) {
-        self.free.push(stage);
-    }
-
-    /// The first `len` bytes of a stage.
-    pub(super) fn sge(&self, stage: u8, len: usize) -> Sge {
-        self.mr.sge(usize::from(stage) * self.bytes, len)
-    }
-
-    fn copy_out(&self, stage: u8, out: &mut [u8]) {
-        self.mr.region().copy_out(usize::from(stage) * self.bytes, out);
-    }
-
-    fn copy_in(&self, stage: u8, bytes: &[u8]) {
-        self.mr.region().copy_in(usize::from(stage) * self.bytes, bytes);
-    }
-}
 
 /// FaRM-KV's part of a server: owns table and objects, and executes requests on them.
 pub struct ShardState<P: Provider> {
@@ -91,7 +48,6 @@ impl<P: Provider> ShardState<P> {
         let slots = readable(table.bytes())?;
         let objects = readable(options.memory_bytes)?;
         let item_bytes_max = options.item_bytes_max.min(ITEM_BYTES_MAX);
-        let stages = ctx.alloc(STAGES * round_up(item_bytes_max, 4096), options.pages)?;
         let shard = Shard::new(
             HopscotchTable::new(slots.region().clone(), &table),
             objects.region().clone(),
@@ -103,7 +59,7 @@ impl<P: Provider> ShardState<P> {
         Ok(ShardState {
             shard,
             stats: ServerStats::default(),
-            staging: Staging::new(ctx.register(&stages, Access::LOCAL)?),
+            staging: Staging::new(ctx, round_up(item_bytes_max, 4096), options.pages)?,
             table,
             slots,
             objects,

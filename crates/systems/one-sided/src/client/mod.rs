@@ -129,6 +129,11 @@ pub trait Reader<P: Provider>: Sized {
         let _ = (ops, sink);
     }
 
+    /// When the client must be polled though nothing has arrived, besides operations and links; asked after each poll.
+    fn next_timer(&self) -> Ns {
+        Ns::MAX
+    }
+
     /// Called after the control channel of a session was polled.
     fn control_polled(&mut self, session: &mut Self::Session) {
         let _ = session;
@@ -309,6 +314,7 @@ impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
     }
 
     fn next_timer(&self) -> Ns {
-        self.ops.next_event().min(self.ops.next_look())
+        let ops = self.ops.next_event().min(self.ops.next_look());
+        ops.min(self.reader.next_timer())
     }
 }

@@ -95,6 +95,12 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.ctx.cpu().now()
     }
 
+    /// Number of shards.
+    #[inline]
+    pub fn shard_count(&self) -> usize {
+        self.links.len()
+    }
+
     /// The session with `shard`, if it works.
     #[inline]
     pub fn session_with(&mut self, shard: usize) -> Option<&mut R::Session> {

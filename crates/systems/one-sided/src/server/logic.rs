@@ -206,6 +206,11 @@ pub trait ShardLogic<P: Provider>: Sized {
         let _ = (now, conns);
     }
 
+    /// When the server must step again though nothing has arrived; asked at the end of a step that found nothing to do.
+    fn next_timer(&self) -> Ns {
+        Ns::MAX
+    }
+
     /// Does a slice of background work; called in every step.
     fn advance(&mut self, now: Ns) -> WorkDone {
         let _ = now;

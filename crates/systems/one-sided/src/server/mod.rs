@@ -4,9 +4,11 @@
 mod client_conn;
 mod logic;
 mod shard;
+mod staging;
 
 pub use logic::{Clock, Membership, ShardLogic, WorkDone};
 pub use shard::CLIENTS;
+pub use staging::Staging;
 
 use crate::control::{Hello, Ready, ServerParams};
 use crate::error::PeerError;
@@ -303,7 +305,7 @@ impl<P: Provider, H: ShardLogic<P>> Actor<P::Cpu> for Server<P, H> {
         match is_busy || advance != WorkDone::Idle {
             true => Progress::Busy,
             false => Progress::Idle {
-                wake_at: self.next_look,
+                wake_at: self.next_look.min(self.host.next_timer()),
             },
         }
     }

@@ -288,7 +288,9 @@ impl<G: Guards> Callee<G> {
         slot.state = State::Executing;
         self.parked[place / 64] &= !(1 << (place % 64));
         self.stats.calls += 1;
-        let is_timed = layout.mode(inbound, place, rpc_id) == Mode::Reply;
+        // A client that never changes modes does not ask how long calls take.
+        let is_timed =
+            self.options.transfer == Transfer::Auto && layout.mode(inbound, place, rpc_id) == Mode::Reply;
         Ok(Some(Taken {
             place,
             rpc_id,

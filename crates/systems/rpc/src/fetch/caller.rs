@@ -133,6 +133,11 @@ impl<G: Guards> Caller<G> {
         &self.stats
     }
 
+    /// Counters since the last call of this function, or the beginning.
+    pub fn take_stats(&mut self) -> CallerStats {
+        std::mem::take(&mut self.stats)
+    }
+
     /// Whether a call can begin in `place`.
     #[inline]
     pub fn is_free(&self, place: usize) -> bool {
@@ -144,6 +149,16 @@ impl<G: Guards> Caller<G> {
     #[inline]
     pub fn is_waiting(&self, place: usize) -> bool {
         matches!(self.calls[place].state, State::Waiting | State::Pausing(_))
+    }
+
+    /// When [`poll`](Caller::poll) has something to do for the call in `place` though nothing has arrived;
+    /// [`Ns::MAX`]: never.
+    #[inline]
+    pub fn next_timer(&self, place: usize) -> Ns {
+        match self.calls[place].state {
+            State::Pausing(until) => until,
+            _ => Ns::MAX,
+        }
     }
 
     /// The mode of calls of kind `rpc_id` in `place`.

@@ -126,6 +126,11 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         self.caller.stats()
     }
 
+    /// Counters since the last call of this function, or the beginning.
+    pub fn take_stats(&mut self) -> CallerStats {
+        self.caller.take_stats()
+    }
+
     /// The mode of calls of kind `rpc_id` in `place`.
     pub fn mode(&self, place: usize, rpc_id: u16) -> Mode {
         self.caller.mode(place, rpc_id)
@@ -295,21 +300,48 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         out: &mut Vec<u8>,
         mut done: impl FnMut(usize, Result<&[u8], CallError>),
     ) {
-        let mut index = 0;
-        while index < self.watched.len() {
-            let place = self.watched[index] as usize;
-            let pushed = if G::OWN_AREA { &self.pushed } else { &self.landing };
-            let Some(next) = self.caller.poll(place, pushed.region(), now, out) else {
-                index += 1;
-                continue;
-            };
-            self.watched.swap_remove(index);
-            if let Some(result) = self.act(queues, place, next) {
-                done(place, result.map(|_| &out[..]));
-            }
+        let mut from = 0;
+        while let Some((place, result)) = self.poll_next(queues, &mut from, now, out) {
+            done(place, result.map(|_| &out[..]));
         }
         self.caller
             .expire(now, |place| done(place, Err(CallError::Timeout)));
+    }
+
+    /// As [`poll`](FetchClient::poll) without deadlines, for one call: begins with number `from` (0 at first) of those
+    /// that wait, and returns the place of one that has ended, with its result's length or why there is none; `out` has
+    /// the result. Call it until it returns `None`.
+    #[inline]
+    pub fn poll_next(
+        &mut self,
+        queues: &mut Queues<P>,
+        from: &mut usize,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Option<(usize, Result<usize, CallError>)> {
+        while *from < self.watched.len() {
+            let place = self.watched[*from] as usize;
+            let pushed = if G::OWN_AREA { &self.pushed } else { &self.landing };
+            let Some(next) = self.caller.poll(place, pushed.region(), now, out) else {
+                *from += 1;
+                continue;
+            };
+            self.watched.swap_remove(*from);
+            if let Some(result) = self.act(queues, place, next) {
+                return Some((place, result));
+            }
+        }
+        None
+    }
+
+    /// When to [`poll`](FetchClient::poll) though nothing has arrived, deadlines aside; [`Ns::MAX`]: never.
+    #[inline]
+    pub fn next_timer(&self) -> Ns {
+        let timers = self
+            .watched
+            .iter()
+            .map(|place| self.caller.next_timer(*place as usize));
+        timers.min().unwrap_or(Ns::MAX)
     }
 
     /// The connection is lost: calls under way end with [`CallError::Unknown`], and no other begins.

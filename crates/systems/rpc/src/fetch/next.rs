@@ -98,6 +98,21 @@ pub struct CallerStats {
 }
 
 impl CallerStats {
+    /// Adds the counters of another end.
+    pub fn add(&mut self, other: &CallerStats) {
+        self.calls += other.calls;
+        self.first_reads += other.first_reads;
+        self.second_reads += other.second_reads;
+        self.switches[0] += other.switches[0];
+        self.switches[1] += other.switches[1];
+        let fails = self.fails.iter_mut().zip(&other.fails);
+        fails.for_each(|(sum, count)| *sum += count);
+        self.pushed += other.pushed;
+        self.sum_rejects += other.sum_rejects;
+        self.late_pushes += other.late_pushes;
+        self.timeouts += other.timeouts;
+    }
+
     /// Verbs that the client posted for all calls: WRITEs of requests and modes, READs.
     pub fn operations(&self) -> u64 {
         self.calls + self.first_reads + self.second_reads + self.switches.iter().sum::<u64>()

@@ -10,6 +10,9 @@ use drover_rt::{Queues, ResourceError, WHICH};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
 use std::rc::Rc;
 
+/// So many slots ahead of the one that is looked at are prefetched: what a client has written is in its core's cache.
+const PREFETCHED: usize = 3;
+
 /// A request that a server executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerCall {
@@ -28,6 +31,8 @@ pub struct FetchServer<P: Provider, G: Guards = Guarded> {
     /// The client's memory for pushed results.
     pushed: Option<RemoteRegion>,
     kinds: u64,
+    /// WRITEs of results that have not completed.
+    pushing: usize,
     /// Place that is looked at first.
     place: usize,
     ctx: Rc<P::Context>,
@@ -56,6 +61,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
             results: memory(layout.results_bytes(), Access::REMOTE_READ)?,
             pushed: None,
             kinds: u64::from(params.first_kind) << 32,
+            pushing: 0,
             place: 0,
             ctx: ctx.clone(),
         })
@@ -115,12 +121,17 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         if self.pushed.is_none() {
             return Ok(None);
         }
-        let count = self.callee.layout().place_count;
+        let layout = self.callee.layout();
+        let (count, stride) = (layout.place_count, layout.request_stride());
         for _ in 0..count {
             let Some(place) = self.callee.find(self.place, self.inbound.region()) else {
                 break;
             };
             self.place = if place + 1 == count { 0 } else { place + 1 };
+            let soon = (place + PREFETCHED) * stride;
+            if soon < count * stride {
+                cpu.prefetch(self.inbound.region().line(soon));
+            }
             if let Some(taken) = self.callee.take(place, self.inbound.region(), cpu.now(), out)? {
                 let started = if taken.is_timed { cpu.refresh() } else { Ns::ZERO };
                 return Ok(Some(ServerCall { taken, started }));
@@ -147,6 +158,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     }
 
     fn push(&mut self, queues: &mut Queues<P>, push: Push) {
+        self.pushing += 1;
         let pushed = self
             .pushed
             .expect("requests are taken from attached clients only");
@@ -172,9 +184,16 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         self.callee.next_look()
     }
 
+    /// Whether a completion of this end is to come.
+    #[inline]
+    pub fn is_pushing(&self) -> bool {
+        self.pushing > 0
+    }
+
     /// Handles the successful completion with id `wr_id`, of this end's kind: a pushed result has left its slot.
     #[inline]
     pub fn completed(&mut self, wr_id: u64) {
+        self.pushing -= 1;
         self.callee.pushed((wr_id & WHICH) as usize);
     }
 }

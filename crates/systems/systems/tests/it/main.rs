@@ -15,6 +15,10 @@ drover_systems::systems! {
         Pilaf = drover_kv_pilaf::Pilaf,
         /// As in the one table.
         Farm = drover_kv_farm::Farm,
+        /// As in the one table.
+        Jakiro = drover_kv_rfp::Jakiro,
+        /// As in the one table.
+        ServerReply = drover_kv_rfp::ServerReply,
         /// The one line.
         Sample = sample::Sample,
     }

@@ -1,0 +1,165 @@
+//! [`Session`]: a client's queues, calls and buffers at one shard.
+
+use crate::control::{Attach, PROTOCOL_VERSION, Welcome, conn_params};
+use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, item_bytes};
+use drover_base::Ns;
+use drover_kv::{KEY_BYTES_MAX, SetupError};
+use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
+use drover_rpc::CallError;
+use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout};
+use drover_rt::WHICH;
+use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider, QueuePair};
+use std::rc::Rc;
+
+/// Longest item that a server may announce, bytes.
+const ITEM_BYTES_MAX: usize = 1 << 23;
+
+/// Number of operations that a send queue of `depth` requests suffices for.
+pub(super) fn operations_for<P: Provider, G: Guards>(depth: usize) -> usize {
+    let sends = depth.saturating_sub(VALUES_MAX * PIECES_MAX);
+    (sends / FetchClient::<P, G>::sends_max(1)).max(1)
+}
+
+/// Whether the completion with id `wr_id` is that of a request.
+#[inline]
+pub(super) fn is_request(wr_id: u64) -> bool {
+    wr_id & !WHICH == 0
+}
+
+/// A client's queues, calls and buffers for one shard.
+pub struct Session<P: Provider, G: Guards> {
+    pub(super) resources: ConnResources<P>,
+    calls: FetchClient<P, G>,
+}
+
+fn check(welcome: &Welcome, layout: &Layout) -> Result<(), SetupError> {
+    let slots_bytes = layout.request_stride().max(layout.result_stride());
+    let is_slots = layout.is_sound()
+        && slots_bytes <= 1 << 20
+        && layout.request_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX
+        && layout.result_bytes >= REPLY_HEADER_BYTES + size_of::<u32>();
+    let is_item = (item_bytes(1, 0)..=ITEM_BYTES_MAX).contains(&(welcome.terms.item_bytes_max as usize));
+    match (is_slots, is_item) {
+        (false, _) => Err(SetupError::Unusable { what: "slots" }),
+        (_, false) => Err(SetupError::Unusable { what: "items" }),
+        _ => Ok(()),
+    }
+}
+
+impl<P: Provider, G: Guards> Session<P, G> {
+    /// Handles a completion; returns the operation whose call has ended, and what came of it. The result is in `out`.
+    #[inline]
+    pub(super) fn completed(
+        &mut self,
+        wr_id: u64,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Option<(usize, Result<usize, CallError>)> {
+        self.calls.completed(&mut self.resources.queues, wr_id, now, out)
+    }
+
+    /// Looks at calls whose results will be pushed, or which are to be READ again, from number `from` on; returns as
+    /// [`completed`](Session::completed). Call it until it returns `None`.
+    #[inline]
+    pub(super) fn poll(
+        &mut self,
+        from: &mut usize,
+        now: Ns,
+        out: &mut Vec<u8>,
+    ) -> Option<(usize, Result<usize, CallError>)> {
+        self.calls.poll_next(&mut self.resources.queues, from, now, out)
+    }
+
+    /// When to [`poll`](Session::poll) though nothing has arrived.
+    #[inline]
+    pub(super) fn next_timer(&self) -> Ns {
+        self.calls.next_timer()
+    }
+
+    /// Counters since the last call of this function.
+    pub(super) fn take_stats(&mut self) -> CallerStats {
+        self.calls.take_stats()
+    }
+}
+
+impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
+    type ClientParams = ();
+    type Welcome = Welcome;
+    type Attach = Attach;
+
+    const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn client_params(_: &P::Context) {}
+
+    fn new(
+        ctx: &Rc<P::Context>,
+        slots: usize,
+        welcome: &Welcome,
+        now: Ns,
+    ) -> Result<Session<P, G>, SetupError> {
+        let agreed = Agreed::new(&welcome.terms, now)?;
+        let params = conn_params(&welcome.terms, welcome.result_bytes as usize, slots);
+        check(welcome, &params.layout)?;
+        let both_ways = Access {
+            remote_read: true,
+            ..Access::REMOTE_WRITE
+        };
+        let depths = (FetchClient::<P, G>::sends_max(slots), 0);
+        let item_bytes_max = agreed.item_bytes_max;
+        let mut resources = ConnResources::<P>::new(ctx, agreed, depths, (item_bytes_max, both_ways))?;
+        let options = CallerOptions {
+            transfer: welcome.transfer,
+            ..CallerOptions::default()
+        };
+        let addrs = (&welcome.inbound, &welcome.results);
+        let mut calls = FetchClient::new(ctx, &params, options, addrs)?;
+        for rpc_id in (0..RPC_COUNT as u16).filter(|rpc_id| *rpc_id != RequestKind::Get as u16) {
+            // Results of updates have no value.
+            calls.set_choice(
+                rpc_id,
+                Choice {
+                    first_bytes: REPLY_HEADER_BYTES,
+                    slow_reads: options.switch.slow_reads,
+                },
+            );
+        }
+        resources.queues.qp.connect(&welcome.qp)?;
+        Ok(Session { resources, calls })
+    }
+
+    fn attach(&self) -> Result<Attach, SetupError> {
+        Ok(Attach {
+            qp: self.resources.queues.qp.export()?,
+            pushed: self.calls.export()?,
+            values: self.resources.values.mr.export(&[])?,
+        })
+    }
+
+    fn resources(&self) -> &ConnResources<P> {
+        &self.resources
+    }
+
+    fn resources_mut(&mut self) -> &mut ConnResources<P> {
+        &mut self.resources
+    }
+
+    /// Begins the call of operation `at`, whose place is free: the operation before has ended, and its request has
+    /// completed. Deadlines are the operations'.
+    #[inline]
+    fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
+        let pieces = [&request.encode()[..], key, value];
+        let queues = &mut self.resources.queues;
+        match self
+            .calls
+            .send(queues, (at, request.kind as u16), &pieces, Ns::MAX)
+        {
+            Ok(()) => Some(0),
+            Err(error) => {
+                let agreed = &mut self.resources.agreed;
+                tracing::debug!(%error, session = agreed.id, operation = at, "a request could not be sent");
+                agreed.broken = true;
+                None
+            }
+        }
+    }
+}

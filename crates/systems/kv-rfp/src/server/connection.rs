@@ -1,0 +1,445 @@
+//! [`Connection`]: queues and slots of one client, and how its requests are executed.
+
+use super::state::ShardState;
+use crate::control::Attach;
+use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
+use crate::variant::Variant;
+use drover_base::{Cpu, KeyHash, Ns};
+use drover_kv::KEY_BYTES_MAX;
+use drover_one_sided::{PeerError, VALUES_MAX};
+use drover_rpc::fetch::{
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
+};
+use drover_rt::{Depths, Queues, WHICH};
+use drover_store::Key;
+use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus};
+use std::rc::Rc;
+
+/// Maximum number of completions and of requests per step and client.
+const BATCH: usize = 32;
+
+/// Requests of a client that are executed together.
+#[derive(Default)]
+pub(super) struct Batch {
+    calls: Vec<(ServerCall, KeyHash)>,
+    requests: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    pub(super) fn new() -> Batch {
+        Batch {
+            calls: Vec::with_capacity(BATCH),
+            requests: vec![Vec::new(); BATCH],
+        }
+    }
+}
+
+/// Kind of work request: the transfer of a long value, whose index is the lower half of the id.
+const LONG: u64 = (KIND_COUNT as u64) << 32;
+
+/// A long value on its way, from the client (PUT) or to it (GET), or waiting for a stage.
+struct Transfer {
+    call: ServerCall,
+    request: Request,
+    key: [u8; KEY_BYTES_MAX],
+    /// `None`: all stages are in use.
+    stage: Option<u8>,
+    /// What the result says when the value has been written (GET).
+    written: (usize, [u8; 4]),
+}
+
+impl Transfer {
+    fn key(&self) -> &[u8] {
+        &self.key[..self.request.key_bytes]
+    }
+}
+
+/// A server's queues and slots for one client.
+pub struct Connection<P: Provider, V: Variant> {
+    queues: Queues<P>,
+    calls: FetchServer<P, V::Guards>,
+    /// A client has as many buffers for long values.
+    transfers: [Option<Transfer>; VALUES_MAX],
+    /// Work requests of [`LONG`] in flight.
+    longs: usize,
+    /// The client's memory for long values, known after Attach.
+    values: Option<RemoteRegion>,
+    result_bytes: usize,
+}
+
+impl<P: Provider, V: Variant> Connection<P, V> {
+    pub(super) fn new(
+        ctx: &Rc<P::Context>,
+        params: &ConnParams,
+        value_bytes_max: usize,
+    ) -> Result<Connection<P, V>, PeerError> {
+        let depths = Depths {
+            sends: params.layout.place_count,
+            recvs: 0,
+            longs: VALUES_MAX,
+            long_bytes_max: value_bytes_max,
+        };
+        let options = CalleeOptions {
+            transfer: V::TRANSFER,
+            // The shard says when.
+            look_every: Ns::ZERO,
+        };
+        Ok(Connection {
+            queues: Queues::<P>::new(ctx, depths)?,
+            calls: FetchServer::new(ctx, params, options)?,
+            transfers: [const { None }; VALUES_MAX],
+            longs: 0,
+            values: None,
+            result_bytes: params.layout.result_bytes,
+        })
+    }
+
+    /// Exports requests and modes, results, and the queue pair to the client.
+    pub(super) fn exports(&self) -> Result<(Export, Export, Export), PeerError> {
+        let (inbound, results) = self.calls.exports()?;
+        Ok((inbound, results, self.queues.qp.export()?))
+    }
+
+    /// Connects to the client's exported resources.
+    pub(super) fn attach(&mut self, ctx: &P::Context, attach: &Attach) -> Result<(), PeerError> {
+        if self.values.is_some() {
+            return Err(PeerError::OutOfOrder);
+        }
+        self.values = Some(ctx.import_region(&attach.values)?);
+        self.calls.attach(&attach.pushed)?;
+        Ok(self.queues.qp.connect(&attach.qp)?)
+    }
+
+    /// Counters of the client's calls.
+    pub(super) fn stats(&self) -> &CalleeStats {
+        self.calls.stats()
+    }
+
+    /// Closes the connection. The queue pair is destroyed first, so no transfer is in flight when the stages are used
+    /// again.
+    pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
+        self.queues.qp.to_error();
+        let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
+        drop(self);
+        let stages = transfers
+            .into_iter()
+            .flatten()
+            .filter_map(|transfer| transfer.stage);
+        stages.for_each(|stage| state.staging.take_back(stage));
+        if let Some(values) = values {
+            ctx.forget_region(&values);
+        }
+    }
+
+    /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
+    /// client wrote a malformed request.
+    pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
+        let now = cpu.now();
+        // Before this client's completions free a stage: others may wait for one.
+        self.begin_transfers(cpu, state, now);
+        let mut is_busy = self.take_completions(cpu, state, now)?;
+        let mut batch = std::mem::take(&mut state.batch);
+        let taken = self.take_requests(cpu, state, &mut batch, now);
+        batch.calls.clear();
+        state.batch = batch;
+        is_busy |= taken?;
+        self.look_again(state, now);
+        self.queues.post(cpu)?;
+        Ok(is_busy)
+    }
+
+    /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
+    /// their keys; prefetches the items; executes. Returns whether there were any.
+    #[inline]
+    fn take_requests(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        batch: &mut Batch,
+        now: Ns,
+    ) -> Result<bool, PeerError> {
+        while batch.calls.len() < BATCH {
+            let bytes = &mut batch.requests[batch.calls.len()];
+            let next = self.calls.next(cpu, bytes);
+            let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
+                break;
+            };
+            // No correct client sends anything else.
+            let (_, key, _) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+            let hash = state.key(key).hash;
+            state.partition.prefetch_bucket(cpu, hash, false);
+            batch.calls.push((call, hash));
+        }
+        let is_busy = !batch.calls.is_empty();
+        for (_, hash) in &batch.calls {
+            state.partition.prefetch_item(cpu, *hash);
+        }
+        for (index, (call, hash)) in batch.calls.drain(..).enumerate() {
+            self.execute(cpu, state, &call, (&batch.requests[index], hash), now)?;
+        }
+        Ok(is_busy)
+    }
+
+    /// Looks again at the modes of results that were left to be fetched, if it is time.
+    #[inline]
+    fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
+        if self.calls.next_look() != Ns::MAX && state.second_look.is_due(now) {
+            self.calls.look_again(&mut self.queues, now);
+        }
+    }
+
+    #[inline]
+    fn take_completions(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<bool, PeerError> {
+        // Results that are fetched cost the server no work request.
+        if self.longs == 0 && !self.calls.is_pushing() {
+            return Ok(false);
+        }
+        let mut wcs = [Wc::default(); BATCH];
+        let count = self.queues.poll(cpu, &mut wcs);
+        for wc in &wcs[..count] {
+            if wc.status != WcStatus::Success {
+                return Err(PeerError::Failed { status: wc.status });
+            }
+            match wc.wr_id.0 & !WHICH {
+                LONG => self.transferred(cpu, state, (wc.wr_id.0 & WHICH) as usize, now),
+                _ => self.calls.completed(wc.wr_id.0),
+            }
+        }
+        Ok(count > 0)
+    }
+
+    #[inline]
+    fn execute(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        call: &ServerCall,
+        (bytes, hash): (&[u8], KeyHash),
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        let (request, key, value) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+        let key = Key { hash, bytes: key };
+        let status = match request.kind {
+            RequestKind::Get => return self.get(cpu, state, call, &request, key, now),
+            RequestKind::Put => {
+                state.stats.puts += 1;
+                state.put(cpu, &request, key, value, now)
+            }
+            RequestKind::Delete => {
+                state.stats.deletes += 1;
+                state.delete(cpu, key, now)
+            }
+            RequestKind::PutLarge => {
+                state.stats.puts += 1;
+                match self.refuse_long(state, &request, key.bytes) {
+                    Some(status) => status,
+                    None => return self.begin_transfer(cpu, state, call, &request, key.bytes, now),
+                }
+            }
+        };
+        self.reply(cpu, call, status, 0, &[]);
+        Ok(())
+    }
+
+    #[inline]
+    fn get(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        call: &ServerCall,
+        request: &Request,
+        key: Key<'_>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        state.stats.gets += 1;
+        let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
+        let mut value = std::mem::take(&mut state.value);
+        let found = state.get(cpu, key, now).map(|item| {
+            let len = item.value_len();
+            if len <= value_bytes_max {
+                value.resize(len, 0);
+                item.copy_value(&mut value);
+            }
+            len
+        });
+        let is_transferred = match found {
+            None => self.answer_get(cpu, call, Status::NotFound, 0, &[]),
+            Some(len) if len <= value_bytes_max => self.answer_get(cpu, call, Status::Value, len, &value),
+            Some(len) if len > request.value_bytes => self.answer_get(cpu, call, Status::Long, len, &[]),
+            Some(_) if self.values_at(request).is_none() => {
+                self.answer_get(cpu, call, Status::BadRequest, 0, &[])
+            }
+            Some(_) => true,
+        };
+        state.value = value;
+        match is_transferred {
+            false => Ok(()),
+            true => self.begin_transfer(cpu, state, call, request, key.bytes, now),
+        }
+    }
+
+    /// As [`reply`](Connection::reply); returns that no value is transferred.
+    #[inline]
+    fn answer_get(
+        &mut self,
+        cpu: &P::Cpu,
+        call: &ServerCall,
+        status: Status,
+        len: usize,
+        value: &[u8],
+    ) -> bool {
+        self.reply(cpu, call, status, len, value);
+        false
+    }
+
+    /// Why a value is not READ from the client, if so.
+    fn refuse_long(&self, state: &ShardState<P, V>, request: &Request, key: &[u8]) -> Option<Status> {
+        if request.value_bytes == 0 || self.values_at(request).is_none() {
+            return Some(Status::BadRequest);
+        }
+        (!state.admits(key, request.value_bytes)).then_some(Status::TooLarge)
+    }
+
+    /// Address of the value in the client's memory; `None`: out of bounds.
+    fn values_at(&self, request: &Request) -> Option<RemoteAddr> {
+        let values = self.values.as_ref()?;
+        let end = request.value_offset.checked_add(request.value_bytes as u64)?;
+        (end <= values.len).then(|| values.at(request.value_offset as usize))
+    }
+
+    /// Begins to transfer a long value, at once or when there is a stage.
+    #[cold]
+    fn begin_transfer(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        call: &ServerCall,
+        request: &Request,
+        key: &[u8],
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        // A correct client has no more buffers for values.
+        let free = self.transfers.iter().position(Option::is_none);
+        let index = free.ok_or(PeerError::Nonsense)?;
+        let mut transfer = Transfer {
+            call: *call,
+            request: *request,
+            key: [0; KEY_BYTES_MAX],
+            stage: None,
+            written: (0, [0; 4]),
+        };
+        transfer.key[..key.len()].copy_from_slice(key);
+        self.transfers[index] = Some(transfer);
+        self.start(cpu, state, index, now);
+        Ok(())
+    }
+
+    /// Begins transfers that had no stage.
+    #[inline]
+    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+        for index in 0..self.transfers.len() {
+            if self.transfers[index]
+                .as_ref()
+                .is_some_and(|transfer| transfer.stage.is_none())
+            {
+                self.start(cpu, state, index, now);
+            }
+        }
+    }
+
+    fn start(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, index: usize, now: Ns) {
+        let Some(mut transfer) = self.transfers[index].take() else {
+            return;
+        };
+        let Some(stage) = state.staging.lend() else {
+            self.transfers[index] = Some(transfer);
+            return;
+        };
+        let is_put = transfer.request.kind == RequestKind::PutLarge;
+        let staged = match is_put {
+            true => Ok(transfer.request.value_bytes),
+            false => self.stage_value(cpu, state, &mut transfer, stage, now),
+        };
+        let (len, remote) = match (staged, self.values_at(&transfer.request)) {
+            (Ok(len), Some(remote)) => (len, remote),
+            (refused, _) => {
+                let (status, len) = refused.err().unwrap_or((Status::BadRequest, 0));
+                state.staging.take_back(stage);
+                return self.reply(cpu, &transfer.call, status, len, &[]);
+            }
+        };
+        let op = match is_put {
+            true => SendOp::Read { remote },
+            false => SendOp::Write { remote, imm: None },
+        };
+        let counter = if is_put {
+            &mut state.stats.pulls
+        } else {
+            &mut state.stats.long_pushes
+        };
+        *counter += 1;
+        self.queues
+            .stage(LONG | index as u64, op, state.staging.sge(stage, len), true);
+        self.longs += 1;
+        transfer.stage = Some(stage);
+        self.transfers[index] = Some(transfer);
+    }
+
+    /// Copies the value of a GET to `stage`; returns its length, or status and length if there is no such value any more
+    /// that fits the client's memory.
+    fn stage_value(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        transfer: &mut Transfer,
+        stage: u8,
+        now: Ns,
+    ) -> Result<usize, (Status, usize)> {
+        let mut value = std::mem::take(&mut state.value);
+        let key = state.key(transfer.key());
+        let item = state.get(cpu, key, now);
+        let staged = match item.as_ref().map(|item| item.value_len()) {
+            None => Err((Status::NotFound, 0)),
+            // The client asks again.
+            Some(len) if len == 0 || len > transfer.request.value_bytes => Err((Status::Long, len)),
+            Some(len) => Ok(len),
+        };
+        if let (Ok(len), Some(item)) = (staged, item) {
+            value.resize(len, 0);
+            item.copy_value(&mut value);
+            state.staging.copy_in(stage, &value);
+            transfer.written = (len, value_sum(&value));
+        }
+        state.value = value;
+        staged
+    }
+
+    /// A long value has arrived at its destination.
+    fn transferred(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, index: usize, now: Ns) {
+        let Some(transfer) = self.transfers.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        self.longs -= 1;
+        let stage = transfer.stage.expect("a transfer that began");
+        if transfer.request.kind == RequestKind::PutLarge {
+            let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
+            self.reply(cpu, &transfer.call, status, 0, &[]);
+        } else {
+            let (len, sum) = transfer.written;
+            self.reply(cpu, &transfer.call, Status::Written, len, &sum);
+        }
+        state.staging.take_back(stage);
+    }
+
+    /// Publishes a result about a value of `value_bytes` bytes; `rest` is what follows the header.
+    #[inline]
+    fn reply(&mut self, cpu: &P::Cpu, call: &ServerCall, status: Status, value_bytes: usize, rest: &[u8]) {
+        let header = Reply { status, value_bytes }.encode();
+        self.calls.reply(&mut self.queues, cpu, call, &[&header, rest]);
+    }
+}

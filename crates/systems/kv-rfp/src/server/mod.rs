@@ -1,0 +1,154 @@
+//! [`Server`]: one shard, an actor. It polls its clients' request slots and executes requests on its partition.
+
+mod connection;
+mod options;
+mod second_look;
+mod state;
+
+pub use options::{ServerOptions, ServerStats};
+pub use state::ShardState;
+
+use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome, conn_params};
+use crate::layout::REQUEST_HEADER_BYTES;
+use crate::variant::Variant;
+use connection::Connection;
+use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_kv::{KEY_BYTES_MAX, ShardPlan, StartError};
+use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
+use drover_rpc::fetch::CalleeStats;
+use drover_verbs::Provider;
+use std::rc::Rc;
+
+/// A server of one shard: an actor that owns a partition, and its ends of the connections to clients.
+pub type Server<P, V> = drover_one_sided::Server<P, ShardState<P, V>>;
+
+impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
+    type Options = ServerOptions;
+    type Stats = ServerStats;
+    type Connection = Connection<P, V>;
+    type ClientParams = ();
+    type Welcome = Welcome;
+    type Attach = Attach;
+    /// There are no notifications.
+    type Notification = Ready;
+
+    const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+        crate::system::options(plan, index, seed)
+    }
+
+    fn counters(&self) -> Vec<u64> {
+        let (stats, partition, calls) = (self.stats, self.partition.stats(), self.calls);
+        vec![
+            stats.gets,
+            stats.puts,
+            stats.deletes,
+            stats.pulls,
+            stats.long_pushes,
+            partition.items,
+            partition.bytes,
+            partition.evicted(),
+            partition.slots,
+            stats.refusals.memory_full,
+            calls.parked,
+            calls.pushes,
+            calls.late_pushes,
+            calls.sum_rejects,
+        ]
+    }
+
+    fn membership(options: &ServerOptions) -> Membership {
+        assert!(options.slot_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX);
+        options.membership
+    }
+
+    fn new(
+        ctx: &Rc<P::Context>,
+        options: &ServerOptions,
+        hasher: KeyHasher,
+        clock: Clock,
+    ) -> Result<ShardState<P, V>, StartError> {
+        ShardState::new(ctx, options, hasher, clock)
+    }
+
+    fn limits(&self) -> (usize, usize) {
+        (self.options.item_bytes_max, self.options.slot_bytes)
+    }
+
+    fn len(&self) -> usize {
+        self.partition.stats().items as usize
+    }
+
+    fn used_bytes(&self) -> usize {
+        self.partition.stats().bytes as usize
+    }
+
+    fn stats(&self) -> ServerStats {
+        self.stats
+    }
+
+    fn open(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        hello: &Hello,
+        terms: ServerParams,
+    ) -> Result<(Connection<P, V>, Welcome), PeerError> {
+        let result_bytes = self.options.slot_bytes;
+        let params = conn_params(&terms, result_bytes, usize::from(hello.slots));
+        let conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max)?;
+        let (inbound, results, qp) = conn.exports()?;
+        let welcome = Welcome {
+            terms,
+            result_bytes: result_bytes as u32,
+            transfer: V::TRANSFER,
+            inbound,
+            results,
+            qp,
+        };
+        Ok((conn, welcome))
+    }
+
+    fn attach(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        conn: &mut Connection<P, V>,
+        attach: &Attach,
+    ) -> Result<(), PeerError> {
+        conn.attach(ctx, attach)
+    }
+
+    fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P, V>) -> Result<bool, PeerError> {
+        conn.serve(cpu, self)
+    }
+
+    fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P, V>) {
+        add(&mut self.closed_calls, conn.stats());
+        conn.close(ctx, self);
+    }
+
+    fn control_polled<'a>(&mut self, _: Ns, conns: impl Iterator<Item = &'a Connection<P, V>> + Clone)
+    where
+        Connection<P, V>: 'a,
+    {
+        self.calls = self.closed_calls;
+        conns.for_each(|conn| add(&mut self.calls, conn.stats()));
+    }
+
+    fn advance(&mut self, now: Ns) -> WorkDone {
+        self.second_look.step_ends(now);
+        WorkDone::Idle
+    }
+
+    fn next_timer(&self) -> Ns {
+        self.second_look.next_timer()
+    }
+}
+
+fn add(sum: &mut CalleeStats, stats: &CalleeStats) {
+    sum.calls += stats.calls;
+    sum.parked += stats.parked;
+    sum.pushes += stats.pushes;
+    sum.late_pushes += stats.late_pushes;
+    sum.sum_rejects += stats.sum_rejects;
+}

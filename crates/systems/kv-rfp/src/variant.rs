@@ -1,0 +1,163 @@
+//! [`Variant`]: all that the systems of this crate differ in.
+
+use drover_kv::{Channels, Counter, Facts, Offers, Planted};
+use drover_rpc::fetch::{Guarded, Guards, Transfer};
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+/// What a system of this crate is called, and how its results travel.
+pub trait Variant: Copy + Debug + Send + Sync + 'static {
+    /// Static properties of the system.
+    const FACTS: Facts;
+    /// How results come to clients.
+    const TRANSFER: Transfer;
+    /// Name of the system's curve in figures.
+    const CURVE: &'static str;
+    /// Flaws that campaigns of simulations must find.
+    const PLANTED: &'static [Planted<Flaw>];
+    /// What both ends check: everything, but in tests.
+    type Guards: Guards;
+}
+
+const NO_CRC: Planted<Flaw> = Planted {
+    name: "no-crc",
+    about: "requests and results are taken though their checksums say that they have not arrived completely",
+    scenario: "tear",
+    mistake: Flaw::NoSum,
+};
+
+const COUNTERS: &[Counter] = &[
+    Counter::events("gets", "GETs executed."),
+    Counter::events("puts", "PUTs executed or refused."),
+    Counter::events("deletes", "DELETEs executed."),
+    Counter::events("pulls", "Long values fetched from clients by READ."),
+    Counter::events("long_pushes", "Long values written to clients' memory."),
+    Counter::amount("items", "Items stored now."),
+    Counter::amount("bytes", "Bytes of the items, with headers and the heap's tags."),
+    Counter::events("evictions", "Items evicted to make space for others."),
+    Counter::amount("places", "Slots of the indexes."),
+    drover_one_sided::REFUSED_MEMORY_FULL,
+    Counter::events(
+        "results_parked",
+        "Results left in the server's memory for clients to READ.",
+    ),
+    Counter::events("results_pushed", "Results written to clients at once."),
+    Counter::events(
+        "results_pushed_late",
+        "Results written to clients after they had been left to be READ.",
+    ),
+    Counter::events(
+        "request_sum_rejects",
+        "Requests found with a wrong checksum: while they arrived, or malformed ones.",
+    ),
+    drover_one_sided::CLIENTS,
+];
+
+const fn facts(name: &'static str, about: &'static str) -> Facts {
+    Facts {
+        name,
+        about,
+        needs: "RC queue pairs with READ",
+        fits: |caps| caps.supports.rc,
+        table: None,
+        channels: Channels::PerShard,
+        offers: Offers {
+            eviction: Err("a full bucket evicts the item that was used longest ago"),
+            ..Offers::native_only("its items do not outlive the process")
+        },
+        counters: COUNTERS,
+        work: &[],
+    }
+}
+
+/// Jakiro: clients READ results, and have them pushed while the server is slow.
+#[derive(Clone, Copy, Debug)]
+pub struct JakiroVariant;
+
+impl Variant for JakiroVariant {
+    const FACTS: Facts = facts(
+        "jakiro",
+        "requests are WRITTEN into slots, clients READ the results (RFP), or have them pushed if the server is slow",
+    );
+    const TRANSFER: Transfer = Transfer::Auto;
+    const CURVE: &'static str = "Jakiro";
+    const PLANTED: &'static [Planted<Flaw>] = &[
+        Planted {
+            name: "no-seq",
+            about: "a client takes the result that is in the slot for that of its call, whatever its sequence number",
+            scenario: "slow",
+            mistake: Flaw::NoSequence,
+        },
+        NO_CRC,
+        Planted {
+            name: "no-recheck",
+            about: "a server looks at the mode of a result only once, so that one left to be READ is never pushed",
+            scenario: "slow",
+            mistake: Flaw::NoRecheck,
+        },
+    ];
+    type Guards = Guarded;
+}
+
+/// ServerReply, tuned: the same, but the server WRITEs every result to the client.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerReplyVariant;
+
+impl Variant for ServerReplyVariant {
+    const FACTS: Facts = facts(
+        "server-reply",
+        "requests are WRITTEN into slots, the server WRITEs the results to the clients' memory",
+    );
+    const TRANSFER: Transfer = Transfer::Reply;
+    const CURVE: &'static str = "ServerReply";
+    /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
+    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
+    type Guards = Guarded;
+}
+
+/// A protection that both ends lack. Campaigns of simulations must find that it is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// Any result is taken for the call's.
+    NoSequence,
+    /// Requests and results are believed whatever their checksums say.
+    NoSum,
+    /// Modes of results that were left to be fetched are not looked at again.
+    NoRecheck,
+}
+
+/// `V` with the protections `G` instead of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Flawed<V, G>(PhantomData<(V, G)>);
+
+impl<V: Variant, G: Guards + Send + Sync> Variant for Flawed<V, G> {
+    const FACTS: Facts = V::FACTS;
+    const TRANSFER: Transfer = V::TRANSFER;
+    const CURVE: &'static str = V::CURVE;
+    const PLANTED: &'static [Planted<Flaw>] = &[];
+    type Guards = G;
+}
+
+/// See [`Flaw::NoSequence`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct NoSequence;
+
+impl Guards for NoSequence {
+    const SEQUENCE: bool = false;
+}
+
+/// See [`Flaw::NoSum`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct NoSum;
+
+impl Guards for NoSum {
+    const SUM: bool = false;
+}
+
+/// See [`Flaw::NoRecheck`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct NoRecheck;
+
+impl Guards for NoRecheck {
+    const RECHECK: bool = false;
+}

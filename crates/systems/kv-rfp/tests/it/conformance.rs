@@ -1,0 +1,9 @@
+//! Both systems pass the suite of key-value systems.
+
+mod jakiro {
+    drover_testkit::shard_suite!(drover_kv_rfp::Jakiro);
+}
+
+mod server_reply {
+    drover_testkit::shard_suite!(drover_kv_rfp::ServerReply);
+}

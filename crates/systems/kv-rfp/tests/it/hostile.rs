@@ -1,0 +1,334 @@
+//! A client that writes whatever it likes into its slots, or vanishes at any time: the server neither panics nor waits for
+//! it, and others are served.
+
+use crate::raw::{Cluster, Guest, PLACES, VALUES_BYTES, put};
+use drover_base::{Ns, Rng};
+use drover_kv::Op;
+use drover_kv_rfp::layout::{Request, RequestKind};
+use drover_kv_rfp::{JakiroVariant, ServerReplyVariant, Variant};
+use drover_verbs::{Device, Export};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+const KEY: &[u8] = b"key";
+
+fn cluster<V: Variant>() -> Cluster<Loopback, V> {
+    Cluster::new(LoopbackDevice::with_options(LoopbackOptions {
+        tick: Ns::from_us(5),
+        ..LoopbackOptions::default()
+    }))
+}
+
+fn request(kind: RequestKind) -> Request {
+    Request {
+        kind,
+        slot: 0,
+        key_bytes: KEY.len(),
+        value_bytes: 0,
+        ttl_s: 0,
+        sequence: 1,
+        value_offset: 0,
+    }
+}
+
+fn noise<V: Variant>() {
+    let mut cluster = cluster::<V>();
+    let mut honest = cluster.client();
+    let mut ended = 0;
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed, 0, 0);
+        let mut guest = cluster.guest(0);
+        let layout = guest.layout();
+        for _ in 0..4 {
+            let place = rng.below(PLACES as u64) as usize;
+            let len = 8 * (1 + rng.below(200) as usize);
+            let mut bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+            let start = place * layout.request_stride();
+            match rng.below(4) {
+                // A request with a byte that is not as it was.
+                0 => {
+                    let mut message = guest.message(place, &request(RequestKind::Delete), KEY);
+                    let at = rng.below(message.len() as u64) as usize;
+                    message[at] ^= 1 << rng.below(8);
+                    guest.write(start, &message);
+                }
+                // Its first word is right, for a short payload, and the byte behind that as well.
+                1 => {
+                    let message = guest.message(place, &request(RequestKind::Delete), KEY);
+                    bytes.resize(message.len(), 7);
+                    bytes[..8].copy_from_slice(&message[..8]);
+                    bytes[message.len() - 1] = 1;
+                    guest.write(start, &bytes);
+                }
+                2 => guest.write(start, &bytes),
+                _ => guest.write(layout.requests_bytes(), &bytes),
+            }
+            cluster.run(20);
+        }
+        let value = seed.to_le_bytes();
+        assert_eq!(
+            cluster.ask(&mut honest, put(KEY, &value)),
+            "stored",
+            "seed {seed}"
+        );
+        let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+        assert_eq!(answer, format!("{value:?}"), "seed {seed}");
+        ended += usize::from(cluster.server.client_count() == 1);
+        drop(guest);
+        cluster.run_until_clients(1);
+    }
+    assert!(ended > 30, "only {ended} of 150 were sent away");
+}
+
+#[test]
+fn rfp_noise_in_slots_and_modes_hurts_nobody_else() {
+    noise::<JakiroVariant>();
+    noise::<ServerReplyVariant>();
+}
+
+/// The header is right, the end never comes.
+#[test]
+fn rfp_a_request_that_is_never_finished_holds_up_nobody_else() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    let mut guest = cluster.guest(0);
+    let whole = guest.message(0, &request(RequestKind::Delete), KEY);
+    guest.write(0, &whole[..whole.len() - 1]);
+    for round in 0..50u64 {
+        assert_eq!(cluster.ask(&mut honest, put(KEY, &round.to_le_bytes())), "stored");
+    }
+    assert_eq!(cluster.server.stats().deletes, 0);
+    guest.write(0, &whole);
+    cluster.run(10);
+    let stats = cluster.server.stats();
+    assert_eq!((stats.deletes, cluster.server.client_count()), (1, 2));
+}
+
+/// Requests whose checksums are right, and which lie: refused, or the end of the session.
+#[test]
+fn rfp_requests_that_contradict_themselves_are_refused() {
+    let base = request(RequestKind::PutLarge);
+    let far = u64::MAX - 3;
+    let bytes = VALUES_BYTES;
+    let long = |value_bytes, value_offset| Request {
+        value_bytes,
+        value_offset,
+        ..base
+    };
+    let lies = [
+        long(0, 0),
+        long(1 << 31, 0),
+        long(100, far),
+        long(bytes, bytes as u64 - 96),
+        Request { key_bytes: 0, ..base },
+        Request {
+            key_bytes: 60_000,
+            ..base
+        },
+        Request {
+            value_bytes: 77,
+            ..request(RequestKind::Put)
+        },
+        Request {
+            value_bytes: u32::MAX as usize,
+            value_offset: far,
+            ..request(RequestKind::Get)
+        },
+    ];
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    assert_eq!(cluster.ask(&mut honest, put(KEY, &[7; 3000])), "stored");
+    for lie in lies {
+        let mut guest = cluster.guest(0);
+        guest.send(0, &lie, KEY);
+        cluster.run(30);
+        drop(guest);
+        let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+        assert_eq!(answer, format!("{:?}", [7u8; 3000]), "{lie:?}");
+    }
+    cluster.run_until_clients(1);
+    assert_eq!(cluster.server.stats().pulls, 1, "the honest one's");
+}
+
+/// Clients that ask for long values all the time, and never look at a result, leave buffers to others.
+#[test]
+fn rfp_a_flood_of_long_values_leaves_stages_to_others() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    let mut guests: Vec<Guest<Loopback>> = (0..6).map(|_| cluster.guest(0)).collect();
+    for lap in 0..20u8 {
+        for guest in &mut guests {
+            let large = Request {
+                value_bytes: VALUES_BYTES,
+                ..request(RequestKind::PutLarge)
+            };
+            guest.send(usize::from(lap) % 2, &large, KEY);
+        }
+        let value = vec![lap; 5000];
+        assert_eq!(cluster.ask(&mut honest, put(b"mine", &value)), "stored");
+        let answer = cluster.ask(&mut honest, Op::Get { key: b"mine" });
+        assert_eq!(answer, format!("{value:?}"));
+    }
+    let stats = cluster.server.stats();
+    assert!(stats.pulls >= 100, "{stats:?}");
+}
+
+/// More long values at a time than a client has buffers for: no correct client does that.
+#[test]
+fn rfp_too_many_long_values_at_a_time_end_the_session() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut guest = cluster.guest(0);
+    let large = Request {
+        value_bytes: VALUES_BYTES,
+        ..request(RequestKind::PutLarge)
+    };
+    (0..3).for_each(|place| guest.send(place, &large, KEY));
+    cluster.run_until_clients(0);
+}
+
+/// What the last session wrote and the server has not seen was reported as unknown when the connection was lost: once
+/// the client is back, it must not happen any more.
+#[test]
+fn rfp_what_an_old_session_left_in_its_slots_never_happens() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    let old_value = Request {
+        value_bytes: 3,
+        ..request(RequestKind::Put)
+    };
+    // The canary: it does happen as long as the session lasts.
+    let mut guest = cluster.guest(0);
+    guest.send(0, &old_value, b"keyold");
+    cluster.run(10);
+    let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+    assert_eq!(answer, format!("{:?}", b"old"));
+    assert_eq!(cluster.ask(&mut honest, put(KEY, b"new")), "stored");
+    for _ in 0..20 {
+        let mut old = cluster.guest(0);
+        let message = old.message(0, &old_value, b"keyold");
+        old.write(0, &message[..message.len() - 1]);
+        let new = cluster.guest(old.session());
+        old.write(0, &message);
+        cluster.run(30);
+        let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+        assert_eq!(answer, format!("{:?}", b"new"));
+        drop((old, new));
+    }
+}
+
+/// A server that restarts has new slots: what was half-written into the old ones is nowhere.
+#[test]
+fn rfp_a_server_that_restarts_begins_with_empty_slots() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut guest = cluster.guest(0);
+    let half = guest.message(0, &request(RequestKind::Delete), KEY);
+    guest.write(0, &half[..8]);
+    cluster.restart();
+    let mut honest = cluster.client();
+    for round in 0..200u64 {
+        assert_eq!(cluster.ask(&mut honest, put(KEY, &round.to_le_bytes())), "stored");
+    }
+    assert_eq!(cluster.server.client_count(), 1);
+}
+
+/// A client vanishes after its request, with a result that nobody fetches, while one is pushed, and in the middle of a long
+/// value: nothing of it stays, and the buffers for long values are there for others.
+#[test]
+fn rfp_clients_that_vanish_in_any_state_are_forgotten() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    let large = Request {
+        value_bytes: VALUES_BYTES,
+        ..request(RequestKind::PutLarge)
+    };
+    let long_get = Request {
+        value_bytes: VALUES_BYTES,
+        ..request(RequestKind::Get)
+    };
+    assert_eq!(cluster.ask(&mut honest, put(KEY, &[7; 3000])), "stored");
+    // How many steps the server has before the client vanishes.
+    for steps in 0..12 {
+        for is_pushed in [false, true] {
+            for kind in [request(RequestKind::Get), large, long_get] {
+                let mut guest = cluster.guest(0);
+                let layout = guest.layout();
+                if is_pushed && steps % 2 == 0 {
+                    guest.write(layout.requests_bytes(), &[1; 64]);
+                }
+                guest.send(0, &kind, KEY);
+                cluster.run(steps);
+                if is_pushed && steps % 2 == 1 {
+                    guest.write(layout.requests_bytes(), &[1; 64]);
+                    cluster.run(steps / 4);
+                }
+                drop(guest);
+                cluster.run_until_clients(1);
+            }
+        }
+        let value = vec![steps as u8; 5000];
+        assert_eq!(cluster.ask(&mut honest, put(KEY, &value)), "stored");
+        let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+        assert_eq!(answer, format!("{value:?}"), "after {steps} steps");
+    }
+}
+
+/// A client in a thread of its own rewrites its requests while the server reads them: what is executed is one of them.
+#[test]
+fn rfp_requests_that_are_rewritten_while_they_are_read() {
+    use drover_verbs_shm::{Shm, ShmDevice};
+    let device = ShmDevice::default();
+    let mut cluster = Cluster::<Shm, JakiroVariant>::new(device.clone());
+    let mut honest = cluster.client();
+    let mut executed = 0;
+    for seed in 0..20 {
+        let (mut stream, welcome) = cluster.greet(0);
+        let (to_us, from_guest) = mpsc::channel::<[Export; 3]>();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (their_device, their_stop, welcome) = (device.clone(), stop.clone(), welcome.clone());
+        let guest = std::thread::spawn(move || {
+            let ctx = Rc::new(their_device.context().expect("a context"));
+            let mut guest = Guest::<Shm>::new(&ctx, &welcome);
+            to_us.send(guest.exports()).expect("the server");
+            let mut rng = Rng::new(seed, 0, 0);
+            let messages: Vec<Vec<u8>> = [b"one", b"two", b"six"]
+                .map(|value| {
+                    let put = Request {
+                        value_bytes: 100,
+                        ..request(RequestKind::Put)
+                    };
+                    let tail = [&b"his"[..], &value.repeat(34)[..100]].concat();
+                    guest.begin_again();
+                    guest.message(0, &put, &tail)
+                })
+                .to_vec();
+            while !their_stop.load(Ordering::Relaxed) {
+                let [first, second] = [0, 1].map(|_| &messages[rng.below(3) as usize]);
+                guest.write(0, first);
+                let from = rng.below(second.len() as u64) as usize;
+                guest.write(from & !7, &second[from & !7..]);
+            }
+        });
+        let exports = from_guest.recv().expect("a guest");
+        cluster.attach(&mut stream, exports);
+        for _ in 0..50 {
+            cluster.run(20);
+            assert_eq!(cluster.ask(&mut honest, put(KEY, b"mine")), "stored");
+        }
+        let answer = cluster.ask(&mut honest, Op::Get { key: b"his" });
+        if answer != "NotFound" {
+            let is_whole = [b"one", b"two", b"six"].iter().any(|value| {
+                let whole = &value.repeat(34)[..100];
+                answer == format!("{whole:?}")
+            });
+            assert!(is_whole, "{answer}");
+            executed += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        guest.join().expect("the guest");
+        drop(stream);
+        cluster.run_until_clients(1);
+    }
+    println!("{executed} of 20 had a request executed");
+}

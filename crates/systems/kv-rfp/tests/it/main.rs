@@ -1,0 +1,6 @@
+//! The integration tests of `drover-kv-rfp`: one program, because linking is what test programs cost most.
+
+mod conformance;
+mod hostile;
+mod no_allocation;
+mod raw;
