@@ -337,7 +337,7 @@ fn every_doubt_is_a_cold_start_with_one_line() {
         (
             |_| (),
             &["-M"],
-            "the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache) was 2 and is 1",
+            "the mode (0 FIFO cache, 1 store, 2 S3-FIFO cache, 3 LRU cache) was 2 and is 1",
         ),
         (
             |_| (),
