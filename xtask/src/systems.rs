@@ -10,8 +10,10 @@ const CRATE: &str = "drover_kv_";
 /// A row of the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// As `--system` has it: its crate's folder is `kv-NAME`.
+    /// As `--system` has it.
     pub name: String,
+    /// Its crate's folder is `kv-` and this; systems may share a crate.
+    pub krate: String,
     /// The type that is the row.
     pub type_name: String,
 }
@@ -19,25 +21,50 @@ pub struct Row {
 /// The rows in the text of the table's file: lines like `Some = drover_kv_some::Some,`.
 pub fn rows(text: &str) -> Vec<Row> {
     let row = |line: &str| {
-        let (_, path) = line.trim().strip_suffix(',')?.split_once(" = ")?;
-        let (name, type_name) = path.strip_prefix(CRATE)?.split_once("::")?;
+        let (variant, path) = line.trim().strip_suffix(',')?.split_once(" = ")?;
+        let (krate, type_name) = path.strip_prefix(CRATE)?.split_once("::")?;
         Some(Row {
-            name: name.to_owned(),
+            name: kebab(variant),
+            krate: krate.to_owned(),
             type_name: type_name.to_owned(),
         })
     };
     text.lines().filter_map(row).collect()
 }
 
-/// Names of all systems, in the order of the table.
-pub fn names() -> Result<Vec<String>, String> {
+/// The name of a system whose variant in the table is `variant`: `server-reply` for `ServerReply`.
+fn kebab(variant: &str) -> String {
+    let mut name = String::new();
+    for letter in variant.chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+/// All systems, in the order of the table.
+fn all() -> Result<Vec<Row>, String> {
     let path = root().join(TABLE);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let names: Vec<String> = rows(&text).into_iter().map(|row| row.name).collect();
-    match names.is_empty() {
+    let rows = rows(&text);
+    match rows.is_empty() {
         true => Err(format!("{TABLE} has no rows")),
-        false => Ok(names),
+        false => Ok(rows),
     }
+}
+
+/// Names of all systems, in the order of the table.
+pub fn names() -> Result<Vec<String>, String> {
+    Ok(all()?.into_iter().map(|row| row.name).collect())
+}
+
+/// Crates of all systems, each once, as in [`Row::krate`].
+pub fn crates() -> Result<Vec<String>, String> {
+    let mut crates: Vec<String> = all()?.into_iter().map(|row| row.krate).collect();
+    crates.dedup();
+    Ok(crates)
 }
 
 #[cfg(test)]
@@ -46,9 +73,10 @@ mod tests {
 
     #[test]
     fn rows_are_found_in_a_table() {
-        let text = "systems! {\n    /// About it.\n    Some = drover_kv_some::SomeKv,\n    Other = another::Other,\n}\n";
+        let text = "systems! {\n    /// About it.\n    SomeMore = drover_kv_some::SomeKv,\n    Other = another::Other,\n}\n";
         let row = Row {
-            name: "some".to_owned(),
+            name: "some-more".to_owned(),
+            krate: "some".to_owned(),
             type_name: "SomeKv".to_owned(),
         };
         assert_eq!(rows(text), [row]);

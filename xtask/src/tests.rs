@@ -114,7 +114,7 @@ pub fn races(steps: &mut Steps) {
 /// Packages of the systems that have such tests, with the modules that the tests are in.
 fn races_of_systems() -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
-    for system in systems::names().unwrap_or_default() {
+    for system in systems::crates().unwrap_or_default() {
         for (file, module) in [
             ("race.rs", "conformance::race::"),
             ("growth.rs", "conformance::growth::"),

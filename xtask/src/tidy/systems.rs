@@ -19,7 +19,7 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
     let files: Vec<&str> = tree
         .files
         .iter()
-        .filter(|file| !is_at_home(&file.path, &row.name) && names(file, row))
+        .filter(|file| !is_at_home(&file.path, &row.krate) && names(file, row))
         .map(|file| file.path.as_str())
         .collect();
     let (count, system) = (files.len(), &row.name);
@@ -31,8 +31,8 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
 }
 
 /// Whether any file may name the system there: its crate, the table's crate, tests, documents, locks.
-fn is_at_home(path: &str, system: &str) -> bool {
-    path.starts_with(&format!("crates/systems/kv-{system}/"))
+fn is_at_home(path: &str, krate: &str) -> bool {
+    path.starts_with(&format!("crates/systems/kv-{krate}/"))
         || path.starts_with("crates/systems/systems/")
         || path.starts_with("docs/")
         || path.contains("/tests/")
@@ -44,8 +44,8 @@ fn is_at_home(path: &str, system: &str) -> bool {
 /// Whether a file names the system's crate, or in code the type of its row.
 fn names(file: &File, row: &Row) -> bool {
     let crates = [
-        format!("drover_kv_{}", row.name),
-        format!("drover-kv-{}", row.name),
+        format!("drover_kv_{}", row.krate),
+        format!("drover-kv-{}", row.krate),
     ];
     let names_crate = |text: &str| crates.iter().any(|name| has_word(text, name));
     match file.path.rsplit_once('.') {
