@@ -386,7 +386,8 @@ impl<S: Sharing, T: HeapIndex> Heaped<S, T> {
         let Some((slot_place, offset)) = self.find_live(cpu, key, now_s) else {
             return false;
         };
-        (self.now_s, _) = (now_s, self.note_use(key.hash, slot_place, |slot| slot));
+        self.now_s = now_s;
+        self.note_use(key.hash, slot_place, |slot| slot);
         let item = ItemRef::new(self.heap.place(offset));
         let (fields, version) = (item.fields().with_expiry(expire_s), item.version());
         self.change_fields(cpu, key, offset, fields, version);

@@ -365,7 +365,7 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// Prefetches the first `bytes` bytes of the item that `hint` names, for items that are known to be long: while another
-    /// long value is copied, this one is on its way from memory. Does nothing in store mode.
+    /// long value is copied, this one is on its way from memory. Does nothing where items are in a heap: in LRU and store mode.
     pub fn prefetch_long<C: Cpu>(&self, cpu: &C, hint: Hint, bytes: usize) {
         if let (Inner::Cache(cache), Some(number)) = (&self.inner, hint.slot_number()) {
             cache.prefetch_long(cpu, number, bytes as u64);
@@ -539,7 +539,8 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// Time at which to remove all items, in seconds since the server's start; `None` = never. It is only a note for
-    /// the owner, who calls [`clear`](Partition::clear) then, and for readers, who leave all keys to the owner from then on. Like items it survives a [warm restart](crate::WarmFile).
+    /// the owner, who calls [`clear`](Partition::clear) then, and for readers, who leave all keys to the owner from then on.
+    /// Like items it survives a [warm restart](crate::WarmFile).
     #[inline(always)]
     pub fn clear_at_s(&self) -> Option<u32> {
         self.clear_at_s

@@ -2,8 +2,8 @@
 //! RC.
 //!
 //! Both directions go through a private copy, so that the checksum covers the very bytes that are stored or sent,
-//! whatever the client does meanwhile. Cost: two copies and a checksum, about 0.2 ns a byte, if the item is cached. If it is not,
-//! the first copy takes most of the time, so the next item is requested before it.
+//! whatever the client does meanwhile. Cost: two copies and a checksum. The first copy waits for memory if the item is
+//! not cached, so the next item is requested before it.
 
 use super::execute::put_status;
 use super::variant::Variant;

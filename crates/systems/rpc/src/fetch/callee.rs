@@ -131,7 +131,7 @@ pub struct Callee<G = Guarded> {
     /// Of requests and results, bytes.
     strides: (usize, usize),
     options: CalleeOptions,
-    /// Of the client and the server.
+    /// The client's, then the server's.
     incarnations: (u32, u32),
     slots: Vec<Slot>,
     /// One bit per place: whether its result is parked.

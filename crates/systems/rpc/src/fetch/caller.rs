@@ -65,7 +65,7 @@ pub struct Caller<G = Guarded> {
     /// Of requests and results, bytes.
     strides: (usize, usize),
     options: CallerOptions,
-    /// Of the client and the server.
+    /// The client's, then the server's.
     incarnations: (u32, u32),
     calls: Vec<Call>,
     /// By place, then by rpc id.
