@@ -64,6 +64,9 @@ pub struct Circumstances {
     /// Maximum duration of an operation. [`DEADLINE_SLACK`] is allowed in addition, and the time in which the client's
     /// core is stopped.
     pub deadline: Ns,
+    /// Whether an update may become indeterminate only at its deadline, because clients send it again over another session
+    /// and no server loses what it knows.
+    pub sends_again: bool,
     /// Whether items may disappear without a DELETE: because they expire or are evicted, or a server crashes.
     pub forgets: bool,
     /// Whether the first client reads the hot key after each of its PUTs, most of which are of new keys, and may not miss it.
@@ -81,6 +84,9 @@ pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     refusals(record, circumstances, &mut verdict.violations);
     expiry(record, &mut verdict.violations);
     ends(record, circumstances.deadline, &mut verdict.violations);
+    if circumstances.sends_again {
+        unknown(record, circumstances.deadline, &mut verdict.violations);
+    }
     if circumstances.hot_key {
         kept(record, &mut verdict.violations);
     }
@@ -223,6 +229,17 @@ fn ends(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
     }
 }
 
+/// Checks that no update becomes indeterminate before its deadline, which the client counts in whole nanoseconds.
+fn unknown(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
+    let deadline = Ps::from(deadline.since(Ns(1))).0;
+    for (token, entry) in record.entries.iter().enumerate() {
+        if matches!(entry.end, End::Unknown(at) if at < entry.called_at + deadline) {
+            let text = format!("operation {token} was given up before its deadline: {entry:?}");
+            found.push(Violation::new("unknown", text));
+        }
+    }
+}
+
 /// Checks that a cache keeps the hot key as long as it is read after every PUT: the operations up to the first that was not
 /// answered, was called before the previous one had ended, or read another key, as the probe after the trouble does.
 ///
@@ -290,6 +307,7 @@ mod tests {
             may_be_full: false,
             refused_above: u64::MAX,
             deadline: DEADLINE,
+            sends_again: false,
             forgets: false,
             hot_key: false,
         }
@@ -391,6 +409,24 @@ mod tests {
         assert_eq!(rules(&[failed], false), ["refused"]);
         let nonsense = entry(Call::Put(0), 1, End::Refused(2, Refusal::BadRequest));
         assert_eq!(rules(&[nonsense], true), ["refused"]);
+    }
+
+    #[test]
+    fn an_update_that_can_be_sent_again_is_not_given_up() {
+        let record = |at| Record {
+            entries: vec![entry(Call::Put(0), 1, End::Unknown(at))],
+            ..Record::default()
+        };
+        let rules = |at, sends_again| {
+            let circumstances = Circumstances {
+                sends_again,
+                ..circumstances(true)
+            };
+            check(&record(at), circumstances).violations.len()
+        };
+        let deadline = 1 + Ps::from(DEADLINE.since(Ns(1))).0;
+        assert_eq!([rules(deadline - 1, true), rules(deadline - 1, false)], [1, 0]);
+        assert_eq!(rules(deadline, true), 0);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct RunParams<'a> {
     pub evicts: bool,
     /// Whether items may disappear although there was neither a DELETE nor an eviction that the service counts.
     pub forgets: bool,
+    /// Whether an update may become indeterminate only at its deadline.
+    pub sends_again: bool,
     /// Maximum time until every client has its sessions again, once no operation is in flight after the trouble.
     pub ready_max: Ns,
     /// Time after which the service no longer executes requests that clients gave up; zero: it never executes them.
@@ -113,6 +115,7 @@ pub fn run<C: TroubledCluster>(mut cluster: C, plan: &[(Ns, C::Fault)], params: 
         may_be_full: !params.evicts,
         refused_above: params.load.values.refused_above,
         deadline: params.deadline,
+        sends_again: params.sends_again,
         // A cache that counts no evictions must have all items.
         forgets: params.forgets || cluster.has_evicted(),
         hot_key: params.load.hot_key,

@@ -11,13 +11,13 @@ use drover_control::{DecodeError, Reader, Writer, kind};
 use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Ready, ServerParams};
+pub use drover_one_sided::{Ready, ServerParams, Ticket};
 
 /// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "farm";
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello<FarmParams>;

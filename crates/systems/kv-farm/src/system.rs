@@ -48,6 +48,7 @@ const FACTS: Facts = Facts {
         Counter::amount("places", "Home slots of the tables."),
         drover_one_sided::REFUSED_MEMORY_FULL,
         drover_one_sided::REFUSED_TABLE_FULL,
+        drover_one_sided::REPEATED,
         drover_one_sided::CLIENTS,
     ],
     work: &[],

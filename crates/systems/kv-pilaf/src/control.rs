@@ -13,13 +13,13 @@
 use drover_control::kind;
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Ready, ServerParams};
+pub use drover_one_sided::{Ready, ServerParams, Ticket};
 
 /// This system's name in a [`ServiceInfo`](drover_control::service::ServiceInfo).
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 
 /// A client's first message: what it asks for.
 pub type Hello = drover_one_sided::Hello;
@@ -121,10 +121,10 @@ mod tests {
         let (body, _) = writer.finish().expect("short");
         assert!(again::<Grown>(&body) && !again::<Grown>(&body[1..]));
         assert!(again::<Adopted>(&[1; 8]) && !again::<Adopted>(&[1; 7]));
-        // 16 bytes of numbers, then the secret behind its length.
-        let hello = [&[2; 16][..], &[3, 0, 0, 0], b"key"].concat();
-        assert!(again::<Hello>(&hello) && !again::<Hello>(&hello[..22]));
-        assert!(!again::<Hello>(&[2; 16]), "the Hello of version 4");
+        // 24 bytes of numbers, then the secret behind its length.
+        let hello = [&[2; 24][..], &[3, 0, 0, 0], b"key"].concat();
+        assert!(again::<Hello>(&hello) && !again::<Hello>(&hello[..30]));
+        assert!(!again::<Hello>(&[2; 24]), "the Hello of version 4");
     }
 
     proptest! {

@@ -41,6 +41,7 @@ const FACTS: Facts = Facts {
         Counter::events("growths", "Tables replaced by larger ones."),
         drover_one_sided::REFUSED_MEMORY_FULL,
         drover_one_sided::REFUSED_TABLE_FULL,
+        drover_one_sided::REPEATED,
         drover_one_sided::CLIENTS,
     ],
     work: &[],

@@ -12,10 +12,10 @@ use drover_control::{DecodeError, Reader, Writer, kind};
 use drover_rpc::fetch::{ConnParams, Format, Layout, Transfer};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Hello, Ready, ServerParams};
+pub use drover_one_sided::{Hello, Ready, ServerParams, Ticket};
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
 #[derive(Clone, Debug)]

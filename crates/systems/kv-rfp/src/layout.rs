@@ -1,8 +1,8 @@
 //! Layout of a request and of a result: the payloads of [`drover_rpc::fetch`], which precedes them with its own header.
 //!
 //! A request is a [`Request`] with key and value, as in the other one-sided systems; its kind is also the rpc id, so that
-//! calls of one kind share a mode. Slot and sequence are not used: [`drover_rpc::fetch`] tells calls apart. A result,
-//! little-endian:
+//! calls of one kind share a mode. [`drover_rpc::fetch`] tells calls apart; slot and sequence tell whether an update comes
+//! again over another session. A result, little-endian:
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|

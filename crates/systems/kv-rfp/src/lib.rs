@@ -17,8 +17,8 @@
 //! buckets instead, and refuses new items when its memory is full.
 //!
 //! **What we chose.** Each operation of the client's window has slots and modes of its own. Requests and their statuses
-//! are those of the one-sided systems, and a client never sends an update twice: when a connection fails, updates
-//! under way are `Indeterminate`, and the server ends the old session before the client's next one begins. Why results
+//! are those of the one-sided systems. When a connection fails, the server ends the old session before the client's next
+//! one begins; updates under way are sent again, and executed once: see [`drover_one_sided::LastUpdates`]. Why results
 //! are believed, and what is pushed when: [`drover_rpc::fetch`].
 //!
 //! Source: `[RFP]`; [docs/rfp-tests.md](../../../../docs/rfp-tests.md) lists what the tests cover.

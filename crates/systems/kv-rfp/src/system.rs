@@ -3,7 +3,7 @@
 use crate::client::RfpClient;
 use crate::server::{Server, ServerOptions};
 use crate::variant::{
-    Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
+    ExecuteTwice, Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
 };
 use drover_base::HashSeed;
 use drover_control::ControlListener;
@@ -123,6 +123,7 @@ impl<V: Variant> ShardedSystem for Rfp<V> {
             Flaw::NoSequence => job.run::<Rfp<Flawed<V, NoSequence>>>(None),
             Flaw::NoSum => job.run::<Rfp<Flawed<V, NoSum>>>(None),
             Flaw::NoRecheck => job.run::<Rfp<Flawed<V, NoRecheck>>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<V, ExecuteTwice>>>(None),
         }
     }
 }

@@ -26,6 +26,13 @@ const NO_CRC: Planted<Flaw> = Planted {
     mistake: Flaw::NoSum,
 };
 
+const EXECUTE_TWICE: Planted<Flaw> = Planted {
+    name: "execute-twice",
+    about: "a server executes an update that it has executed, if it comes again after a connection has failed",
+    scenario: "break",
+    mistake: Flaw::ExecuteTwice,
+};
+
 const COUNTERS: &[Counter] = &[
     Counter::events("gets", "GETs executed."),
     Counter::events("puts", "PUTs executed or refused."),
@@ -50,6 +57,7 @@ const COUNTERS: &[Counter] = &[
         "request_sum_rejects",
         "Requests found with a wrong checksum: while they arrived, or malformed ones.",
     ),
+    drover_one_sided::REPEATED,
     drover_one_sided::CLIENTS,
 ];
 
@@ -95,6 +103,7 @@ impl Variant for JakiroVariant {
             scenario: "slow",
             mistake: Flaw::NoRecheck,
         },
+        EXECUTE_TWICE,
     ];
     type Guards = Guarded;
 }
@@ -111,7 +120,7 @@ impl Variant for ServerReplyVariant {
     const TRANSFER: Transfer = Transfer::Reply;
     const CURVE: &'static str = "ServerReply";
     /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
-    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
+    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC, EXECUTE_TWICE];
     type Guards = Guarded;
 }
 
@@ -124,6 +133,8 @@ pub enum Flaw {
     NoSum,
     /// Modes of results that were left to be fetched are not looked at again.
     NoRecheck,
+    /// Updates that come again are executed again.
+    ExecuteTwice,
 }
 
 /// `V` with the protections `G` instead of all.
@@ -160,4 +171,12 @@ pub struct NoRecheck;
 
 impl Guards for NoRecheck {
     const RECHECK: bool = false;
+}
+
+/// See [`Flaw::ExecuteTwice`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct ExecuteTwice;
+
+impl Guards for ExecuteTwice {
+    const ONCE: bool = false;
 }

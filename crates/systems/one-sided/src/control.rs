@@ -25,8 +25,9 @@ pub struct Hello<W = ()> {
     /// Number of shards that the client counts on. The server refuses a wrong number or index of the shard: with
     /// another number, the client would look for keys in the wrong shard and not find them.
     pub shard_count: u16,
-    /// [`ServerParams::session`] of the client's previous session, which the server ends if it still exists; 0: none.
-    pub previous: u64,
+    /// [`ServerParams::ticket`] of the client's previous session, which the server ends if it still exists. If it knows
+    /// the ticket, the new session goes on where the previous one ended: see [`Ticket`].
+    pub previous: Ticket,
     /// The secret that the server's operator requires, at most [`SECRET_BYTES_MAX`] bytes; empty: none.
     pub secret: Vec<u8>,
     /// The system's own parameters.
@@ -48,9 +49,9 @@ impl<W: Field> Message for Hello<W> {
         to.u16(self.version)
             .u16(self.slots)
             .u16(self.shard)
-            .u16(self.shard_count)
-            .u64(self.previous)
-            .bytes(&self.secret);
+            .u16(self.shard_count);
+        self.previous.encode(to);
+        to.bytes(&self.secret);
         self.params.encode(to);
     }
 
@@ -60,11 +61,29 @@ impl<W: Field> Message for Hello<W> {
             slots: from.u16()?,
             shard: from.u16()?,
             shard_count: from.u16()?,
-            previous: from.u64()?,
+            previous: Ticket::decode(from, "previous")?,
             secret: from.bytes("length of the secret", SECRET_BYTES_MAX)?.to_vec(),
             params: W::decode(from, "params")?,
         })
     }
+}
+
+/// Names the successive sessions of a client with one server that go on where the one before ended: the server knows
+/// the last update of each slot and its answer ([`LastUpdates`](crate::LastUpdates)). Nobody else can guess it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ticket {
+    /// Id of the first of these sessions; 0: no session.
+    pub session: u64,
+    /// Random.
+    pub secret: u64,
+}
+
+impl Ticket {
+    /// The ticket of a client that has had no session.
+    pub const NONE: Ticket = Ticket {
+        session: 0,
+        secret: 0,
+    };
 }
 
 /// Parameters that the server of every one-sided system sends, at the start of its `Welcome`.
@@ -72,6 +91,9 @@ impl<W: Field> Message for Hello<W> {
 pub struct ServerParams {
     /// Id of the new session, random, never 0.
     pub session: u64,
+    /// The client's ticket for its next session. The one that it showed, if the server knows that; then updates that
+    /// the client sent over earlier sessions and sends again are not executed twice.
+    pub ticket: Ticket,
     /// Seed of the hash of keys, which client and server compute alike.
     pub hash_seed: HashSeed,
     /// Longest item that the server accepts, bytes: header (24 bytes in Pilaf, 20 in FaRM-KV), key and value.
@@ -82,8 +104,10 @@ pub struct ServerParams {
     pub now_s: u32,
 }
 
+drover_control::fields!(Ticket { session, secret });
 drover_control::fields!(ServerParams {
     session,
+    ticket,
     hash_seed,
     item_bytes_max,
     message_bytes,

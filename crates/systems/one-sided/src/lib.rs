@@ -39,9 +39,9 @@ pub use client::{
     Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
-pub use control::{Hello, Ready, ServerParams};
+pub use control::{Hello, Ready, ServerParams, Ticket};
 pub use error::PeerError;
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
-pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, Staging, WorkDone};
+pub use server::{CLIENTS, Clock, LastUpdates, Membership, REPEATED, Server, ShardLogic, Staging, WorkDone};
 pub use status::Status;

@@ -103,6 +103,7 @@ impl MistakenJob for Run {
             load: &options.load,
             evicts: options.plan.evicts,
             forgets: options.forgets(),
+            sends_again: !options.loses_servers(),
             ready_max: READY_MAX,
             // Connections are reliable: no request arrives after its session.
             ruled_out: Ns::ZERO,

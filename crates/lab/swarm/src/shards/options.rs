@@ -137,7 +137,12 @@ impl Options {
 
     /// Whether items may disappear without a DELETE or an eviction: because they expire or shards crash.
     pub fn forgets(&self) -> bool {
-        self.load.ttl_percent > 0 || self.machines.service_crashes + self.machines.shard_crashes > 0
+        self.load.ttl_percent > 0 || self.loses_servers()
+    }
+
+    /// Whether shards crash, and restart without knowing anything.
+    pub fn loses_servers(&self) -> bool {
+        self.machines.service_crashes + self.machines.shard_crashes > 0
     }
 }
 

@@ -52,6 +52,7 @@ pub fn faults(options: &BedOptions) -> FaultOptions {
         delay: asked.delay,
         reorder: asked.reorder,
         tear: asked.tear,
+        rc_break: asked.breaks,
         ..FaultOptions::quiet(options.seed)
     }
 }

@@ -31,12 +31,14 @@ macro_rules! shard_suite {
             use $crate::beds::providers::Loopback;
             use $crate::beds::{ShardsBed, WithFaults};
             $crate::kv_fault_rules!(kv_conformance_tests, ShardsBed<$system, WithFaults<Loopback>>);
+            $crate::kv_conformance_tests!(ShardsBed<$system, WithFaults<Loopback>>: broken_connections);
         }
 
         mod faulty_shm {
             use $crate::beds::providers::Shm;
             use $crate::beds::{ShardsBed, WithFaults};
             $crate::kv_fault_rules!(kv_conformance_tests, ShardsBed<$system, WithFaults<Shm>>);
+            $crate::kv_conformance_tests!(ShardsBed<$system, WithFaults<Shm>>: broken_connections);
         }
 
         mod sim {
@@ -55,6 +57,7 @@ macro_rules! shard_suite {
             use $crate::beds::SimBed;
             use $crate::beds::providers::{Faulty, Sim};
             $crate::kv_fault_rules!(kv_conformance_tests, SimBed<$system, Faulty<Sim>>);
+            $crate::kv_conformance_tests!(SimBed<$system, Faulty<Sim>>: broken_connections);
         }
     };
 }

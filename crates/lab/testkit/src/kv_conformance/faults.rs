@@ -73,7 +73,32 @@ pub fn all_faults_at_once<B: Bed>() {
         delay: p,
         reorder: p,
         tear: p,
+        ..Faults::default()
     });
+}
+
+/// Connections break while client and server live: every operation ends with an answer. Updates are sent again over the
+/// next connection, and the history stays linearizable, so nothing takes effect twice.
+pub fn broken_connections<B: Bed>() {
+    for (i, breaks) in [3e-3, 3e-2].into_iter().enumerate() {
+        let plan = Plan {
+            op_count: 800,
+            ..Plan::default()
+        };
+        let options = BedOptions {
+            seed: 200 + i as u64,
+            faults: Faults {
+                breaks,
+                ..Faults::default()
+            },
+            ..BedOptions::default()
+        };
+        let mut driver = Driver::<B>::new(&options, &plan);
+        driver.run(&plan);
+        driver.assert_linearizable(Model::Register);
+        let without_answer = driver.indeterminate_count + driver.unavailable_count;
+        assert_eq!(without_answer, 0, "operations without an answer");
+    }
 }
 
 /// The server crashes and comes back empty: clients reconnect, no operation hangs, and only PUTs and DELETEs that were

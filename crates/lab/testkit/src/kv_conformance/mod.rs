@@ -5,7 +5,7 @@
 //!
 //! The fault model: a fabric may lose, duplicate, delay, reorder and tear messages that are unreliable by contract
 //! (UC WRITEs, UD SENDs), with the probabilities of [`Faults`], but never invents bytes; a server may crash at any step
-//! and come back empty.
+//! and come back empty. Reliable connections may break while both ends live.
 
 mod driver;
 mod faults;
@@ -34,6 +34,8 @@ pub struct Faults {
     /// Probability that the cache lines of a WRITE become visible one by one. A simulated network tears all messages if
     /// this is above 0.
     pub tear: f64,
+    /// Probability that a list of requests breaks its reliable connection, before or after it is executed.
+    pub breaks: f64,
 }
 
 /// Options of the server and the fabric that a [`Bed`] starts for a rule.

@@ -3,7 +3,7 @@
 use super::state::ShardState;
 use crate::layout::{Request, RequestKind, Status};
 use drover_base::{Cpu, Ns};
-use drover_one_sided::PeerError;
+use drover_one_sided::{LastUpdates, PeerError};
 use drover_rpc::ring::{BadRecord, KIND_FREE, NOTICE, REPLY, Reply, RingParams, RingServer, reply_sum};
 use drover_rt::{Depths, Queues, WHICH};
 use drover_verbs::{Context, Export, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
@@ -43,6 +43,7 @@ pub struct Connection<P: Provider> {
     push: Option<u8>,
     /// The client's memory for long values, known after Attach.
     values: Option<RemoteRegion>,
+    pub(super) updates: LastUpdates,
     params: RingParams,
     payload: Vec<u8>,
     /// Buffer for the key of the next pull, reused to avoid an allocation.
@@ -68,6 +69,7 @@ impl<P: Provider> Connection<P> {
             pull: None,
             push: None,
             values: None,
+            updates: LastUpdates::default(),
             params,
             payload: Vec::with_capacity(params.request_bytes),
             key: Vec::with_capacity(drover_kv::KEY_BYTES_MAX),
@@ -193,6 +195,13 @@ impl<P: Provider> Connection<P> {
         (key, value): (&[u8], &[u8]),
         now: Ns,
     ) -> Taken {
+        if request.kind != RequestKind::Get
+            && let Some(status) = self.updates.answer(request)
+        {
+            state.stats.repeated += 1;
+            self.reply(reply, request, status, 0, &[]);
+            return Taken::Yes;
+        }
         let status = match request.kind {
             RequestKind::Put => {
                 state.stats.puts += 1;
@@ -205,8 +214,14 @@ impl<P: Provider> Connection<P> {
             RequestKind::PutLarge => return self.begin_pull(state, reply, request, key),
             RequestKind::Get => return self.get(state, reply, request, key, now),
         };
-        self.reply(reply, request, status, 0, &[]);
+        self.answer_update(reply, request, status);
         Taken::Yes
+    }
+
+    /// Answers an update that was executed or refused.
+    fn answer_update(&mut self, reply: u32, request: &Request, status: Status) {
+        self.updates.note(request, status);
+        self.reply(reply, request, status, 0, &[]);
     }
 
     fn get(
@@ -315,7 +330,7 @@ impl<P: Provider> Connection<P> {
         };
         if let Some(status) = refusal {
             state.stats.puts += 1;
-            self.reply(reply, request, status, 0, &[]);
+            self.answer_update(reply, request, status);
             return Taken::Yes;
         }
         if self.pull.is_some() {
@@ -345,7 +360,7 @@ impl<P: Provider> Connection<P> {
         let Some(pull) = self.pull.take() else { return };
         let status = state.put_staged(&pull.request, &pull.key, pull.stage, now);
         state.staging.take_back(pull.stage);
-        self.reply(pull.reply, &pull.request, status, 0, &[]);
+        self.answer_update(pull.reply, &pull.request, status);
         self.key = pull.key;
     }
 

@@ -17,7 +17,7 @@ use drover_base::{HashSeed, KeyHasher};
 use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
-use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
+use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ShardLogic};
 use drover_rpc::ring::{REPLY_TRAILER_BYTES, RingParams, record_bytes};
 use drover_verbs::{Context, MemoryRegion, Provider};
 use std::rc::Rc;
@@ -54,6 +54,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             self.options.home_count as u64,
             stats.refusals.memory_full,
             stats.refusals.table_full,
+            stats.repeated,
         ]
     }
 
@@ -132,6 +133,10 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
 
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P>) -> Result<bool, PeerError> {
         conn.serve(cpu, self)
+    }
+
+    fn last_updates(conn: &mut Connection<P>) -> &mut LastUpdates {
+        &mut conn.updates
     }
 
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P>) {

@@ -77,6 +77,8 @@ pub struct ServerStats {
     pub pushes: u64,
     /// Keys evicted to make space.
     pub evictions: u64,
+    /// Updates that came again over another session, and were answered with what had come of them.
+    pub repeated: u64,
     /// PUTs refused because the memory for objects or the table is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -3,10 +3,15 @@
 use crate::raw::{Cluster, put};
 use drover_base::Rng;
 use drover_kv::Op;
+use drover_kv_farm::control::Ticket;
 use drover_kv_farm::layout::{Request, RequestKind};
 use drover_rpc::ring::{encode_record, filler_word, record_bytes};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const KEY: &[u8] = b"key";
+
+/// The next number of a request: what comes with the number of an earlier one is not executed.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 fn request(kind: RequestKind) -> Request {
     Request {
@@ -15,7 +20,7 @@ fn request(kind: RequestKind) -> Request {
         key_bytes: KEY.len(),
         value_bytes: 0,
         ttl_s: 0,
-        sequence: 1,
+        sequence: NEXT.fetch_add(1, Ordering::Relaxed),
         value_offset: 0,
     }
 }
@@ -33,7 +38,7 @@ fn farm_noise_in_a_ring_hurts_nobody_else() {
     let mut ended = 0;
     for seed in 0..150 {
         let mut rng = Rng::new(seed, 0, 0);
-        let mut guest = cluster.guest(0);
+        let mut guest = cluster.guest(Ticket::NONE);
         for _ in 0..4 {
             let len = 64 * (1 + rng.below(40) as usize);
             let mut bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
@@ -74,7 +79,7 @@ fn farm_noise_in_a_ring_hurts_nobody_else() {
 fn farm_a_record_that_is_never_finished_holds_up_nobody_else() {
     let mut cluster = Cluster::new();
     let mut honest = cluster.client();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     let whole = record(1, &request(RequestKind::Delete), KEY);
     guest.write(0, &whole[..whole.len() - 8]);
     for round in 0..50u64 {
@@ -134,7 +139,7 @@ fn farm_requests_that_contradict_themselves_are_refused() {
     let mut honest = cluster.client();
     assert_eq!(cluster.ask(&mut honest, put(KEY, &[7; 3000])), "stored");
     for lie in lies {
-        let mut guest = cluster.guest(0);
+        let mut guest = cluster.guest(Ticket::NONE);
         guest.write(0, &record(1, &lie, KEY));
         cluster.run(30);
         drop(guest);
@@ -150,7 +155,7 @@ fn farm_requests_that_contradict_themselves_are_refused() {
 fn farm_a_flood_of_long_values_leaves_stages_to_others() {
     let mut cluster = Cluster::new();
     let mut honest = cluster.client();
-    let mut guests: Vec<_> = (0..6).map(|_| cluster.guest(0)).collect();
+    let mut guests: Vec<_> = (0..6).map(|_| cluster.guest(Ticket::NONE)).collect();
     for lap in 0..20u32 {
         for guest in &mut guests {
             let large = Request {
@@ -188,7 +193,7 @@ fn farm_what_an_old_session_left_in_its_ring_never_happens() {
         b"keyold",
     );
     // The canary: it does happen as long as the session lasts.
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     guest.write(0, &left);
     cluster.run(10);
     assert_eq!(
@@ -197,12 +202,12 @@ fn farm_what_an_old_session_left_in_its_ring_never_happens() {
     );
     assert_eq!(cluster.ask(&mut honest, put(KEY, b"new")), "stored");
     for _ in 0..20 {
-        let mut old = cluster.guest(0);
-        let session = old.session();
+        let mut old = cluster.guest(Ticket::NONE);
+        let ticket = old.ticket();
         // Nobody looks at the ring until the client has come back.
         old.write(0, &left[..left.len() - 64]);
         old.write(0, &left[..8]);
-        let new = cluster.guest(session);
+        let new = cluster.guest(ticket);
         old.write(0, &left);
         cluster.run(30);
         assert_eq!(
@@ -217,7 +222,7 @@ fn farm_what_an_old_session_left_in_its_ring_never_happens() {
 #[test]
 fn farm_a_server_that_restarts_begins_with_an_empty_ring() {
     let mut cluster = Cluster::new();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     let half = record(1, &request(RequestKind::Delete), KEY);
     guest.write(0, &half[..8]);
     cluster.restart();
@@ -232,7 +237,7 @@ fn farm_a_server_that_restarts_begins_with_an_empty_ring() {
 #[test]
 fn farm_fillers_without_records_end_the_session() {
     let mut cluster = Cluster::new();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     guest.write(0, &filler_word(1).to_le_bytes());
     cluster.run(30);
     assert_eq!(cluster.server.client_count(), 0);

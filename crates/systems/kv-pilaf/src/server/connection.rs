@@ -5,7 +5,7 @@ use super::state::ShardState;
 use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_index::cuckoo::RecordRef;
-use drover_one_sided::PeerError;
+use drover_one_sided::{LastUpdates, PeerError};
 use drover_rpc::messages::{KIND_FREE, RECV, SENT, ServerMessages};
 use drover_rt::{Depths, Queues, WHICH};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
@@ -34,6 +34,7 @@ pub struct Connection<P: Provider> {
     pulls: Vec<Option<Pull>>,
     /// The client's memory for long values, known after Attach.
     pub(super) values: Option<RemoteRegion>,
+    pub(super) updates: LastUpdates,
     /// Epoch of the table that was last announced to the client.
     told: u64,
     /// Epoch of the oldest table that the client may still READ.
@@ -61,6 +62,7 @@ impl<P: Provider> Connection<P> {
             messages: ServerMessages::<P>::new(ctx, slots, message_bytes)?,
             pulls: (0..slots).map(|_| None).collect(),
             values: None,
+            updates: LastUpdates::default(),
             told: epoch,
             adopted: epoch,
         };
@@ -144,6 +146,12 @@ impl<P: Provider> Connection<P> {
         value: &[u8],
         now: Ns,
     ) {
+        if request.kind != RequestKind::Get
+            && let Some(status) = self.updates.answer(request)
+        {
+            state.stats.repeated += 1;
+            return self.answer_with(reply, request, status);
+        }
         let hash = state.hasher.hash(key);
         let now_s = state.clock.now_s(now);
         let status = match request.kind {
@@ -170,6 +178,7 @@ impl<P: Provider> Connection<P> {
                 return self.get(state, reply, hash, request, key, now_s);
             }
         };
+        self.updates.note(request, status);
         self.answer_with(reply, request, status);
     }
 
@@ -250,6 +259,7 @@ impl<P: Provider> Connection<P> {
             return;
         };
         let status = state.publish(pull.hash, pull.draft, now);
+        self.updates.note(&pull.request, status);
         self.answer_with(reply, &pull.request, status);
     }
 

@@ -17,7 +17,7 @@ use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_control::{Frame, Message};
 use drover_kv::ShardPlan;
 use drover_kv::StartError;
-use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
+use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ShardLogic, WorkDone};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
 use growth::Slice;
 use std::rc::Rc;
@@ -54,6 +54,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
             stats.growths,
             stats.refusals.memory_full,
             stats.refusals.table_full,
+            stats.repeated,
         ]
     }
 
@@ -138,6 +139,10 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
 
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P>) -> Result<bool, PeerError> {
         conn.serve(cpu, self)
+    }
+
+    fn last_updates(conn: &mut Connection<P>) -> &mut LastUpdates {
+        &mut conn.updates
     }
 
     fn close(&mut self, ctx: &Rc<P::Context>, mut conn: Connection<P>) {

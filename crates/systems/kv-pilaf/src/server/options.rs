@@ -73,6 +73,8 @@ pub struct ServerStats {
     pub evictions: u64,
     /// Tables replaced by larger ones.
     pub growths: u64,
+    /// Updates that came again over another session, and were answered with what had come of them.
+    pub repeated: u64,
     /// PUTs refused because the memory for records or the table is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -6,9 +6,9 @@ use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, val
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
-use drover_one_sided::{PeerError, VALUES_MAX};
+use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
-    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, Guards, KIND_COUNT, ServerCall,
 };
 use drover_rt::{Depths, Queues, WHICH};
 use drover_store::Key;
@@ -62,6 +62,7 @@ pub struct Connection<P: Provider, V: Variant> {
     transfers: [Option<Transfer>; VALUES_MAX],
     /// Work requests of [`LONG`] in flight.
     longs: usize,
+    pub(super) updates: LastUpdates,
     /// The client's memory for long values, known after Attach.
     values: Option<RemoteRegion>,
     result_bytes: usize,
@@ -89,6 +90,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             calls: FetchServer::new(ctx, params, options)?,
             transfers: [const { None }; VALUES_MAX],
             longs: 0,
+            updates: LastUpdates::default(),
             values: None,
             result_bytes: params.layout.result_bytes,
         })
@@ -224,6 +226,14 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<(), PeerError> {
         let (request, key, value) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
         let key = Key { hash, bytes: key };
+        if request.kind != RequestKind::Get
+            && let Some(status) = self.updates.answer(&request)
+            && V::Guards::ONCE
+        {
+            state.stats.repeated += 1;
+            self.reply(cpu, call, status, 0, &[]);
+            return Ok(());
+        }
         let status = match request.kind {
             RequestKind::Get => return self.get(cpu, state, call, &request, key, now),
             RequestKind::Put => {
@@ -242,6 +252,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 }
             }
         };
+        self.updates.note(&request, status);
         self.reply(cpu, call, status, 0, &[]);
         Ok(())
     }
@@ -428,6 +439,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let stage = transfer.stage.expect("a transfer that began");
         if transfer.request.kind == RequestKind::PutLarge {
             let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
+            self.updates.note(&transfer.request, status);
             self.reply(cpu, &transfer.call, status, 0, &[]);
         } else {
             let (len, sum) = transfer.written;

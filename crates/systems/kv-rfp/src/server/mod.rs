@@ -14,7 +14,7 @@ use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::{KEY_BYTES_MAX, ShardPlan, StartError};
-use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
+use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ShardLogic, WorkDone};
 use drover_rpc::fetch::CalleeStats;
 use drover_verbs::Provider;
 use std::rc::Rc;
@@ -55,6 +55,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.pushes,
             calls.late_pushes,
             calls.sum_rejects,
+            stats.repeated,
         ]
     }
 
@@ -120,6 +121,10 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
 
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P, V>) -> Result<bool, PeerError> {
         conn.serve(cpu, self)
+    }
+
+    fn last_updates(conn: &mut Connection<P, V>) -> &mut LastUpdates {
+        &mut conn.updates
     }
 
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P, V>) {

@@ -54,6 +54,8 @@ pub struct ServerStats {
     pub pulls: u64,
     /// WRITEs begun by the server to put a long value into a client's memory, one per value.
     pub long_pushes: u64,
+    /// Updates that came again over another session, and were answered with what had come of them.
+    pub repeated: u64,
     /// PUTs refused because the memory is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -4,6 +4,7 @@
 use crate::raw::{Cluster, Guest, PLACES, VALUES_BYTES, put};
 use drover_base::{Ns, Rng};
 use drover_kv::Op;
+use drover_kv_rfp::control::Ticket;
 use drover_kv_rfp::layout::{Request, RequestKind};
 use drover_kv_rfp::{JakiroVariant, ServerReplyVariant, Variant};
 use drover_verbs::{Device, Export};
@@ -39,7 +40,7 @@ fn noise<V: Variant>() {
     let mut ended = 0;
     for seed in 0..150 {
         let mut rng = Rng::new(seed, 0, 0);
-        let mut guest = cluster.guest(0);
+        let mut guest = cluster.guest(Ticket::NONE);
         let layout = guest.layout();
         for _ in 0..4 {
             let place = rng.below(PLACES as u64) as usize;
@@ -93,7 +94,7 @@ fn rfp_noise_in_slots_and_modes_hurts_nobody_else() {
 fn rfp_a_request_that_is_never_finished_holds_up_nobody_else() {
     let mut cluster = cluster::<JakiroVariant>();
     let mut honest = cluster.client();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     let whole = guest.message(0, &request(RequestKind::Delete), KEY);
     guest.write(0, &whole[..whole.len() - 1]);
     for round in 0..50u64 {
@@ -141,7 +142,7 @@ fn rfp_requests_that_contradict_themselves_are_refused() {
     let mut honest = cluster.client();
     assert_eq!(cluster.ask(&mut honest, put(KEY, &[7; 3000])), "stored");
     for lie in lies {
-        let mut guest = cluster.guest(0);
+        let mut guest = cluster.guest(Ticket::NONE);
         guest.send(0, &lie, KEY);
         cluster.run(30);
         drop(guest);
@@ -157,7 +158,7 @@ fn rfp_requests_that_contradict_themselves_are_refused() {
 fn rfp_a_flood_of_long_values_leaves_stages_to_others() {
     let mut cluster = cluster::<JakiroVariant>();
     let mut honest = cluster.client();
-    let mut guests: Vec<Guest<Loopback>> = (0..6).map(|_| cluster.guest(0)).collect();
+    let mut guests: Vec<Guest<Loopback>> = (0..6).map(|_| cluster.guest(Ticket::NONE)).collect();
     for lap in 0..20u8 {
         for guest in &mut guests {
             let large = Request {
@@ -179,7 +180,7 @@ fn rfp_a_flood_of_long_values_leaves_stages_to_others() {
 #[test]
 fn rfp_too_many_long_values_at_a_time_end_the_session() {
     let mut cluster = cluster::<JakiroVariant>();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     let large = Request {
         value_bytes: VALUES_BYTES,
         ..request(RequestKind::PutLarge)
@@ -188,8 +189,8 @@ fn rfp_too_many_long_values_at_a_time_end_the_session() {
     cluster.run_until_clients(0);
 }
 
-/// What the last session wrote and the server has not seen was reported as unknown when the connection was lost: once
-/// the client is back, it must not happen any more.
+/// What the last session wrote and the server has not seen is sent again or was reported as unknown: once the client is
+/// back, it must not happen any more.
 #[test]
 fn rfp_what_an_old_session_left_in_its_slots_never_happens() {
     let mut cluster = cluster::<JakiroVariant>();
@@ -199,17 +200,17 @@ fn rfp_what_an_old_session_left_in_its_slots_never_happens() {
         ..request(RequestKind::Put)
     };
     // The canary: it does happen as long as the session lasts.
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     guest.send(0, &old_value, b"keyold");
     cluster.run(10);
     let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
     assert_eq!(answer, format!("{:?}", b"old"));
     assert_eq!(cluster.ask(&mut honest, put(KEY, b"new")), "stored");
     for _ in 0..20 {
-        let mut old = cluster.guest(0);
+        let mut old = cluster.guest(Ticket::NONE);
         let message = old.message(0, &old_value, b"keyold");
         old.write(0, &message[..message.len() - 1]);
-        let new = cluster.guest(old.session());
+        let new = cluster.guest(old.ticket());
         old.write(0, &message);
         cluster.run(30);
         let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
@@ -218,11 +219,48 @@ fn rfp_what_an_old_session_left_in_its_slots_never_happens() {
     }
 }
 
+/// A client goes on from its last session, and an update that comes again is answered, not executed. Who does not have the
+/// whole ticket gets a session of its own, and the other one stays.
+#[test]
+fn rfp_only_who_has_the_ticket_goes_on_from_a_session() {
+    let mut cluster = cluster::<JakiroVariant>();
+    let mut honest = cluster.client();
+    let value = Request {
+        value_bytes: 3,
+        ..request(RequestKind::Put)
+    };
+    let mut old = cluster.guest(Ticket::NONE);
+    old.send(0, &value, b"keyold");
+    cluster.run(10);
+    assert_eq!(cluster.ask(&mut honest, put(KEY, b"new")), "stored");
+    let ticket = old.ticket();
+    for change in [1, 1 << 63] {
+        let secret = ticket.secret ^ change;
+        let stranger = cluster.guest(Ticket { secret, ..ticket });
+        assert_ne!(stranger.ticket(), ticket);
+        cluster.run(30);
+        assert_eq!(cluster.server.client_count(), 3, "nobody was sent away");
+    }
+    cluster.run_until_clients(2);
+    let mut heir = cluster.guest(ticket);
+    assert_eq!(heir.ticket(), ticket);
+    // The number of its first request is that of the old session's.
+    heir.send(0, &value, b"keyold");
+    cluster.run(10);
+    let stats = cluster.server.stats();
+    assert_eq!((stats.puts, stats.repeated), (2, 1), "{stats:?}");
+    let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+    assert_eq!(answer, format!("{:?}", b"new"));
+    heir.send(0, &value, b"keyold");
+    cluster.run(10);
+    assert_eq!(cluster.server.stats().puts, 3, "the next one");
+}
+
 /// A server that restarts has new slots: what was half-written into the old ones is nowhere.
 #[test]
 fn rfp_a_server_that_restarts_begins_with_empty_slots() {
     let mut cluster = cluster::<JakiroVariant>();
-    let mut guest = cluster.guest(0);
+    let mut guest = cluster.guest(Ticket::NONE);
     let half = guest.message(0, &request(RequestKind::Delete), KEY);
     guest.write(0, &half[..8]);
     cluster.restart();
@@ -252,7 +290,7 @@ fn rfp_clients_that_vanish_in_any_state_are_forgotten() {
     for steps in 0..12 {
         for is_pushed in [false, true] {
             for kind in [request(RequestKind::Get), large, long_get] {
-                let mut guest = cluster.guest(0);
+                let mut guest = cluster.guest(Ticket::NONE);
                 let layout = guest.layout();
                 if is_pushed && steps % 2 == 0 {
                     guest.write(layout.requests_bytes(), &[1; 64]);
@@ -283,7 +321,7 @@ fn rfp_requests_that_are_rewritten_while_they_are_read() {
     let mut honest = cluster.client();
     let mut executed = 0;
     for seed in 0..20 {
-        let (mut stream, welcome) = cluster.greet(0);
+        let (mut stream, welcome) = cluster.greet(Ticket::NONE);
         let (to_us, from_guest) = mpsc::channel::<[Export; 3]>();
         let stop = Arc::new(AtomicBool::new(false));
         let (their_device, their_stop, welcome) = (device.clone(), stop.clone(), welcome.clone());

@@ -3,7 +3,7 @@
 use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
 use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard};
-use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome, conn_params};
+use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Ticket, Welcome, conn_params};
 use drover_kv_rfp::layout::Request;
 use drover_kv_rfp::server::Server;
 use drover_kv_rfp::{Rfp, Variant};
@@ -109,8 +109,8 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
         panic!("{op:?} hangs");
     }
 
-    /// The server's answer to a client whose last session was `previous`, and the control channel.
-    pub fn greet(&mut self, previous: u64) -> (ControlStream, Welcome) {
+    /// The server's answer to a client whose last session had the ticket `previous`, and the control channel.
+    pub fn greet(&mut self, previous: Ticket) -> (ControlStream, Welcome) {
         let mut stream = self.listener.connect();
         let hello = Hello {
             version: PROTOCOL_VERSION,
@@ -134,7 +134,7 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
     }
 
     /// Somebody with slots of its own.
-    pub fn guest(&mut self, previous: u64) -> Guest<P> {
+    pub fn guest(&mut self, previous: Ticket) -> Guest<P> {
         let (mut stream, welcome) = self.greet(previous);
         let guest = Guest::new(&self.ctx, &welcome);
         self.attach(&mut stream, guest.exports());
@@ -166,7 +166,9 @@ pub struct Guest<P: Provider> {
     inbound: RemoteRegion,
     caller: Caller,
     incarnations: (u32, u32),
-    session: u64,
+    ticket: Ticket,
+    /// Number of the last request.
+    sequence: u64,
     ctx: Rc<P::Context>,
 }
 
@@ -192,7 +194,8 @@ impl<P: Provider> Guest<P> {
             inbound: ctx.import_region(&welcome.inbound).expect("slots"),
             caller: Caller::new(layout, CallerOptions::default(), params.incarnations),
             incarnations: params.incarnations,
-            session: welcome.terms.session,
+            ticket: welcome.terms.ticket,
+            sequence: 0,
             ctx: ctx.clone(),
         }
     }
@@ -202,8 +205,8 @@ impl<P: Provider> Guest<P> {
         [self.qp.export().expect("an export"), pushed, values]
     }
 
-    pub fn session(&self) -> u64 {
-        self.session
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     pub fn layout(&self) -> Layout {
@@ -221,8 +224,15 @@ impl<P: Provider> Guest<P> {
         let _ = self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 8]);
     }
 
-    /// The bytes of the next request of `place`, as a correct client WRITEs them: with `tail` behind the request's header.
+    /// The bytes of the next request of `place`, as a correct client WRITEs them: with a number of its own, and `tail`
+    /// behind the request's header.
     pub fn message(&mut self, place: usize, request: &Request, tail: &[u8]) -> Vec<u8> {
+        self.sequence += 1;
+        let request = &Request {
+            slot: place as u16,
+            sequence: self.sequence,
+            ..*request
+        };
         let pieces = [&request.encode()[..], tail];
         let (region, deadline) = (self.bytes.region(), drover_base::Ns::MAX);
         let begun = self

@@ -13,8 +13,8 @@ use std::fmt::Debug;
 ///            |      Asking -> Reply
 ///            '-> Reply (updates)
 /// ```
-/// When its session is lost, an operation in any state returns to Waiting; an update that was sent ends as
-/// indeterminate.
+/// When its session is lost, an operation in any state returns to Waiting. An update that was sent is sent again with
+/// its number if the next session goes on from the lost one; else it ends as indeterminate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum State<W> {
     /// The place is free.
@@ -49,6 +49,8 @@ pub(super) struct Execution<W> {
     sequence: u64,
     /// Whether the request has been posted and not completed.
     sending: bool,
+    /// Whether it is an update whose request was sent over a session that was lost: it may have been executed.
+    unanswered: bool,
     /// The borrowed buffer for a long value.
     large: Option<u8>,
 }
@@ -59,6 +61,7 @@ impl<W> Default for Execution<W> {
             state: State::Free,
             sequence: 0,
             sending: false,
+            unanswered: false,
             large: None,
         }
     }
@@ -105,7 +108,14 @@ impl<W: Copy + PartialEq + Debug> Execution<W> {
     #[inline]
     pub(super) fn submit(&mut self, sequence: u64) {
         self.sequence = sequence;
+        self.unanswered = false;
         self.state = State::Waiting;
+    }
+
+    /// Whether the operation is an update that may have been executed over a session that was lost.
+    #[inline]
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     /// Records that a READ of the operation in place `at` is staged.
@@ -191,6 +201,12 @@ impl<W: Copy + PartialEq + Debug> Execution<W> {
     /// Begins the operation again.
     pub(super) fn restart(&mut self) {
         self.state = State::Waiting;
+    }
+
+    /// Waits for a session over which the update can be sent again.
+    pub(super) fn restart_update(&mut self) {
+        self.unanswered = true;
+        self.restart();
     }
 
     /// Records that the outcome was reported.

@@ -2,7 +2,7 @@
 //! between attempts and retries.
 
 use super::Session;
-use crate::control::{Hello, Ready};
+use crate::control::{Hello, Ready, Ticket};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Dial, Frame, Handshake, Link, LinkOptions, Taken};
 use drover_kv::SetupError;
@@ -16,8 +16,9 @@ pub(super) struct ClientHandshake<P: Provider, S> {
     shard_count: u16,
     slots: usize,
     secret: Vec<u8>,
-    /// Id of the previous session, sent to the server so that it ends that session before it begins a new one; 0: none.
-    previous: u64,
+    /// Of the previous session. It is shown to the server so that it ends that session before it begins a new one, and
+    /// goes on from it if it can.
+    ticket: Ticket,
     /// When the last Hello was sent. Every answer of the server is from a later time.
     hello_at: Ns,
     ctx: Rc<P::Context>,
@@ -38,7 +39,7 @@ impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
             shard_count: shard_count as u16,
             slots,
             secret: secret.to_vec(),
-            previous: 0,
+            ticket: Ticket::NONE,
             hello_at: Ns::ZERO,
             ctx: ctx.clone(),
             session: PhantomData,
@@ -58,7 +59,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             slots: self.slots as u16,
             shard: self.shard,
             shard_count: self.shard_count,
-            previous: self.previous,
+            previous: self.ticket,
             secret: self.secret.clone(),
             params: S::client_params(&self.ctx),
         };
@@ -72,9 +73,12 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
         control: &mut ControlStream,
         _: Ns,
     ) -> Result<Taken<S>, SetupError> {
-        if let Some(session) = session.take() {
+        if let Some(mut session) = session.take() {
             frame.decode::<Ready>()?;
-            self.previous = session.resources().agreed.id;
+            let agreed = &mut session.resources_mut().agreed;
+            agreed.goes_on = agreed.ticket == self.ticket;
+            // Not before: what the client sent over earlier sessions belongs to the ticket that it has had so far.
+            self.ticket = agreed.ticket;
             return Ok(Taken::Done(session));
         }
         let new = S::new(&self.ctx, self.slots, &frame.decode()?, self.hello_at)?;

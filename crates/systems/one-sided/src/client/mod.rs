@@ -196,6 +196,9 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         if let Some(session) = self.ops.session_with(shard) {
             self.reader.control_polled(session);
             if !was_up {
+                if !session.resources().agreed.goes_on {
+                    self.ops.forget_updates(shard, sink);
+                }
                 self.ops.retry_all();
             }
         }

@@ -277,9 +277,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.rest_until = self.rest_until.min(until);
     }
 
-    /// Handles the end of the session with `shard`: GETs begin again with the next session; updates that were sent
-    /// become indeterminate.
+    /// Handles the end of the session with `shard`: operations begin again with the next session. Updates that were sent
+    /// and whose deadline has passed become indeterminate.
     pub(super) fn lost(&mut self, shard: usize, sink: Sink<'_>) {
+        let now = self.now();
         for at in 0..self.list.len() {
             let Operation {
                 submitted, execution, ..
@@ -291,11 +292,27 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             match execution.state() {
                 State::Free | State::Waiting => {}
                 State::Sending => self.vacate(at),
-                State::Reply if submitted.is_update() => self.finish(at, Outcome::Indeterminate, sink),
+                State::Reply if submitted.is_update() => match now < submitted.deadline {
+                    true => execution.restart_update(),
+                    false => self.finish(at, Outcome::Indeterminate, sink),
+                },
                 _ => execution.restart(),
             }
         }
         self.retries_all = true;
+    }
+
+    /// The new session with `shard` does not go on from the previous one: nobody can know any more what became of updates
+    /// that were sent.
+    pub(super) fn forget_updates(&mut self, shard: usize, sink: Sink<'_>) {
+        for at in 0..self.list.len() {
+            let Operation {
+                submitted, execution, ..
+            } = &self.list[at];
+            if execution.is_open() && execution.is_unanswered() && submitted.shard == shard {
+                self.finish(at, Outcome::Indeterminate, sink);
+            }
+        }
     }
 
     /// Ends an operation whose deadline has passed.
@@ -311,7 +328,11 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             }
             // The next operation in the buffer's queue may be served now.
             self.retries_all = true;
-            self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
+            let outcome = match self.list[at].execution.is_unanswered() {
+                true => Outcome::Indeterminate,
+                false => Outcome::Refused(Refusal::Unavailable),
+            };
+            self.finish(at, outcome, sink);
         }
     }
 
@@ -320,6 +341,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     pub(super) fn may_begin(&mut self, at: usize) -> bool {
         if !self.order.is_first(at) {
             return false;
+        }
+        if self.list[at].execution.is_unanswered() {
+            // Another shard, which a new seed of the hash may name, knows nothing of it.
+            return self.session(at).is_some();
         }
         let shard_count = self.links.len();
         let mut sessions = self.links.iter_mut().filter_map(ShardLink::session);

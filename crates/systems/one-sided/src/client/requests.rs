@@ -22,7 +22,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         }
     }
 
-    /// Sends an update; it is sent at most once. Returns the result of [`Session::send`]; without space or session, the
+    /// Sends an update, with the same number every time. Returns the result of [`Session::send`]; without space or session, the
     /// update keeps waiting. The server refuses a value that fits a message and is too large all the same.
     ///
     /// # Errors

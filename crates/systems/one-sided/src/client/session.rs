@@ -1,7 +1,7 @@
 //! [`Session`]: a client's resources at one shard; [`Agreed`] and [`Values`] are parts of every session.
 
 use super::fair_buffers::FairBuffers;
-use crate::control::ServerParams;
+use crate::control::{ServerParams, Ticket};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
@@ -26,6 +26,11 @@ pub struct Agreed {
     pub item_bytes_max: usize,
     /// Longest request with its header, bytes.
     pub message_bytes: usize,
+    /// Names this session and those that it goes on from.
+    pub ticket: Ticket,
+    /// Whether the server knows the updates of the client's previous session, so that those without an answer can be
+    /// sent again.
+    pub goes_on: bool,
     /// Whether the session has failed: its requests in flight will never complete.
     pub broken: bool,
     /// A value of the server's clock, seconds, and a local time that is no later than that reading.
@@ -46,6 +51,8 @@ impl Agreed {
             hasher: terms.hash_seed.hasher(),
             item_bytes_max: terms.item_bytes_max as usize,
             message_bytes: terms.message_bytes as usize,
+            ticket: terms.ticket,
+            goes_on: false,
             broken: false,
             clock: (terms.now_s, since),
         })

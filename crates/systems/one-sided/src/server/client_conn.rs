@@ -1,5 +1,6 @@
 //! [`ClientConn`]: a server's connection to one client, from the first message to the last.
 
+use crate::control::Ticket;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Message, Peer};
 
@@ -10,6 +11,8 @@ pub(super) struct ClientConn<W> {
     pub(super) conn: Option<W>,
     /// Session id; 0 before `Hello`.
     pub(super) session: u64,
+    /// Of this session and of those that it goes on from.
+    pub(super) ticket: Ticket,
     pub(super) broken: bool,
 }
 
@@ -19,6 +22,7 @@ impl<W> ClientConn<W> {
             stream,
             conn: None,
             session: 0,
+            ticket: Ticket::NONE,
             broken: false,
         }
     }

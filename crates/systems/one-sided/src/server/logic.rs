@@ -2,6 +2,7 @@
 
 use crate::control::{Hello, ServerParams};
 use crate::error::PeerError;
+use crate::server::LastUpdates;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_control::{Field, Frame, Message};
 use drover_kv::ShardPlan;
@@ -194,7 +195,13 @@ pub trait ShardLogic<P: Provider>: Sized {
     /// [`PeerError`] if the session must end.
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Self::Connection) -> Result<bool, PeerError>;
 
-    /// Releases a client's resources when its session ends; its queue pair is destroyed.
+    /// The last updates of the client of `conn`. The server puts those of the client's previous session there after
+    /// [`open`](ShardLogic::open), and takes them before [`close`](ShardLogic::close). Whoever executes an update asks
+    /// them first, and notes its answer.
+    fn last_updates(conn: &mut Self::Connection) -> &mut LastUpdates;
+
+    /// Releases a client's resources when its session ends; its queue pair is destroyed. Requests that were not executed
+    /// are dropped: the client sends updates again.
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Self::Connection);
 
     /// Called after all control channels were polled; `conns` are the connections of the remaining clients that have

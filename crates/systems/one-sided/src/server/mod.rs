@@ -2,15 +2,17 @@
 //! do not involve it.
 
 mod client_conn;
+mod last_updates;
 mod logic;
 mod shard;
 mod staging;
 
+pub use last_updates::LastUpdates;
 pub use logic::{Clock, Membership, ShardLogic, WorkDone};
-pub use shard::CLIENTS;
+pub use shard::{CLIENTS, REPEATED};
 pub use staging::Staging;
 
-use crate::control::{Hello, Ready, ServerParams};
+use crate::control::{Hello, Ready, ServerParams, Ticket};
 use crate::error::PeerError;
 use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
@@ -19,6 +21,7 @@ use drover_kv::StartError;
 use drover_kv::refused::{NO_RESOURCES, WRONG_SECRET, WRONG_SHARD, WRONG_VERSION};
 use drover_kv::secret::{SECRET_BYTES_MAX, is_let_in};
 use drover_verbs::{Context, Device, Provider};
+use last_updates::Kept;
 use std::rc::Rc;
 
 /// Maximum number of frames handled per client and poll.
@@ -33,6 +36,8 @@ pub struct Server<P: Provider, H: ShardLogic<P>> {
     /// Declared before `host`: queue pairs must be destroyed before the memory they can reach.
     peers: Vec<ClientConn<H::Connection>>,
     host: H,
+    /// The last updates of sessions that have ended.
+    kept: Kept,
     membership: Membership,
     hash_seed: HashSeed,
     secret: Vec<u8>,
@@ -63,6 +68,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         Ok(Server {
             peers: Vec::new(),
             host: H::new(&ctx, options, hash_seed.hasher(), clock)?,
+            kept: Kept::default(),
             membership,
             hash_seed,
             secret: Vec::new(),
@@ -143,20 +149,23 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         let before = self.peers.len();
         for index in 0..before {
             if self.peers[index].is_gone() {
-                self.give_up(index);
+                self.give_up(index, now);
             }
         }
         self.peers.retain(|peer| !peer.is_gone());
+        self.kept.expire(now);
         let conns = self.peers.iter().filter_map(|peer| peer.conn.as_ref());
         self.host.control_polled(now, conns);
         !frames.is_empty() || self.peers.len() < before
     }
 
-    /// Releases a client's resources and destroys its queue pair.
-    fn give_up(&mut self, index: usize) {
+    /// Releases a client's resources and destroys its queue pair; only its last updates are kept for a while.
+    fn give_up(&mut self, index: usize, now: Ns) {
         let peer = &mut self.peers[index];
         peer.close();
-        if let Some(conn) = peer.conn.take() {
+        if let Some(mut conn) = peer.conn.take() {
+            let updates = std::mem::take(H::last_updates(&mut conn));
+            self.kept.keep(peer.ticket, updates, now);
             self.host.close(&self.ctx, conn);
         }
     }
@@ -214,11 +223,11 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             let text = format!("this is shard {shard} of {shard_count}");
             return self.peers[index].refuse(WRONG_SHARD, &text);
         }
-        // The client has reported the previous session's unread requests as indeterminate; none of them may execute
-        // later.
+        // The client has reported some of the previous session's unread requests as indeterminate, and sends the others
+        // again; none of them may execute later.
         for other in 0..self.peers.len() {
-            if hello.previous != 0 && self.peers[other].session == hello.previous {
-                self.give_up(other);
+            if hello.previous != Ticket::NONE && self.peers[other].ticket == hello.previous {
+                self.give_up(other, now);
             }
         }
         match self.welcome(index, hello, now) {
@@ -238,16 +247,27 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         }
         hello.slots = hello.slots.clamp(1, SLOTS_MAX);
         let (item_bytes_max, message_bytes) = self.host.limits();
+        let session = self.ctx.cpu().random().max(1);
+        let ticket = match self.kept.has(hello.previous, hello.slots) {
+            true => hello.previous,
+            false => Ticket {
+                session,
+                secret: self.ctx.cpu().random(),
+            },
+        };
         let terms = ServerParams {
-            session: self.ctx.cpu().random().max(1),
+            session,
+            ticket,
             hash_seed: self.hash_seed,
             item_bytes_max: item_bytes_max as u32,
             message_bytes: message_bytes as u32,
             now_s: self.clock.now_s(now),
         };
-        let (conn, welcome) = self.host.open(&self.ctx, &hello, terms)?;
+        let (mut conn, welcome) = self.host.open(&self.ctx, &hello, terms)?;
+        let updates = self.kept.take(ticket);
+        *H::last_updates(&mut conn) = updates.unwrap_or_else(|| LastUpdates::new(hello.slots));
         let peer = &mut self.peers[index];
-        (peer.conn, peer.session) = (Some(conn), terms.session);
+        (peer.conn, peer.session, peer.ticket) = (Some(conn), session, ticket);
         Ok(welcome)
     }
 

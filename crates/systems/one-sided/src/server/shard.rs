@@ -14,6 +14,12 @@ pub const CLIENTS: Counter = Counter::amount(
 )
 .largest();
 
+/// Counter of every system whose updates are sent again when a session is lost.
+pub const REPEATED: Counter = Counter::events(
+    "updates_repeated",
+    "Updates that came again after a connection had failed, and were answered, not executed again.",
+);
+
 impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
     type Options = H::Options;
 

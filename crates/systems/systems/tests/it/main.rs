@@ -2,6 +2,7 @@
 //! their own with one row more than ours.
 
 mod conformance;
+mod departures;
 mod program;
 mod sample;
 mod simulated;

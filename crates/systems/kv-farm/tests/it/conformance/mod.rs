@@ -1,6 +1,5 @@
 //! FaRM-KV passes the suite of key-value systems, and what its readers are told in simulated clusters.
 
-mod breaks;
 mod race;
 mod reads;
 

@@ -4,7 +4,7 @@ use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{ControlStream, Frame, LocalListener};
 use drover_kv::{KvClient, Op};
 use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
-use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Welcome};
+use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Ticket, Welcome};
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
@@ -106,8 +106,8 @@ impl Cluster {
         panic!("{op:?} hangs");
     }
 
-    /// Somebody with a ring of its own, whose last session was `previous`.
-    pub fn guest(&mut self, previous: u64) -> Guest {
+    /// Somebody with a ring of its own, whose last session had the ticket `previous`.
+    pub fn guest(&mut self, previous: Ticket) -> Guest {
         let mut stream = self.listener.connect();
         let hello = Hello {
             version: PROTOCOL_VERSION,
@@ -156,7 +156,7 @@ pub struct Guest {
     values: Of<Loopback>,
     bytes: Of<Loopback>,
     ring: RemoteRegion,
-    session: u64,
+    ticket: Ticket,
     ctx: Rc<<Loopback as Provider>::Context>,
 }
 
@@ -182,13 +182,13 @@ impl Guest {
             values: memory(4096, Access::ALL),
             bytes: memory(64 << 10, Access::LOCAL_READ),
             ring: ctx.import_region(&welcome.ring).expect("a ring"),
-            session: welcome.terms.session,
+            ticket: welcome.terms.ticket,
             ctx: ctx.clone(),
         }
     }
 
-    pub fn session(&self) -> u64 {
-        self.session
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// WRITES `bytes` to its ring.

@@ -22,6 +22,7 @@ fn faults(options: &BedOptions) -> FaultOptions {
         delay,
         reorder,
         tear,
+        breaks: rc_break,
     } = options.faults;
     FaultOptions {
         drop,
@@ -29,6 +30,7 @@ fn faults(options: &BedOptions) -> FaultOptions {
         delay,
         reorder,
         tear,
+        rc_break,
         ..FaultOptions::quiet(options.seed)
     }
 }

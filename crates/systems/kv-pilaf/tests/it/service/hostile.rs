@@ -4,10 +4,14 @@ use crate::service::bed::{Cluster, Ended, get, put, small, value};
 use crate::service::raw::{Raw, VALUES_BYTES, hello, receive};
 use drover_base::Rng;
 use drover_control::{Message, kind};
-use drover_kv_pilaf::control::{Adopted, Attach, Hello, Welcome};
+use drover_kv_pilaf::control::{Adopted, Attach, Hello, Ticket, Welcome};
 use drover_kv_pilaf::layout::{MESSAGE_HEADER_BYTES, Request, RequestKind, Status};
 use drover_kv_pilaf::server::ServerOptions;
 use drover_verbs::Export;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The next number of a request: what comes with the number of an earlier one is not executed.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 fn request(kind: RequestKind, key: &[u8], value_bytes: usize, value_offset: u64) -> Vec<u8> {
     let header = Request {
@@ -16,7 +20,7 @@ fn request(kind: RequestKind, key: &[u8], value_bytes: usize, value_offset: u64)
         key_bytes: key.len(),
         value_bytes,
         ttl_s: 0,
-        sequence: 9,
+        sequence: NEXT.fetch_add(1, Ordering::Relaxed),
         value_offset,
     };
     [&header.encode()[..], key].concat()
@@ -258,7 +262,11 @@ fn greetings_that_do_not_fit_are_refused() {
     }
     // A session that is somebody else's cannot be guessed; 0 is nobody's.
     let mut good = cluster.client();
-    for previous in [0, 1, u64::MAX] {
+    for secret in [0, 1, u64::MAX] {
+        let previous = Ticket {
+            session: secret,
+            secret,
+        };
         let mut control = cluster.listener.connect();
         let _ = control.send_message(&Hello { previous, ..hello() });
         receive(&mut cluster, &mut control).expect("a welcome");

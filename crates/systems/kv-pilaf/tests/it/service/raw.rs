@@ -3,7 +3,7 @@
 use crate::service::bed::Cluster;
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Frame};
-use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
+use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Ticket, Welcome};
 use drover_kv_pilaf::layout::Reply;
 use drover_mem::PageWish;
 use drover_verbs::{
@@ -33,7 +33,7 @@ pub fn hello() -> Hello {
         slots: SLOTS as u16,
         shard: 0,
         shard_count: 1,
-        previous: 0,
+        previous: Ticket::NONE,
         secret: Vec::new(),
         params: (),
     }

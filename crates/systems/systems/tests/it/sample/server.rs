@@ -5,7 +5,7 @@ use drover_base::{Cpu, HashSeed, KeyHash, KeyHasher, Ns};
 use drover_kv::{ShardPlan, StartError};
 use drover_mem::PageWish;
 use drover_one_sided::{
-    Clock, Hello, Membership, PeerError, REQUEST_HEADER_BYTES, Request, RequestKind, ServerParams,
+    Clock, Hello, LastUpdates, Membership, PeerError, REQUEST_HEADER_BYTES, Request, RequestKind, ServerParams,
     ShardLogic, Status,
 };
 use drover_rt::{Depths, Queues, WHICH};
@@ -158,6 +158,7 @@ pub struct Connection<P: Provider> {
     waiting: VecDeque<(u32, u32)>,
     message_bytes: usize,
     is_attached: bool,
+    updates: LastUpdates,
 }
 
 impl<P: Provider> Connection<P> {
@@ -183,7 +184,14 @@ impl<P: Provider> Connection<P> {
         );
         if let Some((request, key, wanted)) = Request::decode(&message) {
             (reply.slot, reply.sequence) = (request.slot, request.sequence);
-            (reply.status, value) = state.execute(&request, key, wanted, now);
+            let is_update = request.kind != RequestKind::Get;
+            (reply.status, value) = match self.updates.answer(&request) {
+                Some(status) if is_update => (status, Vec::new()),
+                _ => state.execute(&request, key, wanted, now),
+            };
+            if is_update {
+                self.updates.note(&request, reply.status);
+            }
         }
         let at = reply_index as usize * self.message_bytes;
         self.replies.region().copy_in(at, &reply.encode());
@@ -294,6 +302,7 @@ impl<P: Provider> ShardLogic<P> for State<P> {
             waiting: VecDeque::new(),
             message_bytes,
             is_attached: false,
+            updates: LastUpdates::default(),
         };
         (0..slots as u32).for_each(|at| conn.expect(at));
         conn.queues.post(ctx.cpu())?;
@@ -337,6 +346,10 @@ impl<P: Provider> ShardLogic<P> for State<P> {
         }
         conn.queues.post(cpu)?;
         Ok(count > 0)
+    }
+
+    fn last_updates(conn: &mut Connection<P>) -> &mut LastUpdates {
+        &mut conn.updates
     }
 
     fn close(&mut self, _: &Rc<P::Context>, conn: Connection<P>) {
