@@ -3,7 +3,8 @@
 use crate::client::RfpClient;
 use crate::server::{Server, ServerOptions};
 use crate::variant::{
-    ExecuteTwice, Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
+    ExecuteTwice, Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, PushIntoLanding,
+    ServerReplyVariant, Variant,
 };
 use drover_base::HashSeed;
 use drover_control::ControlListener;
@@ -124,6 +125,7 @@ impl<V: Variant> ShardedSystem for Rfp<V> {
             Flaw::NoSum => job.run::<Rfp<Flawed<V, NoSum>>>(None),
             Flaw::NoRecheck => job.run::<Rfp<Flawed<V, NoRecheck>>>(None),
             Flaw::ExecuteTwice => job.run::<Rfp<Flawed<V, ExecuteTwice>>>(None),
+            Flaw::PushIntoLanding => job.run::<Rfp<Flawed<V, PushIntoLanding>>>(None),
         }
     }
 }

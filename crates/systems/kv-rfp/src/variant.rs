@@ -104,6 +104,12 @@ impl Variant for JakiroVariant {
             mistake: Flaw::NoRecheck,
         },
         EXECUTE_TWICE,
+        Planted {
+            name: "push-into-landing",
+            about: "results are pushed into the memory that READs use",
+            scenario: "slow",
+            mistake: Flaw::PushIntoLanding,
+        },
     ];
     type Guards = Guarded;
 }
@@ -135,6 +141,8 @@ pub enum Flaw {
     NoRecheck,
     /// Updates that come again are executed again.
     ExecuteTwice,
+    /// Pushed results have no memory of their own.
+    PushIntoLanding,
 }
 
 /// `V` with the protections `G` instead of all.
@@ -179,4 +187,12 @@ pub struct ExecuteTwice;
 
 impl Guards for ExecuteTwice {
     const ONCE: bool = false;
+}
+
+/// See [`Flaw::PushIntoLanding`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct PushIntoLanding;
+
+impl Guards for PushIntoLanding {
+    const OWN_AREA: bool = false;
 }

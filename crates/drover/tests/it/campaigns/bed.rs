@@ -12,11 +12,16 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+/// The system whose clients have options that a campaign draws.
+pub const HERD: &str = "herd";
+
 /// Options in which campaigns differ.
 #[derive(Clone, Copy)]
 pub struct Setting {
     /// Name of the campaign, part of the folder's name.
     pub name: &'static str,
+    /// System of the server.
+    pub system: &'static str,
     /// Additional arguments of the server.
     pub serve: &'static [&'static str],
     /// Places of the clients that ask for datagrams; the others ask for slots.
@@ -55,7 +60,7 @@ impl Bed {
             rng: Rng::new(seed, 0, 0x6b11),
             seed,
             folder,
-            server: Some(Server::start(&addr, setting.serve)),
+            server: Some(start(&addr, &setting)),
             setting,
             addr,
             server_before: None,
@@ -84,9 +89,15 @@ impl Bed {
             place,
             seed: self.seed,
             datagrams: self.setting.datagram_places.contains(&place),
+            is_herd: self.setting.system == HERD,
             deadline_ms: self.setting.deadline_ms,
             rest_ms: self.setting.rest_ms,
         })
+    }
+
+    /// Starts another server at the address of the first one.
+    pub fn start_server(&mut self) {
+        self.server = Some(start(&self.addr, &self.setting));
     }
 
     /// Begins a round and waits until the server has answered an operation of every client in it.
@@ -155,6 +166,11 @@ impl Bed {
         assert!(left.is_empty(), "left behind: {left:?}");
         std::fs::remove_dir_all(&self.folder).expect("our folder");
     }
+}
+
+fn start(addr: &str, setting: &Setting) -> Server {
+    let arguments = [&["--system", setting.system], setting.serve].concat();
+    Server::start(addr, &arguments)
 }
 
 /// Waits until a process holds no more than `before`.

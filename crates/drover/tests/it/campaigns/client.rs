@@ -2,7 +2,7 @@
 
 use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
-use drover_client::{CallError, Client as KvClient, Connected};
+use drover_client::{CallError, Client as KvClient, Connected, Options};
 use drover_kv::{Op, Outcome, Refusal, wait_for_sessions};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
@@ -44,6 +44,8 @@ pub struct Role {
     pub seed: u64,
     /// Whether the client asks for datagrams instead of slots.
     pub datagrams: bool,
+    /// Whether the server's system is HERD; clients of others have few options.
+    pub is_herd: bool,
     /// Deadline of the client's operations, ms.
     pub deadline_ms: u64,
     /// Pause between two batches after the first [`OPS_PER_ROUND`] operations of a round, ms.
@@ -59,23 +61,25 @@ impl Role {
             place,
             seed,
             datagrams,
+            is_herd,
             deadline_ms,
             rest_ms,
         } = self;
-        format!("{id}|{place}|{seed}|{datagrams}|{deadline_ms}|{rest_ms}|{addr}")
+        format!("{id}|{place}|{seed}|{datagrams}|{is_herd}|{deadline_ms}|{rest_ms}|{addr}")
     }
 
     fn decode(text: &str) -> Role {
-        let words: Vec<&str> = text.splitn(7, '|').collect();
+        let words: Vec<&str> = text.splitn(8, '|').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         Role {
-            addr: words[6].to_owned(),
+            addr: words[7].to_owned(),
             id: number(0) as u32,
             place: number(1) as u8,
             seed: number(2),
             datagrams: words[3] == "true",
-            deadline_ms: number(4),
-            rest_ms: number(5),
+            is_herd: words[4] == "true",
+            deadline_ms: number(5),
+            rest_ms: number(6),
         }
     }
 }
@@ -134,6 +138,15 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
 
 /// Connects with options drawn at random.
 fn connect(role: &Role, mut rng: Rng) -> KvClient {
+    if !role.is_herd {
+        let options = Options {
+            window: 1 << rng.below(5),
+            call_timeout: Ns::from_ms(role.deadline_ms),
+            connect_timeout: CONNECT_MAX,
+            ..Options::default()
+        };
+        return KvClient::connect_with(&role.addr, &options).unwrap_or_else(|error| panic!("{error}"));
+    }
     let options = ClientOptions {
         window: 1 << rng.below(5),
         slot_bytes: [128, 256, 1024][rng.below(3) as usize],

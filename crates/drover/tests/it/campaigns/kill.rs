@@ -7,10 +7,10 @@
 //!
 //! `DROVER_KILLS` is the number of kills (`cargo xtask kill`: 200).
 
-use crate::campaigns::bed::{Bed, Setting, record};
+use crate::campaigns::bed::{Bed, HERD, Setting, record};
 use crate::campaigns::client::CLIENT_COUNT;
 use crate::campaigns::journal::{Command, now};
-use crate::campaigns::processes::{Client, OpRecord, Server};
+use crate::campaigns::processes::{Client, OpRecord};
 use crate::campaigns::{Repeat, number};
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::linear::Model;
@@ -20,6 +20,7 @@ const KILLS: u64 = 12;
 
 const SLOTS: Setting = Setting {
     name: "kill-slots",
+    system: HERD,
     serve: &["-t", "1"],
     datagram_places: &[],
     // Longer than the watchdog's patience: no operation may need it.
@@ -57,12 +58,40 @@ fn survivors_go_on_when_slots_and_datagrams_mix() {
     campaign("survivors_go_on_when_slots_and_datagrams_mix", setting);
 }
 
+/// All requests by WRITE, results by READ or WRITE.
+#[test]
+fn survivors_of_jakiro_go_on() {
+    let setting = Setting {
+        name: "kill-jakiro",
+        system: "jakiro",
+        ..SLOTS
+    };
+    campaign("survivors_of_jakiro_go_on", setting);
+}
+
+/// All requests and all results by WRITE; differs in nothing else, so that fewer kills do.
+#[test]
+fn survivors_of_server_reply_go_on() {
+    let setting = Setting {
+        name: "kill-server-reply",
+        system: "server-reply",
+        ..SLOTS
+    };
+    run("survivors_of_server_reply_go_on", setting, 4);
+}
+
 fn campaign(test: &str, setting: Setting) {
+    run(test, setting, 1);
+}
+
+/// Makes one of `share` of the kills asked for.
+fn run(test: &str, setting: Setting, share: u64) {
     let seed = number("DROVER_SEED").unwrap_or_else(now);
     let kills = number("DROVER_KILLS").unwrap_or(KILLS);
     let _repeat = Repeat::new(&format!("DROVER_SEED={seed} DROVER_KILLS={kills}"), "kill", test);
     let mut campaign = Campaign::start(seed, setting);
     campaign.round(None);
+    let kills = kills / share;
     for kill in 1..=kills {
         let victim = campaign.draw_victim();
         println!("kill {kill} of {kills}: {victim:?}");
@@ -195,7 +224,7 @@ impl Campaign {
         if bed.rng.chance(0.5) {
             bed.nap();
         }
-        bed.server = Some(Server::start(&bed.addr, bed.setting.serve));
+        bed.start_server();
     }
 
     fn close_round(&mut self) -> History {

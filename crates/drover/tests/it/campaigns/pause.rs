@@ -8,7 +8,7 @@
 //!
 //! `DROVER_ROUNDS` is the number of rounds (`cargo xtask pause`: 100).
 
-use crate::campaigns::bed::{Bed, Setting, record, wait};
+use crate::campaigns::bed::{Bed, HERD, Setting, record, wait};
 use crate::campaigns::client::CLIENT_COUNT;
 use crate::campaigns::journal::{Command, in_future, now, since};
 use crate::campaigns::{Repeat, number};
@@ -38,6 +38,7 @@ const SLACK: Duration = Duration::from_secs(10);
 
 const SLOTS: Setting = Setting {
     name: "pause-slots",
+    system: HERD,
     serve: &["-t", "2"],
     datagram_places: &[],
     // What clients have unless told otherwise: with the longest pauses operations reach it.

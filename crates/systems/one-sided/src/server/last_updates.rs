@@ -143,7 +143,10 @@ mod tests {
         let mut updates = LastUpdates::new(2);
         updates.note(&put(1, 5), Status::Deleted);
         kept.keep(ticket(1), updates, Ns(0));
-        let other = Ticket { secret: 8, ..ticket(1) };
+        let other = Ticket {
+            secret: 8,
+            ..ticket(1)
+        };
         assert!(!kept.has(other, 2) && kept.take(other).is_none());
         assert!(!kept.has(ticket(1), 3), "a client keeps its number of slots");
         assert!(kept.has(ticket(1), 2));

@@ -2,7 +2,6 @@
 //! their own with one row more than ours.
 
 mod conformance;
-mod departures;
 mod program;
 mod sample;
 mod simulated;

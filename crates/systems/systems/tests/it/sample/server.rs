@@ -5,8 +5,8 @@ use drover_base::{Cpu, HashSeed, KeyHash, KeyHasher, Ns};
 use drover_kv::{ShardPlan, StartError};
 use drover_mem::PageWish;
 use drover_one_sided::{
-    Clock, Hello, LastUpdates, Membership, PeerError, REQUEST_HEADER_BYTES, Request, RequestKind, ServerParams,
-    ShardLogic, Status,
+    Clock, Hello, LastUpdates, Membership, PeerError, REQUEST_HEADER_BYTES, Request, RequestKind,
+    ServerParams, ShardLogic, Status,
 };
 use drover_rt::{Depths, Queues, WHICH};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, SendOp, Wc, WcStatus};

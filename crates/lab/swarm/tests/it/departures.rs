@@ -3,9 +3,12 @@
 
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::{Dial, LocalListener};
-use drover_kv::{Capacity, ConnectOptions, KvClient, Op, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes};
-use drover_kv_rfp::{Jakiro, ServerReply};
+use drover_kv::{
+    Capacity, ConnectOptions, KvClient, Op, ServiceClient, Shard, ShardedJob, ShardedSystem, Sizes,
+    SystemTable,
+};
 use drover_sim::VirtualCpu;
+use drover_systems::System;
 use drover_verbs::Device;
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, SimContext, World};
@@ -55,7 +58,11 @@ impl<C: KvClient<Sim>> Actor<VirtualCpu> for Looper<C> {
             (self.begun_at, self.next_at) = (Some(now), now + THINK);
             return Progress::Busy;
         }
-        let next_at = if self.begun_at.is_none() { self.next_at } else { Ns::MAX };
+        let next_at = if self.begun_at.is_none() {
+            self.next_at
+        } else {
+            Ns::MAX
+        };
         Progress::Idle {
             wake_at: client.next_timer().min(next_at),
         }
@@ -82,10 +89,7 @@ struct Cluster<S: ShardedSystem> {
     world: World,
 }
 
-impl<S: ShardedSystem> Cluster<S>
-where
-    S: drover_kv::System<Plan = ShardPlan>,
-{
+impl<S: ShardedSystem> Cluster<S> {
     fn new() -> Cluster<S> {
         let world = World::new(Profile::named("rfp").expect("a profile"), 1 + CLIENTS, 1);
         let sizes = Sizes {
@@ -147,9 +151,7 @@ where
     /// Time until the server has given the first client up, at most `longest`.
     fn given_up(&self, longest: Ns) -> Ns {
         let from = self.world.now();
-        let waits = self
-            .world
-            .run_while(from + longest, || self.clients() == CLIENTS);
+        let waits = self.world.run_while(from + longest, || self.clients() == CLIENTS);
         assert!(!waits, "{longest} after its end, the client has a session");
         self.world.now().since(from)
     }
@@ -162,51 +164,71 @@ where
             let until = from + Ns::from_ms(500);
             let after = self.p99(from, until);
             let ratio = after.0 as f64 / before.0 as f64;
-            println!("{}: p99 {before} before, {after} after {}", S::FACTS.name, from.since(departed));
+            println!(
+                "{}: p99 {before} before, {after} after {}",
+                S::FACTS.name,
+                from.since(departed)
+            );
             assert!((0.95..=1.05).contains(&ratio), "p99 was {before}, and is {after}");
             from = until;
         }
     }
 }
 
-fn is_killed<S: ShardedSystem>()
-where
-    S: drover_kv::System<Plan = ShardPlan>,
-{
-    let cluster = Cluster::<S>::new();
-    let departed = cluster.world.now();
-    cluster.world.crash(1);
-    let after = cluster.given_up(Ns::from_s(4));
-    println!("{}: reclaimed {after} after its client was killed", S::FACTS.name);
-    cluster.world.run_until(departed + Ns::from_s(1));
-    cluster.others_did_not_notice(departed);
+/// The first client is killed: its machine is gone, and with it its control channel.
+struct IsKilled;
+
+impl ShardedJob for IsKilled {
+    type Answer = ();
+
+    fn run<S: ShardedSystem>(self) {
+        let cluster = Cluster::<S>::new();
+        let departed = cluster.world.now();
+        cluster.world.crash(1);
+        let after = cluster.given_up(Ns::from_s(4));
+        println!("{}: reclaimed {after} after its client was killed", S::FACTS.name);
+        cluster.world.run_until(departed + Ns::from_s(1));
+        cluster.others_did_not_notice(departed);
+    }
 }
 
-fn is_stopped<S: ShardedSystem>()
-where
-    S: drover_kv::System<Plan = ShardPlan>,
-{
-    let cluster = Cluster::<S>::new();
-    let departed = cluster.world.now();
-    cluster.world.stall(&cluster.cores[0], Ns::from_s(6));
-    let after = cluster.given_up(Ns::from_s(5));
-    println!("{}: reclaimed {after} after its client had stopped", S::FACTS.name);
-    cluster.world.run_until(departed + Ns::from_s(6));
-    let count = cluster.ended[0].borrow().len();
-    cluster.world.run_for(Ns::from_s(1));
-    assert_eq!(cluster.clients(), CLIENTS, "it is back");
-    assert!(cluster.ended[0].borrow().len() > count + 1_000, "and goes on");
-    cluster.others_did_not_notice(departed);
+/// The first client stops and goes on: nobody tells the server.
+struct IsStopped;
+
+impl ShardedJob for IsStopped {
+    type Answer = ();
+
+    fn run<S: ShardedSystem>(self) {
+        let cluster = Cluster::<S>::new();
+        let departed = cluster.world.now();
+        cluster.world.stall(&cluster.cores[0], Ns::from_s(6));
+        let after = cluster.given_up(Ns::from_s(5));
+        println!(
+            "{}: reclaimed {after} after its client had stopped",
+            S::FACTS.name
+        );
+        cluster.world.run_until(departed + Ns::from_s(6));
+        let count = cluster.ended[0].borrow().len();
+        cluster.world.run_for(Ns::from_s(1));
+        assert_eq!(cluster.clients(), CLIENTS, "it is back");
+        assert!(cluster.ended[0].borrow().len() > count + 1_000, "and goes on");
+        cluster.others_did_not_notice(departed);
+    }
+}
+
+fn with<J: ShardedJob>(system: &str, job: J) -> J::Answer {
+    let system = System::named(system).expect("in the table");
+    system.sharded(job).ok().expect("a system of shards")
 }
 
 #[test]
 fn rfp_a_killed_client_is_reclaimed_and_others_do_not_notice() {
-    is_killed::<Jakiro>();
-    is_killed::<ServerReply>();
+    with("jakiro", IsKilled);
+    with("server-reply", IsKilled);
 }
 
 #[test]
 fn rfp_a_stopped_client_is_reclaimed_and_goes_on_and_others_do_not_notice() {
-    is_stopped::<Jakiro>();
-    is_stopped::<ServerReply>();
+    with("jakiro", IsStopped);
+    with("server-reply", IsStopped);
 }
