@@ -106,7 +106,7 @@ impl Variant for JakiroVariant {
         EXECUTE_TWICE,
         Planted {
             name: "push-into-landing",
-            about: "results are pushed into the memory that READs use",
+            about: "results are pushed into the memory that READs use, not into that in which the client waits for them",
             scenario: "slow",
             mistake: Flaw::PushIntoLanding,
         },
@@ -141,7 +141,7 @@ pub enum Flaw {
     NoRecheck,
     /// Updates that come again are executed again.
     ExecuteTwice,
-    /// Pushed results have no memory of their own.
+    /// Pushed results land where READs do.
     PushIntoLanding,
 }
 

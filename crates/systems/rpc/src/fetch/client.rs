@@ -321,8 +321,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     ) -> Option<(usize, Result<usize, CallError>)> {
         while *from < self.watched.len() {
             let place = self.watched[*from] as usize;
-            let pushed = if G::OWN_AREA { &self.pushed } else { &self.landing };
-            let Some(next) = self.caller.poll(place, pushed.region(), now, out) else {
+            let Some(next) = self.caller.poll(place, self.pushed.region(), now, out) else {
                 *from += 1;
                 continue;
             };
