@@ -56,6 +56,9 @@ const PILAF: Program = Program::Example {
 const FARM: Program = Program::Example {
     name: "farm_conformance",
 };
+const RFP: Program = Program::Example {
+    name: "rfp_conformance",
+};
 const PROCESSES: Program = Program::Example {
     name: "herd_processes",
 };
@@ -110,6 +113,13 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: &[FARM],
         script: "./farm_conformance $A $B",
         seconds: 180,
+    },
+    Scenario {
+        name: "rfp-lossy",
+        network: Network::Wire { loss: 5 },
+        programs: &[RFP],
+        script: "./rfp_conformance $A $B",
+        seconds: 360,
     },
     Scenario {
         name: "processes-lossy",

@@ -21,9 +21,9 @@
 //! pieces, so that a lost packet costs one piece.
 //!
 //! **What we chose.** One queue pair per client and shard: threads share nothing. RC only: over UC, a lost record
-//! would have to be sent again to its old place, next to records that have arrived since. A client never sends an
-//! update twice: when a connection fails, updates in flight are `Indeterminate`, and the server ends the old session
-//! and its ring before the client's next one begins. The table does not grow: when it is full, a store refuses new
+//! would have to be sent again to its old place, next to records that have arrived since. When a connection fails, the
+//! server ends the old session and its ring before the client's next one begins; updates in flight are sent again, and
+//! executed once: see [`drover_one_sided::LastUpdates`]. The table does not grow: when it is full, a store refuses new
 //! items and a cache evicts.
 //!
 //! It is not the emulation of FaRM that `[HERD §5.1]` measures (no table, no versions, fixed answers); that emulation

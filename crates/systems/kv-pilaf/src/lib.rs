@@ -16,9 +16,9 @@
 //! its record; the server computes both. A reader uses no other field before it has verified them.
 //!
 //! **What we chose.** Records are never changed in place, so a reader sees the old record complete. The server
-//! confirms a miss, since a key may move between two probes. A client never sends an update twice: when a connection
-//! fails, updates in flight are `Indeterminate`, and the server ends the old session before the client's next one
-//! begins. Shards are separate servers; a server refuses a client whose list of shards has another order or length.
+//! confirms a miss, since a key may move between two probes. When a connection fails, the server ends the old session
+//! before the client's next one begins; updates in flight are sent again, and executed once: see
+//! [`drover_one_sided::LastUpdates`]. Shards are separate servers; a server refuses a client whose list of shards has another order or length.
 //!
 //! **Growth.** At a load of 0.75 the table doubles while clients use it. The server writes and fills the next table in
 //! slices, in addition to serving requests. It then announces the new table to the clients, and poisons the old one: a

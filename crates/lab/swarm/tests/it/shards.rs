@@ -5,7 +5,7 @@ use drover_swarm::campaign;
 use drover_swarm::case::Case;
 use drover_swarm::shards;
 use drover_swarm::shards::kind::Kind;
-use drover_swarm::subject::{self, Subject, SubjectJob};
+use drover_swarm::subject::{self, Subject, SubjectJob, Trouble};
 use drover_systems::System;
 use std::sync::atomic::AtomicU64;
 
@@ -132,10 +132,45 @@ fn a_miss_that_is_trusted_is_found_in_farm() {
 /// What makes results of Jakiro and ServerReply right is needed.
 #[test]
 fn missing_protections_are_found_in_jakiro_and_server_reply() {
-    for mistake in ["no-seq", "no-crc", "no-recheck"] {
+    for mistake in ["no-seq", "no-crc", "no-recheck", "push-into-landing", "execute-twice"] {
         with("jakiro", FindPlanted(mistake));
     }
-    with("server-reply", FindPlanted("no-crc"));
+    for mistake in ["no-crc", "execute-twice"] {
+        with("server-reply", FindPlanted(mistake));
+    }
+}
+
+/// Connections break, and nothing else goes wrong: every update is answered, some after they came again.
+struct OutliveConnections;
+
+impl SubjectJob for OutliveConnections {
+    type Answer = ();
+
+    fn run<S: Subject>(self) {
+        let scenario = S::scenario("break").expect("in the table");
+        let breaks = S::Trouble::named("breaks").expect("a kind of trouble");
+        let mut repeated = 0;
+        for seed in 1..21 {
+            let outcome = S::run(&Case {
+                kinds: vec![breaks],
+                ..Case::<S>::new(scenario, seed)
+            });
+            assert_eq!(outcome.violations, [], "{} {seed}", S::NAME);
+            assert_eq!(outcome.summary.unknown, 0, "{} {seed}", S::NAME);
+            let mut counted = outcome.summary.counted.into_iter();
+            repeated += counted
+                .find(|(name, _)| *name == "updates_repeated")
+                .map_or(0, |(_, count)| count);
+        }
+        assert!(repeated > 0, "{}: no update came again", S::NAME);
+    }
+}
+
+#[test]
+fn updates_outlive_connections() {
+    for system in ["pilaf", "farm", "jakiro", "server-reply"] {
+        with(system, OutliveConnections);
+    }
 }
 
 /// A value longer than the service takes was submitted before there was any session to say so, and copied over the end of
