@@ -132,7 +132,13 @@ fn a_miss_that_is_trusted_is_found_in_farm() {
 /// What makes results of Jakiro and ServerReply right is needed.
 #[test]
 fn missing_protections_are_found_in_jakiro_and_server_reply() {
-    for mistake in ["no-seq", "no-crc", "no-recheck", "push-into-landing", "execute-twice"] {
+    for mistake in [
+        "no-seq",
+        "no-crc",
+        "no-recheck",
+        "push-into-landing",
+        "execute-twice",
+    ] {
         with("jakiro", FindPlanted(mistake));
     }
     for mistake in ["no-crc", "execute-twice"] {

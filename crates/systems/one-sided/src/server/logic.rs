@@ -196,8 +196,8 @@ pub trait ShardLogic<P: Provider>: Sized {
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Self::Connection) -> Result<bool, PeerError>;
 
     /// The last updates of the client of `conn`. The server puts those of the client's previous session there after
-    /// [`open`](ShardLogic::open), and takes them before [`close`](ShardLogic::close). Whoever executes an update asks
-    /// them first, and notes its answer.
+    /// [`open`](ShardLogic::open), and takes them before [`close`](ShardLogic::close). The system asks them before it
+    /// executes an update, and notes its answer.
     fn last_updates(conn: &mut Self::Connection) -> &mut LastUpdates;
 
     /// Releases a client's resources when its session ends; its queue pair is destroyed. Requests that were not executed
