@@ -74,6 +74,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         ctx: &Rc<P::Context>,
         params: &ConnParams,
         value_bytes_max: usize,
+        transfer: drover_rpc::fetch::Transfer,
     ) -> Result<Connection<P, V>, PeerError> {
         let depths = Depths {
             sends: params.layout.place_count,
@@ -82,7 +83,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             long_bytes_max: value_bytes_max,
         };
         let options = CalleeOptions {
-            transfer: V::TRANSFER,
+            transfer,
             // The shard says when.
             look_every: Ns::ZERO,
         };

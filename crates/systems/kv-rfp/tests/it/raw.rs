@@ -3,12 +3,12 @@
 use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
 use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard};
-use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome, conn_params};
+use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Welcome, conn_params};
 use drover_kv_rfp::layout::{Request, encode_request};
 use drover_kv_rfp::server::Server;
 use drover_kv_rfp::{Rfp, Variant};
 use drover_mem::PageWish;
-use drover_rpc::fetch::{Caller, CallerOptions, Layout};
+use drover_rpc::fetch::{Caller, CallerOptions, Layout, Transfer};
 use drover_testkit::beds::{connected, shard_options};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::{
@@ -119,7 +119,9 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
             shard_count: 1,
             previous,
             secret: Vec::new(),
-            params: (),
+            params: RfpParams {
+                transfer: Transfer::Auto,
+            },
         };
         stream.send_message(&hello).expect("space");
         let welcome = self.receive(&mut stream).decode().expect("a welcome");

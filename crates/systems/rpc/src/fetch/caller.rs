@@ -15,7 +15,7 @@ use super::guards::{Guarded, Guards};
 use super::header::{First, Format, decode_time, next_seq, second, store_payload, sum};
 use super::layout::{Layout, has_tail};
 use super::next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
-use super::switch::{Mode, Switch, Transfer};
+use super::switch::{Mode, Switch, SwitchOptions, Transfer};
 use crate::CallError;
 use drover_base::Ns;
 use drover_mem::Region;
@@ -164,6 +164,24 @@ impl<G: Guards> Caller<G> {
     /// The mode of calls of kind `rpc_id` in `place`.
     pub fn mode(&self, place: usize, rpc_id: u16) -> Mode {
         self.switches[self.switch_index(place, rpc_id)].mode()
+    }
+
+    /// Changes when modes change; R of all kinds of calls is that of `switch`.
+    pub fn set_switch(&mut self, switch: SwitchOptions) {
+        self.options.switch = switch;
+        for choice in &mut self.choices {
+            choice.slow_reads = switch.slow_reads;
+        }
+    }
+
+    /// The options in use.
+    pub fn options(&self) -> &CallerOptions {
+        &self.options
+    }
+
+    /// R and F of the calls of kind `rpc_id`.
+    pub fn choice(&self, rpc_id: u16) -> Choice {
+        self.choices[usize::from(rpc_id)]
     }
 
     /// Changes R and F of the calls of kind `rpc_id` that READ from now on; F is cut to the slot.

@@ -1,7 +1,7 @@
 //! [`Layout`]: where the slots of a connection are in the memory of both ends.
 //!
 //! ```text
-//! server, per client   inbound:  | request of place 0 | of place 1 | ... | modes of place 0 | of place 1 | ...   client WRITEs
+//! server, per client   inbound:  | request of place 0 | of place 1 | ... | modes of place 0 | of place 1 | ... | a word   client WRITEs
 //!                      results:  | result of place 0 | of place 1 | ...                                         client READs
 //! client, per server   landing:  | result of place 0 | of place 1 | ...                                         READs land here
 //!                      pushed:   | result of place 0 | of place 1 | ...                                         server WRITEs
@@ -59,8 +59,13 @@ impl Layout {
         self.place_count * self.request_stride()
     }
 
-    /// Bytes that the server registers for the client's WRITEs: requests and modes.
+    /// Bytes that the server registers for the client's WRITEs: requests, modes, and a word that nobody looks at.
     pub fn inbound_bytes(&self) -> usize {
+        self.unused_offset() + 8
+    }
+
+    /// Offset of that word in the inbound memory: for WRITEs that are measured.
+    pub(super) fn unused_offset(&self) -> usize {
         self.requests_bytes() + self.modes_bytes()
     }
 
@@ -69,7 +74,7 @@ impl Layout {
         self.place_count * self.result_stride()
     }
 
-    /// Bytes of the modes of all places, at the end of the inbound memory.
+    /// Bytes of the modes of all places, behind the requests.
     pub(super) fn modes_bytes(&self) -> usize {
         self.place_count * self.modes_stride()
     }
@@ -152,7 +157,7 @@ mod tests {
             let result = [64, 128][usize::from(format == Format::V1)];
             assert_eq!(layout.result_stride(), result);
             assert_eq!(layout.mode_offset(1, 8), 3 * 64 + 16 + 8);
-            assert_eq!(layout.inbound_bytes(), 3 * 64 + 3 * 16);
+            assert_eq!(layout.inbound_bytes(), 3 * 64 + 3 * 16 + 8);
         }
     }
 

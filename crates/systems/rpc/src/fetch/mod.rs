@@ -24,7 +24,7 @@
 //!
 //! - [`FetchClient`] and [`FetchServer`] are the two ends of a connection, with a client's window of calls.
 //! - [`Caller`] and [`Callee`] are what they decide, without I/O; [`Layout`] is where their slots are.
-//! - [`Selector`] chooses how much the first READ fetches.
+//! - [`Selector`] chooses how much the first READ fetches; [`Probe`] measures what that depends on.
 //! - With [`Transfer::Reply`], every result is pushed: that is a server that replies by WRITE.
 
 mod callee;
@@ -37,6 +37,7 @@ mod header;
 mod layout;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod measure;
 mod next;
 mod server;
 mod switch;
@@ -50,6 +51,7 @@ pub use fuzz::{fuzz_requests, fuzz_results};
 pub use guards::{Guarded, Guards};
 pub use header::{Format, HEADER_BYTES, TIME_MAX};
 pub use layout::{Layout, RPC_COUNT_MAX};
+pub use measure::{Measured, Probe, ProbeVerb};
 pub use next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
 pub use server::{FetchServer, ServerCall};
 pub use switch::{Mode, SwitchOptions, Transfer};
