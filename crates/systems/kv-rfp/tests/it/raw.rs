@@ -2,7 +2,7 @@
 
 use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
-use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard};
+use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ResultTransfer, ServiceClient, Shard};
 use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Welcome, conn_params};
 use drover_kv_rfp::layout::{Request, encode_request};
 use drover_kv_rfp::server::Server;
@@ -81,10 +81,24 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
     }
 
     pub fn client(&mut self) -> <Rfp<V> as drover_kv::System>::Client<P> {
+        self.client_with(ResultTransfer::Auto)
+    }
+
+    pub fn client_with(&mut self, transfer: ResultTransfer) -> <Rfp<V> as drover_kv::System>::Client<P> {
         let dials = vec![Dial::at(&self.listener)];
-        let client = ServiceClient::<P>::open(self.ctx.clone(), dials, &ConnectOptions::default());
+        let options = ConnectOptions {
+            transfer,
+            ..ConnectOptions::default()
+        };
+        let client = ServiceClient::<P>::open(self.ctx.clone(), dials, &options);
         let ctx = self.ctx.clone();
         connected::<P, _>(client, &*ctx, || self.run(1))
+    }
+
+    /// The client does what it does without operations.
+    pub fn poll(&mut self, client: &mut impl KvClient<P>) {
+        self.run(1);
+        client.poll(self.ctx.cpu(), &mut |_| {});
     }
 
     /// What comes of `op`: the bytes of a value, or a word.
