@@ -5,7 +5,10 @@ use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlStream};
-use drover_kv::{ConnectOptions, ResultTransfer, ServiceClient, System, SystemJob, SystemTable, ask_service, connect, dials};
+use drover_kv::{
+    ConnectOptions, ResultTransfer, ServiceClient, System, SystemJob, SystemTable, ask_service, connect,
+    dials,
+};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_verbs::{Context, Device, Provider};

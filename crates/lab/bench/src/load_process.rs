@@ -57,7 +57,7 @@ enum Answer {
         began: u64,
         rates: Rates,
         reads: Option<Reads>,
-        calls: Option<Calls>,
+        calls: Option<Box<Calls>>,
     },
     Failed {
         why: String,
@@ -166,7 +166,7 @@ impl LoadProcess {
                 began,
                 rates,
                 reads,
-                calls,
+                calls: calls.map(|calls| *calls),
             }),
             _ => Err(TargetError::new("a client process gave another answer")),
         }
@@ -267,7 +267,7 @@ fn obey(load_threads: &LoadThreads, line: &str) -> Result<Answer, Box<TargetErro
                 began: measured.began,
                 rates: measured.rates,
                 reads: measured.reads,
-                calls: measured.calls,
+                calls: measured.calls.map(Box::new),
             })
         }
     }
@@ -328,7 +328,7 @@ mod tests {
             began: u64::MAX - 1,
             rates,
             reads: Some(reads),
-            calls: Some(calls),
+            calls: Some(Box::new(calls)),
         };
         let line = serde_json::to_string(&sent).expect("JSON");
         let Ok(Answer::Measured {
@@ -343,7 +343,7 @@ mod tests {
         else {
             panic!("{line}");
         };
-        assert_eq!((read, called, rated), (reads, calls, rates));
+        assert_eq!((read, *called, rated), (reads, calls, rates));
         assert_eq!((got, arrived.count()), (counts, latency.count()));
         assert_eq!(arrived.summary(), latency.summary());
         assert_eq!(arrived.to_hdr_text(), latency.to_hdr_text());

@@ -34,7 +34,9 @@ impl FromStr for ResultTransfer {
     type Err = String;
 
     fn from_str(name: &str) -> Result<ResultTransfer, String> {
-        let found = ResultTransfer::ALL.into_iter().find(|transfer| transfer.name() == name);
+        let found = ResultTransfer::ALL
+            .into_iter()
+            .find(|transfer| transfer.name() == name);
         found.ok_or_else(|| format!("{name}: expected auto, fetch or reply"))
     }
 }
@@ -154,7 +156,10 @@ mod tests {
         };
         let mut sum = some(3);
         sum.add(&some(7));
-        assert_eq!((sum.calls, sum.switches, sum.in_use.first_bytes), (10, [10, 2], 7));
+        assert_eq!(
+            (sum.calls, sum.switches, sum.in_use.first_bytes),
+            (10, [10, 2], 7)
+        );
         let since = sum.since(&some(3));
         assert_eq!((since.calls, since.failed_reads[16], since.pushed), (7, 7, 4));
         assert_eq!(since.operations_per_call(), 2.0);

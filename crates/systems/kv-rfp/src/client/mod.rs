@@ -65,7 +65,9 @@ impl<G: Guards> Reader<G> {
     /// Goes on with the measurement that R, P and F follow from.
     #[cold]
     fn measure<P: Provider>(&mut self, ops: &mut Operations<P, G>) {
-        let Some(session) = ops.session_with(0) else { return };
+        let Some(session) = ops.session_with(0) else {
+            return;
+        };
         if !session.fetches() {
             self.measured = Some(Measured::default());
             return;
@@ -292,7 +294,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
-        let Some(selector) = &mut self.selector else { return };
+        let Some(selector) = &mut self.selector else {
+            return;
+        };
         selector.choose(self.now);
         let choice = selector.current();
         if let Some(measured) = &self.measured {

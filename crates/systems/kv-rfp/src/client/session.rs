@@ -6,7 +6,9 @@ use drover_base::Ns;
 use drover_kv::{KEY_BYTES_MAX, ResultTransfer, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
-use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout, Measured, Transfer};
+use drover_rpc::fetch::{
+    CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout, Measured, Transfer,
+};
 use drover_rt::WHICH;
 use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider, QueuePair};
 use std::rc::Rc;

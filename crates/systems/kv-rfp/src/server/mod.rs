@@ -8,9 +8,7 @@ mod state;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
-use crate::control::{
-    Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params,
-};
+use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params};
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};

@@ -17,7 +17,10 @@ fn calls<P: Provider, V: Variant>(device: P::Device, transfer: ResultTransfer) -
     let value = [7; 32];
     assert_eq!(cluster.ask(&mut client, put(KEY, &value)), "stored");
     for _ in 0..GETS {
-        assert_eq!(cluster.ask(&mut client, Op::Get { key: KEY }), format!("{value:?}"));
+        assert_eq!(
+            cluster.ask(&mut client, Op::Get { key: KEY }),
+            format!("{value:?}")
+        );
     }
     // The control channels, and with them the counters, are looked at now and then.
     for _ in 0..1_000_000 {
@@ -35,8 +38,14 @@ fn each_way<P: Provider>(device: impl Fn() -> P::Device) {
     let fetched = calls::<P, JakiroVariant>(device(), ResultTransfer::Fetch);
     let count = fetched.failed_reads.iter().sum::<u64>();
     assert_eq!((count, fetched.pushed), (GETS + 1, 0), "{fetched:?}");
-    assert!(fetched.in_use.slow_reads >= 2 && fetched.in_use.push_time_ns > 0, "{fetched:?}");
-    assert!(fetched.in_use.first_bytes > 0 && fetched.second_reads == 0, "{fetched:?}");
+    assert!(
+        fetched.in_use.slow_reads >= 2 && fetched.in_use.push_time_ns > 0,
+        "{fetched:?}"
+    );
+    assert!(
+        fetched.in_use.first_bytes > 0 && fetched.second_reads == 0,
+        "{fetched:?}"
+    );
     let auto = calls::<P, JakiroVariant>(device(), ResultTransfer::Auto);
     let count = auto.failed_reads.iter().sum::<u64>() + auto.pushed;
     assert_eq!(count, GETS + 1, "{auto:?}");
@@ -44,7 +53,11 @@ fn each_way<P: Provider>(device: impl Fn() -> P::Device) {
         calls::<P, JakiroVariant>(device(), ResultTransfer::Reply),
         calls::<P, ServerReplyVariant>(device(), ResultTransfer::Fetch),
     ] {
-        assert_eq!((pushed.pushed, pushed.operations), (GETS + 1, GETS + 1), "{pushed:?}");
+        assert_eq!(
+            (pushed.pushed, pushed.operations),
+            (GETS + 1, GETS + 1),
+            "{pushed:?}"
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use super::Session;
 use crate::control::{Hello, Ready};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Dial, Frame, Handshake, Link, LinkOptions, Taken};
-use drover_kv::{SetupError, ResultTransfer};
+use drover_kv::{ResultTransfer, SetupError};
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;

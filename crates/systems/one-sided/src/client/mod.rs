@@ -24,7 +24,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::SetupError;
-use drover_kv::{Calls, Completion, KvClient, Op, Outcome, Reads, SubmitError, Token, ResultTransfer};
+use drover_kv::{Calls, Completion, KvClient, Op, Outcome, Reads, ResultTransfer, SubmitError, Token};
 use drover_verbs::{Provider, Wc, WcStatus};
 use execution::State;
 use std::fmt::Debug;

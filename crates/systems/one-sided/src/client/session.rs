@@ -5,7 +5,7 @@ use crate::control::ServerParams;
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
-use drover_kv::{SetupError, ResultTransfer};
+use drover_kv::{ResultTransfer, SetupError};
 use drover_mem::{PageWish, round_up};
 use drover_rt::{Depths, Queues};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};

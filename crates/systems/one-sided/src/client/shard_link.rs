@@ -4,7 +4,7 @@ use super::Session;
 use super::handshake::ClientHandshake;
 use drover_base::Ns;
 use drover_control::{Dial, Link, LinkEvent, Loss};
-use drover_kv::{SetupError, ResultTransfer};
+use drover_kv::{ResultTransfer, SetupError};
 use drover_verbs::Provider;
 use std::rc::Rc;
 

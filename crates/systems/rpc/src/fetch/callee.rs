@@ -222,15 +222,14 @@ impl<G: Guards> Callee<G> {
     #[inline]
     pub fn find(&self, place: usize, inbound: &Region) -> Option<usize> {
         let (count, stride) = (self.layout.place_count, self.strides.0);
-        let (mut at, mut offset) = (place, place * stride);
-        for _ in 0..count {
-            if inbound.load_u64(offset, Ordering::Relaxed) != 0 {
-                return Some(at);
+        for (from, to) in [(place, count), (0, place)] {
+            let mut offset = from * stride;
+            for at in from..to {
+                if inbound.load_u64(offset, Ordering::Relaxed) != 0 {
+                    return Some(at);
+                }
+                offset += stride;
             }
-            (at, offset) = match at + 1 == count {
-                true => (0, 0),
-                false => (at + 1, offset + stride),
-            };
         }
         None
     }
@@ -321,14 +320,7 @@ impl<G: Guards> Callee<G> {
     /// # Panics
     /// If no call of the place is executing.
     #[inline]
-    pub fn publish(
-        &mut self,
-        place: usize,
-        pieces: &[&[u8]],
-        time: Ns,
-        results: &Region,
-        now: Ns,
-    ) {
+    pub fn publish(&mut self, place: usize, pieces: &[&[u8]], time: Ns, results: &Region, now: Ns) {
         let (layout, format) = (&self.layout, self.layout.format);
         let slot = &mut self.slots[place];
         assert!(slot.state == State::Executing, "place {place} has no call");

@@ -2,7 +2,9 @@
 
 use drover_base::{Actor, Cost, Cpu, Ns, Progress};
 use drover_rpc::CallError;
-use drover_rpc::fetch::{CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, ServerCall};
+use drover_rpc::fetch::{
+    CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, ServerCall,
+};
 use drover_rt::{Depths, Queues};
 use drover_verbs::{Context, Export, Provider, QueuePair, Wc, WcStatus};
 use std::cell::RefCell;

@@ -267,13 +267,19 @@ fn rfp_between_three_and_eleven_microseconds_fetching_ends_once() {
         };
         let (stats, mode, took) = calls.run();
         println!("{us} us: {mode:?}, {took} per call");
-        assert!(stats.switches[0] <= 1 && stats.switches[1] == 0, "{us} us: {stats:?}");
+        assert!(
+            stats.switches[0] <= 1 && stats.switches[1] == 0,
+            "{us} us: {stats:?}"
+        );
         mode
     };
     let modes: Vec<Mode> = (3..=11).map(ends_as).collect();
     let fetched = modes.iter().take_while(|mode| **mode == Mode::Fetch).count();
     assert!((1..modes.len()).contains(&fetched), "{modes:?}");
-    assert!(modes[fetched..].iter().all(|mode| *mode == Mode::Reply), "{modes:?}");
+    assert!(
+        modes[fetched..].iter().all(|mode| *mode == Mode::Reply),
+        "{modes:?}"
+    );
 }
 
 /// Packets are lost and lines become visible one by one: every result is right, in every mode.
