@@ -154,6 +154,14 @@ impl Waiting {
         self.quiet_since = None;
     }
 
+    /// After a poll that brought nothing, by a thread that has made others runnable: lets them run.
+    #[cold]
+    pub(crate) fn give_way_to_woken<P: Provider>(&mut self, ctx: &P::Context, now: Ns) {
+        if self.idle != Idle::Spin && now >= self.no_yield_until {
+            self.give_way::<P>(ctx, now);
+        }
+    }
+
     /// Lets other threads of this core run, from `now` on, and learns whether there are any.
     #[cold]
     pub fn give_way<P: Provider>(&mut self, ctx: &P::Context, now: Ns) {
