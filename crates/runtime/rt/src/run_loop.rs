@@ -198,12 +198,12 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                 }
                 // The end of a doze does not mean that there is work: the quiet time continues.
                 if most == Ns::MAX {
-                    self.waiting.slept();
+                    self.waiting.quiet_ended();
                 }
             }
             Some(_) => self.ctx.disarm(),
             None => {
-                self.waiting.slept();
+                self.waiting.quiet_ended();
                 self.ctx.disarm();
             }
         }
