@@ -135,6 +135,7 @@ impl ShardedSystem for Farm {
             window: options.window,
             deadline: options.deadline,
             secret: options.secret.clone(),
+            transfer: options.transfer,
             miss,
         };
         FarmClient::new(ctx, dials, options)

@@ -50,6 +50,10 @@ const COUNTERS: &[Counter] = &[
         "request_sum_rejects",
         "Requests found with a wrong checksum: while they arrived, or malformed ones.",
     ),
+    Counter::events(
+        "requests_repeated",
+        "Requests that came again on another connection, and were answered but not executed.",
+    ),
     drover_one_sided::CLIENTS,
 ];
 

@@ -5,7 +5,7 @@ use super::Session;
 use crate::control::{Hello, Ready};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Dial, Frame, Handshake, Link, LinkOptions, Taken};
-use drover_kv::SetupError;
+use drover_kv::{SetupError, ResultTransfer};
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ pub(super) struct ClientHandshake<P: Provider, S> {
     shard_count: u16,
     slots: usize,
     secret: Vec<u8>,
+    transfer: ResultTransfer,
     /// Id of the previous session, sent to the server so that it ends that session before it begins a new one; 0: none.
     previous: u64,
     /// When the last Hello was sent. Every answer of the server is from a later time.
@@ -25,19 +26,21 @@ pub(super) struct ClientHandshake<P: Provider, S> {
 }
 
 impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
-    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations.
+    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations; the last arguments are its secret, and how
+    /// results come to it.
     pub(super) fn link(
         ctx: &Rc<P::Context>,
         dial: Dial,
         (shard, shard_count): (usize, usize),
         slots: usize,
-        secret: &[u8],
+        (secret, transfer): (&[u8], ResultTransfer),
     ) -> Link<ClientHandshake<P, S>> {
         let greeting = ClientHandshake {
             shard: shard as u16,
             shard_count: shard_count as u16,
             slots,
             secret: secret.to_vec(),
+            transfer,
             previous: 0,
             hello_at: Ns::ZERO,
             ctx: ctx.clone(),
@@ -60,7 +63,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             shard_count: self.shard_count,
             previous: self.previous,
             secret: self.secret.clone(),
-            params: S::client_params(&self.ctx),
+            params: S::client_params(&self.ctx, self.transfer),
         };
         Ok(control.send_message(&hello)?)
     }
