@@ -115,7 +115,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             true => self.ctx.disarm(),
             false => self.ctx.park(until),
         }
-        self.waiting.slept();
+        self.waiting.quiet_ended();
     }
 
     /// Consumes the target and returns its client.
@@ -139,6 +139,9 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         let sink = &mut |done: Completion<'_>| sink(done.token, done.outcome);
         let finished = self.client.poll(self.ctx.cpu(), sink);
         self.polls = self.polls.wrapping_add(1);
+        if finished > 0 {
+            self.waiting.quiet_ended();
+        }
         // When nothing arrived, a clock read delays no operation.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
             let now = self.ctx.cpu().refresh();
