@@ -5,7 +5,10 @@ use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlStream};
-use drover_kv::{ConnectOptions, ServiceClient, System, SystemJob, SystemTable, ask_service, connect, dials};
+use drover_kv::{
+    ConnectOptions, ResultTransfer, ServiceClient, System, SystemJob, SystemTable, ask_service, connect,
+    dials,
+};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_verbs::{Context, Device, Provider};
@@ -24,21 +27,24 @@ pub struct ClientSettings {
     pub window: usize,
     /// Idle polling time before a client sleeps, microseconds; `None`: the adaptive default.
     pub spin_us: Option<u64>,
+    /// How results come to clients, in systems that know several ways.
+    pub transfer: ResultTransfer,
 }
 
 impl ClientSettings {
-    fn arguments(self) -> [String; 2] {
+    fn arguments(self) -> [String; 3] {
         let spin = self.spin_us.map_or(DEFAULT.to_owned(), |us| us.to_string());
-        [self.window.to_string(), spin]
+        [self.window.to_string(), spin, self.transfer.name().to_owned()]
     }
 
-    fn from_arguments(window: &str, spin: &str) -> Option<ClientSettings> {
+    fn from_arguments(window: &str, spin: &str, transfer: &str) -> Option<ClientSettings> {
         Some(ClientSettings {
             window: window.parse().ok()?,
             spin_us: match spin {
                 DEFAULT => None,
                 us => Some(us.parse().ok()?),
             },
+            transfer: transfer.parse().ok()?,
         })
     }
 }
@@ -81,10 +87,11 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         let dials = dials(&S::FACTS, &self.addr, info.shard_count, Some(stream));
         let options = ConnectOptions {
             window: self.settings.window,
+            transfer: self.settings.transfer,
             ..ConnectOptions::default()
         };
         let client: S::Client<P> = connect::<P, _>(&ctx, dials, &options, CONNECT).map_err(|e| words(&e))?;
-        let mut target = KvTarget::new(ctx, client);
+        let mut target = KvTarget::new(ctx, client).counting_calls(|client| client.calls());
         if S::FACTS.table.is_some() {
             target = target.counting(|client| client.reads().unwrap_or_default());
         }
@@ -105,19 +112,19 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
 }
 
 /// Arguments for [`clients`].
-fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 4] {
-    let [window, spin] = settings.arguments();
-    [system.to_string(), addr.to_string(), window, spin]
+fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 5] {
+    let [window, spin, transfer] = settings.arguments();
+    [system.to_string(), addr.to_string(), window, spin, transfer]
 }
 
 /// Main function of a client process of a bench; its arguments come from the bench.
 pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
-        [system, addr, window, spin] => Some(Clients {
+        [system, addr, window, spin, transfer] => Some(Clients {
             system: T::named(system)?,
             addr: addr.parse().ok()?,
-            settings: ClientSettings::from_arguments(window, spin)?,
+            settings: ClientSettings::from_arguments(window, spin, transfer)?,
         }),
         _ => None,
     });
@@ -172,10 +179,17 @@ mod tests {
     #[test]
     fn settings_survive_the_command_line() {
         for spin_us in [None, Some(0), Some(50)] {
-            let settings = ClientSettings { window: 7, spin_us };
-            let [window, spin] = settings.arguments();
-            assert_eq!(ClientSettings::from_arguments(&window, &spin), Some(settings));
+            for transfer in ResultTransfer::ALL {
+                let settings = ClientSettings {
+                    window: 7,
+                    spin_us,
+                    transfer,
+                };
+                let [window, spin, transfer] = settings.arguments();
+                let read = ClientSettings::from_arguments(&window, &spin, &transfer);
+                assert_eq!(read, Some(settings));
+            }
         }
-        assert_eq!(ClientSettings::from_arguments("7", "often"), None);
+        assert_eq!(ClientSettings::from_arguments("7", "often", "auto"), None);
     }
 }

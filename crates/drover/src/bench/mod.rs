@@ -121,6 +121,7 @@ fn settings(args: &Args) -> ClientSettings {
     ClientSettings {
         window: args.load.window,
         spin_us: args.pace.spin_us(),
+        transfer: args.load.transfer,
     }
 }
 

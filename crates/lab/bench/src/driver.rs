@@ -13,7 +13,7 @@ use crate::latency::Latency;
 use crate::target::{Target, TargetError};
 use crate::workload::{Draw, KeyText, Tape, Values, Verb};
 use drover_base::Ns;
-use drover_kv::Reads;
+use drover_kv::{Calls, Reads};
 use drover_kv::{Op, SubmitError};
 use drover_mem::{NativeCpu, timestamp};
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,8 @@ pub struct Measured {
     /// GETs and READs that the target counted during the run, including operations in flight at the end; `None` if the
     /// target does not count them.
     pub reads: Option<Reads>,
+    /// What the target's calls took during the run; `None` if the target does not count them.
+    pub calls: Option<Calls>,
 }
 
 impl Measured {
@@ -94,6 +96,9 @@ impl Measured {
         (self.began, self.elapsed) = (early.0, early.1.max(between + late.1));
         if let Some(reads) = &other.reads {
             self.reads.get_or_insert_default().add(reads);
+        }
+        if let Some(calls) = &other.calls {
+            self.calls.get_or_insert_default().add(calls);
         }
     }
 }
@@ -236,7 +241,7 @@ impl<T: Target> Client<T> {
 
     fn run_tape(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let mut flight = Flight::new(options.window.max(1));
-        let before = self.target.reads();
+        let before = (self.target.reads(), self.target.calls());
         let began = timestamp();
         let elapsed = match options.pace {
             Pace::Closed => self.closed(&mut flight, began, options)?,
@@ -253,7 +258,12 @@ impl<T: Target> Client<T> {
             reads: self
                 .target
                 .reads()
-                .zip(before)
+                .zip(before.0)
+                .map(|(now, before)| now.since(&before)),
+            calls: self
+                .target
+                .calls()
+                .zip(before.1)
                 .map(|(now, before)| now.since(&before)),
         })
     }

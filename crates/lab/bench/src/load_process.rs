@@ -14,7 +14,7 @@ use crate::latency::Latency;
 use crate::load_threads::{LoadOptions, LoadThreads, System};
 use crate::target::TargetError;
 use drover_base::Ns;
-use drover_kv::Reads;
+use drover_kv::{Calls, Reads};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::Range;
@@ -57,6 +57,7 @@ enum Answer {
         began: u64,
         rates: Rates,
         reads: Option<Reads>,
+        calls: Option<Box<Calls>>,
     },
     Failed {
         why: String,
@@ -157,6 +158,7 @@ impl LoadProcess {
                 began,
                 rates,
                 reads,
+                calls,
             } => Ok(Measured {
                 counts,
                 latency: *latency,
@@ -164,6 +166,7 @@ impl LoadProcess {
                 began,
                 rates,
                 reads,
+                calls: calls.map(|calls| *calls),
             }),
             _ => Err(TargetError::new("a client process gave another answer")),
         }
@@ -264,6 +267,7 @@ fn obey(load_threads: &LoadThreads, line: &str) -> Result<Answer, Box<TargetErro
                 began: measured.began,
                 rates: measured.rates,
                 reads: measured.reads,
+                calls: measured.calls.map(Box::new),
             })
         }
     }
@@ -308,6 +312,10 @@ mod tests {
             probes: 7,
             ..Reads::default()
         };
+        let calls = Calls {
+            failed_reads: [3; 17],
+            ..Calls::default()
+        };
         let rates = Rates {
             clients: 3,
             sum: 0.1,
@@ -320,6 +328,7 @@ mod tests {
             began: u64::MAX - 1,
             rates,
             reads: Some(reads),
+            calls: Some(Box::new(calls)),
         };
         let line = serde_json::to_string(&sent).expect("JSON");
         let Ok(Answer::Measured {
@@ -329,11 +338,12 @@ mod tests {
             began: 0xffff_ffff_ffff_fffe,
             rates: rated,
             reads: Some(read),
+            calls: Some(called),
         }) = serde_json::from_str(&line)
         else {
             panic!("{line}");
         };
-        assert_eq!((read, rated), (reads, rates));
+        assert_eq!((read, *called, rated), (reads, calls, rates));
         assert_eq!((got, arrived.count()), (counts, latency.count()));
         assert_eq!(arrived.summary(), latency.summary());
         assert_eq!(arrived.to_hdr_text(), latency.to_hdr_text());

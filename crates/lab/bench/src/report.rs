@@ -10,7 +10,7 @@ use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
 use crate::reads::{Churned, ReadsPerGet, Table};
-use drover_kv::Reads;
+use drover_kv::{Calls, Reads};
 use medians::{median_bound, median_latency, median_pair, median_rivals, mode_ratios, range};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub struct Report {
     /// READs of the server's memory per GET, for clients that READ it.
     #[serde(flatten)]
     pub reads: ReadsSummary,
+    /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<CallsSummary>,
     /// The server's processor time per operation, nanoseconds, polling for requests included: `[user, system]` mode,
     /// each the median of the samples that [count](Report::counts). `None` if `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -89,6 +92,25 @@ impl Performance {
                 throughput_ops: median(&all(|s| s.window1.throughput_ops)),
                 latency_us: median_latency(samples.iter().map(|s| s.window1.latency_us)),
             },
+        }
+    }
+}
+
+/// What calls took, summed over the samples that [count](Report::counts).
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CallsSummary {
+    /// Verbs that clients posted per call.
+    pub operations_per_call: f64,
+    /// The counts, and R, P and F at the end.
+    #[serde(flatten)]
+    pub counts: Calls,
+}
+
+impl CallsSummary {
+    fn of(counts: Calls) -> CallsSummary {
+        CallsSummary {
+            operations_per_call: counts.operations_per_call(),
+            counts,
         }
     }
 }
@@ -197,6 +219,9 @@ pub struct Sample {
     /// GETs and READs of all clients in the throughput run; `None` if the clients do not report READs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
+    /// What the calls of all clients took in the throughput run; `None` if the clients do not report that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<Calls>,
     /// The server's processor time per operation in the throughput run, as in [`Report::server_ns`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
@@ -308,6 +333,11 @@ impl Report {
             .filter_map(|s| s.reads)
             .for_each(|some| reads.add(&some));
         self.reads.reads_per_get = ReadsPerGet::of(&reads, self.reads.table.as_ref());
+        let mut calls = None::<Calls>;
+        for some in counted.iter().filter_map(|s| s.calls) {
+            calls.get_or_insert_default().add(&some);
+        }
+        self.calls = calls.map(CallsSummary::of);
         self.server_ns = median_pair(counted.iter().filter_map(|s| s.server_ns));
         self.compared.bound = median_bound(&counted);
         self.compared.rivals = median_rivals(&counted);

@@ -312,6 +312,7 @@ impl<'a> Stage<'a> {
                 core_ns: Some(core_ns),
             },
             reads: measured.reads,
+            calls: measured.calls,
             server_ns: server_time::per_op(used, used_now, measured.counts.ops),
             ..Sample::default()
         })

@@ -1,7 +1,7 @@
 //! [`Target`]: anything that executes operations; all that the load generator knows.
 
 use drover_base::{Cpu as _, Ns};
-use drover_kv::Reads;
+use drover_kv::{Calls, Reads};
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_rt::{Idle, Waiting};
 use drover_verbs::{Context as _, Provider};
@@ -49,6 +49,11 @@ pub trait Target {
     fn reads(&self) -> Option<Reads> {
         None
     }
+
+    /// What calls have taken since the target was made; `None` (the default) if the target does not count them.
+    fn calls(&self) -> Option<Calls> {
+        None
+    }
 }
 
 /// A drover client as a [`Target`]. Owns the client, and shares the context in which it was made, on the same thread.
@@ -58,6 +63,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     polls: u32,
     waiting: Waiting,
     reads: Option<fn(&C) -> Reads>,
+    calls: Option<fn(&C) -> Option<Calls>>,
 }
 
 /// A busy client reads the clock, for its timers, once in this many polls.
@@ -74,12 +80,19 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             polls: 0,
             waiting: Waiting::new(Idle::ADAPTIVE),
             reads: None,
+            calls: None,
         }
     }
 
     /// Makes [`Target::reads`] return the client's counts of GETs and READs, which `reads` takes from the client.
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
+        self
+    }
+
+    /// Makes [`Target::calls`] return what `calls` takes from the client.
+    pub fn counting_calls(mut self, calls: fn(&C) -> Option<Calls>) -> KvTarget<P, C> {
+        self.calls = Some(calls);
         self
     }
 
@@ -102,7 +115,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             true => self.ctx.disarm(),
             false => self.ctx.park(until),
         }
-        self.waiting.slept();
+        self.waiting.quiet_ended();
     }
 
     /// Consumes the target and returns its client.
@@ -126,6 +139,9 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         let sink = &mut |done: Completion<'_>| sink(done.token, done.outcome);
         let finished = self.client.poll(self.ctx.cpu(), sink);
         self.polls = self.polls.wrapping_add(1);
+        if finished > 0 {
+            self.waiting.quiet_ended();
+        }
         // When nothing arrived, a clock read delays no operation.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
             let now = self.ctx.cpu().refresh();
@@ -140,6 +156,10 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
 
     fn reads(&self) -> Option<Reads> {
         self.reads.map(|reads| reads(&self.client))
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        self.calls.and_then(|calls| calls(&self.client))
     }
 }
 

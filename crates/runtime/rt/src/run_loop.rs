@@ -163,6 +163,10 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         if now >= wake_at {
             return;
         }
+        // Clients that were answered over sockets wait for a core by now, perhaps for this one.
+        if actors.iter_mut().any(|actor| actor.has_woken_threads()) {
+            return self.waiting.give_way_to_woken::<P>(self.ctx, now);
+        }
         if let Some(most) = self.waiting.rest::<P>(self.ctx, now) {
             self.sleep(actors, stop, most);
         }
@@ -194,12 +198,12 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                 }
                 // The end of a doze does not mean that there is work: the quiet time continues.
                 if most == Ns::MAX {
-                    self.waiting.slept();
+                    self.waiting.quiet_ended();
                 }
             }
             Some(_) => self.ctx.disarm(),
             None => {
-                self.waiting.slept();
+                self.waiting.quiet_ended();
                 self.ctx.disarm();
             }
         }

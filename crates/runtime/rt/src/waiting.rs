@@ -10,6 +10,11 @@
 //! shared:  poll, yield (others run), poll, yield (others run) ...                       likewise
 //! busy:    work for a millisecond, or 50 us if a peer waits for this core; yield; work ...
 //! ```
+//! A client whose server has another core polls for a round trip before it yields, and works for 20 us at a time while it
+//! shares its own: its answers come sooner than the core would come back, and a switch costs as much as ten of them. A
+//! server that has answered over sockets has made its clients runnable, perhaps on its own core: it yields as soon as
+//! nothing more has arrived.
+//!
 //! Others that keep the core for milliseconds are many, or compute. A server that is quiet does not yield to them for a
 //! while, and sleeps: sleepers are woken sooner than threads that yielded get their turn. A client polls for a round trip
 //! first: its server may run elsewhere. (To make it sleep was tried: then hundreds of clients on two cores do nothing but
@@ -31,6 +36,8 @@ const FIRST_PROBE: Ns = Ns::from_us(3);
 const BUSY: Ns = Ns::from_ms(1);
 /// The same while a peer waits for the core: some batches of requests.
 const BUSY_BEFORE_PEERS: Ns = Ns::from_us(50);
+/// The same for a client that shares its core: what a switch costs is a tenth of it.
+const BUSY_BESIDE_OTHERS: Ns = Ns::from_us(20);
 /// Others that keep the core for longer in one yield are many, or do not wait but compute.
 const LONG: Ns = Ns::from_ms(1);
 /// Time for which a server does not yield after a long yield.
@@ -149,9 +156,19 @@ impl Waiting {
         None
     }
 
-    /// Notes that the thread has slept, or found work when it was about to.
-    pub fn slept(&mut self) {
+    /// Notes that the thread has slept, or that a poll brought something and the caller does not know the time: it then calls
+    /// [`worked`](Waiting::worked) once in some such polls.
+    #[inline(always)]
+    pub fn quiet_ended(&mut self) {
         self.quiet_since = None;
+    }
+
+    /// After a poll that brought nothing, by a thread that has made others runnable: lets them run.
+    #[cold]
+    pub(crate) fn give_way_to_woken<P: Provider>(&mut self, ctx: &P::Context, now: Ns) {
+        if self.idle != Idle::Spin && now >= self.no_yield_until {
+            self.give_way::<P>(ctx, now);
+        }
     }
 
     /// Lets other threads of this core run, from `now` on, and learns whether there are any.
@@ -170,12 +187,19 @@ impl Waiting {
         self.unyielding = peer_waits && !self.shared;
         self.probe = self.probe * 2;
         // A server with work gets its share of the core. Clients that did likewise would work longer and longer.
-        let busy = if took > LONG && self.serves { took } else { BUSY };
-        self.yield_at = after + if peer_waits { BUSY_BEFORE_PEERS } else { busy };
+        self.yield_at = after
+            + match self.serves {
+                _ if peer_waits => BUSY_BEFORE_PEERS,
+                true => BUSY.max(took),
+                false if self.shared => BUSY_BESIDE_OTHERS,
+                false => BUSY,
+            };
         if self.shared {
             self.quiet_since = self.quiet_since.map(|since| since + (took - self.shortest));
         }
-        self.shared_probe = if took > LONG { FIRST_PROBE } else { Ns::ZERO };
+        // The answers of a server that runs elsewhere come within a round trip, sooner than the core comes back.
+        let elsewhere = !self.serves && !peer_waits;
+        self.shared_probe = if took > LONG || elsewhere { FIRST_PROBE } else { Ns::ZERO };
         if took > LONG && self.serves {
             self.no_yield_until = after + NO_YIELD;
         }
@@ -218,12 +242,19 @@ mod tests {
     }
 
     #[test]
-    fn a_client_polls_before_it_yields_to_others_that_compute() {
+    fn a_client_polls_for_a_round_trip_before_it_yields_unless_its_server_waits_for_the_core() {
         let mut waiting = waiting();
-        waiting.learn(Ns::from_ms(9), Ns::from_us(900), false);
+        waiting.learn(Ns::from_ms(9), Ns::from_us(900), true);
         assert_eq!(waiting.shared_probe, Ns::ZERO);
-        waiting.learn(Ns::from_ms(9), Ns::from_ms(3), false);
+        assert!(!waiting.worked(Ns::from_ms(9) + BUSY_BEFORE_PEERS - Ns(1)));
+        waiting.learn(Ns::from_ms(9), Ns::from_us(900), false);
         assert_eq!(waiting.shared_probe, FIRST_PROBE);
+        assert!(
+            waiting.worked(Ns::from_ms(9) + BUSY_BESIDE_OTHERS),
+            "others wait for the core"
+        );
+        waiting.learn(Ns::from_ms(9), Ns::from_ms(3), true);
+        assert_eq!(waiting.shared_probe, FIRST_PROBE, "others compute");
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
         } else {
             self.ctx.disarm();
         }
-        self.waiting.slept();
+        self.waiting.quiet_ended();
         finished
     }
 

@@ -136,6 +136,7 @@ impl ShardedSystem for Farm {
             window: options.window,
             deadline: options.deadline,
             secret: options.secret.clone(),
+            transfer: options.transfer,
             miss,
         };
         FarmClient::new(ctx, dials, options)

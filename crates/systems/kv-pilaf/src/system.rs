@@ -117,6 +117,7 @@ impl ShardedSystem for Pilaf {
             window: options.window,
             deadline: options.deadline,
             secret: options.secret.clone(),
+            transfer: options.transfer,
             miss,
         };
         PilafClient::new(ctx, dials, options)

@@ -12,10 +12,24 @@ use drover_control::{DecodeError, Reader, Writer, kind};
 use drover_rpc::fetch::{ConnParams, Format, Layout, Transfer};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{Hello, Ready, ServerParams, Ticket};
+pub use drover_one_sided::{Ready, ServerParams, Ticket};
+
+/// A client's first message: what it asks for.
+pub type Hello = drover_one_sided::Hello<RfpParams>;
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
+
+/// These systems' own parameters in a client's [`Hello`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RfpParams {
+    /// How results are to come to the client, if the system leaves that open.
+    pub transfer: Transfer,
+}
+
+drover_control::fields!(RfpParams {
+    transfer as TransferCodec,
+});
 
 /// The server's answer to Hello: its parameters, and how to reach its memory and its queue pair.
 #[derive(Clone, Debug)]
@@ -25,7 +39,7 @@ pub struct Welcome {
     pub terms: ServerParams,
     /// Longest result, bytes: what a result slot holds.
     pub result_bytes: u32,
-    /// How results come to the client.
+    /// How results come to the client: always the same way in some systems, otherwise as it asked for.
     pub transfer: Transfer,
     /// How to reach the request slots and modes of this client, for WRITEs.
     pub inbound: Export,

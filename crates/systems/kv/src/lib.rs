@@ -33,6 +33,7 @@ mod shard;
 mod sharded;
 mod stepped;
 mod system;
+mod transfer;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
@@ -57,3 +58,4 @@ pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,
 };
+pub use transfer::{Calls, InUse, ResultTransfer};

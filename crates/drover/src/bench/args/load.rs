@@ -1,5 +1,7 @@
 //! How many clients and server cores take part.
 
+use drover_kv::ResultTransfer;
+
 /// Arguments about the number of clients and their requests.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadArgs {
@@ -15,6 +17,10 @@ pub struct LoadArgs {
     /// Client processes; 1: the clients are threads of this one
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub processes: usize,
+    /// How results come to clients of jakiro: auto (as the client sees fit), fetch (clients READ them) or reply (the server
+    /// WRITEs them); other systems ignore it
+    #[arg(long, default_value = "auto", value_name = "HOW")]
+    pub transfer: ResultTransfer,
 }
 
 impl LoadArgs {

@@ -10,7 +10,7 @@ use crate::layout::{REQUEST_HEADER_BYTES, Request, value_place};
 use crate::logic::{Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
-use drover_kv::SetupError;
+use drover_kv::{ResultTransfer, SetupError};
 use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rpc::ring::{FILLERS_MAX, KIND_FREE, Reply, RingClient, RingParams};
@@ -72,7 +72,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn client_params(ctx: &P::Context) -> FarmParams {
+    fn client_params(ctx: &P::Context, _: ResultTransfer) -> FarmParams {
         let sums = !ctx.caps().writes.ordered;
         FarmParams { sums }
     }

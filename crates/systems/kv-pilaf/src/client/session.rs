@@ -15,7 +15,7 @@ use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Message};
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
-use drover_kv::SetupError;
+use drover_kv::{ResultTransfer, SetupError};
 use drover_mem::PageWish;
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rpc::messages::{ClientMessages, KIND_FREE};
@@ -75,7 +75,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn client_params(_: &P::Context) {}
+    fn client_params(_: &P::Context, _: ResultTransfer) {}
 
     /// Posts RECVs for all replies.
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {

@@ -8,12 +8,12 @@ mod session;
 
 pub use drover_control::Dial;
 
-use crate::layout::{Reply, Status, item_bytes, value_sum};
+use crate::layout::{REPLY_HEADER_BYTES, Reply, Status, item_bytes, value_sum};
 use drover_base::Ns;
-use drover_kv::{OpKind, Outcome, Reads, Refusal};
+use drover_kv::{Calls, InUse, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
-use drover_rpc::fetch::{CallerStats, Guards};
+use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, Guards, Measured, Objective, Selector};
 use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
 use session::Session;
@@ -37,6 +37,8 @@ pub struct ClientStats {
     pub misses: u64,
     /// Values that the server wrote to the client's memory, and that were not complete when its result was; the client asked again.
     pub torn_values: u64,
+    /// R, P and F that are in use.
+    pub in_use: InUse,
     /// What the calls took, as of the last look at the control channels. The last calls of a session that was lost are
     /// not counted.
     pub calls: CallerStats,
@@ -51,10 +53,42 @@ pub struct Reader<G> {
     /// When a call must be looked at though nothing has arrived.
     next_timer: Ns,
     stats: ClientStats,
+    /// What verbs take on the fabric, measured with the first shard's session.
+    measured: Option<Measured>,
+    /// Chooses R and F of GETs from the sizes of their results; once verbs are measured.
+    selector: Option<Selector>,
+    now: Ns,
     guards: PhantomData<G>,
 }
 
 impl<G: Guards> Reader<G> {
+    /// Goes on with the measurement that R, P and F follow from.
+    #[cold]
+    fn measure<P: Provider>(&mut self, ops: &mut Operations<P, G>) {
+        let Some(session) = ops.session_with(0) else {
+            return;
+        };
+        if !session.fetches() {
+            self.measured = Some(Measured::default());
+            return;
+        }
+        let Some(measured) = session.measure() else { return };
+        let (switch, usual) = (measured.switch(), CallerOptions::default());
+        let first = Choice {
+            slow_reads: switch.slow_reads,
+            first_bytes: usual.first_bytes,
+        };
+        let curves = measured.curves(first, session.result_bytes());
+        self.selector = Some(Selector::new(Objective::Exact, curves));
+        self.measured = Some(measured);
+        self.stats.in_use = InUse {
+            first_bytes: first.first_bytes as u64,
+            slow_reads: u64::from(switch.slow_reads),
+            push_time_ns: switch.push_time.0,
+        };
+        tracing::debug!(?measured, ?switch, "measured what verbs take");
+    }
+
     fn ended<P: Provider>(
         &mut self,
         ops: &mut Operations<P, G>,
@@ -83,6 +117,9 @@ impl<G: Guards> Reader<G> {
         match (reply.status, reply.status.outcome(kind)) {
             (Status::Value, None) => {
                 self.stats.hits += 1;
+                if let Some(selector) = &mut self.selector {
+                    selector.observe(REPLY_HEADER_BYTES + rest.len());
+                }
                 ops.finish(at, Outcome::Value(rest), sink);
             }
             (status, Some(outcome)) => {
@@ -164,6 +201,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
+            measured: None,
+            selector: None,
+            now: Ns::ZERO,
             guards: PhantomData,
         }
     }
@@ -181,6 +221,21 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             asked: stats.hits + stats.misses,
             torn: stats.torn_values,
         }
+    }
+
+    fn calls(stats: &ClientStats) -> Option<Calls> {
+        let (calls, in_use) = (&stats.calls, stats.in_use);
+        Some(Calls {
+            calls: calls.calls,
+            operations: calls.operations(),
+            second_reads: calls.second_reads,
+            failed_reads: calls.fails,
+            pushed: calls.pushed,
+            switches: calls.switches,
+            late_pushes: calls.late_pushes,
+            sum_rejects: calls.sum_rejects,
+            in_use,
+        })
     }
 
     #[inline]
@@ -217,7 +272,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn take_replies(&mut self, ops: &mut Operations<P, G>, sink: Sink<'_>) {
         let now = ops.now();
-        self.next_timer = Ns::MAX;
+        (self.next_timer, self.now) = (Ns::MAX, now);
+        if self.measured.is_none() {
+            self.measure(ops);
+        }
         for shard in 0..ops.shard_count() {
             let mut from = 0;
             while let Some(session) = ops.session_with(shard) {
@@ -236,5 +294,15 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
+        let Some(selector) = &mut self.selector else {
+            return;
+        };
+        selector.choose(self.now);
+        let choice = selector.current();
+        if let Some(measured) = &self.measured {
+            session.use_measured(measured);
+        }
+        session.set_choice(choice);
+        self.stats.in_use.first_bytes = choice.first_bytes as u64;
     }
 }

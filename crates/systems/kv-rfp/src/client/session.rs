@@ -1,12 +1,14 @@
 //! [`Session`]: a client's queues, calls and buffers at one shard.
 
-use crate::control::{Attach, PROTOCOL_VERSION, Welcome, conn_params};
-use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, item_bytes};
+use crate::control::{Attach, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
+use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key};
 use drover_base::Ns;
-use drover_kv::{KEY_BYTES_MAX, SetupError};
+use drover_kv::{KEY_BYTES_MAX, ResultTransfer, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
-use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout};
+use drover_rpc::fetch::{
+    CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout, Measured, Transfer,
+};
 use drover_rt::WHICH;
 use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider, QueuePair};
 use std::rc::Rc;
@@ -16,8 +18,9 @@ const ITEM_BYTES_MAX: usize = 1 << 23;
 
 /// Number of operations that a send queue of `depth` requests suffices for.
 pub(super) fn operations_for<P: Provider, G: Guards>(depth: usize) -> usize {
-    let sends = depth.saturating_sub(VALUES_MAX * PIECES_MAX);
-    (sends / FetchClient::<P, G>::sends_max(1)).max(1)
+    let sends = depth.saturating_sub(VALUES_MAX * PIECES_MAX + FetchClient::<P, G>::sends_max(0));
+    let each = FetchClient::<P, G>::sends_max(1) - FetchClient::<P, G>::sends_max(0);
+    (sends / each).max(1)
 }
 
 /// Whether the completion with id `wr_id` is that of a request.
@@ -76,6 +79,31 @@ impl<P: Provider, G: Guards> Session<P, G> {
         self.calls.next_timer()
     }
 
+    /// Measures what verbs take; call it until it returns what came of it.
+    pub(super) fn measure(&mut self) -> Option<Measured> {
+        self.calls.measure(&mut self.resources.queues)
+    }
+
+    /// What was measured holds for calls from now on.
+    pub(super) fn use_measured(&mut self, measured: &Measured) {
+        self.calls.set_switch(measured.switch());
+    }
+
+    /// R and F of GETs from now on.
+    pub(super) fn set_choice(&mut self, choice: Choice) {
+        self.calls.set_choice(RequestKind::Get as u16, choice);
+    }
+
+    /// Longest result, bytes.
+    pub(super) fn result_bytes(&self) -> usize {
+        self.calls.layout().result_bytes
+    }
+
+    /// Whether results are fetched at all.
+    pub(super) fn fetches(&self) -> bool {
+        self.calls.options().transfer != Transfer::Reply
+    }
+
     /// Counters since the last call of this function.
     pub(super) fn take_stats(&mut self) -> CallerStats {
         self.calls.take_stats()
@@ -83,13 +111,20 @@ impl<P: Provider, G: Guards> Session<P, G> {
 }
 
 impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
-    type ClientParams = ();
+    type ClientParams = RfpParams;
     type Welcome = Welcome;
     type Attach = Attach;
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn client_params(_: &P::Context) {}
+    fn client_params(_: &P::Context, transfer: ResultTransfer) -> RfpParams {
+        let transfer = match transfer {
+            ResultTransfer::Auto => Transfer::Auto,
+            ResultTransfer::Fetch => Transfer::Fetch,
+            ResultTransfer::Reply => Transfer::Reply,
+        };
+        RfpParams { transfer }
+    }
 
     fn new(
         ctx: &Rc<P::Context>,
@@ -147,7 +182,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     /// completed. Deadlines are the operations'.
     #[inline]
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let pieces = [&request.encode()[..], key, value];
+        let number = number_after_key(request);
+        // A value whose place is named does not follow.
+        let value = number.as_ref().map_or(value, |number| number);
+        let pieces = [&encode_request(request)[..], key, value];
         let queues = &mut self.resources.queues;
         match self
             .calls

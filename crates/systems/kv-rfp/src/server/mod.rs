@@ -8,14 +8,15 @@ mod state;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
-use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome, conn_params};
-use crate::layout::REQUEST_HEADER_BYTES;
+use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params};
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::{KEY_BYTES_MAX, ShardPlan, StartError};
-use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ShardLogic, WorkDone};
-use drover_rpc::fetch::CalleeStats;
+use drover_one_sided::{
+    Clock, LastUpdates, Membership, PeerError, REQUEST_HEADER_BYTES, ShardLogic, WorkDone,
+};
+use drover_rpc::fetch::{CalleeStats, Transfer};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type Options = ServerOptions;
     type Stats = ServerStats;
     type Connection = Connection<P, V>;
-    type ClientParams = ();
+    type ClientParams = RfpParams;
     type Welcome = Welcome;
     type Attach = Attach;
     /// There are no notifications.
@@ -60,6 +61,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     }
 
     fn membership(options: &ServerOptions) -> Membership {
+        // As clients count what fits a slot, with the longer header of the other systems' requests.
         assert!(options.slot_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX);
         options.membership
     }
@@ -97,12 +99,16 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     ) -> Result<(Connection<P, V>, Welcome), PeerError> {
         let result_bytes = self.options.slot_bytes;
         let params = conn_params(&terms, result_bytes, usize::from(hello.slots));
-        let conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max)?;
+        let transfer = match V::TRANSFER {
+            Transfer::Auto => hello.params.transfer,
+            always => always,
+        };
+        let conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
         let (inbound, results, qp) = conn.exports()?;
         let welcome = Welcome {
             terms,
             result_bytes: result_bytes as u32,
-            transfer: V::TRANSFER,
+            transfer,
             inbound,
             results,
             qp,
@@ -156,4 +162,5 @@ fn add(sum: &mut CalleeStats, stats: &CalleeStats) {
     sum.pushes += stats.pushes;
     sum.late_pushes += stats.late_pushes;
     sum.sum_rejects += stats.sum_rejects;
+    sum.repeated += stats.repeated;
 }

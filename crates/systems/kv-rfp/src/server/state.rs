@@ -25,10 +25,10 @@ pub struct ShardState<P: Provider, V> {
     pub(super) options: ServerOptions,
     pub(super) second_look: SecondLook,
     pub(super) batch: Batch,
-    /// A value on its way.
+    /// A value on its way, or a result with one.
     pub(super) value: Vec<u8>,
     hasher: KeyHasher,
-    clock: Clock,
+    pub(super) clock: Clock,
     variant: PhantomData<V>,
 }
 

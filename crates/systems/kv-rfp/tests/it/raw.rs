@@ -2,13 +2,15 @@
 
 use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
-use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard};
-use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Ticket, Welcome, conn_params};
-use drover_kv_rfp::layout::Request;
+use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ResultTransfer, ServiceClient, Shard};
+use drover_kv_rfp::control::{
+    Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Ticket, Welcome, conn_params,
+};
+use drover_kv_rfp::layout::{Request, encode_request, number_after_key};
 use drover_kv_rfp::server::Server;
 use drover_kv_rfp::{Rfp, Variant};
 use drover_mem::PageWish;
-use drover_rpc::fetch::{Caller, CallerOptions, Layout};
+use drover_rpc::fetch::{Caller, CallerOptions, Layout, Transfer};
 use drover_testkit::beds::{connected, shard_options};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::{
@@ -81,10 +83,24 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
     }
 
     pub fn client(&mut self) -> <Rfp<V> as drover_kv::System>::Client<P> {
+        self.client_with(ResultTransfer::Auto)
+    }
+
+    pub fn client_with(&mut self, transfer: ResultTransfer) -> <Rfp<V> as drover_kv::System>::Client<P> {
         let dials = vec![Dial::at(&self.listener)];
-        let client = ServiceClient::<P>::open(self.ctx.clone(), dials, &ConnectOptions::default());
+        let options = ConnectOptions {
+            transfer,
+            ..ConnectOptions::default()
+        };
+        let client = ServiceClient::<P>::open(self.ctx.clone(), dials, &options);
         let ctx = self.ctx.clone();
         connected::<P, _>(client, &*ctx, || self.run(1))
+    }
+
+    /// The client does what it does without operations.
+    pub fn poll(&mut self, client: &mut impl KvClient<P>) {
+        self.run(1);
+        client.poll(self.ctx.cpu(), &mut |_| {});
     }
 
     /// What comes of `op`: the bytes of a value, or a word.
@@ -119,7 +135,9 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
             shard_count: 1,
             previous,
             secret: Vec::new(),
-            params: (),
+            params: RfpParams {
+                transfer: Transfer::Auto,
+            },
         };
         stream.send_message(&hello).expect("space");
         let welcome = self.receive(&mut stream).decode().expect("a welcome");
@@ -229,11 +247,11 @@ impl<P: Provider> Guest<P> {
     pub fn message(&mut self, place: usize, request: &Request, tail: &[u8]) -> Vec<u8> {
         self.sequence += 1;
         let request = &Request {
-            slot: place as u16,
             sequence: self.sequence,
             ..*request
         };
-        let pieces = [&request.encode()[..], tail];
+        let number = number_after_key(request);
+        let pieces = [&encode_request(request)[..], tail, number.as_ref().map_or(&[][..], |number| number)];
         let (region, deadline) = (self.bytes.region(), drover_base::Ns::MAX);
         let begun = self
             .caller

@@ -5,7 +5,7 @@ use super::Session;
 use crate::control::{Hello, Ready, Ticket};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlStream, Dial, Frame, Handshake, Link, LinkOptions, Taken};
-use drover_kv::SetupError;
+use drover_kv::{ResultTransfer, SetupError};
 use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ pub(super) struct ClientHandshake<P: Provider, S> {
     shard_count: u16,
     slots: usize,
     secret: Vec<u8>,
+    transfer: ResultTransfer,
     /// Of the previous session. It is shown to the server so that it ends that session before it begins a new one, and
     /// goes on from it if it can.
     ticket: Ticket,
@@ -26,19 +27,21 @@ pub(super) struct ClientHandshake<P: Provider, S> {
 }
 
 impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
-    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations.
+    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations; the last arguments are its secret, and how
+    /// results come to it.
     pub(super) fn link(
         ctx: &Rc<P::Context>,
         dial: Dial,
         (shard, shard_count): (usize, usize),
         slots: usize,
-        secret: &[u8],
+        (secret, transfer): (&[u8], ResultTransfer),
     ) -> Link<ClientHandshake<P, S>> {
         let greeting = ClientHandshake {
             shard: shard as u16,
             shard_count: shard_count as u16,
             slots,
             secret: secret.to_vec(),
+            transfer,
             ticket: Ticket::NONE,
             hello_at: Ns::ZERO,
             ctx: ctx.clone(),
@@ -61,7 +64,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             shard_count: self.shard_count,
             previous: self.ticket,
             secret: self.secret.clone(),
-            params: S::client_params(&self.ctx),
+            params: S::client_params(&self.ctx, self.transfer),
         };
         Ok(control.send_message(&hello)?)
     }

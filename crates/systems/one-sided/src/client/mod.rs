@@ -24,7 +24,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::SetupError;
-use drover_kv::{Completion, KvClient, Op, Outcome, Reads, SubmitError, Token};
+use drover_kv::{Calls, Completion, KvClient, Op, Outcome, Reads, ResultTransfer, SubmitError, Token};
 use drover_verbs::{Provider, Wc, WcStatus};
 use execution::State;
 use std::fmt::Debug;
@@ -51,6 +51,8 @@ pub struct ClientOptions<M> {
     pub miss: M,
     /// The secret that the server's operator requires, at most 256 bytes; empty: none.
     pub secret: Vec<u8>,
+    /// How results come to the client, in systems that know several ways.
+    pub transfer: ResultTransfer,
 }
 
 impl<M: Default> Default for ClientOptions<M> {
@@ -60,6 +62,7 @@ impl<M: Default> Default for ClientOptions<M> {
             deadline: Ns::from_s(5),
             miss: M::default(),
             secret: Vec::new(),
+            transfer: ResultTransfer::Auto,
         }
     }
 }
@@ -94,6 +97,12 @@ pub trait Reader<P: Provider>: Sized {
 
     /// Converts the system's counters to those that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
+
+    /// What the calls took; `None` if the system's results come in one way only.
+    fn calls(stats: &Self::Stats) -> Option<Calls> {
+        let _ = stats;
+        None
+    }
 
     /// Begins GET number `at`, whose session works: stages its first READ.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);

@@ -55,7 +55,15 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         assert!(count > 0 && window > 0, "a shard and a window at least");
         let posted_max = R::operations_for(ctx.caps().send_depth_max);
         let slots = (window * count).min(OPERATIONS_MAX).min(posted_max);
-        let link = |(shard, dial)| ShardLink::new(&ctx, dial, (shard, count), slots, &options.secret);
+        let link = |(shard, dial)| {
+            ShardLink::new(
+                &ctx,
+                dial,
+                (shard, count),
+                slots,
+                (&options.secret, options.transfer),
+            )
+        };
         Operations {
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),

@@ -5,7 +5,7 @@ use crate::control::{ServerParams, Ticket};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
-use drover_kv::SetupError;
+use drover_kv::{ResultTransfer, SetupError};
 use drover_mem::{PageWish, round_up};
 use drover_rt::{Depths, Queues};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
@@ -187,8 +187,8 @@ pub trait Session<P: Provider>: Sized {
     /// Version of the system's messages and layouts.
     const VERSION: u16;
 
-    /// The system's parameters that this client sends in `Hello`.
-    fn client_params(ctx: &P::Context) -> Self::ClientParams;
+    /// The system's parameters that this client sends in `Hello`; `transfer`: how results are to come to it.
+    fn client_params(ctx: &P::Context, transfer: ResultTransfer) -> Self::ClientParams;
 
     /// Creates the client's resources from the server's `welcome`, for at most `slots` operations in flight, and
     /// connects them. The server read its clock at local time `since` or later.

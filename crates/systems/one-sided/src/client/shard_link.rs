@@ -4,7 +4,7 @@ use super::Session;
 use super::handshake::ClientHandshake;
 use drover_base::Ns;
 use drover_control::{Dial, Link, LinkEvent, Loss};
-use drover_kv::SetupError;
+use drover_kv::{ResultTransfer, SetupError};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -15,16 +15,17 @@ pub(super) struct ShardLink<P: Provider, S: Session<P>> {
 }
 
 impl<P: Provider, S: Session<P>> ShardLink<P, S> {
-    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations.
+    /// A link to the first of `(shard, shard_count)`, for a client with `slots` operations; the last arguments are its secret, and how
+    /// results come to it.
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         dial: Dial,
         shard: (usize, usize),
         slots: usize,
-        secret: &[u8],
+        wishes: (&[u8], ResultTransfer),
     ) -> ShardLink<P, S> {
         ShardLink {
-            link: ClientHandshake::link(ctx, dial, shard, slots, secret),
+            link: ClientHandshake::link(ctx, dial, shard, slots, wishes),
             session: None,
         }
     }

@@ -17,9 +17,12 @@ const KEPT_FOR: Ns = Ns::from_s(5);
 /// Most slots of sessions that ended, 16 bytes each; beyond that, the oldest are dropped. *(our choice)*
 const KEPT_SLOTS_MAX: usize = 1 << 16;
 
+/// A number that no request has.
+const NONE: u64 = u64::MAX;
+
 #[derive(Clone, Copy, Debug)]
 struct Update {
-    /// Number of the request; 0: there was none.
+    /// Number of the request; [`NONE`]: there was none.
     sequence: u64,
     status: Status,
 }
@@ -31,7 +34,7 @@ pub struct LastUpdates(Box<[Update]>);
 impl LastUpdates {
     pub(super) fn new(slots: u16) -> LastUpdates {
         let none = Update {
-            sequence: 0,
+            sequence: NONE,
             status: Status::BadRequest,
         };
         LastUpdates(vec![none; usize::from(slots)].into())
@@ -131,10 +134,10 @@ mod tests {
         assert_eq!(updates.answer(&put(1, 5)), Some(Status::Stored));
         assert_eq!(updates.answer(&put(0, 5)), None, "another slot");
         assert_eq!(updates.answer(&put(1, 6)), None, "the next one");
-        // What no correct client sends: a slot that it does not have, and the number 0.
+        // What no correct client sends: a slot that it does not have, and the number of none.
         assert_eq!(updates.answer(&put(2, 5)), Some(Status::BadRequest));
         updates.note(&put(2, 5), Status::Stored);
-        assert_eq!(updates.answer(&put(0, 0)), Some(Status::BadRequest));
+        assert_eq!(updates.answer(&put(0, NONE)), Some(Status::BadRequest));
     }
 
     #[test]

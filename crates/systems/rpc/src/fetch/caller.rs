@@ -12,10 +12,10 @@
 
 use super::choose::Choice;
 use super::guards::{Guarded, Guards};
-use super::header::{First, Format, TAIL, decode_time, next_seq, second, sum};
+use super::header::{First, Format, decode_time, next_seq, second, store_payload, sum};
 use super::layout::{Layout, has_tail};
 use super::next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
-use super::switch::{Mode, Switch, Transfer};
+use super::switch::{Mode, Switch, SwitchOptions, Transfer};
 use crate::CallError;
 use drover_base::Ns;
 use drover_mem::Region;
@@ -166,6 +166,24 @@ impl<G: Guards> Caller<G> {
         self.switches[self.switch_index(place, rpc_id)].mode()
     }
 
+    /// Changes when modes change; R of all kinds of calls is that of `switch`.
+    pub fn set_switch(&mut self, switch: SwitchOptions) {
+        self.options.switch = switch;
+        for choice in &mut self.choices {
+            choice.slow_reads = switch.slow_reads;
+        }
+    }
+
+    /// The options in use.
+    pub fn options(&self) -> &CallerOptions {
+        &self.options
+    }
+
+    /// R and F of the calls of kind `rpc_id`.
+    pub fn choice(&self, rpc_id: u16) -> Choice {
+        self.choices[usize::from(rpc_id)]
+    }
+
     /// Changes R and F of the calls of kind `rpc_id` that READ from now on; F is cut to the slot.
     pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
         self.choices[usize::from(rpc_id)] = Choice {
@@ -223,21 +241,16 @@ impl<G: Guards> Caller<G> {
         let start = place * self.strides.0;
         let first = First::new(size, rpc_id, call.seq).encode(format);
         let header_bytes = format.request_header_bytes();
+        let (end, sum) = store_payload(requests, start + header_bytes, format, first, pieces, size);
         match format {
             Format::V1 => {
                 requests.store_u64(start, first, Ordering::Relaxed);
-                let second = second(sum(first, pieces), self.incarnations.0);
+                let second = second(sum, self.incarnations.0);
                 requests.store_u64(start + 8, second, Ordering::Relaxed);
             }
             Format::Paper => requests.copy_in(start, &first.to_le_bytes()[..header_bytes]),
         }
-        let mut end = start + header_bytes;
-        for piece in pieces {
-            requests.copy_in(end, piece);
-            end += piece.len();
-        }
-        requests.copy_in(end, &[TAIL]);
-        let len = end + 1 - start;
+        let len = end - start;
         self.calls[place].len = len;
         Ok(len)
     }

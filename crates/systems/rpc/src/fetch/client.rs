@@ -5,10 +5,11 @@ use super::choose::Choice;
 use super::guards::{Guarded, Guards};
 use super::header::Format;
 use super::layout::Layout;
+use super::measure::{Measured, Probe, ProbeVerb};
 use super::next::{CallerOptions, CallerStats, ModeChange, Next};
-use super::switch::Mode;
+use super::switch::{Mode, SwitchOptions};
 use crate::{CallError, watched_export};
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
 use drover_rt::{Queues, ResourceError, WHICH};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
@@ -18,6 +19,7 @@ use std::rc::Rc;
 const REQUEST: u64 = 0;
 const READ: u64 = 1 << 32;
 const MODE: u64 = 2 << 32;
+const PROBE: u64 = 3 << 32;
 
 /// Imports the server's memory.
 fn import<P: Provider>(
@@ -48,7 +50,7 @@ pub struct ConnParams {
 }
 
 /// Kinds of work requests that an end uses: completions with a kind among them are its own.
-pub const KIND_COUNT: u32 = 3;
+pub const KIND_COUNT: u32 = 4;
 
 /// A client's slots and calls at one server. What it posts is staged in the [`Queues`] of the connection, at most
 /// [`sends_max`](FetchClient::sends_max) at a time.
@@ -57,6 +59,8 @@ pub struct FetchClient<P: Provider, G: Guards = Guarded> {
     /// The requests of all places, space for all modes, and a word with the bytes that a mode is WRITTEN from.
     requests: P::Mr,
     landing: P::Mr,
+    /// Where READs that are measured land.
+    probed: P::Mr,
     pushed: P::Mr,
     inbound: RemoteRegion,
     results: RemoteRegion,
@@ -64,6 +68,8 @@ pub struct FetchClient<P: Provider, G: Guards = Guarded> {
     /// Places to look at in [`poll`](FetchClient::poll).
     watched: Vec<u32>,
     is_lost: bool,
+    /// A measurement under way.
+    probe: Option<Box<Probe>>,
     ctx: Rc<P::Context>,
 }
 
@@ -97,19 +103,22 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             caller: Caller::new(layout, options, params.incarnations),
             requests,
             landing,
+            probed: memory(layout.result_stride(), Access::REMOTE_WRITE)?,
             pushed,
             inbound,
             results,
             kinds: u64::from(params.first_kind) << 32,
             watched: Vec::with_capacity(layout.place_count),
             is_lost: false,
+            probe: None,
             ctx: ctx.clone(),
         })
     }
 
-    /// Most work requests in flight for `place_count` places: a request, a READ and a mode for each.
+    /// Most work requests in flight for `place_count` places: a request, a READ and a mode for each, and one that is
+    /// measured.
     pub const fn sends_max(place_count: usize) -> usize {
-        3 * place_count
+        3 * place_count + 1
     }
 
     /// The memory that the server WRITEs results into. A WRITE there wakes this core, where the fabric supports it.
@@ -131,6 +140,16 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         self.caller.take_stats()
     }
 
+    /// The connection's sizes.
+    pub fn layout(&self) -> &Layout {
+        self.caller.layout()
+    }
+
+    /// The options in use.
+    pub fn options(&self) -> &CallerOptions {
+        self.caller.options()
+    }
+
     /// The mode of calls of kind `rpc_id` in `place`.
     pub fn mode(&self, place: usize, rpc_id: u16) -> Mode {
         self.caller.mode(place, rpc_id)
@@ -139,6 +158,39 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     /// Changes R and F of calls of kind `rpc_id`.
     pub fn set_choice(&mut self, rpc_id: u16, choice: Choice) {
         self.caller.set_choice(rpc_id, choice);
+    }
+
+    /// Changes R and P of all kinds of calls: when modes change.
+    pub fn set_switch(&mut self, switch: SwitchOptions) {
+        self.caller.set_switch(switch);
+    }
+
+    /// Measures what verbs take on the fabric: stages one at a time. Call it until it returns what came of it, between
+    /// other calls of this end; it reads the clock. It READs results into memory of its own, and WRITEs a byte that no
+    /// server looks at.
+    pub fn measure(&mut self, queues: &mut Queues<P>) -> Option<Measured> {
+        let layout = *self.caller.layout();
+        let now = self.ctx.cpu().refresh();
+        let probe = self
+            .probe
+            .get_or_insert_with(|| Box::new(Probe::new(layout.result_bytes)));
+        if let Some(measured) = probe.result(now) {
+            self.probe = None;
+            return Some(measured);
+        }
+        let (op, sge) = match probe.next(now)? {
+            ProbeVerb::Write => {
+                let offset = layout.unused_offset();
+                let remote = self.inbound.at(offset);
+                (SendOp::Write { remote, imm: None }, self.requests.sge(offset, 1))
+            }
+            ProbeVerb::Read { len } => {
+                let remote = self.results.at(0);
+                (SendOp::Read { remote }, self.probed.sge(0, len))
+            }
+        };
+        queues.stage(self.kinds + PROBE, op, sge, true);
+        None
     }
 
     /// Whether a call can begin in `place`.
@@ -245,6 +297,13 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         let next = match (wr_id - self.kinds) & !WHICH {
             REQUEST => self.caller.sent(place),
             READ => self.caller.landed(place, self.landing.region(), now, out),
+            PROBE => {
+                let now = self.ctx.cpu().refresh();
+                if let Some(probe) = &mut self.probe {
+                    probe.completed(now);
+                }
+                return None;
+            }
             other => panic!("a completion of nothing that was posted: {other:#x}, place {place}"),
         };
         Some((place, self.act(queues, place, next)?))

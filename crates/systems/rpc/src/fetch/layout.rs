@@ -1,7 +1,7 @@
 //! [`Layout`]: where the slots of a connection are in the memory of both ends.
 //!
 //! ```text
-//! server, per client   inbound:  | request of place 0 | of place 1 | ... | modes of place 0 | of place 1 | ...   client WRITEs
+//! server, per client   inbound:  | request of place 0 | of place 1 | ... | modes of place 0 | of place 1 | ... | a word   client WRITEs
 //!                      results:  | result of place 0 | of place 1 | ...                                         client READs
 //! client, per server   landing:  | result of place 0 | of place 1 | ...                                         READs land here
 //!                      pushed:   | result of place 0 | of place 1 | ...                                         server WRITEs
@@ -59,8 +59,13 @@ impl Layout {
         self.place_count * self.request_stride()
     }
 
-    /// Bytes that the server registers for the client's WRITEs: requests and modes.
+    /// Bytes that the server registers for the client's WRITEs: requests, modes, and a word that nobody looks at.
     pub fn inbound_bytes(&self) -> usize {
+        self.unused_offset() + 8
+    }
+
+    /// Offset of that word in the inbound memory: for WRITEs that are measured.
+    pub(super) fn unused_offset(&self) -> usize {
         self.requests_bytes() + self.modes_bytes()
     }
 
@@ -69,7 +74,7 @@ impl Layout {
         self.place_count * self.result_stride()
     }
 
-    /// Bytes of the modes of all places, at the end of the inbound memory.
+    /// Bytes of the modes of all places, behind the requests.
     pub(super) fn modes_bytes(&self) -> usize {
         self.place_count * self.modes_stride()
     }
@@ -81,44 +86,48 @@ impl Layout {
     /// Offset of a mode's byte in the inbound memory.
     #[inline]
     pub(super) fn mode_offset(&self, place: usize, rpc_id: u16) -> usize {
-        self.requests_bytes() + place * self.modes_stride() + usize::from(rpc_id)
+        self.modes().offset(place, rpc_id)
+    }
+
+    /// Where the modes are, computed once.
+    pub(super) fn modes(&self) -> Modes {
+        Modes {
+            start: self.requests_bytes(),
+            stride: self.modes_stride(),
+        }
+    }
+}
+
+/// Where the modes are in the inbound memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Modes {
+    start: usize,
+    /// Bytes of a place.
+    stride: usize,
+}
+
+impl Modes {
+    /// Offset of a mode's byte.
+    #[inline]
+    fn offset(self, place: usize, rpc_id: u16) -> usize {
+        self.start + place * self.stride + usize::from(rpc_id)
     }
 
     /// What the client has WRITTEN there.
     #[inline]
-    pub(super) fn mode<M: Words>(&self, inbound: &M, place: usize, rpc_id: u16) -> Mode {
-        match byte_at(inbound, self.mode_offset(place, rpc_id)) {
+    pub(super) fn mode(self, inbound: &Region, place: usize, rpc_id: u16) -> Mode {
+        match byte_at(inbound, self.offset(place, rpc_id)) {
             0 => Mode::Fetch,
             _ => Mode::Reply,
         }
     }
 }
 
-/// Memory as words that somebody else may change at any time: a [`Region`], or a model of one.
-pub(super) trait Words {
-    /// Loads the word at `offset`, a multiple of 8.
-    fn load(&self, offset: usize, order: Ordering) -> u64;
-    /// Stores the word at `offset`, a multiple of 8.
-    fn store(&self, offset: usize, value: u64, order: Ordering);
-}
-
-impl Words for Region {
-    #[inline(always)]
-    fn load(&self, offset: usize, order: Ordering) -> u64 {
-        self.load_u64(offset, order)
-    }
-
-    #[inline(always)]
-    fn store(&self, offset: usize, value: u64, order: Ordering) {
-        self.store_u64(offset, value, order);
-    }
-}
-
 /// The byte at `offset`.
 #[inline]
-fn byte_at<M: Words>(memory: &M, offset: usize) -> u8 {
+fn byte_at(memory: &Region, offset: usize) -> u8 {
     // Acquire: what was WRITTEN before this byte is visible.
-    let word = memory.load(offset & !7, Ordering::Acquire);
+    let word = memory.load_u64(offset & !7, Ordering::Acquire);
     (word >> (offset % 8 * 8)) as u8
 }
 
@@ -148,7 +157,7 @@ mod tests {
             let result = [64, 128][usize::from(format == Format::V1)];
             assert_eq!(layout.result_stride(), result);
             assert_eq!(layout.mode_offset(1, 8), 3 * 64 + 16 + 8);
-            assert_eq!(layout.inbound_bytes(), 3 * 64 + 3 * 16);
+            assert_eq!(layout.inbound_bytes(), 3 * 64 + 3 * 16 + 8);
         }
     }
 
@@ -163,7 +172,7 @@ mod tests {
             result_bytes: 32,
         };
         inbound.copy_in(layout.mode_offset(1, 2), &[1]);
-        let modes = |place: usize| [0, 1, 2].map(|rpc_id| layout.mode(&inbound, place, rpc_id));
+        let modes = |place: usize| [0, 1, 2].map(|rpc_id| layout.modes().mode(&inbound, place, rpc_id));
         assert_eq!(modes(0), [Mode::Fetch; 3]);
         assert_eq!(modes(1), [Mode::Fetch, Mode::Fetch, Mode::Reply]);
     }

@@ -24,7 +24,7 @@
 //!
 //! - [`FetchClient`] and [`FetchServer`] are the two ends of a connection, with a client's window of calls.
 //! - [`Caller`] and [`Callee`] are what they decide, without I/O; [`Layout`] is where their slots are.
-//! - [`Selector`] chooses how much the first READ fetches.
+//! - [`Selector`] chooses how much the first READ fetches; [`Probe`] measures what that depends on.
 //! - With [`Transfer::Reply`], every result is pushed: that is a server that replies by WRITE.
 
 mod callee;
@@ -37,11 +37,12 @@ mod header;
 mod layout;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod measure;
 mod next;
 mod server;
 mod switch;
 
-pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Published, Push, Taken};
+pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Push, Taken};
 pub use caller::Caller;
 pub use choose::{Choice, Curve, Objective, Selector};
 pub use client::{ConnParams, FetchClient, KIND_COUNT};
@@ -50,6 +51,7 @@ pub use fuzz::{fuzz_requests, fuzz_results};
 pub use guards::{Guarded, Guards};
 pub use header::{Format, HEADER_BYTES, TIME_MAX};
 pub use layout::{Layout, RPC_COUNT_MAX};
+pub use measure::{Measured, Probe, ProbeVerb};
 pub use next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
 pub use server::{FetchServer, ServerCall};
 pub use switch::{Mode, SwitchOptions, Transfer};

@@ -2,7 +2,9 @@
 
 use drover_base::{Actor, Cost, Cpu, Ns, Progress};
 use drover_rpc::CallError;
-use drover_rpc::fetch::{CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout};
+use drover_rpc::fetch::{
+    CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, ServerCall,
+};
 use drover_rt::{Depths, Queues};
 use drover_verbs::{Context, Export, Provider, QueuePair, Wc, WcStatus};
 use std::cell::RefCell;
@@ -43,6 +45,8 @@ pub struct EchoServer<P: Provider> {
     pub server: FetchServer<P>,
     pub handler: Handler,
     request: Vec<u8>,
+    /// A call whose work is done when the core's next step begins: what a step stores is visible when it begins.
+    at_work: Option<ServerCall>,
     /// Calls executed.
     pub calls: u64,
 }
@@ -54,6 +58,7 @@ impl<P: Provider> EchoServer<P> {
             server: FetchServer::new(ctx, params, options).expect("a server's end"),
             handler: Handler::default(),
             request: Vec::with_capacity(params.layout.request_bytes),
+            at_work: None,
             calls: 0,
         }
     }
@@ -79,6 +84,10 @@ impl<P: Provider> Actor<P::Cpu> for EchoServer<P> {
             self.server.completed(wc.wr_id.0);
         }
         let mut is_busy = count > 0;
+        if let Some(call) = self.at_work.take() {
+            self.server.reply(cpu, &call, &[&self.request]);
+            is_busy = true;
+        }
         while let Some(call) = self
             .server
             .next(cpu, &mut self.request)
@@ -88,11 +97,12 @@ impl<P: Provider> Actor<P::Cpu> for EchoServer<P> {
                 cpu.charge(WORK, self.handler.work);
             }
             self.calls += 1;
-            self.server.reply(&mut self.queues, cpu, &call, &[&self.request]);
             is_busy = true;
             if self.handler.work > 0 {
+                self.at_work = Some(call);
                 break;
             }
+            self.server.reply(cpu, &call, &[&self.request]);
         }
         self.server.look_again(&mut self.queues, cpu.now());
         self.queues.post(cpu).expect("the queue has space");
@@ -148,6 +158,8 @@ impl Book {
 pub struct EchoClient<P: Provider> {
     pub queues: Queues<P>,
     pub client: FetchClient<P>,
+    /// Measures what verbs take before the first call.
+    pub measures: bool,
     /// Calls to make in all.
     pub count: u64,
     pub book: Book,
@@ -170,6 +182,7 @@ impl<P: Provider> EchoClient<P> {
         EchoClient {
             queues,
             client: client.expect("a client's end"),
+            measures: false,
             count: 0,
             book: Book {
                 size_of: |number| number as usize % 40,
@@ -208,7 +221,18 @@ impl<P: Provider> Actor<P::Cpu> for EchoClient<P> {
                 book.ended(place, result, now);
                 is_busy = true;
             });
+        if self.measures {
+            is_busy = true;
+            if let Some(measured) = self.client.measure(&mut self.queues) {
+                assert!(measured.is_known(), "{measured:?}");
+                self.client.set_switch(measured.switch());
+                self.measures = false;
+            }
+        }
         for place in 0..self.book.calls.len() {
+            if self.measures {
+                break;
+            }
             let begun = self.book.seen.borrow().begun;
             if begun == self.count || !self.client.is_free(place) {
                 continue;

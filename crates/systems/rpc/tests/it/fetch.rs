@@ -154,6 +154,8 @@ struct Simulated {
     size_of: fn(u64) -> usize,
     handler: Handler,
     transfer: Transfer,
+    /// R and P are measured before the first call.
+    measures: bool,
 }
 
 impl Simulated {
@@ -167,6 +169,7 @@ impl Simulated {
             size_of: |number| number as usize % 40,
             handler,
             transfer: Transfer::Auto,
+            measures: false,
         }
     }
 
@@ -178,7 +181,7 @@ impl Simulated {
         let caller = options(self.transfer);
         let (mut server, mut client) = connect::<Sim>((&there, &here), &params(self.places), caller);
         server.handler = self.handler;
-        (client.count, client.book.size_of) = (self.count, self.size_of);
+        (client.count, client.book.size_of, client.measures) = (self.count, self.size_of, self.measures);
         let seen = client.book.seen.clone();
         let client = Rc::new(RefCell::new(client));
         world.spawn(&here, Box::new(Shared(client.clone())));
@@ -244,6 +247,39 @@ fn rfp_modes_follow_the_servers_time() {
     };
     let (stats, ..) = forced.run();
     assert!(stats.first_reads > 400 && stats.pushed == 0, "{stats:?}");
+}
+
+/// With R and P as measured at connect, calls are fetched from a server that takes 3 us, and pushed from one that takes
+/// 11 us; the mode changes at one point in between, and never back.
+#[test]
+fn rfp_between_three_and_eleven_microseconds_fetching_ends_once() {
+    let ends_as = |us: u32| {
+        let work = us * 1000;
+        let calls = Simulated {
+            measures: true,
+            ..Simulated::new(
+                300,
+                Handler {
+                    work,
+                    ..Handler::default()
+                },
+            )
+        };
+        let (stats, mode, took) = calls.run();
+        println!("{us} us: {mode:?}, {took} per call");
+        assert!(
+            stats.switches[0] <= 1 && stats.switches[1] == 0,
+            "{us} us: {stats:?}"
+        );
+        mode
+    };
+    let modes: Vec<Mode> = (3..=11).map(ends_as).collect();
+    let fetched = modes.iter().take_while(|mode| **mode == Mode::Fetch).count();
+    assert!((1..modes.len()).contains(&fetched), "{modes:?}");
+    assert!(
+        modes[fetched..].iter().all(|mode| *mode == Mode::Reply),
+        "{modes:?}"
+    );
 }
 
 /// Packets are lost and lines become visible one by one: every result is right, in every mode.

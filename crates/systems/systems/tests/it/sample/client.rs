@@ -2,7 +2,7 @@
 
 use super::layout::{Attach, REPLY_HEADER_BYTES, Reply, SLOT_BYTES, Slot, Trust, Welcome, open};
 use drover_base::{KeyHash, Ns};
-use drover_kv::{OpKind, Outcome, Reads, Refusal, SetupError};
+use drover_kv::{OpKind, Outcome, Reads, Refusal, ResultTransfer, SetupError};
 use drover_mem::PageWish;
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, Reader as _, Request, Sink, Status};
 use drover_rt::WHICH;
@@ -66,7 +66,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     const VERSION: u16 = 1;
 
-    fn client_params(_: &P::Context) {}
+    fn client_params(_: &P::Context, _: ResultTransfer) {}
 
     fn new(
         ctx: &Rc<P::Context>,

@@ -123,6 +123,7 @@ impl ShardedSystem for Sample {
             window: options.window,
             deadline: options.deadline,
             secret: options.secret.clone(),
+            transfer: options.transfer,
             miss: trust,
         };
         Client::new(ctx, dials, options)
