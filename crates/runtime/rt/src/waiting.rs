@@ -199,7 +199,11 @@ impl Waiting {
         }
         // The answers of a server that runs elsewhere come within a round trip, sooner than the core comes back.
         let elsewhere = !self.serves && !peer_waits;
-        self.shared_probe = if took > LONG || elsewhere { FIRST_PROBE } else { Ns::ZERO };
+        self.shared_probe = if took > LONG || elsewhere {
+            FIRST_PROBE
+        } else {
+            Ns::ZERO
+        };
         if took > LONG && self.serves {
             self.no_yield_until = after + NO_YIELD;
         }

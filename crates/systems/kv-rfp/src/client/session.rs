@@ -1,7 +1,9 @@
 //! [`Session`]: a client's queues, calls and buffers at one shard.
 
 use crate::control::{Attach, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
-use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key};
+use crate::layout::{
+    REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key,
+};
 use drover_base::Ns;
 use drover_kv::{KEY_BYTES_MAX, ResultTransfer, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};

@@ -251,7 +251,11 @@ impl<P: Provider> Guest<P> {
             ..*request
         };
         let number = number_after_key(request);
-        let pieces = [&encode_request(request)[..], tail, number.as_ref().map_or(&[][..], |number| number)];
+        let pieces = [
+            &encode_request(request)[..],
+            tail,
+            number.as_ref().map_or(&[][..], |number| number),
+        ];
         let (region, deadline) = (self.bytes.region(), drover_base::Ns::MAX);
         let begun = self
             .caller
