@@ -103,6 +103,8 @@ pub struct InCluster {
     pub clients: usize,
     /// Number of machines with clients.
     pub machines: usize,
+    /// Number of clients of a machine that are threads of one process.
+    pub threads: usize,
     /// Maximum operations in flight per client, over all shards.
     pub depth: usize,
     /// Operations in flight per shard (core of the server) that each client asks for: a power of two.
@@ -123,6 +125,7 @@ impl InCluster {
             },
             clients: 51,
             machines: 17,
+            threads: 1,
             depth: 4,
             window: 4,
             load: Load {
@@ -166,7 +169,7 @@ impl InCluster {
         };
         (setup.warm_up, setup.measured) = (span.max(round), span.max(round));
         setup.servers = self.servers.clone();
-        (setup.clients, setup.machines) = (self.clients, self.machines);
+        (setup.clients, setup.machines, setup.threads) = (self.clients, self.machines, self.threads);
         (setup.depth, setup.window) = (self.depth, self.window);
         setup.load = self.load.clone();
         setup

@@ -50,6 +50,9 @@ pub struct Setup {
     pub clients: usize,
     /// Number of client machines, without the server's. Must not be 0.
     pub machines: usize,
+    /// Number of clients of one machine that are threads of one process, and so share its doorbell registers; 0 counts
+    /// as 1. (The servers are threads of one process in any case.)
+    pub threads: usize,
     /// Maximum number of operations that each client keeps outstanding; its own window may be smaller.
     pub depth: usize,
     /// Operations in flight per shard that each client asks for: a power of two.
@@ -81,6 +84,7 @@ impl Setup {
             servers: Servers::new(),
             clients: 51,
             machines: 17,
+            threads: 1,
             depth: 4,
             window: 4,
             load: Load::new(),

@@ -2,3 +2,4 @@
 
 mod costs;
 mod one_sided;
+mod threads;
