@@ -63,7 +63,7 @@ pub fn run_form<S: SteppedSystem>(setup: &Setup, form: S::Form) -> Outcome {
     world.run_for(setup.measured);
     let report = world.report().since(&before);
     let trace = (world.trace_hash(), world.events());
-    Outcome::new(&tally, setup.measured, report, trace)
+    Outcome::new(&tally, setup, report, trace)
 }
 
 /// A cluster for `setup`, whose cores take their time for the system's own code.
@@ -87,6 +87,7 @@ fn enter<S: SteppedSystem>(world: &World, setup: &Setup, form: S::Form, tally: &
     }
     let options = ConnectOptions {
         window: setup.window,
+        fetch: setup.fetch,
         ..ConnectOptions::default()
     };
     let mut processes = BTreeMap::new();

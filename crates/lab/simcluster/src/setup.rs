@@ -2,7 +2,7 @@
 
 use crate::Load;
 use drover_base::{HashSeed, Ns};
-use drover_kv::SteppedSizes;
+use drover_kv::{FetchChoice, SteppedSizes, Trial};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Doorbells, WorldOptions};
 
@@ -57,6 +57,10 @@ pub struct Setup {
     pub depth: usize,
     /// Operations in flight per shard that each client asks for: a power of two.
     pub window: usize,
+    /// How clients READ results, if they do; `None`: as they choose themselves.
+    pub fetch: Option<FetchChoice>,
+    /// What is prescribed about requests. The price of a handler is one of [`WorldOptions::costs`].
+    pub trial: Trial,
     /// The operations that clients draw.
     pub load: Load,
     /// Whether all keys are stored before the warm-up begins (the last PUTs may still be in flight then); if not, the
@@ -87,6 +91,8 @@ impl Setup {
             threads: 1,
             depth: 4,
             window: 4,
+            fetch: None,
+            trial: Trial::default(),
             load: Load::new(),
             filled: true,
             warm_up: Ns::from_us(500),
@@ -110,6 +116,7 @@ impl Setup {
             inline_bytes_max: self.servers.inline_bytes_max,
             hash_seed: self.hash_seed(),
             epoch: self.seed,
+            trial: self.trial,
         }
     }
 }

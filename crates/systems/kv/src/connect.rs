@@ -1,7 +1,7 @@
 //! [`ServiceClient`]: a client of a whole service; [`connect`] waits until the client has all its sessions.
 
 use crate::secret::SECRET_BYTES_MAX;
-use crate::{Channels, Facts, KvClient, Reads, SetupError};
+use crate::{Calls, Channels, Facts, FetchChoice, KvClient, Reads, SetupError};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
@@ -29,6 +29,8 @@ pub struct ConnectOptions {
     /// Shared secret that the server's operator requires, at most [`SECRET_BYTES_MAX`] ([`connect`] refuses a longer
     /// one); empty: none.
     pub secret: Vec<u8>,
+    /// How the client READs results, if it does; `None`: as it chooses itself.
+    pub fetch: Option<FetchChoice>,
 }
 
 impl Default for ConnectOptions {
@@ -38,6 +40,7 @@ impl Default for ConnectOptions {
             deadline: Ns::from_s(5),
             rests: false,
             secret: Vec::new(),
+            fetch: None,
         }
     }
 }
@@ -65,6 +68,12 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Counts of this client's GETs and READs since it was opened; `None` if the system's clients issue no READs, as
     /// HERD's.
     fn reads(&self) -> Option<Reads> {
+        None
+    }
+
+    /// Counts of this client's calls since it was opened, except the last ones of lost sessions; `None` if results
+    /// neither are READ nor come by WRITE.
+    fn calls(&mut self) -> Option<Calls> {
         None
     }
 }

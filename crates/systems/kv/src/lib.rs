@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod calls;
 mod client;
 mod co_actor;
 mod connect;
@@ -35,6 +36,7 @@ mod stepped;
 mod system;
 
 pub use call::CallError;
+pub use calls::{Calls, FAILS_COUNTED_MAX, FetchChoice};
 pub use client::{Completion, KvClient, SubmitError, Token};
 pub use co_actor::{CoActor, CoActors, CoreInfo, MakeCoActor};
 pub use connect::{
@@ -45,7 +47,7 @@ pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
-pub use plan::{ShardPlan, TablePlan, TableShape};
+pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;

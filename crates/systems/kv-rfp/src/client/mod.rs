@@ -10,7 +10,7 @@ pub use drover_control::Dial;
 
 use crate::layout::{Reply, Status, item_bytes, value_sum};
 use drover_base::Ns;
-use drover_kv::{OpKind, Outcome, Reads, Refusal};
+use drover_kv::{Calls, ConnectOptions, FetchChoice, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerStats, Guards};
@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 pub type RfpClient<P, G> = drover_one_sided::Client<P, Reader<G>>;
 
 /// Options of an [`RfpClient`].
-pub type ClientOptions = drover_one_sided::ClientOptions<()>;
+pub type ClientOptions = drover_one_sided::ClientOptions<Option<FetchChoice>>;
 
 /// The operations and links of a client.
 type Operations<P, G> = drover_one_sided::Operations<P, Reader<G>>;
@@ -51,6 +51,8 @@ pub struct Reader<G> {
     /// When a call must be looked at though nothing has arrived.
     next_timer: Ns,
     stats: ClientStats,
+    /// How results are READ; `None`: as a session begins.
+    choice: Option<FetchChoice>,
     guards: PhantomData<G>,
 }
 
@@ -147,8 +149,12 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     type Session = Session<P, G>;
     type Wait = ();
     type GetState = ();
-    type Miss = ();
+    type Miss = Option<FetchChoice>;
     type Stats = ClientStats;
+
+    fn policy(options: &ConnectOptions) -> Option<FetchChoice> {
+        options.fetch
+    }
 
     fn operations_for(depth: usize) -> usize {
         session::operations_for::<P, G>(depth)
@@ -158,12 +164,13 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         item_bytes(key_bytes, value_bytes)
     }
 
-    fn new(_: usize, (): ()) -> Reader<G> {
+    fn new(_: usize, choice: Option<FetchChoice>) -> Reader<G> {
         Reader {
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
+            choice,
             guards: PhantomData,
         }
     }
@@ -181,6 +188,16 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             asked: stats.hits + stats.misses,
             torn: stats.torn_values,
         }
+    }
+
+    fn calls<'a>(&self, sessions: impl Iterator<Item = &'a Session<P, G>>) -> Option<Calls>
+    where
+        P: 'a,
+        G: 'a,
+    {
+        let mut calls = session::counted(&self.stats.calls);
+        sessions.for_each(|session| calls.add(&session::counted(session.stats())));
+        Some(calls)
     }
 
     #[inline]
@@ -236,5 +253,8 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
+        if let Some(choice) = self.choice {
+            session.choose(choice);
+        }
     }
 }

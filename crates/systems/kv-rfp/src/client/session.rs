@@ -3,7 +3,7 @@
 use crate::control::{Attach, PROTOCOL_VERSION, Welcome, conn_params};
 use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, item_bytes};
 use drover_base::Ns;
-use drover_kv::{KEY_BYTES_MAX, SetupError};
+use drover_kv::{Calls, FetchChoice, KEY_BYTES_MAX, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout};
@@ -18,6 +18,17 @@ const ITEM_BYTES_MAX: usize = 1 << 23;
 pub(super) fn operations_for<P: Provider, G: Guards>(depth: usize) -> usize {
     let sends = depth.saturating_sub(VALUES_MAX * PIECES_MAX);
     (sends / FetchClient::<P, G>::sends_max(1)).max(1)
+}
+
+/// The counters that all systems with calls have.
+pub(super) fn counted(stats: &CallerStats) -> Calls {
+    Calls {
+        operations: stats.operations(),
+        fails: stats.fails,
+        pushed: stats.pushed,
+        second_reads: stats.second_reads,
+        switches: stats.switches,
+    }
 }
 
 /// Whether the completion with id `wr_id` is that of a request.
@@ -74,6 +85,26 @@ impl<P: Provider, G: Guards> Session<P, G> {
     #[inline]
     pub(super) fn next_timer(&self) -> Ns {
         self.calls.next_timer()
+    }
+
+    /// READs results as `choice` says. Results of updates have no value.
+    pub(super) fn choose(&mut self, choice: FetchChoice) {
+        for rpc_id in 0..RPC_COUNT as u16 {
+            let value_bytes = match rpc_id == RequestKind::Get as u16 {
+                true => choice.first_bytes,
+                false => 0,
+            };
+            let choice = Choice {
+                first_bytes: REPLY_HEADER_BYTES + value_bytes,
+                slow_reads: choice.slow_reads,
+            };
+            self.calls.set_choice(rpc_id, choice);
+        }
+    }
+
+    /// Counters since the last call of [`take_stats`](Session::take_stats).
+    pub(super) fn stats(&self) -> &CallerStats {
+        self.calls.stats()
     }
 
     /// Counters since the last call of this function.

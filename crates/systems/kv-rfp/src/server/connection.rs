@@ -1,5 +1,6 @@
 //! [`Connection`]: queues and slots of one client, and how its requests are executed.
 
+use super::one_by_one::Turn;
 use super::state::ShardState;
 use crate::control::Attach;
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
@@ -22,7 +23,7 @@ const BATCH: usize = 32;
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<(ServerCall, KeyHash)>,
-    requests: Vec<Vec<u8>>,
+    pub(super) requests: Vec<Vec<u8>>,
 }
 
 impl Batch {
@@ -56,8 +57,10 @@ impl Transfer {
 
 /// A server's queues and slots for one client.
 pub struct Connection<P: Provider, V: Variant> {
-    queues: Queues<P>,
-    calls: FetchServer<P, V::Guards>,
+    pub(super) queues: Queues<P>,
+    pub(super) calls: FetchServer<P, V::Guards>,
+    /// The request that keeps the core from others.
+    pub(super) turn: Turn,
     /// A client has as many buffers for long values.
     transfers: [Option<Transfer>; VALUES_MAX],
     /// Work requests of [`LONG`] in flight.
@@ -87,6 +90,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(Connection {
             queues: Queues::<P>::new(ctx, depths)?,
             calls: FetchServer::new(ctx, params, options)?,
+            turn: Turn::None,
             transfers: [const { None }; VALUES_MAX],
             longs: 0,
             values: None,
@@ -119,6 +123,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// again.
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
         self.queues.qp.to_error();
+        state.is_occupied &= self.turn == Turn::None;
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
         drop(self);
         let stages = transfers
@@ -135,6 +140,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// client wrote a malformed request.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
         let now = cpu.now();
+        if V::WAITS || state.options.has_handler {
+            return self.serve_one(cpu, state, now);
+        }
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let mut is_busy = self.take_completions(cpu, state, now)?;
@@ -182,14 +190,14 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
     #[inline]
-    fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
+    pub(super) fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
         if self.calls.next_look() != Ns::MAX && state.second_look.is_due(now) {
             self.calls.look_again(&mut self.queues, now);
         }
     }
 
     #[inline]
-    fn take_completions(
+    pub(super) fn take_completions(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -214,7 +222,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    fn execute(
+    pub(super) fn execute(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -341,7 +349,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Begins transfers that had no stage.
     #[inline]
-    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+    pub(super) fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
         for index in 0..self.transfers.len() {
             if self.transfers[index]
                 .as_ref()

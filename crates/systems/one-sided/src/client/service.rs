@@ -2,7 +2,7 @@
 
 use super::{Client, ClientOptions, Reader};
 use drover_control::Dial;
-use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupError};
+use drover_kv::{Calls, ConnectOptions, Reads, ServiceClient, SetupError};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
             window: options.effective_window(),
             deadline: options.deadline,
             secret: options.secret.clone(),
-            ..ClientOptions::default()
+            miss: R::policy(options),
         };
         Client::new(ctx, dials, options)
     }
@@ -27,5 +27,9 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
 
     fn reads(&self) -> Option<Reads> {
         Some(R::reads(&self.stats()))
+    }
+
+    fn calls(&mut self) -> Option<Calls> {
+        Client::calls(self)
     }
 }
