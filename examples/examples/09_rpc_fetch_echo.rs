@@ -29,7 +29,7 @@ impl<P: Provider> Actor<P::Cpu> for End<P, FetchServer<P>> {
             let calls = &mut self.seen.borrow_mut().0;
             *calls += 1;
             cpu.charge(WORK, if (CALLS / 3..CALLS / 2).contains(calls) { 20_000 } else { 500 });
-            self.end.reply(&mut self.queues, cpu, &call, &[b"re: ", &self.bytes]);
+            self.end.reply(cpu, &call, &[b"re: ", &self.bytes]);
         }
         self.end.look_again(&mut self.queues, cpu.now());
         self.queues.post(cpu).expect("the queue has a place for each call");

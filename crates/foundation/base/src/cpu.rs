@@ -78,6 +78,13 @@ pub trait Cpu {
     /// flight.
     fn prefetch(&self, line: Line);
 
+    /// As [`prefetch`](Cpu::prefetch), in order to store to `line` soon: other cores lose their copies of it. A simulated
+    /// core is not charged for stores, nor for this.
+    #[inline(always)]
+    fn prefetch_write(&self, line: Line) {
+        let _ = line;
+    }
+
     /// 64 random bits, the next of this core's seeded stream.
     fn random(&self) -> u64;
 }

@@ -25,6 +25,7 @@
 mod arch;
 mod buffer;
 mod counting;
+mod crc32c;
 mod lines;
 mod map;
 mod masked;
@@ -37,6 +38,7 @@ mod startup_pages;
 pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
+pub use crc32c::crc32c_of;
 pub use lines::{LineAddrs, LineRef, LineTable, Spread, WordRef, first_of};
 pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{BoundedRegion, MaskedRef, MaskedRegion};

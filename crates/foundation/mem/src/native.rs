@@ -65,6 +65,11 @@ impl Cpu for NativeCpu {
         arch::prefetch(line.0);
     }
 
+    #[inline(always)]
+    fn prefetch_write(&self, line: Line) {
+        arch::prefetch_write(line.0);
+    }
+
     fn random(&self) -> u64 {
         self.rng.borrow_mut().next_u64()
     }

@@ -1,8 +1,20 @@
 //! Layout of a request and of a result: the payloads of [`drover_rpc::fetch`], which precedes them with its own header.
 //!
-//! A request is a [`Request`] with key and value, as in the other one-sided systems; its kind is also the rpc id, so that
-//! calls of one kind share a mode. Slot and sequence are not used: [`drover_rpc::fetch`] tells calls apart. A result,
-//! little-endian:
+//! A request is a [`Request`] as in the other one-sided systems, but shorter: slot and sequence are left out, because
+//! [`drover_rpc::fetch`] tells calls apart, and a GET with a key of 16 bytes fits a cache line. Its kind is also the rpc id, so
+//! that calls of one kind share a mode. Little-endian:
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0 | 1 | kind | [`RequestKind`] |
+//! | 1 | 1 | key length | bytes, 1 to 250 |
+//! | 2 | 2 | | 0 |
+//! | 4 | 4 | value length | bytes; `Get`: space at the value offset, 0 = none |
+//! | 8 | 4 | time to live | seconds; 0 = for ever |
+//! | 12 | 4 | value offset | `PutLarge`, `Get`: offset in the client's memory for long values |
+//! | 16 | | key, value | the value only for `Put` |
+//!
+//! A result:
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -12,7 +24,51 @@
 //! | 8 | | `Value`: the value | |
 //! | 8 | 4 | `Written`: CRC-32C of the value | the value is in the client's memory |
 
-pub use drover_one_sided::{REQUEST_HEADER_BYTES, Request, RequestKind, Status};
+pub use drover_one_sided::{Request, RequestKind, Status};
+
+use drover_kv::KEY_BYTES_MAX;
+
+/// Bytes of a request before its key.
+pub const REQUEST_HEADER_BYTES: usize = 16;
+
+const _: () = assert!(KEY_BYTES_MAX <= u8::MAX as usize, "a key's length fits its field");
+
+/// Encodes the header of `request`, whose value offset fits 32 bits.
+#[inline]
+pub fn encode_request(request: &Request) -> [u8; REQUEST_HEADER_BYTES] {
+    let lengths = (request.key_bytes as u64) << 8 | (request.value_bytes as u64) << 32;
+    let first = u64::from(request.kind as u8) | lengths;
+    let second = u64::from(request.ttl_s) | request.value_offset << 32;
+    let mut bytes = [0; REQUEST_HEADER_BYTES];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+/// Decodes `message` into header, key and value; `None` if the kind is unknown, the key is empty or too long, or the
+/// lengths are inconsistent.
+#[inline]
+pub fn decode_request(message: &[u8]) -> Option<(Request, &[u8], &[u8])> {
+    let (header, rest) = message.split_first_chunk::<REQUEST_HEADER_BYTES>()?;
+    let (words, _) = header.as_chunks::<8>();
+    let [first, second] = [words[0], words[1]].map(u64::from_le_bytes);
+    let request = Request {
+        kind: RequestKind::decode(first as u8)?,
+        slot: 0,
+        key_bytes: usize::from((first >> 8) as u8),
+        value_bytes: (first >> 32) as usize,
+        ttl_s: second as u32,
+        sequence: 0,
+        value_offset: second >> 32,
+    };
+    let (key, value) = rest.split_at_checked(request.key_bytes)?;
+    let value_bytes = match request.kind {
+        RequestKind::Put => request.value_bytes,
+        _ => 0,
+    };
+    let is_sound = (1..=KEY_BYTES_MAX).contains(&key.len()) && value.len() == value_bytes;
+    is_sound.then_some((request, key, value))
+}
 
 /// Number of rpc ids: those of the kinds of requests, and 0.
 pub const RPC_COUNT: usize = RequestKind::Get as usize + 1;
@@ -72,6 +128,37 @@ mod tests {
 
     proptest! {
         #[test]
+        fn requests_come_back_as_they_were(
+            kind in 1u8..=4, ttl_s in any::<u32>(), offset in any::<u32>(), long in any::<u32>(),
+            key in proptest::collection::vec(any::<u8>(), 1..251), value in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let kind = RequestKind::decode(kind).expect("a kind");
+            let (value, value_bytes) = match kind {
+                RequestKind::Put => (&value[..], value.len()),
+                _ => (&[][..], long as usize),
+            };
+            let request = Request {
+                kind, slot: 0, key_bytes: key.len(), value_bytes, ttl_s, sequence: 0, value_offset: u64::from(offset),
+            };
+            let message = [&encode_request(&request)[..], &key, value].concat();
+            prop_assert_eq!(decode_request(&message), Some((request, &key[..], value)));
+            prop_assert_eq!(decode_request(&message[..message.len() - 1]), None);
+        }
+
+        /// Nothing that arrives can panic.
+        #[test]
+        fn any_bytes_are_a_request_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..320), kind in 0u8..6) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            if let Some((request, key, value)) = decode_request(&bytes) {
+                prop_assert_eq!(key.len(), request.key_bytes);
+                prop_assert_eq!(key.len() + value.len() + REQUEST_HEADER_BYTES, bytes.len());
+            }
+        }
+
+        #[test]
         fn results_come_back_as_they_were(value in proptest::collection::vec(any::<u8>(), 0..100)) {
             let reply = Reply { status: Status::Value, value_bytes: value.len() };
             let result = [&reply.encode()[..], &value].concat();
@@ -101,5 +188,16 @@ mod tests {
             value_bytes: 0x0102_0304,
         };
         assert_eq!(reply.encode(), [Status::Long as u8, 0, 0, 0, 4, 3, 2, 1]);
+        let request = Request {
+            kind: RequestKind::Delete,
+            slot: 0,
+            key_bytes: 0x21,
+            value_bytes: 0x0102_0304,
+            ttl_s: 0x0506_0708,
+            sequence: 0,
+            value_offset: 0x090a_0b0c,
+        };
+        let bytes = [3, 0x21, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 0xc, 0xb, 0xa, 9];
+        assert_eq!(encode_request(&request), bytes);
     }
 }

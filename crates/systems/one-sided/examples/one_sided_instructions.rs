@@ -108,9 +108,7 @@ impl<S: ShardedSystem> Pair<S> {
         let mut at = Progress::default();
         while at.sent < count || self.client.in_flight() > 0 {
             turn(&mut self.client, self.ctx.cpu(), put, &self.keys, count, &mut at);
-            if put {
-                serve(&mut self.server, self.server_ctx.cpu());
-            }
+            serve(&mut self.server, self.server_ctx.cpu());
         }
         assert_eq!(at.good, count, "every operation succeeds");
     }

@@ -30,6 +30,20 @@ pub enum RequestKind {
     Get = 4,
 }
 
+impl RequestKind {
+    /// The kind with this number.
+    #[inline]
+    pub fn decode(kind: u8) -> Option<RequestKind> {
+        Some(match kind {
+            1 => RequestKind::Put,
+            2 => RequestKind::PutLarge,
+            3 => RequestKind::Delete,
+            4 => RequestKind::Get,
+            _ => return None,
+        })
+    }
+}
+
 /// Header of a request to a server, without key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
@@ -73,13 +87,7 @@ impl Request {
         let u32_at = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let u64_at = |at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let request = Request {
-            kind: match bytes[0] {
-                1 => RequestKind::Put,
-                2 => RequestKind::PutLarge,
-                3 => RequestKind::Delete,
-                4 => RequestKind::Get,
-                _ => return None,
-            },
+            kind: RequestKind::decode(bytes[0])?,
             slot: u16::from_le_bytes([bytes[2], bytes[3]]),
             key_bytes: usize::from(u16::from_le_bytes([bytes[4], bytes[5]])),
             value_bytes: u32_at(8) as usize,

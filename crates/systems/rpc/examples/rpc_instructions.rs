@@ -68,7 +68,7 @@ fn serve(server: &mut Server, cpu: &NativeCpu) {
     let polled = queues.poll(cpu, &mut wcs);
     wcs[..polled].iter().for_each(|wc| end.completed(wc.wr_id.0));
     while let Some(call) = end.next(cpu, &mut server.request).expect("an honest client") {
-        end.reply(queues, cpu, &call, &[&server.request]);
+        end.reply(cpu, &call, &[&server.request]);
     }
     end.look_again(queues, cpu.now());
     queues.post(cpu).expect("space in the queue");

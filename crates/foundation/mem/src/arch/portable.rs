@@ -144,6 +144,24 @@ pub(crate) fn prefetch(_addr: usize) {}
 /// No portable prefetch exists.
 pub(crate) fn prefetch_write(_addr: usize) {}
 
+/// There is no instruction for CRC-32C.
+#[inline(always)]
+pub(crate) fn has_crc32c() -> bool {
+    false
+}
+
+/// The state of a CRC-32C after `word`, from `state`.
+#[inline]
+pub(crate) fn crc32c_word(state: u64, word: u64) -> u64 {
+    u64::from(!drover_base::crc32c_append(!(state as u32), &word.to_le_bytes()))
+}
+
+/// As [`crc32c_word`], for a byte.
+#[inline]
+pub(crate) fn crc32c_byte(state: u64, byte: u8) -> u64 {
+    u64::from(!drover_base::crc32c_append(!(state as u32), &[byte]))
+}
+
 /// The 16 lowercase hexadecimal digits of `word` in ASCII, most significant first: eight digits per returned word, the
 /// first in its lowest byte.
 pub fn hex_digits(word: u64) -> [u64; 2] {

@@ -80,6 +80,37 @@ fn hex_digits_by_bytes(word: u64) -> [u64; 2] {
     [_mm_cvtsi128_si64(text) as u64, _mm_cvtsi128_si64(second) as u64]
 }
 
+/// Whether the processor has the instruction for CRC-32C.
+#[inline(always)]
+pub(crate) fn has_crc32c() -> bool {
+    std::arch::is_x86_feature_detected!("sse4.2")
+}
+
+/// The state of a CRC-32C after `word`, from `state`. Only if [`has_crc32c`]. Assembly, because a function with the feature
+/// is not inlined into those without it.
+#[inline(always)]
+pub(crate) fn crc32c_word(state: u64, word: u64) -> u64 {
+    let mut state = state;
+    // SAFETY: the instruction exists, says the caller; it computes with registers only.
+    unsafe {
+        core::arch::asm!("crc32 {state}, {word}", state = inout(reg) state, word = in(reg) word,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    state
+}
+
+/// As [`crc32c_word`], for a byte.
+#[inline(always)]
+pub(crate) fn crc32c_byte(state: u64, byte: u8) -> u64 {
+    let mut state = state;
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!("crc32 {state}, {byte}", state = inout(reg) state, byte = in(reg_byte) byte,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    state
+}
+
 /// Copies `len` bytes with the string instruction, opaque to the compiler: the one bulk copy that may race with
 /// writers. Bytes may be torn; the copy itself orders nothing.
 ///

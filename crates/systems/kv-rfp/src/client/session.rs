@@ -1,7 +1,7 @@
 //! [`Session`]: a client's queues, calls and buffers at one shard.
 
 use crate::control::{Attach, PROTOCOL_VERSION, Welcome, conn_params};
-use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, item_bytes};
+use crate::layout::{REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes};
 use drover_base::Ns;
 use drover_kv::{Calls, FetchChoice, KEY_BYTES_MAX, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
@@ -178,7 +178,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     /// completed. Deadlines are the operations'.
     #[inline]
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let pieces = [&request.encode()[..], key, value];
+        let pieces = [&encode_request(request)[..], key, value];
         let queues = &mut self.resources.queues;
         match self
             .calls

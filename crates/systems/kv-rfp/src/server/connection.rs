@@ -3,7 +3,9 @@
 use super::one_by_one::Turn;
 use super::state::ShardState;
 use crate::control::Attach;
-use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
+use crate::layout::{
+    REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
+};
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
@@ -22,7 +24,7 @@ const BATCH: usize = 32;
 /// Requests of a client that are executed together.
 #[derive(Default)]
 pub(super) struct Batch {
-    calls: Vec<(ServerCall, KeyHash)>,
+    calls: Vec<(ServerCall, Request, KeyHash)>,
     pub(super) requests: Vec<Vec<u8>>,
 }
 
@@ -151,6 +153,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         batch.calls.clear();
         state.batch = batch;
         is_busy |= taken?;
+        self.calls.settle(&mut self.queues);
         self.look_again(state, now);
         self.queues.post(cpu)?;
         Ok(is_busy)
@@ -172,20 +175,21 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            // No correct client sends anything else.
-            let (_, key, _) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+            let Some((request, key, _)) = decode_request(bytes) else {
+                // No correct client sends that.
+                return Err(PeerError::Nonsense);
+            };
             let hash = state.key(key).hash;
             state.partition.prefetch_bucket(cpu, hash, false);
-            batch.calls.push((call, hash));
+            batch.calls.push((call, request, hash));
         }
-        let is_busy = !batch.calls.is_empty();
-        for (_, hash) in &batch.calls {
+        for (_, _, hash) in &batch.calls {
             state.partition.prefetch_item(cpu, *hash);
         }
-        for (index, (call, hash)) in batch.calls.drain(..).enumerate() {
-            self.execute(cpu, state, &call, (&batch.requests[index], hash), now)?;
+        for ((call, request, hash), bytes) in batch.calls.iter().zip(&batch.requests) {
+            self.execute(cpu, state, call, (request, *hash, bytes), now)?;
         }
-        Ok(is_busy)
+        Ok(!batch.calls.is_empty())
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -227,16 +231,16 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        (bytes, hash): (&[u8], KeyHash),
+        (request, hash, bytes): (&Request, KeyHash, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
-        let (request, key, value) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+        let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
         let key = Key { hash, bytes: key };
         let status = match request.kind {
-            RequestKind::Get => return self.get(cpu, state, call, &request, key, now),
+            RequestKind::Get => return self.get(cpu, state, call, request, key, now),
             RequestKind::Put => {
                 state.stats.puts += 1;
-                state.put(cpu, &request, key, value, now)
+                state.put(cpu, request, key, value, now)
             }
             RequestKind::Delete => {
                 state.stats.deletes += 1;
@@ -244,9 +248,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             }
             RequestKind::PutLarge => {
                 state.stats.puts += 1;
-                match self.refuse_long(state, &request, key.bytes) {
+                match self.refuse_long(state, request, key.bytes) {
                     Some(status) => status,
-                    None => return self.begin_transfer(cpu, state, call, &request, key.bytes, now),
+                    None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
                 }
             }
         };
@@ -266,43 +270,32 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<(), PeerError> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
-        let mut value = std::mem::take(&mut state.value);
-        let found = state.get(cpu, key, now).map(|item| {
-            let len = item.value_len();
-            if len <= value_bytes_max {
-                value.resize(len, 0);
-                item.copy_value(&mut value);
+        let found = state.partition.get(cpu, key, state.clock.now_s(now));
+        let (status, len) = match found {
+            None => (Status::NotFound, 0),
+            Some(item) => {
+                let len = item.value_len();
+                if len <= value_bytes_max {
+                    // The result as a whole.
+                    let (status, value_bytes) = (Status::Value, len);
+                    state.value.resize(REPLY_HEADER_BYTES + len, 0);
+                    let (header, value) = state.value.split_at_mut(REPLY_HEADER_BYTES);
+                    header.copy_from_slice(&Reply { status, value_bytes }.encode());
+                    item.copy_value(value);
+                    self.calls.reply(cpu, call, &[&state.value]);
+                    return Ok(());
+                }
+                match (len > request.value_bytes, self.values_at(request)) {
+                    (true, _) => (Status::Long, len),
+                    (false, None) => (Status::BadRequest, 0),
+                    (false, Some(_)) => {
+                        return self.begin_transfer(cpu, state, call, request, key.bytes, now);
+                    }
+                }
             }
-            len
-        });
-        let is_transferred = match found {
-            None => self.answer_get(cpu, call, Status::NotFound, 0, &[]),
-            Some(len) if len <= value_bytes_max => self.answer_get(cpu, call, Status::Value, len, &value),
-            Some(len) if len > request.value_bytes => self.answer_get(cpu, call, Status::Long, len, &[]),
-            Some(_) if self.values_at(request).is_none() => {
-                self.answer_get(cpu, call, Status::BadRequest, 0, &[])
-            }
-            Some(_) => true,
         };
-        state.value = value;
-        match is_transferred {
-            false => Ok(()),
-            true => self.begin_transfer(cpu, state, call, request, key.bytes, now),
-        }
-    }
-
-    /// As [`reply`](Connection::reply); returns that no value is transferred.
-    #[inline]
-    fn answer_get(
-        &mut self,
-        cpu: &P::Cpu,
-        call: &ServerCall,
-        status: Status,
-        len: usize,
-        value: &[u8],
-    ) -> bool {
-        self.reply(cpu, call, status, len, value);
-        false
+        self.reply(cpu, call, status, len, &[]);
+        Ok(())
     }
 
     /// Why a value is not READ from the client, if so.
@@ -448,6 +441,6 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     #[inline]
     fn reply(&mut self, cpu: &P::Cpu, call: &ServerCall, status: Status, value_bytes: usize, rest: &[u8]) {
         let header = Reply { status, value_bytes }.encode();
-        self.calls.reply(&mut self.queues, cpu, call, &[&header, rest]);
+        self.calls.reply(cpu, call, &[&header, rest]);
     }
 }

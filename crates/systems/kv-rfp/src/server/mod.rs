@@ -10,12 +10,11 @@ pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
 use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome, conn_params};
-use crate::layout::REQUEST_HEADER_BYTES;
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::{KEY_BYTES_MAX, ShardPlan, StartError};
-use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
+use drover_one_sided::{Clock, Membership, PeerError, REQUEST_HEADER_BYTES, ShardLogic, WorkDone};
 use drover_rpc::fetch::CalleeStats;
 use drover_verbs::Provider;
 use std::rc::Rc;
@@ -60,6 +59,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     }
 
     fn membership(options: &ServerOptions) -> Membership {
+        // As clients count what fits a slot, with the longer header of the other systems' requests.
         assert!(options.slot_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX);
         options.membership
     }

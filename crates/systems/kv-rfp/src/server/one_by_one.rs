@@ -6,7 +6,7 @@
 
 use super::connection::Connection;
 use super::state::ShardState;
-use crate::layout::Request;
+use crate::layout::{Request, decode_request};
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::HANDLER;
@@ -21,7 +21,7 @@ pub(super) enum Turn {
     /// There is none.
     None,
     /// It was taken.
-    Taken(ServerCall, KeyHash),
+    Taken(ServerCall, Request, KeyHash),
     /// The WRITE of its result has not completed.
     Pushing,
 }
@@ -43,8 +43,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let mut is_busy = self.take_completions(cpu, state, now)?;
         match self.turn {
             Turn::None => is_busy |= self.take_one(cpu, state)?,
-            Turn::Taken(call, hash) => {
-                self.execute_taken(cpu, state, &call, hash, now)?;
+            Turn::Taken(call, request, hash) => {
+                self.execute_taken(cpu, state, &call, (&request, hash), now)?;
                 is_busy = true;
             }
             Turn::Pushing if self.calls.is_pushing() => {}
@@ -61,12 +61,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             return Ok(false);
         };
         // No correct client sends anything else.
-        let (_, key, _) = Request::decode(&state.batch.requests[0]).ok_or(PeerError::Nonsense)?;
+        let (request, key, _) = decode_request(&state.batch.requests[0]).ok_or(PeerError::Nonsense)?;
         let Key { hash, .. } = state.key(key);
         if state.options.has_handler {
             cpu.charge(HANDLER, 1);
         }
-        (self.turn, state.is_occupied) = (Turn::Taken(call, hash), true);
+        (self.turn, state.is_occupied) = (Turn::Taken(call, request, hash), true);
         Ok(true)
     }
 
@@ -75,11 +75,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        hash: KeyHash,
+        (request, hash): (&Request, KeyHash),
         now: Ns,
     ) -> Result<(), PeerError> {
         let bytes = std::mem::take(&mut state.batch.requests[0]);
-        let executed = self.execute(cpu, state, call, (&bytes, hash), now);
+        let executed = self.execute(cpu, state, call, (request, hash, &bytes), now);
+        self.calls.settle(&mut self.queues);
         state.batch.requests[0] = bytes;
         match V::WAITS && self.calls.is_pushing() {
             true => self.turn = Turn::Pushing,

@@ -27,10 +27,10 @@ pub struct ShardState<P: Provider, V> {
     pub(super) batch: Batch,
     /// Whether a client's request keeps the core from all others: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
-    /// A value on its way.
+    /// A value on its way, or a result with one.
     pub(super) value: Vec<u8>,
     hasher: KeyHasher,
-    clock: Clock,
+    pub(super) clock: Clock,
     variant: PhantomData<V>,
 }
 

@@ -110,7 +110,7 @@ fn rfp_a_request_that_is_never_finished_holds_up_nobody_else() {
 #[test]
 fn rfp_requests_that_contradict_themselves_are_refused() {
     let base = request(RequestKind::PutLarge);
-    let far = u64::MAX - 3;
+    let far = u64::from(u32::MAX) - 3;
     let bytes = VALUES_BYTES;
     let long = |value_bytes, value_offset| Request {
         value_bytes,
@@ -124,7 +124,7 @@ fn rfp_requests_that_contradict_themselves_are_refused() {
         long(bytes, bytes as u64 - 96),
         Request { key_bytes: 0, ..base },
         Request {
-            key_bytes: 60_000,
+            key_bytes: 255,
             ..base
         },
         Request {

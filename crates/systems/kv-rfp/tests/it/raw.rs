@@ -4,7 +4,7 @@ use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
 use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard};
 use drover_kv_rfp::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome, conn_params};
-use drover_kv_rfp::layout::Request;
+use drover_kv_rfp::layout::{Request, encode_request};
 use drover_kv_rfp::server::Server;
 use drover_kv_rfp::{Rfp, Variant};
 use drover_mem::PageWish;
@@ -223,7 +223,7 @@ impl<P: Provider> Guest<P> {
 
     /// The bytes of the next request of `place`, as a correct client WRITEs them: with `tail` behind the request's header.
     pub fn message(&mut self, place: usize, request: &Request, tail: &[u8]) -> Vec<u8> {
-        let pieces = [&request.encode()[..], tail];
+        let pieces = [&encode_request(request)[..], tail];
         let (region, deadline) = (self.bytes.region(), drover_base::Ns::MAX);
         let begun = self
             .caller

@@ -2,23 +2,25 @@
 //! to be fetched or must be pushed.
 //!
 //! ```text
-//!         take              publish, mode Fetch            the next request arrived
-//!   Idle ------> Executing ---------------------> Parked -------------------------> Idle
-//!                    |                               | look_again: the mode is Reply by now
-//!                    |      publish, mode Reply      v
-//!                    +--------------------------> Pushing ---------> Idle
-//!                                                          pushed
+//!         take              publish                       the next request arrived
+//!   Idle ------> Executing --------> Parked ------------------------------------> Idle
+//!                                      | settle or look_again: the mode is Reply
+//!                                      v
+//!                                   Pushing -----------> Idle
+//!                                             pushed
 //! ```
 //! The order that makes it right: a request is copied before anything of it is believed, and zeroed before its result is
 //! published, after which the client may WRITE the next one. A result is visible before its mode is looked at; and because
-//! the mode may change right after that, modes of parked results are looked at again every microsecond.
+//! the mode may change right after that, modes of parked results are looked at again every microsecond. A processor takes
+//! long to make sure of the first, so a server publishes the results of all requests that it has found, and only then
+//! looks at their modes.
 //!
 //! A client that fetches costs no clock: `now` is the time of the step. The time of a call is measured only if its
 //! mode is `Reply` when it is taken.
 
 use super::guards::{Guarded, Guards};
 use super::header::{First, Format, TAIL, encode_time, next_seq, second, sum};
-use super::layout::{Layout, Words, has_tail};
+use super::layout::{Layout, has_tail};
 use super::switch::{Mode, Transfer};
 use drover_base::Ns;
 use drover_base::sync::{Ordering, fence};
@@ -57,15 +59,6 @@ pub struct Taken {
     pub rpc_id: u16,
     /// Whether the client wants to know how long the call takes.
     pub is_timed: bool,
-}
-
-/// What becomes of a published result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Published {
-    /// The client fetches it.
-    Parked,
-    /// WRITE it to the client.
-    Push(Push),
 }
 
 /// A result to be pushed: WRITE `len` bytes from the start of the place's result slot to the start of its pushed slot.
@@ -136,6 +129,10 @@ pub struct Callee<G = Guarded> {
     slots: Vec<Slot>,
     /// One bit per place: whether its result is parked.
     parked: Vec<u64>,
+    /// One bit per place: whether its result was published and its mode not looked at since.
+    fresh: Vec<u64>,
+    /// Whether the results of all fresh places are visible.
+    is_visible: bool,
     next_look: Ns,
     stats: CalleeStats,
     guards: PhantomData<G>,
@@ -163,6 +160,8 @@ impl<G: Guards> Callee<G> {
             incarnations,
             slots: vec![slot; layout.place_count],
             parked: vec![0; layout.place_count.div_ceil(64)],
+            fresh: vec![0; layout.place_count.div_ceil(64)],
+            is_visible: false,
             next_look: Ns::MAX,
             stats: CalleeStats::default(),
             guards: PhantomData,
@@ -287,6 +286,7 @@ impl<G: Guards> Callee<G> {
         (slot.seq, slot.rpc_id, slot.doubt) = (seq, rpc_id, None);
         slot.state = State::Executing;
         self.parked[place / 64] &= !(1 << (place % 64));
+        self.fresh[place / 64] &= !(1 << (place % 64));
         self.stats.calls += 1;
         // A client that never changes modes does not ask how long calls take.
         let is_timed =
@@ -298,9 +298,9 @@ impl<G: Guards> Callee<G> {
         }))
     }
 
-    /// Publishes the result of `place`, the concatenation of `pieces`, in its slot in `results`, and says what becomes of
-    /// it. `time`: how long the call took, if it is timed. A result that is longer than a slot is replaced by the word
-    /// that it is.
+    /// Publishes the result of `place`, the concatenation of `pieces`, in its slot in `results`; [`settle`](Callee::settle)
+    /// says whether to push it. `time`: how long the call took, if it is timed. A result that is longer than a slot is
+    /// replaced by the word that it is.
     ///
     /// # Panics
     /// If no call of the place is executing.
@@ -310,10 +310,9 @@ impl<G: Guards> Callee<G> {
         place: usize,
         pieces: &[&[u8]],
         time: Ns,
-        memory: (&Region, &Region),
+        results: &Region,
         now: Ns,
-    ) -> Published {
-        let (inbound, results) = memory;
+    ) {
         let (layout, format) = (&self.layout, self.layout.format);
         let slot = &mut self.slots[place];
         assert!(slot.state == State::Executing, "place {place} has no call");
@@ -335,18 +334,53 @@ impl<G: Guards> Callee<G> {
             // The last two bytes of the first word are payload.
             Format::Paper => first |= results.load_u64(start, Ordering::Relaxed) & 0xffff << 48,
         }
-        let mode = layout.mode_offset(place, slot.rpc_id);
-        let is_pushed = announce::<G, Region>(results, start, first, inbound, mode) != 0;
+        // Release: a reader that sees this word sees what was stored before.
+        results.store_u64(start, first, Ordering::Release);
         slot.len = end + 1 - start;
-        if is_pushed {
-            slot.state = State::Pushing;
-            self.stats.pushes += 1;
-            let len = slot.len;
-            return Published::Push(Push { place, len });
-        }
+        self.fresh[place / 64] |= 1 << (place % 64);
+        self.is_visible = false;
         self.park(place, now);
-        self.stats.parked += 1;
-        Published::Parked
+    }
+
+    /// Looks at the modes of results that were published since it last returned `None`: returns one to be pushed. Call it
+    /// until it returns `None`.
+    #[inline]
+    pub fn settle(&mut self, inbound: &Region) -> Option<Push> {
+        for word in 0..self.fresh.len() {
+            while self.fresh[word] != 0 {
+                let place = word * 64 + self.fresh[word].trailing_zeros() as usize;
+                self.fresh[word] &= self.fresh[word] - 1;
+                if self.is_pushed(inbound, place) {
+                    self.stats.pushes += 1;
+                    return Some(self.push(place));
+                }
+                self.stats.parked += 1;
+            }
+        }
+        None
+    }
+
+    /// Whether the published result of `place` is to be pushed.
+    #[inline]
+    fn is_pushed(&mut self, inbound: &Region, place: usize) -> bool {
+        match self.options.transfer {
+            Transfer::Fetch => false,
+            Transfer::Reply => true,
+            Transfer::Auto => {
+                if !std::mem::replace(&mut self.is_visible, true) {
+                    results_become_visible::<G>();
+                }
+                self.layout.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, place: usize) -> Push {
+        let slot = &mut self.slots[place];
+        slot.state = State::Pushing;
+        self.parked[place / 64] &= !(1 << (place % 64));
+        Push { place, len: slot.len }
     }
 
     /// Leaves the result of `place` to be fetched.
@@ -354,7 +388,7 @@ impl<G: Guards> Callee<G> {
     fn park(&mut self, place: usize, now: Ns) {
         self.slots[place].state = State::Parked;
         self.parked[place / 64] |= 1 << (place % 64);
-        if self.next_look == Ns::MAX {
+        if self.next_look == Ns::MAX && self.options.transfer == Transfer::Auto {
             self.next_look = now + self.options.look_every;
         }
     }
@@ -391,13 +425,9 @@ impl<G: Guards> Callee<G> {
             while left != 0 {
                 let place = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
-                let slot = &mut self.slots[place];
-                if self.layout.mode(inbound, place, slot.rpc_id) == Mode::Reply {
-                    slot.state = State::Pushing;
-                    self.parked[word] &= !(1 << (place % 64));
+                if self.layout.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply {
                     self.stats.late_pushes += 1;
-                    let len = slot.len;
-                    return Some(Push { place, len });
+                    return Some(self.push(place));
                 }
                 has_parked = true;
             }
@@ -425,22 +455,11 @@ impl<G: Guards> Callee<G> {
     }
 }
 
-/// Makes the result visible whose first word is `first`, at `start` of `results`, and returns its mode's byte.
+/// What was stored before is visible before any mode is looked at that is loaded after this. Pairs with the order in which
+/// the client changes the mode and READs: either we see its mode, or it sees our result.
 #[inline(always)]
-pub(super) fn announce<G: Guards, M: Words>(
-    results: &M,
-    start: usize,
-    first: u64,
-    inbound: &M,
-    mode: usize,
-) -> u8 {
-    // Release: a reader that sees this word sees what was stored before.
-    results.store(start, first, Ordering::Release);
+pub(super) fn results_become_visible<G: Guards>() {
     if G::FENCE {
-        // Pairs with the order in which the client changes the mode and READs: either we see its mode, or it sees this
-        // result. Without it, the mode may be loaded before the result is visible.
         fence(Ordering::SeqCst);
     }
-    let word = inbound.load(mode & !7, Ordering::Acquire);
-    (word >> (mode % 8 * 8)) as u8
 }

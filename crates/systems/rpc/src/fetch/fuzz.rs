@@ -48,8 +48,10 @@ pub fn fuzz_requests(input: &[u8]) {
                 Ok(Some(taken)) => {
                     assert!(out.len() <= layout.request_bytes, "{} bytes", out.len());
                     assert!(usize::from(taken.rpc_id) < layout.rpc_count, "{taken:?}");
-                    callee.publish(place, &[&out], Ns(0), (&inbound, &results), now);
-                    callee.pushed(place);
+                    callee.publish(place, &[&out], Ns(0), &results, now);
+                    while let Some(push) = callee.settle(&inbound) {
+                        callee.pushed(push.place);
+                    }
                 }
                 Ok(None) => {}
                 // The connection ends.
@@ -85,7 +87,7 @@ pub fn fuzz_results(input: &[u8]) {
         let mut callee = Callee::<Guarded>::new(layout, CalleeOptions::default(), (1, 2));
         let taken = callee.take(0, &requests, Ns(0), &mut Vec::new());
         assert!(matches!(taken, Ok(Some(_))), "an honest client: {taken:?}");
-        callee.publish(0, &[bytes], Ns(0), (&requests, &results), Ns(0));
+        callee.publish(0, &[bytes], Ns(0), &results, Ns(0));
     }
     let (mut out, mut now) = (Vec::new(), Ns(0));
     let mut next = caller.sent(0);

@@ -24,7 +24,8 @@
 //! A request ends with a byte of 1 behind its payload, the *tail*; so does a pushed result. Who polls memory takes
 //! nothing whose tail is missing. *(Sizes, presence, time, tail: stated in `[RFP]`; the rest is our choice.)*
 
-use drover_base::{Ns, crc32c, crc32c_append};
+use drover_base::Ns;
+use drover_mem::crc32c_of;
 
 /// Format of headers. Both ends of a connection use the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -144,29 +145,10 @@ pub(super) fn second(sum: u32, incarnation: u32) -> u64 {
     u64::from(sum) | u64::from(incarnation) << 32
 }
 
-/// Short messages are copied here, because one call of the checksum costs more than a copy.
-#[repr(align(8))]
-struct Short([u8; 128]);
-
 /// Checksum of a message with first word `first`, whose payload is the concatenation of `pieces`.
 #[inline]
 pub(super) fn sum(first: u64, pieces: &[&[u8]]) -> u32 {
-    let mut short = Short([0; 128]);
-    short.0[..8].copy_from_slice(&first.to_le_bytes());
-    let mut end = 8;
-    for piece in pieces {
-        let Some(to) = short.0.get_mut(end..end + piece.len()) else {
-            return long_sum(first, pieces);
-        };
-        to.copy_from_slice(piece);
-        end += piece.len();
-    }
-    crc32c(&short.0[..end])
-}
-
-fn long_sum(first: u64, pieces: &[&[u8]]) -> u32 {
-    let head = crc32c(&first.to_le_bytes());
-    pieces.iter().fold(head, |sum, piece| crc32c_append(sum, piece))
+    crc32c_of(first, pieces)
 }
 
 /// The sequence number after `seq`. In the paper's format the parity alternates at the wrap, too.
@@ -193,6 +175,7 @@ pub(super) fn decode_time(time: u16) -> Ns {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use drover_base::crc32c;
     use proptest::prelude::*;
 
     proptest! {

@@ -86,7 +86,7 @@ impl Layout {
 
     /// What the client has WRITTEN there.
     #[inline]
-    pub(super) fn mode<M: Words>(&self, inbound: &M, place: usize, rpc_id: u16) -> Mode {
+    pub(super) fn mode(&self, inbound: &Region, place: usize, rpc_id: u16) -> Mode {
         match byte_at(inbound, self.mode_offset(place, rpc_id)) {
             0 => Mode::Fetch,
             _ => Mode::Reply,
@@ -94,31 +94,11 @@ impl Layout {
     }
 }
 
-/// Memory as words that somebody else may change at any time: a [`Region`], or a model of one.
-pub(super) trait Words {
-    /// Loads the word at `offset`, a multiple of 8.
-    fn load(&self, offset: usize, order: Ordering) -> u64;
-    /// Stores the word at `offset`, a multiple of 8.
-    fn store(&self, offset: usize, value: u64, order: Ordering);
-}
-
-impl Words for Region {
-    #[inline(always)]
-    fn load(&self, offset: usize, order: Ordering) -> u64 {
-        self.load_u64(offset, order)
-    }
-
-    #[inline(always)]
-    fn store(&self, offset: usize, value: u64, order: Ordering) {
-        self.store_u64(offset, value, order);
-    }
-}
-
 /// The byte at `offset`.
 #[inline]
-fn byte_at<M: Words>(memory: &M, offset: usize) -> u8 {
+fn byte_at(memory: &Region, offset: usize) -> u8 {
     // Acquire: what was WRITTEN before this byte is visible.
-    let word = memory.load(offset & !7, Ordering::Acquire);
+    let word = memory.load_u64(offset & !7, Ordering::Acquire);
     (word >> (offset % 8 * 8)) as u8
 }
 

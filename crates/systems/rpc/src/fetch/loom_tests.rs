@@ -1,9 +1,8 @@
 //! Two threads, every interleaving and every allowed reordering: the server publishes a result and looks at its mode; the
 //! client changes the mode and READs. Run by `cargo xtask loom`.
 
-use super::callee::announce;
+use super::callee::results_become_visible;
 use super::guards::{Guarded, Guards};
-use super::layout::Words;
 use drover_base::sync::{Arc, AtomicU64, Ordering, fence, thread};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -17,7 +16,7 @@ impl Guards for NoFence {
 #[derive(Default)]
 struct Shared([AtomicU64; 3]);
 
-impl Words for Shared {
+impl Shared {
     fn load(&self, offset: usize, order: Ordering) -> u64 {
         self.0[offset / 8].load(order)
     }
@@ -45,7 +44,9 @@ fn publish_and_fetch<G: Guards>() {
             is_there
         });
         shared.store(8, 9, Ordering::Relaxed);
-        let mode = announce::<G, Shared>(&*shared, 0, 7, &*shared, MODE);
+        shared.store(0, 7, Ordering::Release);
+        results_become_visible::<G>();
+        let mode = shared.load(MODE, Ordering::Acquire);
         let is_fetched = client.join().expect("the client");
         assert!(mode == 1 || is_fetched, "neither pushed nor fetched");
     });

@@ -41,7 +41,7 @@ mod next;
 mod server;
 mod switch;
 
-pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Published, Push, Taken};
+pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Push, Taken};
 pub use caller::Caller;
 pub use choose::{Choice, Curve, Objective, Selector};
 pub use client::{ConnParams, FetchClient, KIND_COUNT};

@@ -1,6 +1,6 @@
 //! [`FetchServer`]: the verbs of a server's end.
 
-use super::callee::{BadCall, Callee, CalleeOptions, CalleeStats, Published, Push, Taken};
+use super::callee::{BadCall, Callee, CalleeOptions, CalleeStats, Push, Taken};
 use super::client::ConnParams;
 use super::guards::{Guarded, Guards};
 use crate::watched_export;
@@ -10,7 +10,8 @@ use drover_rt::{Queues, ResourceError, WHICH};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, RemoteRegion, SendOp};
 use std::rc::Rc;
 
-/// So many slots ahead of the one that is looked at are prefetched: what a client has written is in its core's cache.
+/// So many slots ahead of the one that is looked at are prefetched: what a client has written is in its core's cache. They
+/// will be zeroed.
 const PREFETCHED: usize = 3;
 
 /// A request that a server executes.
@@ -130,8 +131,9 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
             self.place = if place + 1 == count { 0 } else { place + 1 };
             let soon = (place + PREFETCHED) * stride;
             if soon < count * stride {
-                cpu.prefetch(self.inbound.region().line(soon));
+                cpu.prefetch_write(self.inbound.region().line(soon));
             }
+            cpu.prefetch_write(self.results.region().line(place * self.callee.layout().result_stride()));
             if let Some(taken) = self.callee.take(place, self.inbound.region(), cpu.now(), out)? {
                 let started = if taken.is_timed { cpu.refresh() } else { Ns::ZERO };
                 return Ok(Some(ServerCall { taken, started }));
@@ -140,19 +142,24 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         Ok(None)
     }
 
-    /// Publishes the concatenation of `pieces` as the result of `call`, and stages the WRITE that pushes it, if it is to
-    /// be pushed. What does not fit a slot is refused at the client as [`TooLarge`](crate::CallError::TooLarge).
+    /// Publishes the concatenation of `pieces` as the result of `call`. What does not fit a slot is refused at the client as
+    /// [`TooLarge`](crate::CallError::TooLarge). After the last result of a step, [`settle`](FetchServer::settle).
     #[inline]
-    pub fn reply(&mut self, queues: &mut Queues<P>, cpu: &P::Cpu, call: &ServerCall, pieces: &[&[u8]]) {
+    pub fn reply(&mut self, cpu: &P::Cpu, call: &ServerCall, pieces: &[&[u8]]) {
         let time = match call.taken.is_timed {
             true => cpu.refresh().since(call.started),
             false => Ns::ZERO,
         };
-        let memory = (self.inbound.region(), self.results.region());
-        let published = self
-            .callee
-            .publish(call.taken.place, pieces, time, memory, cpu.now());
-        if let Published::Push(push) = published {
+        let results = self.results.region();
+        self.callee
+            .publish(call.taken.place, pieces, time, results, cpu.now());
+    }
+
+    /// Stages the WRITEs of results that were published and are to be pushed. Call it when all results of a step are
+    /// published: this costs about as much as a cache miss, however many they are.
+    #[inline]
+    pub fn settle(&mut self, queues: &mut Queues<P>) {
+        while let Some(push) = self.callee.settle(self.inbound.region()) {
             self.push(queues, push);
         }
     }
@@ -171,9 +178,11 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         queues.stage(self.kinds + push.place as u64, op, sge, true);
     }
 
-    /// Stages the WRITEs of results that were left to be fetched and are to be pushed by now. Call it in every step.
+    /// [Settles](FetchServer::settle), and stages the WRITEs of results that were left to be fetched and are to be pushed by
+    /// now. Call it in every step.
     #[inline]
     pub fn look_again(&mut self, queues: &mut Queues<P>, now: Ns) {
+        self.settle(queues);
         while let Some(push) = self.callee.look_again(self.inbound.region(), now) {
             self.push(queues, push);
         }

@@ -88,7 +88,7 @@ impl<P: Provider> Actor<P::Cpu> for EchoServer<P> {
                 cpu.charge(WORK, self.handler.work);
             }
             self.calls += 1;
-            self.server.reply(&mut self.queues, cpu, &call, &[&self.request]);
+            self.server.reply(cpu, &call, &[&self.request]);
             is_busy = true;
             if self.handler.work > 0 {
                 break;

@@ -3,7 +3,7 @@
 use crate::CallError;
 use crate::fetch::{
     Callee, CalleeOptions, Caller, CallerOptions, Format, Guarded, Guards, Layout, ModeChange, Next,
-    Published, Push, SwitchOptions, Taken,
+    Push, SwitchOptions, Taken,
 };
 use drover_base::Ns;
 use drover_mem::{PageWish, Region};
@@ -215,13 +215,12 @@ impl<G: Guards> Pair<G> {
     }
 
     /// The server publishes `result`, for a call that took `time`.
-    pub fn publish(&mut self, place: usize, result: &[u8], time: Ns) -> Published {
-        let memory = (&self.memory.inbound, &self.memory.results);
-        let published = self.callee.publish(place, &[result], time, memory, self.now);
-        if let Published::Push(push) = published {
+    pub fn publish(&mut self, place: usize, result: &[u8], time: Ns) {
+        self.callee
+            .publish(place, &[result], time, &self.memory.results, self.now);
+        while let Some(push) = self.callee.settle(&self.memory.inbound) {
             self.post(push);
         }
-        published
     }
 
     /// The server answers what the place has asked with the same bytes; returns whether there was anything.
