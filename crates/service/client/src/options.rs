@@ -40,6 +40,7 @@ impl Options {
             deadline: self.call_timeout,
             rests: true,
             secret: self.secret.clone(),
+            ..ConnectOptions::default()
         }
     }
 }

@@ -31,6 +31,7 @@
 
 pub mod client;
 pub mod control;
+mod costs;
 pub mod layout;
 pub mod server;
 mod system;

@@ -69,7 +69,7 @@ const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts 
             ..Offers::native_only("its items do not outlive the process")
         },
         counters: COUNTERS,
-        work: &[],
+        work: crate::costs::BUDGET,
     }
 }
 

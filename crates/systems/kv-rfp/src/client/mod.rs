@@ -8,8 +8,9 @@ mod session;
 
 pub use drover_control::Dial;
 
+use crate::costs::{AGAIN, FETCHED, POLL, PUSHED, SENT, SHARD, SUBMIT};
 use crate::layout::{Reply, Status, item_bytes, value_sum};
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_kv::{Calls, ConnectOptions, FetchChoice, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
@@ -214,7 +215,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     }
 
     #[inline]
-    fn sent(&mut self, _: &mut Operations<P, G>, _: usize, _: u64) {}
+    fn sent(&mut self, ops: &mut Operations<P, G>, _: usize, _: u64) {
+        ops.cpu().charge(SUBMIT.cost, 1);
+    }
 
     #[inline]
     fn completed(&mut self, ops: &mut Operations<P, G>, shard: usize, wc: &Wc, sink: Sink<'_>) {
@@ -224,6 +227,12 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             .session_with(shard)
             .expect("the session whose queue pair was polled");
         let ended = session.completed(wr_id, now, &mut self.result);
+        let work = match (session::is_request(wr_id), &ended) {
+            (true, _) => SENT,
+            (false, None) => AGAIN,
+            (false, Some(_)) => FETCHED,
+        };
+        ops.cpu().charge(work.cost, 1);
         if session::is_request(wr_id) {
             ops.carried((wr_id & WHICH) as usize);
         }
@@ -234,6 +243,8 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn take_replies(&mut self, ops: &mut Operations<P, G>, sink: Sink<'_>) {
         let now = ops.now();
+        ops.cpu().charge(POLL.cost, 1);
+        ops.cpu().charge(SHARD.cost, ops.shard_count() as u32);
         self.next_timer = Ns::MAX;
         for shard in 0..ops.shard_count() {
             let mut from = 0;
@@ -242,6 +253,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
                     self.next_timer = self.next_timer.min(session.next_timer());
                     break;
                 };
+                ops.cpu().charge(PUSHED.cost, 1);
                 self.ended(ops, at, result, sink);
             }
         }

@@ -3,6 +3,7 @@
 use super::one_by_one::Turn;
 use super::state::ShardState;
 use crate::control::Attach;
+use crate::costs;
 use crate::layout::{
     REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
 };
@@ -70,6 +71,8 @@ pub struct Connection<P: Provider, V: Variant> {
     /// The client's memory for long values, known after Attach.
     values: Option<RemoteRegion>,
     result_bytes: usize,
+    /// Number of request slots.
+    place_count: u32,
 }
 
 impl<P: Provider, V: Variant> Connection<P, V> {
@@ -97,6 +100,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             longs: 0,
             values: None,
             result_bytes: params.layout.result_bytes,
+            place_count: params.layout.place_count as u32,
         })
     }
 
@@ -153,10 +157,25 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         batch.calls.clear();
         state.batch = batch;
         is_busy |= taken?;
+        self.push(cpu, state, now)?;
+        Ok(is_busy)
+    }
+
+    /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        let pushes = |calls: &CalleeStats| calls.pushes + calls.late_pushes;
+        let before = pushes(self.calls.stats());
         self.calls.settle(&mut self.queues);
         self.look_again(state, now);
-        self.queues.post(cpu)?;
-        Ok(is_busy)
+        let count = pushes(self.calls.stats()) - before;
+        cpu.charge(costs::PUSH.cost, count as u32);
+        Ok(self.queues.post(cpu)?)
     }
 
     /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
@@ -169,6 +188,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         batch: &mut Batch,
         now: Ns,
     ) -> Result<bool, PeerError> {
+        self.charge_look(cpu);
         while batch.calls.len() < BATCH {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
@@ -183,6 +203,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             state.partition.prefetch_bucket(cpu, hash, false);
             batch.calls.push((call, request, hash));
         }
+        cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
         for (_, _, hash) in &batch.calls {
             state.partition.prefetch_item(cpu, *hash);
         }
@@ -192,9 +213,15 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(!batch.calls.is_empty())
     }
 
+    #[inline]
+    pub(super) fn charge_look(&self, cpu: &P::Cpu) {
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+    }
+
     /// Looks again at the modes of results that were left to be fetched, if it is time.
     #[inline]
-    pub(super) fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
+    fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
         if self.calls.next_look() != Ns::MAX && state.second_look.is_due(now) {
             self.calls.look_again(&mut self.queues, now);
         }
@@ -234,6 +261,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         (request, hash, bytes): (&Request, KeyHash, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
+        let work = match request.kind {
+            RequestKind::Get => costs::GET,
+            _ => costs::PUT,
+        };
+        cpu.charge(work.cost, 1);
         let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
         let key = Key { hash, bytes: key };
         let status = match request.kind {

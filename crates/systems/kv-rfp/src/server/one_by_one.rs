@@ -6,6 +6,7 @@
 
 use super::connection::Connection;
 use super::state::ShardState;
+use crate::costs;
 use crate::layout::{Request, decode_request};
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
@@ -50,12 +51,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             Turn::Pushing if self.calls.is_pushing() => {}
             Turn::Pushing => self.give_way(state),
         }
-        self.look_again(state, now);
-        self.queues.post(cpu)?;
+        self.push(cpu, state, now)?;
         Ok(is_busy)
     }
 
     fn take_one(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
+        self.charge_look(cpu);
         let next = self.calls.next(cpu, &mut state.batch.requests[0]);
         let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
             return Ok(false);
@@ -63,6 +64,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         // No correct client sends anything else.
         let (request, key, _) = decode_request(&state.batch.requests[0]).ok_or(PeerError::Nonsense)?;
         let Key { hash, .. } = state.key(key);
+        cpu.charge(costs::BATCH.cost, 1);
         if state.options.has_handler {
             cpu.charge(HANDLER, 1);
         }
@@ -80,7 +82,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<(), PeerError> {
         let bytes = std::mem::take(&mut state.batch.requests[0]);
         let executed = self.execute(cpu, state, call, (request, hash, &bytes), now);
-        self.calls.settle(&mut self.queues);
+        self.push(cpu, state, now)?;
         state.batch.requests[0] = bytes;
         match V::WAITS && self.calls.is_pushing() {
             true => self.turn = Turn::Pushing,
