@@ -363,12 +363,27 @@ impl Region {
     ///
     /// # Panics
     /// If a range is not inside its region, or if `to` is read-only.
+    #[inline]
     pub fn copy_to_release(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
+        self.check(offset, len);
+        to.check_writable(to_offset, len);
         let end = to_offset.wrapping_add(len);
         let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(len);
-        self.copy_to(offset, to, to_offset, len - last);
+        let body = len - last;
+        let (from, target) = (
+            arch::shared(self.ptr(offset)),
+            arch::shared_mut(to.ptr(to_offset)),
+        );
+        // SAFETY: bounds and rights checked above; both mappings outlive the call.
+        unsafe { copy(target, from, body, to_offset) };
         fence(Ordering::Release);
-        self.copy_to(offset + len - last, to, end - last, last);
+        let (from, target) = (from.wrapping_add(body), target.wrapping_add(body));
+        if last == 8 {
+            // SAFETY: the last word of the range, which ends at its boundary.
+            return unsafe { arch::copy_words(target, from, 8) };
+        }
+        // SAFETY: the last bytes of the range, fewer than 8.
+        unsafe { arch::copy_under_8(target, from, last) };
     }
 
     /// Fills `len` bytes from `offset` on with zeros, without ordering.

@@ -7,6 +7,7 @@ use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
+use drover_base::sync::{Ordering, fence};
 use drover_verbs::{
     Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SendList, SendOp, SendWr, ShortSend,
     ShortWrite, Signed, UdDest, WcStatus,
@@ -16,21 +17,31 @@ use std::hint::cold_path;
 /// Lines of a READ that are prefetched before it is executed. *(our choice: a neighbourhood of FaRM-KV)*
 const LINES_AHEAD: usize = 6;
 
-/// Prefetches the first lines of every READ of the list, so that the cache misses overlap. The keys and addresses need
-/// not be valid: they are checked at execution.
-#[cold]
+/// Lines of a WRITE that are prefetched. *(our choice: the request or result of a short operation)*
+const LINES_WRITTEN: usize = 2;
+
+/// Prefetches the first lines of every READ and WRITE of the list at the peer, so that the cache misses overlap. The keys
+/// and addresses need not be valid: they are checked at execution.
 #[inline(never)]
-fn ask_for_reads(wrs: &[SendWr], tables: &Tables) {
+fn prefetch_remote(wrs: &[SendWr], tables: &Tables) {
     for wr in wrs {
-        let (SendOp::Read { remote }, Payload::Region(sge)) = (wr.op, wr.payload) else {
+        let Payload::Region(sge) = wr.payload else { continue };
+        let (remote, lines, is_written) = match wr.op {
+            SendOp::Read { remote } => (remote, LINES_AHEAD, false),
+            SendOp::Write { remote, .. } => (remote, LINES_WRITTEN, true),
+            _ => continue,
+        };
+        let Some(there) = tables.remote.find(remote.rkey) else {
             continue;
         };
-        let Some(from) = tables.remote.find(remote.rkey) else {
-            continue;
-        };
-        let (start, len) = (remote.offset as usize, (sge.len as usize).min(LINES_AHEAD * 64));
-        for at in (start..start.saturating_add(len)).step_by(64) {
-            from.region.prefetch_read(at);
+        let (mut at, len) = (remote.offset as usize, (sge.len as usize).min(lines * 64));
+        let end = at.saturating_add(len);
+        while at < end {
+            match is_written {
+                true => there.region.prefetch_write(at),
+                false => there.region.prefetch_read(at),
+            }
+            at = (at | 63) + 1;
         }
     }
 }
@@ -301,10 +312,8 @@ impl Queue {
         let space = self.space();
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        if let [first, _, ..] = wrs
-            && matches!(first.op, SendOp::Read { .. })
-        {
-            ask_for_reads(wrs, tables);
+        if wrs.len() > 1 {
+            prefetch_remote(wrs, tables);
         }
         let mut accepted = 0;
         loop {
@@ -315,9 +324,10 @@ impl Queue {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
-            if !self
-                .post_one(peer, wr, list, tables, &mut ringing)
-                .map_err(|kind| PostError { accepted, kind })?
+            if !self.post_piece(peer, wr, tables, &mut ringing)
+                && !self
+                    .post_one(peer, wr, list, tables, &mut ringing)
+                    .map_err(|kind| PostError { accepted, kind })?
             {
                 return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
             }
@@ -419,6 +429,49 @@ impl Queue {
                 .map_err(|kind| PostError { accepted, kind })?;
         }
         Ok(())
+    }
+
+    /// Executes a READ or WRITE of one piece of memory, if no request waits and nothing prevents it; else it does nothing
+    /// and returns false.
+    #[inline(always)]
+    fn post_piece<'t>(
+        &self,
+        peer: &RemoteEnd,
+        wr: &SendWr,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> bool {
+        let (Payload::Region(sge), SendOp::Read { remote } | SendOp::Write { remote, imm: None }) =
+            (wr.payload, wr.op)
+        else {
+            return false;
+        };
+        let is_read = matches!(wr.op, SendOp::Read { .. });
+        let (Ok(here), Some(there)) = (tables.local(sge, is_read), tables.remote.find(remote.rkey)) else {
+            return false;
+        };
+        let len = sge.len as usize;
+        let is_granted = match is_read {
+            true => there.access.remote_read && self.kind == QpKind::Rc,
+            false => there.access.remote_write,
+        };
+        let Some(at) = there.inside(remote.offset, len) else {
+            return false;
+        };
+        let is_free = self.pending_count.get() == 0 && !peer.is_gone();
+        if !is_granted || len > self.core.caps.message_bytes_max || !is_free {
+            return false;
+        }
+        if is_read {
+            there.region.copy_to(at, here, sge.offset as usize, len);
+            // Acquire: later READs and loads see no data older than this READ saw.
+            fence(Ordering::Acquire);
+        } else {
+            here.copy_to_release(sge.offset as usize, &there.region, at, len);
+            there.ring(remote.offset, len, ringing);
+        }
+        self.complete(wr, WcStatus::Success, sge.len);
+        true
     }
 
     /// Checks and attempts any request. Returns false if it failed, and with it the queue pair.

@@ -19,8 +19,8 @@
 //! mode is `Reply` when it is taken.
 
 use super::guards::{Guarded, Guards};
-use super::header::{First, Format, TAIL, encode_time, next_seq, second, sum};
-use super::layout::{Layout, has_tail};
+use super::header::{First, Format, encode_time, next_seq, second, store_payload, sum};
+use super::layout::{Layout, Modes, has_tail};
 use super::switch::{Mode, Transfer};
 use drover_base::Ns;
 use drover_base::sync::{Ordering, fence};
@@ -123,6 +123,7 @@ pub struct Callee<G = Guarded> {
     layout: Layout,
     /// Of requests and results, bytes.
     strides: (usize, usize),
+    modes: Modes,
     options: CalleeOptions,
     /// The client's, then the server's.
     incarnations: (u32, u32),
@@ -156,6 +157,7 @@ impl<G: Guards> Callee<G> {
         Callee {
             layout,
             strides: (layout.request_stride(), layout.result_stride()),
+            modes: layout.modes(),
             options,
             incarnations,
             slots: vec![slot; layout.place_count],
@@ -176,6 +178,12 @@ impl<G: Guards> Callee<G> {
                 inbound.copy_in(self.layout.mode_offset(place, 0), &modes);
             }
         }
+    }
+
+    /// Bytes from one request slot to the next, and from one result slot to the next.
+    #[inline]
+    pub fn strides(&self) -> (usize, usize) {
+        self.strides
     }
 
     /// The connection's sizes.
@@ -213,13 +221,21 @@ impl<G: Guards> Callee<G> {
     /// The first place from `place` on, in a round through all, that may have a request in `inbound`.
     #[inline]
     pub fn find(&self, place: usize, inbound: &Region) -> Option<usize> {
-        let is_there = |place: &usize| inbound.load_u64(place * self.strides.0, Ordering::Relaxed) != 0;
-        let count = self.layout.place_count;
-        (place..count)
-            .find(is_there)
-            .or_else(|| (0..place).find(is_there))
+        let (count, stride) = (self.layout.place_count, self.strides.0);
+        let (mut at, mut offset) = (place, place * stride);
+        for _ in 0..count {
+            if inbound.load_u64(offset, Ordering::Relaxed) != 0 {
+                return Some(at);
+            }
+            (at, offset) = match at + 1 == count {
+                true => (0, 0),
+                false => (at + 1, offset + stride),
+            };
+        }
+        None
     }
 
+    #[inline]
     fn take_from(
         &mut self,
         place: usize,
@@ -290,7 +306,7 @@ impl<G: Guards> Callee<G> {
         self.stats.calls += 1;
         // A client that never changes modes does not ask how long calls take.
         let is_timed =
-            self.options.transfer == Transfer::Auto && layout.mode(inbound, place, rpc_id) == Mode::Reply;
+            self.options.transfer == Transfer::Auto && self.modes.mode(inbound, place, rpc_id) == Mode::Reply;
         Ok(Some(Taken {
             place,
             rpc_id,
@@ -318,17 +334,16 @@ impl<G: Guards> Callee<G> {
         assert!(slot.state == State::Executing, "place {place} has no call");
         let start = place * self.strides.1;
         let size = pieces.iter().map(|piece| piece.len()).sum();
-        let pieces = if size > layout.result_bytes { &[] } else { pieces };
-        let mut end = start + format.result_header_bytes();
-        for piece in pieces {
-            results.copy_in(end, piece);
-            end += piece.len();
-        }
-        results.copy_in(end, &[TAIL]);
         let mut first = First::new(size, encode_time(time), slot.seq).encode(format);
+        let (pieces, stored) = match size > layout.result_bytes {
+            true => (&[][..], 0),
+            false => (pieces, size),
+        };
+        let payload = start + format.result_header_bytes();
+        let (end, sum) = store_payload(results, payload, format, first, pieces, stored);
         match format {
             Format::V1 => {
-                let second = second(sum(first, pieces), self.incarnations.1);
+                let second = second(sum, self.incarnations.1);
                 results.store_u64(start + 8, second, Ordering::Relaxed);
             }
             // The last two bytes of the first word are payload.
@@ -336,7 +351,7 @@ impl<G: Guards> Callee<G> {
         }
         // Release: a reader that sees this word sees what was stored before.
         results.store_u64(start, first, Ordering::Release);
-        slot.len = end + 1 - start;
+        slot.len = end - start;
         self.fresh[place / 64] |= 1 << (place % 64);
         self.is_visible = false;
         self.park(place, now);
@@ -370,7 +385,7 @@ impl<G: Guards> Callee<G> {
                 if !std::mem::replace(&mut self.is_visible, true) {
                     results_become_visible::<G>();
                 }
-                self.layout.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply
+                self.modes.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply
             }
         }
     }
@@ -425,7 +440,7 @@ impl<G: Guards> Callee<G> {
             while left != 0 {
                 let place = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
-                if self.layout.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply {
+                if self.modes.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply {
                     self.stats.late_pushes += 1;
                     return Some(self.push(place));
                 }

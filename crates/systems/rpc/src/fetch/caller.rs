@@ -12,7 +12,7 @@
 
 use super::choose::Choice;
 use super::guards::{Guarded, Guards};
-use super::header::{First, Format, TAIL, decode_time, next_seq, second, sum};
+use super::header::{First, Format, decode_time, next_seq, second, store_payload, sum};
 use super::layout::{Layout, has_tail};
 use super::next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
 use super::switch::{Mode, Switch, Transfer};
@@ -223,21 +223,16 @@ impl<G: Guards> Caller<G> {
         let start = place * self.strides.0;
         let first = First::new(size, rpc_id, call.seq).encode(format);
         let header_bytes = format.request_header_bytes();
+        let (end, sum) = store_payload(requests, start + header_bytes, format, first, pieces, size);
         match format {
             Format::V1 => {
                 requests.store_u64(start, first, Ordering::Relaxed);
-                let second = second(sum(first, pieces), self.incarnations.0);
+                let second = second(sum, self.incarnations.0);
                 requests.store_u64(start + 8, second, Ordering::Relaxed);
             }
             Format::Paper => requests.copy_in(start, &first.to_le_bytes()[..header_bytes]),
         }
-        let mut end = start + header_bytes;
-        for piece in pieces {
-            requests.copy_in(end, piece);
-            end += piece.len();
-        }
-        requests.copy_in(end, &[TAIL]);
-        let len = end + 1 - start;
+        let len = end - start;
         self.calls[place].len = len;
         Ok(len)
     }

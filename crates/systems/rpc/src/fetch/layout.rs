@@ -81,13 +81,37 @@ impl Layout {
     /// Offset of a mode's byte in the inbound memory.
     #[inline]
     pub(super) fn mode_offset(&self, place: usize, rpc_id: u16) -> usize {
-        self.requests_bytes() + place * self.modes_stride() + usize::from(rpc_id)
+        self.modes().offset(place, rpc_id)
+    }
+
+    /// Where the modes are, computed once.
+    pub(super) fn modes(&self) -> Modes {
+        Modes {
+            start: self.requests_bytes(),
+            stride: self.modes_stride(),
+        }
+    }
+}
+
+/// Where the modes are in the inbound memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Modes {
+    start: usize,
+    /// Bytes of a place.
+    stride: usize,
+}
+
+impl Modes {
+    /// Offset of a mode's byte.
+    #[inline]
+    fn offset(self, place: usize, rpc_id: u16) -> usize {
+        self.start + place * self.stride + usize::from(rpc_id)
     }
 
     /// What the client has WRITTEN there.
     #[inline]
-    pub(super) fn mode(&self, inbound: &Region, place: usize, rpc_id: u16) -> Mode {
-        match byte_at(inbound, self.mode_offset(place, rpc_id)) {
+    pub(super) fn mode(self, inbound: &Region, place: usize, rpc_id: u16) -> Mode {
+        match byte_at(inbound, self.offset(place, rpc_id)) {
             0 => Mode::Fetch,
             _ => Mode::Reply,
         }
@@ -143,7 +167,7 @@ mod tests {
             result_bytes: 32,
         };
         inbound.copy_in(layout.mode_offset(1, 2), &[1]);
-        let modes = |place: usize| [0, 1, 2].map(|rpc_id| layout.mode(&inbound, place, rpc_id));
+        let modes = |place: usize| [0, 1, 2].map(|rpc_id| layout.modes().mode(&inbound, place, rpc_id));
         assert_eq!(modes(0), [Mode::Fetch; 3]);
         assert_eq!(modes(1), [Mode::Fetch, Mode::Fetch, Mode::Reply]);
     }

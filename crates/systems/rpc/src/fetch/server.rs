@@ -122,8 +122,8 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         if self.pushed.is_none() {
             return Ok(None);
         }
-        let layout = self.callee.layout();
-        let (count, stride) = (layout.place_count, layout.request_stride());
+        let count = self.callee.layout().place_count;
+        let (stride, result_stride) = self.callee.strides();
         for _ in 0..count {
             let Some(place) = self.callee.find(self.place, self.inbound.region()) else {
                 break;
@@ -133,7 +133,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
             if soon < count * stride {
                 cpu.prefetch_write(self.inbound.region().line(soon));
             }
-            cpu.prefetch_write(self.results.region().line(place * self.callee.layout().result_stride()));
+            cpu.prefetch_write(self.results.region().line(place * result_stride));
             if let Some(taken) = self.callee.take(place, self.inbound.region(), cpu.now(), out)? {
                 let started = if taken.is_timed { cpu.refresh() } else { Ns::ZERO };
                 return Ok(Some(ServerCall { taken, started }));
@@ -169,7 +169,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         let pushed = self
             .pushed
             .expect("requests are taken from attached clients only");
-        let offset = push.place * self.callee.layout().result_stride();
+        let offset = push.place * self.callee.strides().1;
         let op = SendOp::Write {
             remote: pushed.at(offset),
             imm: None,
