@@ -152,7 +152,9 @@ fn expected() -> Expected {
 
 /// Names of the figures with held-out values.
 fn held_out() -> BTreeSet<&'static str> {
-    let rows = drover_heldout::ALL.into_iter().flat_map(|table| table.lines().skip(1));
+    let rows = drover_heldout::ALL
+        .into_iter()
+        .flat_map(|table| table.lines().skip(1));
     rows.filter_map(|row| row.split(',').next()).collect()
 }
 

@@ -12,7 +12,7 @@ use crate::micro::Outcome;
 use drover_base::Ns;
 use drover_kv::{Calls, ConnectOptions, FetchChoice, HANDLER, SteppedJob, SteppedSystem, SystemTable, Trial};
 use drover_sim::Noise;
-use drover_simcluster::{FRACTIONS, Load, Servers, Setup, run};
+use drover_simcluster::{FRACTIONS, Load, Prescribed, Servers, Setup, run};
 use drover_systems::System;
 use drover_verbs_sim::Doorbells;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ const SLOWEST_MOPS: u64 = 15;
 const MANY_KEYS: u64 = 120_000;
 /// Keys in one shard: three quarters of 2^15 entries.
 const FEW_KEYS: u64 = 24_576;
+/// Keys of short runs of set-ups with few operations in flight, where filling the tables would take most of the time.
+const KEYS_IF_QUICK: u64 = 3_000;
 /// Limit of a step: some servers answer all waiting requests in one step, at most somewhat more than the published
 /// set-up has in flight.
 const STEP_CAP: Ns = Ns::from_us(500);
@@ -185,13 +187,19 @@ impl InCluster {
             (setup.warm_up, setup.measured) = SLOW_SPANS;
         }
         setup.servers = self.servers.clone();
-        (setup.clients, setup.machines, setup.threads) = (self.clients, self.machines, self.threads);
+        (setup.clients, setup.machines) = (self.clients, self.machines);
         (setup.depth, setup.window) = (self.depth, self.window);
         setup.load = self.load.clone();
-        setup.fetch = self.fetch;
-        setup.trial = Trial {
-            slot_value_bytes: self.slot_value_bytes,
-            has_handler: self.handler_us > 0.0,
+        if job.quick && self.threads > 1 {
+            setup.load.keys = setup.load.keys.min(KEYS_IF_QUICK);
+        }
+        setup.prescribed = Prescribed {
+            threads: self.threads,
+            fetch: self.fetch,
+            trial: Trial {
+                slot_value_bytes: self.slot_value_bytes,
+                has_handler: self.handler_us > 0.0,
+            },
         };
         let handler = (HANDLER.name.to_owned(), self.handler_us * 1e3);
         setup.world.costs.push(handler);
@@ -341,7 +349,7 @@ fn of_calls(calls: &Calls) -> impl Iterator<Item = (&'static str, f64)> + use<> 
 /// the server is not busy.
 fn binding(setup: &Setup, found: &drover_simcluster::Outcome) -> (String, f64) {
     let at_server = found.report.binding_of(0);
-    if setup.threads <= 1 || at_server.resource != WAITING {
+    if setup.prescribed.threads <= 1 || at_server.resource != WAITING {
         return (at_server.resource.to_string(), at_server.share);
     }
     let of_all = found.report.binding();

@@ -36,4 +36,4 @@ mod tally;
 pub use load::{Load, Popularity};
 pub use outcome::{FRACTIONS, LatencyUs, Outcome};
 pub use run::{run, run_form};
-pub use setup::{Servers, Setup};
+pub use setup::{Prescribed, Servers, Setup};

@@ -1,7 +1,7 @@
 //! [`Outcome`]: the results of a run.
 
-use crate::tally::Tally;
 use crate::Setup;
+use crate::tally::Tally;
 use drover_kv::Calls;
 use drover_verbs_sim::Report;
 

@@ -87,13 +87,13 @@ fn enter<S: SteppedSystem>(world: &World, setup: &Setup, form: S::Form, tally: &
     }
     let options = ConnectOptions {
         window: setup.window,
-        fetch: setup.fetch,
+        fetch: setup.prescribed.fetch,
         ..ConnectOptions::default()
     };
     let mut processes = BTreeMap::new();
     for index in 0..setup.clients {
         let (machine, nth) = (index % setup.machines, index / setup.machines);
-        let process = processes.entry((machine, nth / setup.threads.max(1)));
+        let process = processes.entry((machine, nth / setup.prescribed.threads.max(1)));
         let core = process.or_insert_with(|| world.device(1 + machine)).context();
         let core = Rc::new(core.expect("a core of this world"));
         let dials = service.listeners.iter().map(Dial::at).collect();

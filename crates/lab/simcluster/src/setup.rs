@@ -35,6 +35,18 @@ impl Default for Servers {
     }
 }
 
+/// What some experiments prescribe about clients and requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prescribed {
+    /// Number of clients of one machine that are threads of one process, and so share its doorbell registers; 0 counts
+    /// as 1. (The servers are threads of one process in any case.)
+    pub threads: usize,
+    /// How clients READ results, if they do; `None`: as they choose themselves.
+    pub fetch: Option<FetchChoice>,
+    /// Slots, and whether there is a handler, whose price is one of [`WorldOptions::costs`].
+    pub trial: Trial,
+}
+
 /// Description of a run: the servers of one service on machine 0, clients on machines 1 and up, their load, and how
 /// long to measure. It does not say which system runs.
 #[derive(Clone)]
@@ -50,17 +62,12 @@ pub struct Setup {
     pub clients: usize,
     /// Number of client machines, without the server's. Must not be 0.
     pub machines: usize,
-    /// Number of clients of one machine that are threads of one process, and so share its doorbell registers; 0 counts
-    /// as 1. (The servers are threads of one process in any case.)
-    pub threads: usize,
     /// Maximum number of operations that each client keeps outstanding; its own window may be smaller.
     pub depth: usize,
     /// Operations in flight per shard that each client asks for: a power of two.
     pub window: usize,
-    /// How clients READ results, if they do; `None`: as they choose themselves.
-    pub fetch: Option<FetchChoice>,
-    /// What is prescribed about requests. The price of a handler is one of [`WorldOptions::costs`].
-    pub trial: Trial,
+    /// What else an experiment prescribes.
+    pub prescribed: Prescribed,
     /// The operations that clients draw.
     pub load: Load,
     /// Whether all keys are stored before the warm-up begins (the last PUTs may still be in flight then); if not, the
@@ -88,11 +95,9 @@ impl Setup {
             servers: Servers::new(),
             clients: 51,
             machines: 17,
-            threads: 1,
             depth: 4,
             window: 4,
-            fetch: None,
-            trial: Trial::default(),
+            prescribed: Prescribed::default(),
             load: Load::new(),
             filled: true,
             warm_up: Ns::from_us(500),
@@ -116,7 +121,7 @@ impl Setup {
             inline_bytes_max: self.servers.inline_bytes_max,
             hash_seed: self.hash_seed(),
             epoch: self.seed,
-            trial: self.trial,
+            trial: self.prescribed.trial,
         }
     }
 }

@@ -11,7 +11,11 @@ pub(crate) const LOOK: Work = Work::new("rfp.look", 238.0, "look of a shard at o
 pub(crate) const PLACE: Work = Work::new("rfp.place", 22.0, "request slot looked at");
 pub(crate) const BATCH: Work = Work::new("rfp.batch", 24.0, "batch of requests of one client");
 pub(crate) const GET: Work = Work::new("rfp.get", 1274.0, "GET taken, executed and its result published");
-pub(crate) const PUT: Work = Work::new("rfp.put", 1397.0, "other request taken, executed and its result published");
+pub(crate) const PUT: Work = Work::new(
+    "rfp.put",
+    1397.0,
+    "other request taken, executed and its result published",
+);
 pub(crate) const PUSH: Work = Work::new("rfp.push", 202.0, "result handed over to be pushed");
 pub(crate) const POLL: Work = Work::new("rfp.poll", 122.0, "poll of a client");
 pub(crate) const SHARD: Work = Work::new("rfp.shard", 161.0, "look of a client at one shard");

@@ -10,8 +10,8 @@ use crate::variant::{
 use drover_base::HashSeed;
 use drover_control::ControlListener;
 use drover_kv::{
-    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, Service, ShardPlan, ShardedJob, ShardedSystem,
-    Sizes, StartError, System, TablePlan, TableShape,
+    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, Service, ShardPlan, ShardedJob,
+    ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;

@@ -45,7 +45,9 @@ impl Calls {
         change(&mut self.second_reads, other.second_reads);
         let switches = self.switches.iter_mut().zip(other.switches);
         let fails = self.fails.iter_mut().zip(other.fails);
-        switches.chain(fails).for_each(|(count, other)| change(count, other));
+        switches
+            .chain(fails)
+            .for_each(|(count, other)| change(count, other));
     }
 }
 

@@ -10,8 +10,8 @@
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
-    Capacity, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard, ShardPlan, ShardedJob,
-    ShardedSystem, SystemTable, TablePlan,
+    Capacity, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard,
+    ShardPlan, ShardedJob, ShardedSystem, SystemTable, TablePlan,
 };
 use drover_mem::{NativeCpu, PageWish};
 use drover_systems::System;

@@ -25,7 +25,9 @@ const LINES_WRITTEN: usize = 2;
 #[inline(never)]
 fn prefetch_remote(wrs: &[SendWr], tables: &Tables) {
     for wr in wrs {
-        let Payload::Region(sge) = wr.payload else { continue };
+        let Payload::Region(sge) = wr.payload else {
+            continue;
+        };
         let (remote, lines, is_written) = match wr.op {
             SendOp::Read { remote } => (remote, LINES_AHEAD, false),
             SendOp::Write { remote, .. } => (remote, LINES_WRITTEN, true),

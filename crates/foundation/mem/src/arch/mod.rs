@@ -19,7 +19,8 @@ use portable as machine;
 
 pub(crate) use machine::{
     Source, Target, bulk_copy, copy_40, copy_few_words, copy_line, copy_under_8, copy_words, crc32c_byte,
-    crc32c_word, equal, has_crc32c, match_high16, own, own_mut, prefetch, prefetch_write, shared, shared_mut, small_copy,
+    crc32c_word, equal, has_crc32c, match_high16, own, own_mut, prefetch, prefetch_write, shared, shared_mut,
+    small_copy,
 };
 pub use machine::{hex_digits, timestamp};
 

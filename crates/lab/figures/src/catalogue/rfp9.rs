@@ -102,7 +102,11 @@ fn by_time_at_clients() -> Vec<Point> {
         let mut point = jakiro(us, SLOW_READS);
         point.metrics = vec![CLIENT_CPU, Metric::Named("pushed results", "fraction")];
         points.push(point);
-        points.push(SERVER_REPLY.point(us as f64, |plan| slow(plan, us)).showing(CLIENT_CPU));
+        points.push(
+            SERVER_REPLY
+                .point(us as f64, |plan| slow(plan, us))
+                .showing(CLIENT_CPU),
+        );
     }
     points
 }

@@ -2,7 +2,7 @@
 
 use drover_base::Ns;
 use drover_kv::{Calls, FetchChoice, HANDLER, Trial};
-use drover_simcluster::{Load, Outcome, Servers, Setup, run};
+use drover_simcluster::{Load, Outcome, Prescribed, Servers, Setup, run};
 use drover_systems::System;
 
 /// A fetched result is never given up on.
@@ -23,13 +23,16 @@ fn setup(slow_reads: u32, first_bytes: usize, handler: Ns) -> Setup {
             keys: 500,
             ..Load::new()
         },
-        fetch: Some(FetchChoice {
-            slow_reads,
-            first_bytes,
-        }),
-        trial: Trial {
-            slot_value_bytes: 0,
-            has_handler: handler > Ns::ZERO,
+        prescribed: Prescribed {
+            threads: 1,
+            fetch: Some(FetchChoice {
+                slow_reads,
+                first_bytes,
+            }),
+            trial: Trial {
+                slot_value_bytes: 0,
+                has_handler: handler > Ns::ZERO,
+            },
         },
         warm_up: Ns::from_us(100),
         measured: Ns::from_us(200),
@@ -83,7 +86,11 @@ fn slow_calls_are_pushed_unless_none_is_slow() {
     };
     let (pushing, calls) = play("jakiro", &long);
     assert_eq!(calls.pushed, calls.ended());
-    assert!(pushing.client_cpu.is_some_and(|share| share < 0.5), "{:?}", pushing.client_cpu);
+    assert!(
+        pushing.client_cpu.is_some_and(|share| share < 0.5),
+        "{:?}",
+        pushing.client_cpu
+    );
 }
 
 #[test]
@@ -92,5 +99,10 @@ fn a_server_that_waits_for_its_writes_answers_fewer_requests() {
     let (tuned, calls) = play("server-reply", &setup);
     assert_eq!(calls.pushed, calls.ended());
     let (waits, _) = play("server-reply-faithful", &setup);
-    assert!(waits.mops < 0.9 * tuned.mops, "{} against {}", waits.mops, tuned.mops);
+    assert!(
+        waits.mops < 0.9 * tuned.mops,
+        "{} against {}",
+        waits.mops,
+        tuned.mops
+    );
 }

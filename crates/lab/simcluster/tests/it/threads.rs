@@ -1,7 +1,7 @@
 //! Clients that are threads of one process, and clients that are processes.
 
 use drover_base::Ns;
-use drover_simcluster::{Load, Outcome, Servers, Setup, run};
+use drover_simcluster::{Load, Outcome, Prescribed, Servers, Setup, run};
 use drover_systems::System;
 use drover_verbs_sim::profile::Profile;
 
@@ -14,7 +14,10 @@ fn play(threads: usize) -> Outcome {
         },
         clients: 10,
         machines: 2,
-        threads,
+        prescribed: Prescribed {
+            threads,
+            ..Prescribed::default()
+        },
         depth: 1,
         window: 1,
         load: Load {
@@ -27,8 +30,16 @@ fn play(threads: usize) -> Outcome {
         ..Setup::on(Profile::named("rfp").expect("a profile"))
     };
     let outcome = run(&setup, System::named("farm").expect("in the table"), None);
-    let waits: Vec<_> = outcome.report.machines.iter().map(|m| m.counters.lock_wait).collect();
-    println!("{threads} threads: {:.2} Mops, waits for locks {waits:?}", outcome.mops);
+    let waits: Vec<_> = outcome
+        .report
+        .machines
+        .iter()
+        .map(|m| m.counters.lock_wait)
+        .collect();
+    println!(
+        "{threads} threads: {:.2} Mops, waits for locks {waits:?}",
+        outcome.mops
+    );
     assert_eq!(outcome.failed, 0);
     outcome
 }

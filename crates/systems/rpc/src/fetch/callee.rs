@@ -321,14 +321,7 @@ impl<G: Guards> Callee<G> {
     /// # Panics
     /// If no call of the place is executing.
     #[inline]
-    pub fn publish(
-        &mut self,
-        place: usize,
-        pieces: &[&[u8]],
-        time: Ns,
-        results: &Region,
-        now: Ns,
-    ) {
+    pub fn publish(&mut self, place: usize, pieces: &[&[u8]], time: Ns, results: &Region, now: Ns) {
         let (layout, format) = (&self.layout, self.layout.format);
         let slot = &mut self.slots[place];
         assert!(slot.state == State::Executing, "place {place} has no call");

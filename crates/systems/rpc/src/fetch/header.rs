@@ -185,13 +185,7 @@ pub(super) fn store_payload(
 }
 
 #[inline(never)]
-fn store_pieces(
-    slots: &Region,
-    start: usize,
-    format: Format,
-    first: u64,
-    pieces: &[&[u8]],
-) -> (usize, u32) {
+fn store_pieces(slots: &Region, start: usize, format: Format, first: u64, pieces: &[&[u8]]) -> (usize, u32) {
     let mut end = start;
     for piece in pieces {
         slots.copy_in(end, piece);

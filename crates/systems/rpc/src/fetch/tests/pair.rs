@@ -2,8 +2,8 @@
 
 use crate::CallError;
 use crate::fetch::{
-    Callee, CalleeOptions, Caller, CallerOptions, Format, Guarded, Guards, Layout, ModeChange, Next,
-    Push, SwitchOptions, Taken,
+    Callee, CalleeOptions, Caller, CallerOptions, Format, Guarded, Guards, Layout, ModeChange, Next, Push,
+    SwitchOptions, Taken,
 };
 use drover_base::Ns;
 use drover_mem::{PageWish, Region};
