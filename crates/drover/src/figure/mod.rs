@@ -144,10 +144,18 @@ fn figures() -> Vec<Figure> {
 /// Expected values: calibration rows and held-out ones. Only this crate has both.
 fn expected() -> Expected {
     let mut expected = Expected::calibration();
+    for table in drover_heldout::ALL {
+        expected.add(table).expect("our own tables are well-formed");
+    }
     expected
-        .add(drover_heldout::HERD)
-        .expect("our own table is well-formed");
-    expected
+}
+
+/// Names of the figures with held-out values.
+fn held_out() -> BTreeSet<&'static str> {
+    let rows = drover_heldout::ALL
+        .into_iter()
+        .flat_map(|table| table.lines().skip(1));
+    rows.filter_map(|row| row.split(',').next()).collect()
 }
 
 /// The built-in profiles, replaced by those of files with the same names.
@@ -186,11 +194,6 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without:
         .iter()
         .flat_map(|figure| (figure.points)().into_iter().map(|point| point.profile))
         .collect();
-    let is_held_out = |figure: &&Figure| {
-        drover_heldout::HERD
-            .lines()
-            .any(|row| row.split(',').next() == Some(figure.name))
-    };
     let leak = |name: &str| -> Vec<String> {
         let profile = profiles.named(name);
         let leaks = KEYS
@@ -198,11 +201,9 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without:
             .filter(|key| profile.entry(key.path).is_some_and(|e| e.tag == Tag::Leak));
         leaks.map(|key| format!("{name}: {}", key.path)).collect()
     };
-    let heldout: Vec<_> = figures
-        .iter()
-        .filter(is_held_out)
-        .map(|figure| figure.name)
-        .collect();
+    let names = figures.iter().map(|figure| figure.name);
+    let is_held_out = held_out();
+    let heldout: Vec<_> = names.filter(|name| is_held_out.contains(name)).collect();
     let seen = SEEN
         .iter()
         .filter(|_| !heldout.is_empty())
@@ -253,12 +254,7 @@ mod tests {
     #[test]
     fn every_held_out_value_has_its_prediction() {
         let (expected, figures) = (expected(), figures());
-        let heldout: BTreeSet<&str> = drover_heldout::HERD
-            .lines()
-            .skip(1)
-            .filter_map(|row| row.split(',').next())
-            .collect();
-        for name in heldout {
+        for name in held_out() {
             let figure = figures.iter().find(|figure| figure.name == name);
             let points = (figure.expect(name).points)();
             for row in expected.rows(name) {

@@ -94,7 +94,8 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
 
 fn fill_with<T: SystemTable>(typed: Args, file: Args, allowed: &[usize]) -> Result<(Settings, T), Failure> {
     let (typed, file) = (fabric_of_listen(typed)?, fabric_of_listen(file)?);
-    let systems: Vec<&'static Facts> = T::ALL.iter().map(|system| system.facts()).collect();
+    let systems = T::ALL.iter().map(|system| system.facts());
+    let systems: Vec<&'static Facts> = systems.filter(|facts| facts.offers.service).collect();
     let device = typed.device.or(&file.device);
     let rows = &mut Vec::new();
     let service = ServiceSettings::fill(typed.service, file.service, rows, &systems, &device)?;

@@ -51,7 +51,7 @@ pub trait Target {
     }
 
     /// What calls have taken since the target was made; `None` (the default) if the target does not count them.
-    fn calls(&self) -> Option<Calls> {
+    fn calls(&mut self) -> Option<Calls> {
         None
     }
 }
@@ -63,7 +63,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     polls: u32,
     waiting: Waiting,
     reads: Option<fn(&C) -> Reads>,
-    calls: Option<fn(&C) -> Option<Calls>>,
+    calls: Option<fn(&mut C) -> Option<Calls>>,
 }
 
 /// A busy client reads the clock, for its timers, once in this many polls.
@@ -91,7 +91,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
     }
 
     /// Makes [`Target::calls`] return what `calls` takes from the client.
-    pub fn counting_calls(mut self, calls: fn(&C) -> Option<Calls>) -> KvTarget<P, C> {
+    pub fn counting_calls(mut self, calls: fn(&mut C) -> Option<Calls>) -> KvTarget<P, C> {
         self.calls = Some(calls);
         self
     }
@@ -158,8 +158,8 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         self.reads.map(|reads| reads(&self.client))
     }
 
-    fn calls(&self) -> Option<Calls> {
-        self.calls.and_then(|calls| calls(&self.client))
+    fn calls(&mut self) -> Option<Calls> {
+        self.calls.and_then(|calls| calls(&mut self.client))
     }
 }
 

@@ -10,12 +10,13 @@
 use crate::figure::{Job, Metric, Point, Work};
 use crate::micro::Outcome;
 use drover_base::Ns;
-use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable};
+use drover_kv::{Calls, ConnectOptions, FetchChoice, HANDLER, SteppedJob, SteppedSystem, SystemTable, Trial};
 use drover_sim::Noise;
-use drover_simcluster::{Load, Servers, Setup, run};
+use drover_simcluster::{FRACTIONS, Load, Prescribed, Servers, Setup, run};
 use drover_systems::System;
 use drover_verbs_sim::Doorbells;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// Fraction of the highest rate that counts as reaching it: latencies are taken at the knee, not at the last percent.
 const KNEE: f64 = 0.98;
@@ -42,9 +43,14 @@ const SLOWEST_MOPS: u64 = 15;
 const MANY_KEYS: u64 = 120_000;
 /// Keys in one shard: three quarters of 2^15 entries.
 const FEW_KEYS: u64 = 24_576;
+/// Keys of short runs of set-ups with few operations in flight, where filling the tables would take most of the time.
+const KEYS_IF_QUICK: u64 = 3_000;
 /// Limit of a step: some servers answer all waiting requests in one step, at most somewhat more than the published
 /// set-up has in flight.
 const STEP_CAP: Ns = Ns::from_us(500);
+
+/// Warm-up and measured span where requests take long: clients change modes after two slow calls to each shard.
+const SLOW_SPANS: (Ns, Ns) = (Ns::from_ms(4), Ns::from_ms(2));
 
 /// A system of the table in one of its [forms](SteppedSystem::FORMS) (variants). Each form is a curve of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,12 +109,20 @@ pub struct InCluster {
     pub clients: usize,
     /// Number of machines with clients.
     pub machines: usize,
+    /// Number of clients of a machine that are threads of one process.
+    pub threads: usize,
     /// Maximum operations in flight per client, over all shards.
     pub depth: usize,
     /// Operations in flight per shard (core of the server) that each client asks for: a power of two.
     pub window: usize,
     /// Operations of the clients.
     pub load: Load,
+    /// How clients READ results, if they do; `None`: as they choose themselves.
+    pub fetch: Option<FetchChoice>,
+    /// Longest value that fits requests and results, bytes; 0: as the system chooses.
+    pub slot_value_bytes: usize,
+    /// Time that the servers work on each request in addition to executing it, microseconds; 0: there is no such work.
+    pub handler_us: f64,
 }
 
 impl InCluster {
@@ -123,12 +137,16 @@ impl InCluster {
             },
             clients: 51,
             machines: 17,
+            threads: 1,
             depth: 4,
             window: 4,
             load: Load {
                 keys: MANY_KEYS,
                 ..Load::new()
             },
+            fetch: None,
+            slot_value_bytes: 0,
+            handler_us: 0.0,
         }
     }
 
@@ -151,7 +169,7 @@ impl InCluster {
     }
 
     /// Converts this set-up to that of the simulator, with the profile, seed and removed limits of `job`. Warm-up and
-    /// measured span are equal: 1 ms (0.3 ms if quick), longer if many operations are outstanding.
+    /// measured span are equal: 1 ms (0.3 ms if quick), longer if many operations are outstanding; 4 ms and 2 ms if servers have a handler.
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
@@ -165,10 +183,26 @@ impl InCluster {
             false => Ns::from_ms(1),
         };
         (setup.warm_up, setup.measured) = (span.max(round), span.max(round));
+        if self.handler_us > 0.0 {
+            (setup.warm_up, setup.measured) = SLOW_SPANS;
+        }
         setup.servers = self.servers.clone();
         (setup.clients, setup.machines) = (self.clients, self.machines);
         (setup.depth, setup.window) = (self.depth, self.window);
         setup.load = self.load.clone();
+        if job.quick && self.threads > 1 {
+            setup.load.keys = setup.load.keys.min(KEYS_IF_QUICK);
+        }
+        setup.prescribed = Prescribed {
+            threads: self.threads,
+            fetch: self.fetch,
+            trial: Trial {
+                slot_value_bytes: self.slot_value_bytes,
+                has_handler: self.handler_us > 0.0,
+            },
+        };
+        let handler = (HANDLER.name.to_owned(), self.handler_us * 1e3);
+        setup.world.costs.push(handler);
         setup
     }
 
@@ -183,6 +217,35 @@ impl InCluster {
             changed: Vec::new(),
             work: Work::Other(Arc::new(move |job| self.run(job))),
         }
+    }
+
+    /// Points that show at each of [`FRACTIONS`] the time within which that fraction of operations completes, and the
+    /// one at 0.5 also the mean. All are of one run.
+    pub fn latencies_by_fraction(self, profile: &'static str, series: &str) -> Vec<Point> {
+        // By seed: all else is the same for all points.
+        let runs = Arc::new(Mutex::new(BTreeMap::new()));
+        let point = |(index, fraction): (usize, &f64)| {
+            let (plan, runs) = (self.clone(), runs.clone());
+            let work = move |job: &Job<'_>| {
+                let mut runs = runs.lock().expect("no thread panics with the lock");
+                let (shown, at) = runs.entry(job.seed).or_insert_with(|| {
+                    let setup = plan.setup(job);
+                    let found = run(&setup, plan.form.system, Some(plan.form.name));
+                    (outcome(&setup, &found), found.latency.at)
+                });
+                Outcome {
+                    latency_us: at[index],
+                    ..shown.clone()
+                }
+            };
+            let mean = (*fraction == 0.5).then_some(LATENCIES[0]);
+            Point {
+                metrics: [Metric::Latency(1.0)].into_iter().chain(mean).collect(),
+                work: Work::Other(Arc::new(work)),
+                ..self.clone().point(profile, series, *fraction)
+            }
+        };
+        FRACTIONS.iter().enumerate().map(point).collect()
     }
 
     /// A point at x = `mops` that shows [`LATENCIES`] and throughput. Its run has the fewest clients with which the
@@ -219,7 +282,7 @@ impl InCluster {
 
 /// Converts the results `found` of a run of `setup` to those that figures show. The bottleneck is that of the server.
 fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
-    let binding = found.report.binding_of(0);
+    let binding = binding(setup, found);
     let (least, most) = found
         .by_partition
         .iter()
@@ -227,7 +290,7 @@ fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
             (low.min(*mops), high.max(*mops))
         });
     let outstanding = (setup.clients * setup.depth) as f64;
-    let named = vec![
+    let mut named = vec![
         ("latency mean", found.latency.mean_us),
         ("latency p5", found.latency.p5_us),
         ("latency p95", found.latency.p95_us),
@@ -239,12 +302,61 @@ fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
             found.mops * found.latency.mean_us / outstanding,
         ),
     ];
+    if let Some(calls) = &found.calls {
+        named.extend(of_calls(calls));
+        named.extend(found.client_cpu.map(|share| (CLIENT_CPU.name(), 100.0 * share)));
+    }
     Outcome {
         mops: found.mops,
         latency_us: found.latency.mean_us,
-        binding: Some((binding.resource.to_string(), binding.share)),
+        binding: Some(binding),
         by_part: found.by_partition.clone(),
         named,
         ..Outcome::default()
     }
 }
+
+/// Metric that shows how many of the clients' cores their calls take.
+pub const CLIENT_CPU: Metric = Metric::Named("client cpu", "%");
+/// Metrics that show how many verbs calls take.
+pub const OF_CALLS: [Metric; 4] = [
+    Metric::Named("operations per call", "1"),
+    Metric::Named("calls with more than two operations", "fraction"),
+    Metric::Named("calls with more than one READ", "fraction"),
+    Metric::Named("most READs of a call", "1"),
+];
+
+/// The values of [`OF_CALLS`], the mode that results came in, and how often it changed.
+fn of_calls(calls: &Calls) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+    let share = |count: u64| count as f64 / calls.ended().max(1) as f64;
+    let again = calls.failed_reads[1..].iter().sum::<u64>();
+    let most = calls.failed_reads.iter().rposition(|count| *count > 0);
+    let values = [
+        share(calls.operations),
+        share(again + calls.second_reads),
+        share(again),
+        most.map_or(0.0, |fails| fails as f64 + 1.0),
+    ];
+    let of_modes = [
+        ("pushed results", share(calls.pushed)),
+        ("changes of modes", calls.switches.iter().sum::<u64>() as f64),
+    ];
+    let names = OF_CALLS.map(Metric::name).into_iter();
+    names.zip(values).chain(of_modes)
+}
+
+/// The busiest part and its busy fraction: of the server, or of all if clients are threads that wait for each other and
+/// the server is not busy.
+fn binding(setup: &Setup, found: &drover_simcluster::Outcome) -> (String, f64) {
+    let at_server = found.report.binding_of(0);
+    if setup.prescribed.threads <= 1 || at_server.resource != WAITING {
+        return (at_server.resource.to_string(), at_server.share);
+    }
+    let of_all = found.report.binding();
+    let of_clients = of_all.machine.is_some_and(|machine| machine > 0) && of_all.resource != WAITING;
+    let whose = if of_clients { "clients' " } else { "" };
+    (format!("{whose}{}", of_all.resource), of_all.share)
+}
+
+/// What reports say of a machine without a busy part.
+const WAITING: &str = "latency";

@@ -164,7 +164,23 @@ mod tests {
             .filter_map(|line| line.split(',').next())
             .collect();
         for heldout in [
-            "herd-7", "herd-9", "herd-10", "herd-11", "herd-12", "herd-13", "herd-14",
+            "herd-7",
+            "herd-9",
+            "herd-10",
+            "herd-11",
+            "herd-12",
+            "herd-13",
+            "herd-14",
+            "rfp-9",
+            "rfp-10",
+            "rfp-12",
+            "rfp-13",
+            "rfp-14",
+            "rfp-15",
+            "rfp-17",
+            "rfp-18",
+            "rfp-mix",
+            "rfp-table3",
         ] {
             assert!(!figures.contains(&heldout), "{heldout} is not for fitting");
         }

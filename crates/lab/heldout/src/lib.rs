@@ -4,9 +4,16 @@
 //! calibration rows and the code that fits profiles to them, does not depend on this crate; only the `drover` program
 //! does, which prints the figures.
 //!
-//! Sources: `[HERD]`, by figure; see `crates/lab/figures/data/README.md` for how the values were read.
+//! Sources: `[HERD]` and `[RFP]`, by figure; see `crates/lab/figures/data/README.md` for how the values were read.
 #![forbid(unsafe_code)]
 
 /// Results that the HERD paper publishes in its Figures 7 and 9 to 14, as CSV with the header
 /// `figure,series,x,metric,unit,value,known_from`. `drover_figures::published` parses it and explains the columns.
 pub const HERD: &str = include_str!("../data/herd.csv");
+
+/// Results that the RFP paper publishes in its Figures 9 and 10, its Table 3 and its text, in the same form. Those of its
+/// text stand at the point of the figure that they are about.
+pub const RFP: &str = include_str!("../data/rfp.csv");
+
+/// All results: a table for each paper.
+pub const ALL: [&str; 2] = [HERD, RFP];

@@ -4,7 +4,7 @@ use crate::load::{Draw, Draws};
 use crate::tally::Tally;
 use crate::{Load, Setup};
 use drover_base::{Actor, Cpu, KeyHasher, Ns, Progress};
-use drover_kv::{Completion, Op, Outcome as Answer, ServiceClient};
+use drover_kv::{Calls, Completion, Op, Outcome as Answer, ServiceClient};
 use drover_sim::VirtualCpu;
 use drover_verbs_sim::Sim;
 
@@ -23,6 +23,8 @@ pub(crate) struct Asker<C> {
     /// An operation that was drawn, but that the client had no space for.
     refused: Option<Draw>,
     was_ready: bool,
+    /// The client's counts when an operation completed last.
+    calls: Calls,
     tally: Tally,
 }
 
@@ -53,6 +55,7 @@ impl<C: ServiceClient<Sim>> Asker<C> {
             free: (0..setup.depth).collect(),
             refused: None,
             was_ready: false,
+            calls: Calls::default(),
             tally: tally.clone(),
         }
     }
@@ -97,6 +100,16 @@ impl<C: ServiceClient<Sim>> Asker<C> {
 
 impl<C: ServiceClient<Sim>> Actor<VirtualCpu> for Asker<C> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        let began = cpu.local();
+        let progress = self.go_on(cpu);
+        let worked = cpu.local() - began;
+        self.tally.with(|counts| counts.worked += worked);
+        progress
+    }
+}
+
+impl<C: ServiceClient<Sim>> Asker<C> {
+    fn go_on(&mut self, cpu: &VirtualCpu) -> Progress {
         if self.client.is_ready() {
             if !self.was_ready && self.to_fill.size_hint().0 == 0 {
                 self.was_ready = true;
@@ -105,14 +118,17 @@ impl<C: ServiceClient<Sim>> Actor<VirtualCpu> for Asker<C> {
             self.submit(cpu);
         }
         let (flights, free, tally) = (&self.flights, &mut self.free, &self.tally);
+        let mut all_took = Ns::ZERO;
         let mut take = |completion: Completion<'_>| {
             let token = completion.token as usize;
             let flight = flights[token];
+            let took = cpu.now().since(flight.began);
+            all_took += took;
             tally.with(|counts| {
                 counts.done += 1;
                 counts.gets += u64::from(flight.is_get);
                 counts.by_partition[flight.part] += 1;
-                counts.latency.saturating_record(cpu.now().since(flight.began).0);
+                counts.latency.saturating_record(took.0);
                 match completion.outcome {
                     Answer::Value(_) => counts.hits += 1,
                     Answer::Stored | Answer::NotFound => {}
@@ -125,7 +141,21 @@ impl<C: ServiceClient<Sim>> Actor<VirtualCpu> for Asker<C> {
             0 => Progress::Idle {
                 wake_at: self.client.next_timer(),
             },
-            _ => Progress::Busy,
+            _ => {
+                self.count_calls(all_took);
+                Progress::Busy
+            }
         }
+    }
+
+    /// Counts the calls since the last time, whose operations took so long together.
+    fn count_calls(&mut self, took: Ns) {
+        let Some(calls) = self.client.calls() else { return };
+        let new = calls.since(&std::mem::replace(&mut self.calls, calls));
+        let pushed = Ns(took.0 * new.pushed / new.ended().max(1));
+        self.tally.with(|counts| {
+            counts.calls.get_or_insert_default().add(&new);
+            counts.pushed += pushed;
+        });
     }
 }

@@ -34,6 +34,6 @@ mod setup;
 mod tally;
 
 pub use load::{Load, Popularity};
-pub use outcome::{LatencyUs, Outcome};
+pub use outcome::{FRACTIONS, LatencyUs, Outcome};
 pub use run::{run, run_form};
-pub use setup::{Servers, Setup};
+pub use setup::{Prescribed, Servers, Setup};

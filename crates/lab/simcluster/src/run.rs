@@ -8,6 +8,7 @@ use drover_control::Dial;
 use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable};
 use drover_verbs::Device;
 use drover_verbs_sim::{Sim, World};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Virtual time by which all clients must be connected and all keys filled in; takes far less.
@@ -62,7 +63,7 @@ pub fn run_form<S: SteppedSystem>(setup: &Setup, form: S::Form) -> Outcome {
     world.run_for(setup.measured);
     let report = world.report().since(&before);
     let trace = (world.trace_hash(), world.events());
-    Outcome::new(&tally, setup.measured, report, trace)
+    Outcome::new(&tally, setup, report, trace)
 }
 
 /// A cluster for `setup`, whose cores take their time for the system's own code.
@@ -86,10 +87,14 @@ fn enter<S: SteppedSystem>(world: &World, setup: &Setup, form: S::Form, tally: &
     }
     let options = ConnectOptions {
         window: setup.window,
+        fetch: setup.prescribed.fetch,
         ..ConnectOptions::default()
     };
+    let mut processes = BTreeMap::new();
     for index in 0..setup.clients {
-        let core = world.device(1 + index % setup.machines).context();
+        let (machine, nth) = (index % setup.machines, index / setup.machines);
+        let process = processes.entry((machine, nth / setup.prescribed.threads.max(1)));
+        let core = process.or_insert_with(|| world.device(1 + machine)).context();
         let core = Rc::new(core.expect("a core of this world"));
         let dials = service.listeners.iter().map(Dial::at).collect();
         let client = S::open_client::<Sim>(core.clone(), dials, form, &options);

@@ -2,7 +2,7 @@
 
 use crate::Load;
 use drover_base::{HashSeed, Ns};
-use drover_kv::SteppedSizes;
+use drover_kv::{FetchChoice, SteppedSizes, Trial};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Doorbells, WorldOptions};
 
@@ -35,6 +35,18 @@ impl Default for Servers {
     }
 }
 
+/// What some experiments prescribe about clients and requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prescribed {
+    /// Number of clients of one machine that are threads of one process, and so share its doorbell registers; 0 counts
+    /// as 1. (The servers are threads of one process in any case.)
+    pub threads: usize,
+    /// How clients READ results, if they do; `None`: as they choose themselves.
+    pub fetch: Option<FetchChoice>,
+    /// Slots, and whether there is a handler, whose price is one of [`WorldOptions::costs`].
+    pub trial: Trial,
+}
+
 /// Description of a run: the servers of one service on machine 0, clients on machines 1 and up, their load, and how
 /// long to measure. It does not say which system runs.
 #[derive(Clone)]
@@ -54,6 +66,8 @@ pub struct Setup {
     pub depth: usize,
     /// Operations in flight per shard that each client asks for: a power of two.
     pub window: usize,
+    /// What else an experiment prescribes.
+    pub prescribed: Prescribed,
     /// The operations that clients draw.
     pub load: Load,
     /// Whether all keys are stored before the warm-up begins (the last PUTs may still be in flight then); if not, the
@@ -83,6 +97,7 @@ impl Setup {
             machines: 17,
             depth: 4,
             window: 4,
+            prescribed: Prescribed::default(),
             load: Load::new(),
             filled: true,
             warm_up: Ns::from_us(500),
@@ -106,6 +121,7 @@ impl Setup {
             inline_bytes_max: self.servers.inline_bytes_max,
             hash_seed: self.hash_seed(),
             epoch: self.seed,
+            trial: self.prescribed.trial,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! [`Tally`]: counters that all clients of a run share.
 
 use drover_base::Ns;
+use drover_kv::Calls;
+use drover_sim::Ps;
 use hdrhistogram::Histogram;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,6 +26,12 @@ pub(crate) struct Counts {
     pub(crate) by_partition: Vec<u64>,
     /// Latencies in nanoseconds.
     pub(crate) latency: Histogram<u64>,
+    /// Calls of systems whose results are fetched or pushed; `None` for others.
+    pub(crate) calls: Option<Calls>,
+    /// Sum of the latencies of operations whose result was pushed.
+    pub(crate) pushed: Ns,
+    /// Time in steps of clients.
+    pub(crate) worked: Ps,
 }
 
 impl Tally {
@@ -37,6 +45,9 @@ impl Tally {
             failed: 0,
             by_partition: vec![0; partitions],
             latency: Histogram::new_with_bounds(1, LATENCY_MAX.0, 3).expect("bounds in order"),
+            calls: None,
+            pushed: Ns::ZERO,
+            worked: Ps::ZERO,
         })))
     }
 
@@ -50,6 +61,7 @@ impl Tally {
         let mut counts = self.0.borrow_mut();
         (counts.done, counts.gets, counts.hits, counts.failed) = (0, 0, 0, 0);
         counts.by_partition.fill(0);
+        (counts.calls, counts.pushed, counts.worked) = (None, Ns::ZERO, Ps::ZERO);
         counts.latency.reset();
     }
 

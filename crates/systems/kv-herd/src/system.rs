@@ -27,6 +27,7 @@ const FACTS: Facts = Facts {
     table: None,
     channels: Channels::One,
     offers: Offers {
+        service: true,
         memcached: true,
         request_slots: true,
         memory_file: Ok(()),

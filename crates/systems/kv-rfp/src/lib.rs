@@ -8,8 +8,9 @@
 //! ```
 //! **Verbs.** RC throughout. An operation of Jakiro: one WRITE and one READ, both the client's; a third if the result is
 //! longer than the first READ. After two slow calls in a row of one kind, the client has results of this kind pushed,
-//! and fetches again when the server is fast. ServerReply pushes every result: one WRITE each way. The two systems
-//! differ in nothing else: see [`Variant`]. A value that is too long for a slot stays in the client's memory, and the
+//! and fetches again when the server is fast. ServerReply pushes every result: one WRITE each way; there is one whose
+//! server waits for the completion of each, as published, to be measured. The systems differ in nothing else: see
+//! [`Variant`]. A value that is too long for a slot stays in the client's memory, and the
 //! server READs it; one that is too long for a result is WRITTEN to the client's memory.
 //!
 //! **What a server owns.** One core has one partition, which no other thread reads or writes, as in `[RFP §4.1]`: no
@@ -30,10 +31,11 @@
 
 pub mod client;
 pub mod control;
+mod costs;
 pub mod layout;
 pub mod server;
 mod system;
 mod variant;
 
-pub use system::{Jakiro, Rfp, ServerReply};
-pub use variant::{Flaw, JakiroVariant, ServerReplyVariant, Variant};
+pub use system::{Jakiro, Rfp, ServerReply, ServerReplyFaithful};
+pub use variant::{Flaw, JakiroVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant};

@@ -1,16 +1,17 @@
 //! [`Rfp`]: the systems' rows in the table of systems.
 
 use crate::client::RfpClient;
+use crate::layout::REQUEST_HEADER_BYTES;
 use crate::server::{Server, ServerOptions};
 use crate::variant::{
     ExecuteTwice, Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, PushIntoLanding,
-    ServerReplyVariant, Variant,
+    ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
 use drover_base::HashSeed;
 use drover_control::ControlListener;
 use drover_kv::{
-    Capacity, Facts, MistakenJob, OnCore, Planted, Policy, Service, ShardPlan, ShardedJob, ShardedSystem,
-    Sizes, StartError, System, TablePlan, TableShape,
+    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, Service, ShardPlan, ShardedJob,
+    ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -27,6 +28,9 @@ pub type Jakiro = Rfp<JakiroVariant>;
 
 /// ServerReply: requests by WRITE, results by WRITE.
 pub type ServerReply = Rfp<ServerReplyVariant>;
+
+/// ServerReply that waits for each WRITE, as published.
+pub type ServerReplyFaithful = Rfp<ServerReplyFaithfulVariant>;
 
 /// A bucket of the index is a line of eight slots.
 const BUCKET_SLOTS: usize = 8;
@@ -140,6 +144,8 @@ fn mode(plan: &ShardPlan) -> Mode {
 
 /// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+    let usual = ServerOptions::default();
+    let longest_request = REQUEST_HEADER_BYTES + KEY_BYTES_MAX + plan.trial.slot_value_bytes;
     ServerOptions {
         membership: Membership::of(plan, index, seed),
         mode: mode(plan),
@@ -147,6 +153,7 @@ pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerO
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         pages: plan.pages,
-        ..ServerOptions::default()
+        slot_bytes: usual.slot_bytes.max(longest_request),
+        has_handler: plan.trial.has_handler,
     }
 }

@@ -11,6 +11,8 @@ pub trait Variant: Copy + Debug + Send + Sync + 'static {
     const FACTS: Facts;
     /// How results come to clients.
     const TRANSFER: Transfer;
+    /// Whether a server waits until the WRITE of a result has completed before it takes another request.
+    const WAITS: bool = false;
     /// Name of the system's curve in figures.
     const CURVE: &'static str;
     /// Flaws that campaigns of simulations must find.
@@ -61,7 +63,7 @@ const COUNTERS: &[Counter] = &[
     drover_one_sided::CLIENTS,
 ];
 
-const fn facts(name: &'static str, about: &'static str) -> Facts {
+const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts {
     Facts {
         name,
         about,
@@ -70,11 +72,12 @@ const fn facts(name: &'static str, about: &'static str) -> Facts {
         table: None,
         channels: Channels::PerShard,
         offers: Offers {
+            service,
             eviction: Err("a full bucket evicts the item that was used longest ago"),
             ..Offers::native_only("its items do not outlive the process")
         },
         counters: COUNTERS,
-        work: &[],
+        work: crate::costs::BUDGET,
     }
 }
 
@@ -86,6 +89,7 @@ impl Variant for JakiroVariant {
     const FACTS: Facts = facts(
         "jakiro",
         "requests are WRITTEN into slots, clients READ the results (RFP), or have them pushed if the server is slow",
+        true,
     );
     const TRANSFER: Transfer = Transfer::Auto;
     const CURVE: &'static str = "Jakiro";
@@ -122,11 +126,31 @@ impl Variant for ServerReplyVariant {
     const FACTS: Facts = facts(
         "server-reply",
         "requests are WRITTEN into slots, the server WRITEs the results to the clients' memory",
+        true,
     );
     const TRANSFER: Transfer = Transfer::Reply;
     const CURVE: &'static str = "ServerReply";
     /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
     const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC, EXECUTE_TWICE];
+    type Guards = Guarded;
+}
+
+/// ServerReply as the paper measures it: a core of the server posts one WRITE at a time, and does nothing until it has
+/// completed.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerReplyFaithfulVariant;
+
+impl Variant for ServerReplyFaithfulVariant {
+    const FACTS: Facts = facts(
+        "server-reply-faithful",
+        "server-reply whose cores wait for the completion of each WRITE, as published; to be measured, not to serve",
+        false,
+    );
+    const TRANSFER: Transfer = Transfer::Reply;
+    const WAITS: bool = true;
+    const CURVE: &'static str = "ServerReply faithful";
+    /// The protections are those of [`ServerReplyVariant`].
+    const PLANTED: &'static [Planted<Flaw>] = &[];
     type Guards = Guarded;
 }
 
@@ -152,6 +176,7 @@ pub struct Flawed<V, G>(PhantomData<(V, G)>);
 impl<V: Variant, G: Guards + Send + Sync> Variant for Flawed<V, G> {
     const FACTS: Facts = V::FACTS;
     const TRANSFER: Transfer = V::TRANSFER;
+    const WAITS: bool = V::WAITS;
     const CURVE: &'static str = V::CURVE;
     const PLANTED: &'static [Planted<Flaw>] = &[];
     type Guards = G;

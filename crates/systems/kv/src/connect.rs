@@ -1,7 +1,7 @@
 //! [`ServiceClient`]: a client of a whole service; [`connect`] waits until the client has all its sessions.
 
 use crate::secret::SECRET_BYTES_MAX;
-use crate::{Calls, Channels, Facts, KvClient, Reads, ResultTransfer, SetupError};
+use crate::{Calls, Channels, Facts, FetchChoice, KvClient, Reads, ResultTransfer, SetupError};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
@@ -31,6 +31,8 @@ pub struct ConnectOptions {
     pub secret: Vec<u8>,
     /// How results come to the client, in systems that know several ways.
     pub transfer: ResultTransfer,
+    /// How the client READs results, if it does; `None`: as it chooses itself.
+    pub fetch: Option<FetchChoice>,
 }
 
 impl Default for ConnectOptions {
@@ -41,6 +43,7 @@ impl Default for ConnectOptions {
             rests: false,
             secret: Vec::new(),
             transfer: ResultTransfer::Auto,
+            fetch: None,
         }
     }
 }
@@ -71,8 +74,9 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
         None
     }
 
-    /// What this client's calls have taken since it was opened; `None` if the system's results come in one way only.
-    fn calls(&self) -> Option<Calls> {
+    /// What this client's calls have taken since it was opened, except the last ones of lost sessions; `None` if the system's
+    /// results come in one way only.
+    fn calls(&mut self) -> Option<Calls> {
         None
     }
 }

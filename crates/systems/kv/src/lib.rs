@@ -46,7 +46,7 @@ pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
-pub use plan::{ShardPlan, TablePlan, TableShape};
+pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
@@ -58,4 +58,4 @@ pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,
 };
-pub use transfer::{Calls, InUse, ResultTransfer};
+pub use transfer::{Calls, FetchChoice, InUse, ResultTransfer};

@@ -13,7 +13,7 @@
 //! second row for the first. FaRM's table does not grow: it has its size from the start.
 
 use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
-use drover_base::Ns;
+use drover_base::{Cost, Ns};
 use drover_mem::PageWish;
 use drover_rt::Idle;
 
@@ -159,7 +159,22 @@ pub struct ShardPlan {
     pub look_every: Ns,
     /// Maximum number of clients per shard.
     pub clients_max: usize,
+    /// Measurements of requests, for systems that have slots for them or execute them all.
+    pub trial: Trial,
 }
+
+/// What a measurement prescribes about the requests of a service; systems that it does not concern ignore it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trial {
+    /// Longest value that fits a request and a result, bytes; 0: as the system chooses.
+    pub slot_value_bytes: usize,
+    /// Whether a handler works on each request, after it was taken and before it is executed, and the shard does nothing
+    /// else meanwhile. How long that takes is the price of [`HANDLER`] on simulated cores; on others, no time.
+    pub has_handler: bool,
+}
+
+/// The work of a [handler](Trial::has_handler) on one request.
+pub const HANDLER: Cost = Cost::new("kv.handler");
 
 impl ShardPlan {
     /// A plan for `sizes` with tables of the form `shape`: [`of_memory`](ShardPlan::of_memory) or
@@ -265,6 +280,7 @@ impl ShardPlan {
             grace: GRACE,
             look_every: LOOK_EVERY,
             clients_max: 1024,
+            trial: Trial::default(),
         }
     }
 

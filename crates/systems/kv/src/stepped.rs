@@ -3,7 +3,7 @@
 
 use crate::{
     Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, StartError, System,
-    TablePlan, TableShape,
+    TablePlan, TableShape, Trial,
 };
 use drover_base::{Actor, Cpu, HashSeed, Line, Ns, Progress};
 use drover_control::{ControlStream, Dial, LocalListener};
@@ -66,6 +66,8 @@ pub struct SteppedSizes {
     pub hash_seed: HashSeed,
     /// Epoch of the servers; ignored by systems without epochs.
     pub epoch: u64,
+    /// What the measurement prescribes about requests.
+    pub trial: Trial,
 }
 
 /// The servers of a service, as actors that the caller must step, and the listeners at which clients connect.
@@ -215,6 +217,7 @@ fn plan<S: ShardedSystem>(table: TableShape, sizes: &SteppedSizes) -> ShardPlan 
         evicts: false,
         pages: PageWish::Small,
         look_every: LOOK_EVERY,
+        trial: sizes.trial,
         clients_max: usual.clients_max.max(sizes.client_count),
         ..usual
     }

@@ -42,6 +42,8 @@ pub struct Facts {
 /// What services of a system offer in addition to native clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
+    /// Whether `drover serve` has the system. One that it has not exists to be measured beside others.
+    pub service: bool,
     /// Whether a service can also speak memcached's protocol over sockets.
     pub memcached: bool,
     /// Whether a service has request slots whose number and size an operator can set ([`SlotPolicy`]).
@@ -57,6 +59,7 @@ impl Offers {
     /// Returns the value for a system that serves native clients only. `no_memory_file` says why it has no memory file.
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
+            service: true,
             memcached: false,
             request_slots: false,
             memory_file: Err(no_memory_file),

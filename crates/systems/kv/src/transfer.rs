@@ -41,6 +41,15 @@ impl FromStr for ResultTransfer {
     }
 }
 
+/// How clients READ results, instead of what they would choose themselves: for figures, which prescribe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FetchChoice {
+    /// `R`: a call with this many failed READs is slow. `u32::MAX`: none is, so that results are never pushed.
+    pub slow_reads: u32,
+    /// `F`: bytes of a value that the first READ of a GET's result fetches, headers excluded.
+    pub first_bytes: usize,
+}
+
 /// What the calls of a client took, all shards together, whose results are fetched or pushed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Calls {
@@ -118,6 +127,11 @@ impl Calls {
         ] = all;
         self.failed_reads =
             std::array::from_fn(|fails| op(self.failed_reads[fails], other.failed_reads[fails]));
+    }
+
+    /// Calls that have ended.
+    pub fn ended(&self) -> u64 {
+        self.failed_reads.iter().sum::<u64>() + self.pushed
     }
 
     /// Verbs of the client per call; 0 without calls.

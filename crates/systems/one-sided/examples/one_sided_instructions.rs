@@ -1,15 +1,17 @@
 //! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions SYSTEM get|put|idle
 //! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
 //! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
-//! that find nothing to do. Without callgrind it says how long an operation takes.
+//! that find nothing to do, `poll` counts the client's polls, and `late` GETs whose server does nothing before the client has
+//! polled 20 times. `get-1` and so on are the same with one operation in flight instead of 16, `poll-1x6` is with six shards
+//! and `idle-1x1x9` with nine clients. Without callgrind it says how long an operation takes.
 //!
-//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
+//! Shared memory, one process, one shard, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
-    Capacity, Completion, ConnectOptions, KvClient, Op, Outcome, ServiceClient, Shard, ShardPlan, ShardedJob,
-    ShardedSystem, Sizes, SystemTable, TablePlan,
+    Capacity, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard,
+    ShardPlan, ShardedJob, ShardedSystem, SystemTable, TablePlan,
 };
 use drover_mem::{NativeCpu, PageWish};
 use drover_systems::System;
@@ -18,6 +20,8 @@ use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
 
 const WINDOW: usize = 16;
+/// Polls of the client before the server answers, if it is late: fewer than a client makes before it pauses.
+const LATE_POLLS: usize = 20;
 const KEYS: usize = 10_000;
 const ENTRIES: usize = 1 << 14;
 const VALUE: [u8; 32] = [7; 32];
@@ -27,6 +31,8 @@ const VALUE: [u8; 32] = [7; 32];
 struct Progress {
     sent: usize,
     good: usize,
+    /// Operations in flight.
+    window: usize,
 }
 
 /// The client's part: the window is filled, and what has been answered is looked at.
@@ -39,7 +45,7 @@ fn turn<C: KvClient<Shm>>(
     count: usize,
     at: &mut Progress,
 ) {
-    while at.sent < count && client.in_flight() < WINDOW {
+    while at.sent < count && client.in_flight() < at.window {
         let key = &keys[at.sent % KEYS];
         let op = match put {
             true => Op::Put {
@@ -64,71 +70,137 @@ fn serve<S: Actor<NativeCpu>>(server: &mut S, cpu: &NativeCpu) {
     server.step(cpu);
 }
 
-/// A server and a client in one thread.
+/// What is measured, and among how many.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Operations in flight.
+    window: usize,
+    shards: usize,
+    /// Clients; all but the first do nothing.
+    clients: usize,
+    /// Polls of the client before each step of the servers.
+    polls: usize,
+}
+
+impl Sizes {
+    /// The operation in `text`, and what follows it after a `-`.
+    fn parse(text: &str) -> (&str, Sizes) {
+        let (operation, rest) = text.split_once('-').unwrap_or((text, ""));
+        let mut numbers = rest.split('x').map(|number| number.parse().ok());
+        let mut number = |default| numbers.next().flatten().unwrap_or(default);
+        let sizes = Sizes {
+            window: number(WINDOW),
+            shards: number(1),
+            clients: number(1),
+            polls: if operation == "late" { LATE_POLLS } else { 1 },
+        };
+        (operation, sizes)
+    }
+}
+
+type Core = Rc<<Shm as Provider>::Context>;
+
+/// Servers and clients in one thread.
 struct Pair<S: ShardedSystem> {
-    server: S::Shard<Shm>,
-    server_ctx: Rc<<Shm as Provider>::Context>,
-    client: S::Client<Shm>,
-    ctx: Rc<<Shm as Provider>::Context>,
+    servers: Vec<(S::Shard<Shm>, Core)>,
+    clients: Vec<(S::Client<Shm>, Core)>,
     keys: Vec<[u8; 16]>,
+    sizes: Sizes,
 }
 
 impl<S: ShardedSystem> Pair<S> {
-    fn connect() -> Pair<S> {
+    fn connect(sizes: Sizes) -> Pair<S> {
         let device = ShmDevice::default();
-        let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan::<S>(), 0, HashSeed::new(1, 2));
-        let server = server.expect("a server");
-        let ctx = Rc::new(device.context().expect("a context"));
-        let listener = LocalListener::new();
-        let options = ConnectOptions {
-            window: WINDOW,
-            ..ConnectOptions::default()
+        let plan = plan::<S>(sizes.shards);
+        let open = |index| {
+            let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan, index, HashSeed::new(1, 2));
+            let server = server.expect("a server");
+            let ctx = server.context();
+            (server, ctx)
         };
         let mut pair = Pair::<S> {
-            server_ctx: server.context(),
-            server,
-            client: S::Client::<Shm>::open(ctx.clone(), vec![Dial::at(&listener)], &options),
-            ctx,
+            servers: (0..sizes.shards).map(open).collect(),
+            clients: Vec::new(),
             keys: (0..KEYS as u64).map(key).collect(),
+            sizes,
         };
-        while !pair.client.is_ready() {
-            pair.ctx.cpu().refresh();
-            pair.client.poll(pair.ctx.cpu(), &mut |_| {});
-            if let Some(stream) = listener.accept() {
-                pair.server.adopt(stream);
-            }
-            pair.server_ctx.cpu().refresh();
-            pair.server.step(pair.server_ctx.cpu());
+        for _ in 0..sizes.clients {
+            pair.enter(&device);
         }
         // From here on time stands still, so control channels are not looked at again and every run is the same.
-        pair
+        pair.sizes.polls = 1;
+        pair.run(true, KEYS);
+        Pair { sizes, ..pair }
+    }
+
+    /// Connects one more client.
+    fn enter(&mut self, device: &ShmDevice) {
+        let ctx = Rc::new(device.context().expect("a context"));
+        let listeners: Vec<_> = self.servers.iter().map(|_| LocalListener::new()).collect();
+        let options = ConnectOptions {
+            window: self.sizes.window,
+            // Results that are late are not pushed for that.
+            fetch: (self.sizes.polls > 1).then_some(FetchChoice {
+                slow_reads: u32::MAX,
+                first_bytes: VALUE.len(),
+            }),
+            ..ConnectOptions::default()
+        };
+        let dials = listeners.iter().map(Dial::at).collect();
+        let mut client = S::Client::<Shm>::open(ctx.clone(), dials, &options);
+        while !client.is_ready() {
+            ctx.cpu().refresh();
+            client.poll(ctx.cpu(), &mut |_| {});
+            for ((server, ctx), listener) in self.servers.iter_mut().zip(&listeners) {
+                if let Some(stream) = listener.accept() {
+                    server.adopt(stream);
+                }
+                ctx.cpu().refresh();
+                server.step(ctx.cpu());
+            }
+        }
+        self.clients.push((client, ctx));
     }
 
     fn run(&mut self, put: bool, count: usize) {
-        let mut at = Progress::default();
-        while at.sent < count || self.client.in_flight() > 0 {
-            turn(&mut self.client, self.ctx.cpu(), put, &self.keys, count, &mut at);
-            serve(&mut self.server, self.server_ctx.cpu());
+        let mut at = Progress {
+            window: self.sizes.window,
+            ..Progress::default()
+        };
+        while at.sent < count || self.clients[0].0.in_flight() > 0 {
+            for _ in 0..self.sizes.polls {
+                let (client, ctx) = &mut self.clients[0];
+                turn(client, ctx.cpu(), put, &self.keys, count, &mut at);
+            }
+            self.step();
         }
         assert_eq!(at.good, count, "every operation succeeds");
     }
 
-    fn idle(&mut self, count: usize) {
+    fn step(&mut self) {
+        for (server, ctx) in &mut self.servers {
+            serve(server, ctx.cpu());
+        }
+    }
+
+    fn poll(&mut self, count: usize) {
+        let (client, ctx) = &mut self.clients[0];
         for _ in 0..count {
-            serve(&mut self.server, self.server_ctx.cpu());
+            turn(client, ctx.cpu(), false, &self.keys, 0, &mut Progress::default());
         }
     }
 
     fn measure(mut self, operation: &str, count: usize) {
-        self.run(true, KEYS);
-        let before = self.ctx.cpu().refresh();
+        let cpu = self.servers[0].1.clone();
+        let before = cpu.cpu().refresh();
         match operation {
-            "get" => self.run(false, count),
+            "get" | "late" => self.run(false, count),
             "put" => self.run(true, count),
-            "idle" => self.idle(count),
+            "idle" => (0..count).for_each(|_| self.step()),
+            "poll" => self.poll(count),
             other => panic!("no operation {other}"),
         }
-        let took = self.ctx.cpu().refresh().since(before);
+        let took = cpu.cpu().refresh().since(before);
         println!("{:.1} ns per operation", took.0 as f64 / count as f64);
     }
 }
@@ -139,10 +211,10 @@ fn key(index: u64) -> [u8; 16] {
     key
 }
 
-/// One shard whose records are used again at once, because time stands still.
-fn plan<S: ShardedSystem>() -> ShardPlan {
-    let sizes = Sizes {
-        shard_count: 1,
+/// Shards whose records are used again at once, because time stands still.
+fn plan<S: ShardedSystem>(shard_count: usize) -> ShardPlan {
+    let sizes = drover_kv::Sizes {
+        shard_count,
         capacity: Capacity::Items {
             count: KEYS as u64,
             key_bytes: 16,
@@ -173,7 +245,8 @@ impl ShardedJob for Measure {
     type Answer = ();
 
     fn run<S: ShardedSystem>(self) {
-        Pair::<S>::connect().measure(&self.operation, self.count);
+        let (operation, sizes) = Sizes::parse(&self.operation);
+        Pair::<S>::connect(sizes).measure(operation, self.count);
     }
 }
 

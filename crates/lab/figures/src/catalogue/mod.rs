@@ -26,6 +26,12 @@ mod ours;
 mod parts;
 mod prism1;
 mod rfp;
+mod rfp10;
+mod rfp13;
+mod rfp17;
+mod rfp9;
+mod rfp_mix;
+mod rfp_systems;
 mod smart13;
 mod smart3;
 mod smart4;
@@ -56,6 +62,16 @@ pub fn all() -> Vec<Figure> {
         rfp::FIGURE_4,
         rfp::FIGURE_5,
         rfp::FIGURE_6,
+        rfp9::FIGURE_9,
+        rfp10::FIGURE_10,
+        rfp10::FIGURE_12,
+        rfp13::FIGURE,
+        rfp9::FIGURE_14,
+        rfp9::FIGURE_15,
+        rfp17::FIGURE_17,
+        rfp17::FIGURE_18,
+        rfp_mix::MIX,
+        rfp_mix::TABLE_3,
         smart3::FIGURE,
         smart4::FIGURE,
         smart4::BYTES,

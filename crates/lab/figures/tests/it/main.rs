@@ -3,4 +3,5 @@
 mod ablations;
 mod emulations;
 mod herd;
+mod rfp;
 mod simulated;

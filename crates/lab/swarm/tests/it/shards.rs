@@ -110,6 +110,7 @@ fn a_few_seeds_find_nothing_in_jakiro() {
 #[test]
 fn a_few_seeds_find_nothing_in_server_reply() {
     find_nothing("server-reply", "default", 1..21);
+    find_nothing("server-reply-faithful", "default", 1..11);
 }
 
 #[test]

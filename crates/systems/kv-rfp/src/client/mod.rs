@@ -8,9 +8,10 @@ mod session;
 
 pub use drover_control::Dial;
 
+use crate::costs::{AGAIN, FETCHED, POLL, PUSHED, SENT, SHARD, SUBMIT};
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Status, item_bytes, value_sum};
-use drover_base::Ns;
-use drover_kv::{Calls, InUse, OpKind, Outcome, Reads, Refusal};
+use drover_base::{Cpu, Ns};
+use drover_kv::{Calls, ConnectOptions, FetchChoice, InUse, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, Guards, Measured, Objective, Selector};
@@ -23,7 +24,7 @@ use std::marker::PhantomData;
 pub type RfpClient<P, G> = drover_one_sided::Client<P, Reader<G>>;
 
 /// Options of an [`RfpClient`].
-pub type ClientOptions = drover_one_sided::ClientOptions<()>;
+pub type ClientOptions = drover_one_sided::ClientOptions<Option<FetchChoice>>;
 
 /// The operations and links of a client.
 type Operations<P, G> = drover_one_sided::Operations<P, Reader<G>>;
@@ -53,6 +54,8 @@ pub struct Reader<G> {
     /// When a call must be looked at though nothing has arrived.
     next_timer: Ns,
     stats: ClientStats,
+    /// How results are READ, if that is prescribed: then nothing is measured or chosen.
+    prescribed: Option<FetchChoice>,
     /// What verbs take on the fabric, measured with the first shard's session.
     measured: Option<Measured>,
     /// Chooses R and F of GETs from the sizes of their results; once verbs are measured.
@@ -184,8 +187,12 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     type Session = Session<P, G>;
     type Wait = ();
     type GetState = ();
-    type Miss = ();
+    type Miss = Option<FetchChoice>;
     type Stats = ClientStats;
+
+    fn policy(options: &ConnectOptions) -> Option<FetchChoice> {
+        options.fetch
+    }
 
     fn operations_for(depth: usize) -> usize {
         session::operations_for::<P, G>(depth)
@@ -195,12 +202,13 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         item_bytes(key_bytes, value_bytes)
     }
 
-    fn new(_: usize, (): ()) -> Reader<G> {
+    fn new(_: usize, prescribed: Option<FetchChoice>) -> Reader<G> {
         Reader {
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
+            prescribed,
             measured: None,
             selector: None,
             now: Ns::ZERO,
@@ -223,19 +231,15 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         }
     }
 
-    fn calls(stats: &ClientStats) -> Option<Calls> {
-        let (calls, in_use) = (&stats.calls, stats.in_use);
-        Some(Calls {
-            calls: calls.calls,
-            operations: calls.operations(),
-            second_reads: calls.second_reads,
-            failed_reads: calls.fails,
-            pushed: calls.pushed,
-            switches: calls.switches,
-            late_pushes: calls.late_pushes,
-            sum_rejects: calls.sum_rejects,
-            in_use,
-        })
+    fn calls<'a>(&self, sessions: impl Iterator<Item = &'a Session<P, G>>) -> Option<Calls>
+    where
+        P: 'a,
+        G: 'a,
+    {
+        let mut calls = session::counted(&self.stats.calls);
+        sessions.for_each(|session| calls.add(&session::counted(session.stats())));
+        calls.in_use = self.stats.in_use;
+        Some(calls)
     }
 
     #[inline]
@@ -252,7 +256,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     }
 
     #[inline]
-    fn sent(&mut self, _: &mut Operations<P, G>, _: usize, _: u64) {}
+    fn sent(&mut self, ops: &mut Operations<P, G>, _: usize, _: u64) {
+        ops.cpu().charge(SUBMIT.cost, 1);
+    }
 
     #[inline]
     fn completed(&mut self, ops: &mut Operations<P, G>, shard: usize, wc: &Wc, sink: Sink<'_>) {
@@ -262,6 +268,12 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             .session_with(shard)
             .expect("the session whose queue pair was polled");
         let ended = session.completed(wr_id, now, &mut self.result);
+        let work = match (session::is_request(wr_id), &ended) {
+            (true, _) => SENT,
+            (false, None) => AGAIN,
+            (false, Some(_)) => FETCHED,
+        };
+        ops.cpu().charge(work.cost, 1);
         if session::is_request(wr_id) {
             ops.carried((wr_id & WHICH) as usize);
         }
@@ -272,8 +284,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn take_replies(&mut self, ops: &mut Operations<P, G>, sink: Sink<'_>) {
         let now = ops.now();
+        ops.cpu().charge(POLL.cost, 1);
+        ops.cpu().charge(SHARD.cost, ops.shard_count() as u32);
         (self.next_timer, self.now) = (Ns::MAX, now);
-        if self.measured.is_none() {
+        if self.measured.is_none() && self.prescribed.is_none() {
             self.measure(ops);
         }
         for shard in 0..ops.shard_count() {
@@ -283,6 +297,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
                     self.next_timer = self.next_timer.min(session.next_timer());
                     break;
                 };
+                ops.cpu().charge(PUSHED.cost, 1);
                 self.ended(ops, at, result, sink);
             }
         }
@@ -294,6 +309,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
+        if let Some(choice) = self.prescribed {
+            return session.prescribe(choice);
+        }
         let Some(selector) = &mut self.selector else {
             return;
         };

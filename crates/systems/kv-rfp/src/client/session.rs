@@ -5,7 +5,7 @@ use crate::layout::{
     REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key,
 };
 use drover_base::Ns;
-use drover_kv::{KEY_BYTES_MAX, ResultTransfer, SetupError};
+use drover_kv::{Calls, FetchChoice, KEY_BYTES_MAX, ResultTransfer, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{
@@ -23,6 +23,21 @@ pub(super) fn operations_for<P: Provider, G: Guards>(depth: usize) -> usize {
     let sends = depth.saturating_sub(VALUES_MAX * PIECES_MAX + FetchClient::<P, G>::sends_max(0));
     let each = FetchClient::<P, G>::sends_max(1) - FetchClient::<P, G>::sends_max(0);
     (sends / each).max(1)
+}
+
+/// The counters that all systems with calls have.
+pub(super) fn counted(stats: &CallerStats) -> Calls {
+    Calls {
+        calls: stats.calls,
+        operations: stats.operations(),
+        second_reads: stats.second_reads,
+        failed_reads: stats.fails,
+        pushed: stats.pushed,
+        switches: stats.switches,
+        late_pushes: stats.late_pushes,
+        sum_rejects: stats.sum_rejects,
+        ..Calls::default()
+    }
 }
 
 /// Whether the completion with id `wr_id` is that of a request.
@@ -96,6 +111,21 @@ impl<P: Provider, G: Guards> Session<P, G> {
         self.calls.set_choice(RequestKind::Get as u16, choice);
     }
 
+    /// READs results as `choice` says. Results of updates have no value.
+    pub(super) fn prescribe(&mut self, choice: FetchChoice) {
+        for rpc_id in 0..RPC_COUNT as u16 {
+            let value_bytes = match rpc_id == RequestKind::Get as u16 {
+                true => choice.first_bytes,
+                false => 0,
+            };
+            let choice = Choice {
+                first_bytes: REPLY_HEADER_BYTES + value_bytes,
+                slow_reads: choice.slow_reads,
+            };
+            self.calls.set_choice(rpc_id, choice);
+        }
+    }
+
     /// Longest result, bytes.
     pub(super) fn result_bytes(&self) -> usize {
         self.calls.layout().result_bytes
@@ -104,6 +134,11 @@ impl<P: Provider, G: Guards> Session<P, G> {
     /// Whether results are fetched at all.
     pub(super) fn fetches(&self) -> bool {
         self.calls.options().transfer != Transfer::Reply
+    }
+
+    /// Counters since the last call of [`take_stats`](Session::take_stats).
+    pub(super) fn stats(&self) -> &CallerStats {
+        self.calls.stats()
     }
 
     /// Counters since the last call of this function.

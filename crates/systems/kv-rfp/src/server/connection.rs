@@ -1,7 +1,9 @@
 //! [`Connection`]: queues and slots of one client, and how its requests are executed.
 
+use super::one_by_one::Turn;
 use super::state::ShardState;
 use crate::control::Attach;
+use crate::costs;
 use crate::layout::{
     REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
 };
@@ -24,7 +26,7 @@ const BATCH: usize = 32;
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<(ServerCall, Request, KeyHash)>,
-    requests: Vec<Vec<u8>>,
+    pub(super) requests: Vec<Vec<u8>>,
 }
 
 impl Batch {
@@ -58,8 +60,10 @@ impl Transfer {
 
 /// A server's queues and slots for one client.
 pub struct Connection<P: Provider, V: Variant> {
-    queues: Queues<P>,
-    calls: FetchServer<P, V::Guards>,
+    pub(super) queues: Queues<P>,
+    pub(super) calls: FetchServer<P, V::Guards>,
+    /// The request that keeps the core from others.
+    pub(super) turn: Turn,
     /// A client has as many buffers for long values.
     transfers: [Option<Transfer>; VALUES_MAX],
     /// Work requests of [`LONG`] in flight.
@@ -68,6 +72,8 @@ pub struct Connection<P: Provider, V: Variant> {
     /// The client's memory for long values, known after Attach.
     values: Option<RemoteRegion>,
     result_bytes: usize,
+    /// Number of request slots.
+    place_count: u32,
 }
 
 impl<P: Provider, V: Variant> Connection<P, V> {
@@ -91,11 +97,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(Connection {
             queues: Queues::<P>::new(ctx, depths)?,
             calls: FetchServer::new(ctx, params, options)?,
+            turn: Turn::None,
             transfers: [const { None }; VALUES_MAX],
             longs: 0,
             updates: LastUpdates::default(),
             values: None,
             result_bytes: params.layout.result_bytes,
+            place_count: params.layout.place_count as u32,
         })
     }
 
@@ -124,6 +132,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// again.
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
         self.queues.qp.to_error();
+        state.is_occupied &= self.turn == Turn::None;
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
         drop(self);
         let stages = transfers
@@ -140,6 +149,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// client wrote a malformed request.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
         let now = cpu.now();
+        if V::WAITS || state.options.has_handler {
+            return self.serve_one(cpu, state, now);
+        }
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let mut is_busy = self.take_completions(cpu, state, now)?;
@@ -148,10 +160,25 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         batch.calls.clear();
         state.batch = batch;
         is_busy |= taken?;
+        self.push(cpu, state, now)?;
+        Ok(is_busy)
+    }
+
+    /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        let pushes = |calls: &CalleeStats| calls.pushes + calls.late_pushes;
+        let before = pushes(self.calls.stats());
         self.calls.settle(&mut self.queues);
         self.look_again(state, now);
-        self.queues.post(cpu)?;
-        Ok(is_busy)
+        let count = pushes(self.calls.stats()) - before;
+        cpu.charge(costs::PUSH.cost, count as u32);
+        Ok(self.queues.post(cpu)?)
     }
 
     /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
@@ -164,6 +191,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         batch: &mut Batch,
         now: Ns,
     ) -> Result<bool, PeerError> {
+        self.charge_look(cpu);
         while batch.calls.len() < BATCH {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
@@ -179,6 +207,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let slot = call.taken.place as u16;
             batch.calls.push((call, Request { slot, ..request }, hash));
         }
+        cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
         for (_, _, hash) in &batch.calls {
             state.partition.prefetch_item(cpu, *hash);
         }
@@ -186,6 +215,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             self.execute(cpu, state, call, (request, *hash, bytes), now)?;
         }
         Ok(!batch.calls.is_empty())
+    }
+
+    #[inline]
+    pub(super) fn charge_look(&self, cpu: &P::Cpu) {
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -197,7 +232,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    fn take_completions(
+    pub(super) fn take_completions(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -222,7 +257,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    fn execute(
+    pub(super) fn execute(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -230,6 +265,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         (request, hash, bytes): (&Request, KeyHash, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
+        let work = match request.kind {
+            RequestKind::Get => costs::GET,
+            _ => costs::PUT,
+        };
+        cpu.charge(work.cost, 1);
         let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
         let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
@@ -347,7 +387,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Begins transfers that had no stage.
     #[inline]
-    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+    pub(super) fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
         for index in 0..self.transfers.len() {
             if self.transfers[index]
                 .as_ref()

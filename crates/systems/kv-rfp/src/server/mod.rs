@@ -1,6 +1,7 @@
 //! [`Server`]: one shard, an actor. It polls its clients' request slots and executes requests on its partition.
 
 mod connection;
+mod one_by_one;
 mod options;
 mod second_look;
 mod state;

@@ -22,6 +22,8 @@ pub struct ServerOptions {
     /// READ and WRITE. Each operation in flight of each client has one slot of both kinds. With a multiple of 4 KiB
     /// less the headers, all slots would share a few lines of the processor's caches.
     pub slot_bytes: usize,
+    /// Whether a handler works on each request before it is executed: see [`Trial`](drover_kv::Trial).
+    pub has_handler: bool,
     /// Kind of pages wanted for items and index.
     pub pages: PageWish,
 }
@@ -36,6 +38,7 @@ impl Default for ServerOptions {
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
             slot_bytes: 2 << 10,
+            has_handler: false,
             pages: PageWish::HugeIfAny,
         }
     }

@@ -25,6 +25,8 @@ pub struct ShardState<P: Provider, V> {
     pub(super) options: ServerOptions,
     pub(super) second_look: SecondLook,
     pub(super) batch: Batch,
+    /// Whether a client's request keeps the core from all others: see [`one_by_one`](super::one_by_one).
+    pub(super) is_occupied: bool,
     /// A value on its way, or a result with one.
     pub(super) value: Vec<u8>,
     hasher: KeyHasher,
@@ -61,6 +63,7 @@ impl<P: Provider, V> ShardState<P, V> {
             },
             second_look: SecondLook::default(),
             batch: Batch::new(),
+            is_occupied: false,
             value: Vec::new(),
             hasher,
             clock,

@@ -24,7 +24,9 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
 use drover_kv::SetupError;
-use drover_kv::{Calls, Completion, KvClient, Op, Outcome, Reads, ResultTransfer, SubmitError, Token};
+use drover_kv::{
+    Calls, Completion, ConnectOptions, KvClient, Op, Outcome, Reads, ResultTransfer, SubmitError, Token,
+};
 use drover_verbs::{Provider, Wc, WcStatus};
 use execution::State;
 use std::fmt::Debug;
@@ -82,6 +84,12 @@ pub trait Reader<P: Provider>: Sized {
     /// The reader's counters.
     type Stats: Copy;
 
+    /// The policy that the caller's options ask for.
+    fn policy(options: &ConnectOptions) -> Self::Miss {
+        let _ = options;
+        Self::Miss::default()
+    }
+
     /// Number of operations at a time, at least 1, that a send queue of `depth` requests suffices for.
     fn operations_for(depth: usize) -> usize;
 
@@ -98,9 +106,12 @@ pub trait Reader<P: Provider>: Sized {
     /// Converts the system's counters to those that all one-sided systems share.
     fn reads(stats: &Self::Stats) -> Reads;
 
-    /// What the calls took; `None` if the system's results come in one way only.
-    fn calls(stats: &Self::Stats) -> Option<Calls> {
-        let _ = stats;
+    /// What the calls took, of lost sessions and of those that work; `None` if the system's results come in one way only.
+    fn calls<'a>(&self, sessions: impl Iterator<Item = &'a Self::Session>) -> Option<Calls>
+    where
+        Self::Session: 'a,
+    {
+        let _ = sessions;
         None
     }
 
@@ -189,6 +200,12 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     /// The system's counters of this client since its creation, all shards together.
     pub fn stats(&self) -> R::Stats {
         self.reader.stats()
+    }
+
+    /// See [`ServiceClient::calls`](drover_kv::ServiceClient::calls).
+    fn calls(&mut self) -> Option<Calls> {
+        let sessions = self.ops.links.iter_mut().filter_map(|link| link.session());
+        self.reader.calls(sessions.map(|session| &*session))
     }
 
     /// Polls the link to `shard`.

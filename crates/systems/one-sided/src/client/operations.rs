@@ -97,10 +97,16 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         looks.min().unwrap_or(Ns::MAX)
     }
 
+    /// The core that the client runs on.
+    #[inline]
+    pub fn cpu(&self) -> &P::Cpu {
+        self.ctx.cpu()
+    }
+
     /// The current time of the core's clock.
     #[inline]
     pub fn now(&self) -> Ns {
-        self.ctx.cpu().now()
+        self.cpu().now()
     }
 
     /// Number of shards.

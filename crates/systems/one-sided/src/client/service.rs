@@ -13,7 +13,7 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
             deadline: options.deadline,
             secret: options.secret.clone(),
             transfer: options.transfer,
-            ..ClientOptions::default()
+            miss: R::policy(options),
         };
         Client::new(ctx, dials, options)
     }
@@ -30,7 +30,7 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
         Some(R::reads(&self.stats()))
     }
 
-    fn calls(&self) -> Option<Calls> {
-        R::calls(&self.stats())
+    fn calls(&mut self) -> Option<Calls> {
+        Client::calls(self)
     }
 }
