@@ -35,5 +35,5 @@ pub mod server;
 mod system;
 mod variant;
 
-pub use system::{Jakiro, Rfp, ServerReply};
-pub use variant::{Flaw, JakiroVariant, ServerReplyVariant, Variant};
+pub use system::{Jakiro, RdmaMemcached, Rfp, ServerReply};
+pub use variant::{Flaw, JakiroVariant, MemcachedVariant, ServerReplyVariant, Variant};

@@ -1,9 +1,9 @@
 //! [`Rfp`]: the systems' rows in the table of systems.
 
 use crate::client::RfpClient;
-use crate::server::{Server, ServerOptions};
+use crate::server::{Server, ServerOptions, ShardStore as _};
 use crate::variant::{
-    Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
+    Flaw, Flawed, JakiroVariant, MemcachedVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
 };
 use drover_base::HashSeed;
 use drover_control::ControlListener;
@@ -26,6 +26,9 @@ pub type Jakiro = Rfp<JakiroVariant>;
 
 /// ServerReply: requests by WRITE, results by WRITE.
 pub type ServerReply = Rfp<ServerReplyVariant>;
+
+/// RDMA-Memcached: requests by WRITE, results by WRITE, from a store that all workers share.
+pub type RdmaMemcached = Rfp<MemcachedVariant>;
 
 /// A bucket of the index is a line of eight slots.
 const BUCKET_SLOTS: usize = 8;
@@ -87,7 +90,7 @@ impl<V: Variant> System for Rfp<V> {
                 plan.table.entry_count / BUCKET_SLOTS,
                 plan.record_bytes >> 10
             ),
-            format!("when full: {}", mode(plan).when_full()),
+            format!("when full: {}", when_full::<V>(plan)),
         ]
     }
 
@@ -135,13 +138,22 @@ fn mode(plan: &ShardPlan) -> Mode {
     }
 }
 
+fn when_full<V: Variant>(plan: &ShardPlan) -> &'static str {
+    match V::Store::IS_SHARED && plan.evicts {
+        true => "evicts the item of the same size class that was used longest ago (LRU)",
+        false => mode(plan).when_full(),
+    }
+}
+
 /// Options of shard `index` of a service of `plan`.
-pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+pub(crate) fn options<V: Variant>(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+    // A plan's sizes are shares of a shard.
+    let shares = if V::Store::IS_SHARED { plan.shard_count } else { 1 };
     ServerOptions {
         membership: Membership::of(plan, index, seed),
         mode: mode(plan),
-        bucket_count: (plan.table.entry_count / BUCKET_SLOTS).max(1),
-        memory_bytes: plan.record_bytes,
+        bucket_count: (plan.table.entry_count * shares / BUCKET_SLOTS).max(1),
+        memory_bytes: plan.record_bytes * shares,
         item_bytes_max: plan.item_bytes_max,
         pages: plan.pages,
         ..ServerOptions::default()

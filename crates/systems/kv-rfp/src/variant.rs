@@ -1,9 +1,12 @@
 //! [`Variant`]: all that the systems of this crate differ in.
 
+use crate::server::ShardStore;
 use drover_kv::{Channels, Counter, Facts, Offers, Planted};
 use drover_rpc::fetch::{Guarded, Guards, Transfer};
+use drover_store::{Partition, StripedStore};
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// What a system of this crate is called, and how its results travel.
 pub trait Variant: Copy + Debug + Send + Sync + 'static {
@@ -17,6 +20,8 @@ pub trait Variant: Copy + Debug + Send + Sync + 'static {
     const PLANTED: &'static [Planted<Flaw>];
     /// What both ends check: everything, but in tests.
     type Guards: Guards;
+    /// What a server executes requests on.
+    type Store: ShardStore;
 }
 
 const NO_CRC: Planted<Flaw> = Planted {
@@ -26,7 +31,8 @@ const NO_CRC: Planted<Flaw> = Planted {
     mistake: Flaw::NoSum,
 };
 
-const COUNTERS: &[Counter] = &[
+/// The counters of a system whose shards have items of their own; [`CLIENTS`](drover_one_sided::CLIENTS) is added.
+const COUNTERS: [Counter; 14] = [
     Counter::events("gets", "GETs executed."),
     Counter::events("puts", "PUTs executed or refused."),
     Counter::events("deletes", "DELETEs executed."),
@@ -50,8 +56,49 @@ const COUNTERS: &[Counter] = &[
         "request_sum_rejects",
         "Requests found with a wrong checksum: while they arrived, or malformed ones.",
     ),
-    drover_one_sided::CLIENTS,
 ];
+
+const OWN: [Counter; 15] = with_clients(COUNTERS, []);
+
+/// Those of a system whose shards share their items: each shard reports the amounts of all.
+const SHARED: [Counter; 21] = with_clients(
+    {
+        let mut counters = COUNTERS;
+        let mut i = 5;
+        while i < 9 {
+            counters[i] = counters[i].largest();
+            i += 1;
+        }
+        counters
+    },
+    [
+        Counter::events("stripes_locked", "Times that a stripe of the index was locked.").largest(),
+        Counter::events("stripe_waits", "Of them with another thread in it.").largest(),
+        Counter::events("lists_locked", "Times that the list of a size class was locked.").largest(),
+        Counter::events("list_waits", "Of them with another thread in it.").largest(),
+        Counter::events("heap_locked", "Times that the heap was locked.").largest(),
+        Counter::events("heap_waits", "Of them with another thread in it.").largest(),
+    ],
+);
+
+/// The counters of all systems, `more`, and the one that is always the last.
+const fn with_clients<const MORE: usize, const ALL: usize>(
+    counters: [Counter; 14],
+    more: [Counter; MORE],
+) -> [Counter; ALL] {
+    assert!(ALL == 14 + MORE + 1);
+    let mut all = [drover_one_sided::CLIENTS; ALL];
+    let mut i = 0;
+    while i < 14 {
+        all[i] = counters[i];
+        i += 1;
+    }
+    while i < 14 + MORE {
+        all[i] = more[i - 14];
+        i += 1;
+    }
+    all
+}
 
 const fn facts(name: &'static str, about: &'static str) -> Facts {
     Facts {
@@ -65,7 +112,7 @@ const fn facts(name: &'static str, about: &'static str) -> Facts {
             eviction: Err("a full bucket evicts the item that was used longest ago"),
             ..Offers::native_only("its items do not outlive the process")
         },
-        counters: COUNTERS,
+        counters: &OWN,
         work: &[],
     }
 }
@@ -97,6 +144,7 @@ impl Variant for JakiroVariant {
         },
     ];
     type Guards = Guarded;
+    type Store = Partition;
 }
 
 /// ServerReply, tuned: the same, but the server WRITEs every result to the client.
@@ -113,6 +161,32 @@ impl Variant for ServerReplyVariant {
     /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
     const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
     type Guards = Guarded;
+    type Store = Partition;
+}
+
+/// RDMA-Memcached: the same, but all shards share one store, as memcached's threads do, and clients READ long values in
+/// place.
+#[derive(Clone, Copy, Debug)]
+pub struct MemcachedVariant;
+
+impl Variant for MemcachedVariant {
+    const FACTS: Facts = Facts {
+        channels: Channels::OneShard,
+        offers: Offers {
+            eviction: Err("a full class of items evicts the one that was used longest ago"),
+            ..Offers::native_only("its items do not outlive the process")
+        },
+        counters: &SHARED,
+        ..facts(
+            "rdma-memcached",
+            "requests are WRITTEN into slots, workers that share one locked store WRITE the results to the clients' memory",
+        )
+    };
+    const TRANSFER: Transfer = Transfer::Reply;
+    const CURVE: &'static str = "RDMA-Memcached";
+    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
+    type Guards = Guarded;
+    type Store = Arc<StripedStore>;
 }
 
 /// A protection that both ends lack. Campaigns of simulations must find that it is missing.
@@ -136,6 +210,7 @@ impl<V: Variant, G: Guards + Send + Sync> Variant for Flawed<V, G> {
     const CURVE: &'static str = V::CURVE;
     const PLANTED: &'static [Planted<Flaw>] = &[];
     type Guards = G;
+    type Store = V::Store;
 }
 
 /// See [`Flaw::NoSequence`].

@@ -4,7 +4,7 @@
 //! ```
 //! use drover_systems::System;
 //! let names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
-//! assert_eq!(names, ["herd", "pilaf", "farm", "jakiro", "server-reply"]);
+//! assert_eq!(names, ["herd", "pilaf", "farm", "jakiro", "server-reply", "rdma-memcached"]);
 //! assert_eq!(System::named("pilaf"), Some(System::Pilaf));
 //! ```
 #![forbid(unsafe_code)]
@@ -86,6 +86,8 @@ systems! {
         Jakiro = drover_kv_rfp::Jakiro,
         /// ServerReply: requests by WRITE, results by WRITE.
         ServerReply = drover_kv_rfp::ServerReply,
+        /// RDMA-Memcached: as ServerReply, but all workers share one locked store.
+        RdmaMemcached = drover_kv_rfp::RdmaMemcached,
     }
 }
 

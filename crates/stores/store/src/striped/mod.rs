@@ -125,18 +125,17 @@ impl<G: StripedGuards> StripedStore<G> {
     }
 
     /// An empty store in zeroed memory of [`memory_bytes`](StripedStore::memory_bytes). [`Mode::Lru`] evicts, with
-    /// [`Mode::Store`] a PUT without space is refused.
+    /// [`Mode::Store`] a PUT without space is refused. `hasher` is that of the keys.
     ///
     /// # Panics
-    /// If the mode is another one, the options have no [hash seed](PartitionOptions::hash_seed), `log_bytes` is not a
-    /// positive multiple of 64, `bucket_count` is not 1 to 2^31, or the region is too short.
-    pub fn in_region(options: &PartitionOptions, region: Region) -> StripedStore<G> {
+    /// If the mode is another one, `log_bytes` is not a positive multiple of 64, `bucket_count` is not 1 to 2^31, or the
+    /// region is too short.
+    pub fn in_region(options: &PartitionOptions, hasher: KeyHasher, region: Region) -> StripedStore<G> {
         let evicts = match options.mode {
             Mode::Lru => true,
             Mode::Store => false,
             mode => panic!("no store of several threads is in mode {mode:?}"),
         };
-        let seed = options.hash_seed.expect("a hash seed, to find items to evict");
         let table = StoreTable::new(region.clone(), options.log_bytes, options.bucket_count);
         let memory = BoundedRegion::new(region, options.log_bytes);
         let stripe_count = options.bucket_count.next_power_of_two().min(STRIPES_MAX);
@@ -153,7 +152,7 @@ impl<G: StripedGuards> StripedStore<G> {
             memory,
             evicts,
             limits: Limits::new(options, longest.saturating_sub(HEADER_BYTES)),
-            hasher: seed.hasher(),
+            hasher,
             latest_s: AtomicU32::new(0),
             guards: PhantomData,
         }

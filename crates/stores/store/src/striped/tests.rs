@@ -12,11 +12,14 @@ fn store<G: StripedGuards>(mode: Mode, log_bytes: usize, bucket_count: usize) ->
         mode,
         log_bytes,
         bucket_count,
-        hash_seed: Some(SEED),
         ..PartitionOptions::default()
     };
     let bytes = StripedStore::<G>::memory_bytes(&options);
-    StripedStore::in_region(&options, Region::private(bytes, PageWish::Small).expect("memory"))
+    StripedStore::in_region(
+        &options,
+        SEED.hasher(),
+        Region::private(bytes, PageWish::Small).expect("memory"),
+    )
 }
 
 fn cpu(seed: u64) -> NativeCpu {

@@ -1,6 +1,7 @@
 //! [`Connection`]: queues and slots of one client, and how its requests are executed.
 
 use super::state::ShardState;
+use super::store::ShardStore as _;
 use crate::control::Attach;
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
 use crate::variant::Variant;
@@ -167,7 +168,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             // No correct client sends anything else.
             let (_, key, _) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
             let hash = state.key(key).hash;
-            state.partition.prefetch_bucket(cpu, hash, false);
+            state.partition.prefetch_bucket(cpu, hash);
             batch.calls.push((call, hash));
         }
         let is_busy = !batch.calls.is_empty();
@@ -259,7 +260,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let mut value = std::mem::take(&mut state.value);
-        let found = state.get(cpu, key, now).map(|item| {
+        let found = state.get(cpu, key, now, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
                 value.resize(len, 0);
@@ -402,16 +403,18 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<usize, (Status, usize)> {
         let mut value = std::mem::take(&mut state.value);
         let key = state.key(transfer.key());
-        let item = state.get(cpu, key, now);
-        let staged = match item.as_ref().map(|item| item.value_len()) {
-            None => Err((Status::NotFound, 0)),
+        let space = transfer.request.value_bytes;
+        let staged = state.get(cpu, key, now, |item| match item.value_len() {
             // The client asks again.
-            Some(len) if len == 0 || len > transfer.request.value_bytes => Err((Status::Long, len)),
-            Some(len) => Ok(len),
-        };
-        if let (Ok(len), Some(item)) = (staged, item) {
-            value.resize(len, 0);
-            item.copy_value(&mut value);
+            len if len == 0 || len > space => Err((Status::Long, len)),
+            len => {
+                value.resize(len, 0);
+                item.copy_value(&mut value);
+                Ok(len)
+            }
+        });
+        let staged = staged.unwrap_or(Err((Status::NotFound, 0)));
+        if let Ok(len) = staged {
             state.staging.copy_in(stage, &value);
             transfer.written = (len, value_sum(&value));
         }

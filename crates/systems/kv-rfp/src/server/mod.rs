@@ -4,9 +4,11 @@ mod connection;
 mod options;
 mod second_look;
 mod state;
+mod store;
 
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
+pub use store::{OpenedOnce, ShardStore};
 
 use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome, conn_params};
 use crate::layout::REQUEST_HEADER_BYTES;
@@ -24,6 +26,7 @@ pub type Server<P, V> = drover_one_sided::Server<P, ShardState<P, V>>;
 
 impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type Options = ServerOptions;
+    type Common = <V::Store as ShardStore>::Common;
     type Stats = ServerStats;
     type Connection = Connection<P, V>;
     type ClientParams = ();
@@ -33,14 +36,15 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;
+    const HAS_EVERY_KEY: bool = V::Store::IS_SHARED;
 
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
-        crate::system::options(plan, index, seed)
+        crate::system::options::<V>(plan, index, seed)
     }
 
     fn counters(&self) -> Vec<u64> {
         let (stats, partition, calls) = (self.stats, self.partition.stats(), self.calls);
-        vec![
+        let mut counters = vec![
             stats.gets,
             stats.puts,
             stats.deletes,
@@ -55,7 +59,13 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.pushes,
             calls.late_pushes,
             calls.sum_rejects,
-        ]
+        ];
+        if let Some(locks) = self.partition.locks() {
+            for lock in [locks.stripes, locks.lists, locks.space] {
+                counters.extend([lock.acquisitions, lock.waits]);
+            }
+        }
+        counters
     }
 
     fn membership(options: &ServerOptions) -> Membership {
@@ -68,8 +78,9 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
+        common: &Self::Common,
     ) -> Result<ShardState<P, V>, StartError> {
-        ShardState::new(ctx, options, hasher, clock)
+        ShardState::new(ctx, options, hasher, clock, common)
     }
 
     fn limits(&self) -> (usize, usize) {

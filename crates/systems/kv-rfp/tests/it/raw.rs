@@ -49,7 +49,7 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
             ..BedOptions::default()
         };
         let options = shard_options::<Rfp<V>, P>(&options, 0);
-        Shard::with_options(device, &options).expect("a shard")
+        Shard::with_options(device, &options, &Default::default()).expect("a shard")
     }
 
     /// The server goes without a word, and another one comes.
