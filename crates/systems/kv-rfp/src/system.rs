@@ -2,9 +2,7 @@
 
 use crate::client::RfpClient;
 use crate::server::{Server, ServerOptions, ShardStore as _};
-use crate::variant::{
-    Flaw, Flawed, JakiroVariant, MemcachedVariant, NoRecheck, NoSequence, NoSum, ServerReplyVariant, Variant,
-};
+use crate::variant::{Flaw, JakiroVariant, MemcachedVariant, ServerReplyVariant, Variant};
 use drover_base::HashSeed;
 use drover_control::ControlListener;
 use drover_kv::{
@@ -122,11 +120,7 @@ impl<V: Variant> ShardedSystem for Rfp<V> {
 
     /// Both ends lack the protection.
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
-        match flaw {
-            Flaw::NoSequence => job.run::<Rfp<Flawed<V, NoSequence>>>(None),
-            Flaw::NoSum => job.run::<Rfp<Flawed<V, NoSum>>>(None),
-            Flaw::NoRecheck => job.run::<Rfp<Flawed<V, NoRecheck>>>(None),
-        }
+        V::mistaken(flaw, job)
     }
 }
 

@@ -1,9 +1,10 @@
 //! [`Variant`]: all that the systems of this crate differ in.
 
 use crate::server::ShardStore;
-use drover_kv::{Channels, Counter, Facts, Offers, Planted};
+use crate::system::Rfp;
+use drover_kv::{Channels, Counter, Facts, MistakenJob, Offers, Planted};
 use drover_rpc::fetch::{Guarded, Guards, Transfer};
-use drover_store::{Partition, StripedStore};
+use drover_store::{Partition, StripedGuards, StripedStore};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -22,6 +23,12 @@ pub trait Variant: Copy + Debug + Send + Sync + 'static {
     type Guards: Guards;
     /// What a server executes requests on.
     type Store: ShardStore;
+
+    /// Runs `job` with this variant without the protection that `flaw` names, one of [`PLANTED`](Variant::PLANTED).
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        let _ = flaw;
+        job.run::<Rfp<Self>>(None)
+    }
 }
 
 const NO_CRC: Planted<Flaw> = Planted {
@@ -61,7 +68,7 @@ const COUNTERS: [Counter; 14] = [
 const OWN: [Counter; 15] = with_clients(COUNTERS, []);
 
 /// Those of a system whose shards share their items: each shard reports the amounts of all.
-const SHARED: [Counter; 21] = with_clients(
+const SHARED: [Counter; 22] = with_clients(
     {
         let mut counters = COUNTERS;
         let mut i = 5;
@@ -72,6 +79,10 @@ const SHARED: [Counter; 21] = with_clients(
         counters
     },
     [
+        Counter::events(
+            "in_place",
+            "Long values that clients were told to READ in the server's memory.",
+        ),
         Counter::events("stripes_locked", "Times that a stripe of the index was locked.").largest(),
         Counter::events("stripe_waits", "Of them with another thread in it.").largest(),
         Counter::events("lists_locked", "Times that the list of a size class was locked.").largest(),
@@ -145,6 +156,14 @@ impl Variant for JakiroVariant {
     ];
     type Guards = Guarded;
     type Store = Partition;
+
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        match flaw {
+            Flaw::NoSequence => job.run::<Rfp<Flawed<Self, NoSequence>>>(None),
+            Flaw::NoRecheck => job.run::<Rfp<Flawed<Self, NoRecheck>>>(None),
+            _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
+        }
+    }
 }
 
 /// ServerReply, tuned: the same, but the server WRITEs every result to the client.
@@ -162,6 +181,10 @@ impl Variant for ServerReplyVariant {
     const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
     type Guards = Guarded;
     type Store = Partition;
+
+    fn mistaken<J: MistakenJob>(_: Flaw, job: J) -> J::Answer {
+        job.run::<Rfp<Flawed<Self, NoSum>>>(None)
+    }
 }
 
 /// RDMA-Memcached: the same, but all shards share one store, as memcached's threads do, and clients READ long values in
@@ -184,9 +207,24 @@ impl Variant for MemcachedVariant {
     };
     const TRANSFER: Transfer = Transfer::Reply;
     const CURVE: &'static str = "RDMA-Memcached";
-    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC];
+    const PLANTED: &'static [Planted<Flaw>] = &[
+        NO_CRC,
+        Planted {
+            name: "free-while-read",
+            about: "the memory of an item that a client READs is used for another one before the client has it",
+            scenario: "large",
+            mistake: Flaw::FreeWhileRead,
+        },
+    ];
     type Guards = Guarded;
     type Store = Arc<StripedStore>;
+
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        match flaw {
+            Flaw::FreeWhileRead => job.run::<Rfp<Unpinned>>(None),
+            _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
+        }
+    }
 }
 
 /// A protection that both ends lack. Campaigns of simulations must find that it is missing.
@@ -198,6 +236,29 @@ pub enum Flaw {
     NoSum,
     /// Modes of results that were left to be fetched are not looked at again.
     NoRecheck,
+    /// Items that clients READ are overwritten.
+    FreeWhileRead,
+}
+
+/// See [`Flaw::FreeWhileRead`].
+#[derive(Clone, Copy, Debug)]
+pub struct Unpinned;
+
+impl Variant for Unpinned {
+    const PLANTED: &'static [Planted<Flaw>] = &[];
+    const FACTS: Facts = MemcachedVariant::FACTS;
+    const TRANSFER: Transfer = MemcachedVariant::TRANSFER;
+    const CURVE: &'static str = MemcachedVariant::CURVE;
+    type Guards = Guarded;
+    type Store = Arc<StripedStore<NoPins>>;
+}
+
+/// Guards of a store that do not keep what is READ.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPins;
+
+impl StripedGuards for NoPins {
+    const PINS: bool = false;
 }
 
 /// `V` with the protections `G` instead of all.

@@ -1,9 +1,10 @@
 //! [`Connection`]: queues and slots of one client, and how its requests are executed.
 
+use super::in_place::Readers;
 use super::state::ShardState;
 use super::store::ShardStore as _;
-use crate::control::Attach;
-use crate::layout::{REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
+use crate::control::{Attach, InPlaceExports};
+use crate::layout::{IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, value_sum};
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
@@ -66,6 +67,8 @@ pub struct Connection<P: Provider, V: Variant> {
     /// The client's memory for long values, known after Attach.
     values: Option<RemoteRegion>,
     result_bytes: usize,
+    /// Long items that the client READs, if the system has that.
+    readers: Option<Readers<P>>,
 }
 
 impl<P: Provider, V: Variant> Connection<P, V> {
@@ -92,7 +95,21 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             longs: 0,
             values: None,
             result_bytes: params.layout.result_bytes,
+            readers: None,
         })
+    }
+
+    /// Lets the client READ long values in the memory of `items`.
+    pub(super) fn read_in_place(
+        &mut self,
+        ctx: &P::Context,
+        items: &P::Mr,
+        places: usize,
+    ) -> Result<InPlaceExports, PeerError> {
+        let readers = Readers::<P>::new(ctx, places)?;
+        let exports = readers.exports(items)?;
+        self.readers = Some(readers);
+        Ok(exports)
     }
 
     /// Exports requests and modes, results, and the queue pair to the client.
@@ -121,7 +138,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     pub(super) fn close(mut self, ctx: &P::Context, state: &mut ShardState<P, V>) {
         self.queues.qp.to_error();
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
+        let readers = self.readers.take();
         drop(self);
+        if let Some(readers) = readers {
+            readers.release_all(ctx.cpu(), state);
+        }
         let stages = transfers
             .into_iter()
             .flatten()
@@ -139,6 +160,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let mut is_busy = self.take_completions(cpu, state, now)?;
+        if let Some(readers) = &mut self.readers
+            && readers.is_any()
+        {
+            readers.release_acked(cpu, state);
+        }
         let mut batch = std::mem::take(&mut state.batch);
         let taken = self.take_requests(cpu, state, &mut batch, now);
         batch.calls.clear();
@@ -224,6 +250,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let (request, key, value) = Request::decode(bytes).ok_or(PeerError::Nonsense)?;
+        if let Some(readers) = &mut self.readers
+            && readers.is_any()
+        {
+            // The operation before has ended, whether it has READ its item or not.
+            readers.release(cpu, state, call.taken.place);
+        }
         let key = Key { hash, bytes: key };
         let status = match request.kind {
             RequestKind::Get => return self.get(cpu, state, call, &request, key, now),
@@ -271,6 +303,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let is_transferred = match found {
             None => self.answer_get(cpu, call, Status::NotFound, 0, &[]),
             Some(len) if len <= value_bytes_max => self.answer_get(cpu, call, Status::Value, len, &value),
+            Some(len) if len >= IN_PLACE_BYTES_MIN && self.readers.is_some() => {
+                self.answer_in_place(cpu, state, call, key, now)
+            }
             Some(len) if len > request.value_bytes => self.answer_get(cpu, call, Status::Long, len, &[]),
             Some(_) if self.values_at(request).is_none() => {
                 self.answer_get(cpu, call, Status::BadRequest, 0, &[])
@@ -296,6 +331,28 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> bool {
         self.reply(cpu, call, status, len, value);
         false
+    }
+
+    /// Tells the client where it can READ a long value; returns that no value is transferred.
+    #[cold]
+    fn answer_in_place(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        call: &ServerCall,
+        key: Key<'_>,
+        now: Ns,
+    ) -> bool {
+        let now_s = state.now_s(now);
+        let pinned = state.partition.pin(cpu, key, now_s);
+        let (Some(pin), Some(readers)) = (pinned, &mut self.readers) else {
+            // Another shard has removed it just now.
+            return self.answer_get(cpu, call, Status::NotFound, 0, &[]);
+        };
+        state.stats.in_place += 1;
+        let (len, offset) = (pin.value_bytes, pin.value_offset.to_le_bytes());
+        readers.hold(call.taken.place, pin);
+        self.answer_get(cpu, call, Status::InPlace, len, &offset)
     }
 
     /// Why a value is not READ from the client, if so.

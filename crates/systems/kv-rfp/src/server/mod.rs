@@ -1,6 +1,7 @@
 //! [`Server`]: one shard, an actor. It polls its clients' request slots and executes requests on its partition.
 
 mod connection;
+mod in_place;
 mod options;
 mod second_look;
 mod state;
@@ -61,6 +62,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.sum_rejects,
         ];
         if let Some(locks) = self.partition.locks() {
+            counters.push(stats.in_place);
             for lock in [locks.stripes, locks.lists, locks.space] {
                 counters.extend([lock.acquisitions, lock.waits]);
             }
@@ -107,7 +109,11 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     ) -> Result<(Connection<P, V>, Welcome), PeerError> {
         let result_bytes = self.options.slot_bytes;
         let params = conn_params(&terms, result_bytes, usize::from(hello.slots));
-        let conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max)?;
+        let mut conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max)?;
+        let in_place = match &self.items {
+            Some(items) => Some(conn.read_in_place(ctx, items, params.layout.place_count)?),
+            None => None,
+        };
         let (inbound, results, qp) = conn.exports()?;
         let welcome = Welcome {
             terms,
@@ -116,6 +122,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             inbound,
             results,
             qp,
+            in_place,
         };
         Ok((conn, welcome))
     }

@@ -54,6 +54,8 @@ pub struct ServerStats {
     pub pulls: u64,
     /// WRITEs begun by the server to put a long value into a client's memory, one per value.
     pub long_pushes: u64,
+    /// Values that clients were told to READ where they are.
+    pub in_place: u64,
     /// PUTs refused because the memory is full.
     pub refusals: drover_one_sided::Refusals,
 }

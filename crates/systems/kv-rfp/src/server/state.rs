@@ -12,12 +12,14 @@ use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_rpc::fetch::CalleeStats;
 use drover_store::{ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
-use drover_verbs::Provider;
+use drover_verbs::{Access, Context, Provider};
 use std::rc::Rc;
 
 /// The systems' part of a server: owns the partition, and executes requests on it.
 pub struct ShardState<P: Provider, V: Variant> {
     pub(super) partition: V::Store,
+    /// The memory of the items, if clients READ long ones there.
+    pub(super) items: Option<P::Mr>,
     pub(super) stats: ServerStats,
     /// What the calls of all clients came to when the control channels were last polled, and of those that have gone.
     pub(super) calls: CalleeStats,
@@ -45,8 +47,12 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             item_bytes_max,
             ..options.clone()
         };
+        let partition = V::Store::open::<P>(ctx, &options, &hasher, common)?;
+        let items = partition.readable();
+        let items = items.map(|region| ctx.register(region, Access::REMOTE_READ));
         Ok(ShardState {
-            partition: V::Store::open::<P>(ctx, &options, &hasher, common)?,
+            items: items.transpose()?,
+            partition,
             stats: ServerStats::default(),
             calls: CalleeStats::default(),
             closed_calls: CalleeStats::default(),
