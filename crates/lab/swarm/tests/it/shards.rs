@@ -113,10 +113,17 @@ fn a_few_seeds_find_nothing_in_server_reply() {
 }
 
 #[test]
+fn a_few_seeds_find_nothing_in_rdma_memcached() {
+    find_nothing("rdma-memcached", "default", 1..21);
+    find_nothing("rdma-memcached", "large", 1..11);
+}
+
+#[test]
 fn traces_of_shards_repeat() {
     with("pilaf", Repeats);
     with("farm", Repeats);
     with("jakiro", Repeats);
+    with("rdma-memcached", Repeats);
 }
 
 #[test]
@@ -136,6 +143,14 @@ fn missing_protections_are_found_in_jakiro_and_server_reply() {
         with("jakiro", FindPlanted(mistake));
     }
     with("server-reply", FindPlanted("no-crc"));
+}
+
+/// What clients READ in place must stay.
+#[test]
+fn missing_protections_are_found_in_rdma_memcached() {
+    for mistake in ["no-crc", "free-while-read"] {
+        with("rdma-memcached", FindPlanted(mistake));
+    }
 }
 
 /// A value longer than the service takes was submitted before there was any session to say so, and copied over the end of

@@ -4,3 +4,4 @@ mod conformance;
 mod hostile;
 mod no_allocation;
 mod raw;
+mod threads;

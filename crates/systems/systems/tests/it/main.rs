@@ -19,6 +19,8 @@ drover_systems::systems! {
         Jakiro = drover_kv_rfp::Jakiro,
         /// As in the one table.
         ServerReply = drover_kv_rfp::ServerReply,
+        /// As in the one table.
+        RdmaMemcached = drover_kv_rfp::RdmaMemcached,
         /// The one line.
         Sample = sample::Sample,
     }
