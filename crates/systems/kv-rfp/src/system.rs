@@ -81,12 +81,16 @@ impl<V: Variant> System for Rfp<V> {
     }
 
     fn describe(plan: &ShardPlan) -> Vec<String> {
+        let (of, shares) = match V::Store::IS_SHARED {
+            true => ("that share", plan.shard_count),
+            false => ("of", 1),
+        };
         vec![
             format!(
-                "{} shard(s) of {} buckets of {BUCKET_SLOTS} items and {} KiB of items",
+                "{} shard(s) {of} {} buckets of {BUCKET_SLOTS} items and {} KiB of items",
                 plan.shard_count,
-                plan.table.entry_count / BUCKET_SLOTS,
-                plan.record_bytes >> 10
+                plan.table.entry_count * shares / BUCKET_SLOTS,
+                (plan.record_bytes * shares) >> 10
             ),
             format!("when full: {}", when_full::<V>(plan)),
         ]

@@ -76,7 +76,8 @@ struct Pair<S: ShardedSystem> {
 impl<S: ShardedSystem> Pair<S> {
     fn connect() -> Pair<S> {
         let device = ShmDevice::default();
-        let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan::<S>(), 0, HashSeed::new(1, 2));
+        let (plan, seed) = (plan::<S>(), HashSeed::new(1, 2));
+        let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan, 0, seed, &Default::default());
         let server = server.expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
         let listener = LocalListener::new();

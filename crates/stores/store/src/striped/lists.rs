@@ -8,7 +8,7 @@ const NEWER: u64 = 24;
 /// Offset before an item of the link to the one used earlier.
 const OLDER: u64 = 16;
 
-/// Both ends of a list. Whoever holds its lock may change the links of its items.
+/// Both ends of a list. A thread that holds its lock may change the links of its items.
 #[derive(Debug)]
 pub(super) struct List {
     newest: u64,
@@ -66,7 +66,7 @@ impl List {
     }
 
     /// Offsets of all items, the one used last first.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn offsets(&self, memory: &BoundedRegion) -> Vec<u64> {
         let first = (self.newest != NONE).then_some(self.newest);
         std::iter::successors(first, |at| {

@@ -324,7 +324,7 @@ impl<G: StripedGuards> StripedStore<G> {
         match found {
             Some((_, old)) => {
                 self.forget_use(cpu, old);
-                if !self.is_kept(old) {
+                if !self.keep_if_pinned(old) {
                     self.space.lock(cpu).free(old);
                 }
                 stripe.counters.updates_moved += 1;
@@ -490,7 +490,7 @@ impl<G: StripedGuards> StripedStore<G> {
         self.forget_use(cpu, offset);
         space.table.remove(hash, slot_place);
         stripe.counters.items = stripe.counters.items.wrapping_sub(1);
-        (!self.is_kept(offset)).then(|| space.free(offset))
+        (!self.keep_if_pinned(offset)).then(|| space.free(offset))
     }
 }
 

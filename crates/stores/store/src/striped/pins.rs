@@ -59,9 +59,9 @@ impl<G: StripedGuards> StripedStore<G> {
         self.memory.load(offset - BUCKET_AND_PINS) & !BUCKET_MASK != 0
     }
 
-    /// Whether an item that has left the index stays because it is pinned; then its last pin frees it.
+    /// Lets the last pin of an item that has left the index free it; `false` if it has none.
     #[inline]
-    pub(super) fn is_kept(&self, offset: u64) -> bool {
+    pub(super) fn keep_if_pinned(&self, offset: u64) -> bool {
         let is_pinned = self.is_pinned(offset);
         if is_pinned {
             let word = self.memory.load(offset - BUCKET_AND_PINS);

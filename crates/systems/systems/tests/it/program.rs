@@ -232,7 +232,8 @@ fn a_name_that_is_not_in_the_table_is_refused_with_those_that_are() {
     let errors = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!out.status.success());
     assert!(
-        errors.contains("expected herd or pilaf or farm or jakiro or server-reply or rdma-memcached or sample"),
+        errors
+            .contains("expected herd or pilaf or farm or jakiro or server-reply or rdma-memcached or sample"),
         "{errors}"
     );
 }
