@@ -104,7 +104,8 @@ proptest! {
                     let now = store.keys_in_order(&cpu);
                     order.iter_mut().for_each(|list| list.retain(|other| *other != k));
                     let at = now.iter().position(|list| list.first() == Some(&k)).expect("the item just stored");
-                    prop_assert!(at >= class);
+                    // A full heap lets an item have its old chunk, if it fits, although that is of the class below.
+                    prop_assert!(at + 1 >= class);
                     order[at].insert(0, k.clone());
                     values.insert(k, value);
                     // What is left of each list is its beginning, unless nothing as long was there.
