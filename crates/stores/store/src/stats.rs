@@ -27,7 +27,7 @@ macro_rules! counters {
             }
 
             pub(crate) fn add(&mut self, other: &Counters) {
-                $(self.$name = self.$name.wrapping_add(other.$name);)*
+                $(self.$name += other.$name;)*
             }
         }
     };

@@ -64,7 +64,7 @@ impl<G: StripedGuards> StripedStore<G> {
         // A chunk may also be an item that is not in the index, or buckets: then there is no such entry.
         let bucket = self.bucket_of(offset);
         // To wait for a stripe would be against the order of locks.
-        let mut stripe = self.stripe(cpu, bucket).try_lock(cpu)?;
+        let mut stripe = self.stripe(bucket).try_lock(cpu)?;
         let entry = self.entry_of(bucket, offset)?;
         self.evict(cpu, space, &mut stripe, entry, offset, now_s)
     }

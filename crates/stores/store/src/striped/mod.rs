@@ -60,7 +60,7 @@ const ATTEMPTS: usize = 1000;
 
 /// What keeps several threads from harming each other. Tests take one away at a time, to show that something breaks.
 pub trait StripedGuards: Send + Sync + 'static {
-    /// Threads lock the stripe of their key.
+    /// A GET holds the stripe of its key until it has read the item.
     const LOCKS: bool = true;
     /// An item that a peer READs keeps its memory.
     const PINS: bool = true;
@@ -211,8 +211,12 @@ impl<G: StripedGuards> StripedStore<G> {
         stripe.counters.hits += 1;
         let place = self.memory.place(offset);
         item::touch_rest(cpu, place, Head::load(place));
-        let answer = read(ItemRef::new(place));
+        let item = ItemRef::new(place);
         self.used(cpu, key.hash, slot_place, offset, true);
+        // The flaw: others may write the item while it is read.
+        let stripe = G::LOCKS.then_some(stripe);
+        let answer = read(item);
+        drop(stripe);
         Some(answer)
     }
 
@@ -330,7 +334,7 @@ impl<G: StripedGuards> StripedStore<G> {
                 stripe.counters.updates_moved += 1;
             }
             None => {
-                stripe.counters.items = stripe.counters.items.wrapping_add(1);
+                stripe.counters.items += 1;
                 stripe.counters.inserts += 1;
             }
         }
@@ -392,14 +396,12 @@ impl<G: StripedGuards> StripedStore<G> {
     /// The stripe of the bucket numbered `bucket`.
     #[inline]
     fn lock<C: Cpu>(&self, cpu: &C, bucket: u64) -> Held<'_, Stripe> {
-        self.stripe(cpu, bucket).lock(cpu)
+        self.stripe(bucket).lock(cpu)
     }
 
     #[inline]
-    fn stripe<C: Cpu>(&self, cpu: &C, bucket: u64) -> &Contended<Stripe> {
-        // The flaw: any stripe.
-        let index = if G::LOCKS { bucket } else { cpu.random() };
-        &self.stripes[index as usize & (self.stripes.len() - 1)]
+    fn stripe(&self, bucket: u64) -> &Contended<Stripe> {
+        &self.stripes[bucket as usize & (self.stripes.len() - 1)]
     }
 
     /// The list that the item at `offset` belongs to.
@@ -489,7 +491,7 @@ impl<G: StripedGuards> StripedStore<G> {
     ) -> Option<u64> {
         self.forget_use(cpu, offset);
         space.table.remove(hash, slot_place);
-        stripe.counters.items = stripe.counters.items.wrapping_sub(1);
+        stripe.counters.items -= 1;
         (!self.keep_if_pinned(offset)).then(|| space.free(offset))
     }
 }

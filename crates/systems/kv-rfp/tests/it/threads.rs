@@ -128,7 +128,8 @@ fn rfp_threads_of_one_store_are_linearizable() {
     }
 }
 
-/// The planted mistake `unlocked`. Simulated cores step one after the other, so only threads can find it.
+/// The planted mistake `unlocked`: a GET lets go of its stripe before it has read the item. Simulated cores step one after
+/// the other, so only threads can find it.
 #[test]
 fn rfp_threads_that_do_not_lock_are_found() {
     struct Unlocked;
@@ -137,8 +138,8 @@ fn rfp_threads_that_do_not_lock_are_found() {
     }
     let seed = fresh_seed();
     let found =
-        (0..200).find(|round| trouble_of_store::<Unlocked>(seed.wrapping_add(*round), 4000).is_some());
-    println!("found in round {}", found.expect("trouble in one of 200 rounds"));
+        (0..1000).find(|round| trouble_of_store::<Unlocked>(seed.wrapping_add(*round), 4000).is_some());
+    println!("found in round {}", found.expect("trouble in one of 1000 rounds"));
 }
 
 /// An operation under way.
