@@ -35,7 +35,9 @@ and the memory file are refused.
 
 --system jakiro and server-reply execute every operation of their native clients, which write requests into slots: the
 clients of jakiro read the results from the server's memory, and server-reply writes them to the clients. Of each
-shard's share of -m an eighth is index, and the rest items; the same flags are refused.
+shard's share of -m an eighth is index, and the rest items; the same flags are refused. rdma-memcached does as
+server-reply, but all its workers serve every key from one store behind locks, as memcached's do, and clients read
+values of 8 KiB and more in the server's memory.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]

@@ -74,6 +74,13 @@ pub trait Cpu {
         let _ = line;
     }
 
+    /// Reports that a lock in `line`, which other cores write, is about to be taken: a simulated core may be charged for
+    /// the transfer of the line, and for a wait. Does nothing on hardware.
+    #[inline(always)]
+    fn contend(&self, line: Line) {
+        let _ = line;
+    }
+
     /// Starts to load `line` into the cache and does not wait for it. A simulated core waits if too many lines are in
     /// flight.
     fn prefetch(&self, line: Line);

@@ -8,6 +8,7 @@
 //!   and tag.
 //! - [`Cpu`] is the core that code runs on: the only source of the time, of random numbers and of the cost of work.
 //! - [`Crc64`] is the checksum by which those who poll or READ memory tell whole bytes from torn ones.
+//! - [`Contended`] is what several threads change, behind a lock.
 //! - [`Actor`] is anything that polls: one `step` is at most one batch of work.
 //!
 //! ```
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod contended;
 mod cpu;
 mod crc32c;
 mod crc64;
@@ -34,6 +36,7 @@ mod xxh3;
 mod zipf;
 
 pub use actor::{Actor, Progress};
+pub use contended::{Contended, Held, LockCounts};
 pub use cpu::{Cost, Cpu, Line, Work};
 pub use crc32c::{crc32c, crc32c_append};
 pub use crc64::{Crc64, crc64};

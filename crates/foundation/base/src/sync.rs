@@ -1,4 +1,4 @@
-//! Atomics that a model checker can replace: `core` normally, loom under `--cfg loom`, shuttle under `--cfg shuttle`.
+//! Atomics and locks that a model checker can replace: `core` normally, loom under `--cfg loom`, shuttle under `--cfg shuttle`.
 //! Pure ring and seqlock logic imports from here; memory shared with devices or other processes (`Region` of
 //! `drover-mem`) always uses the hardware atomics of `core`.
 
@@ -6,7 +6,7 @@
 pub use loom::{
     hint,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -16,7 +16,7 @@ pub use loom::{
 pub use shuttle::{
     hint,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -26,7 +26,7 @@ pub use shuttle::{
 pub use std::{
     hint,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,

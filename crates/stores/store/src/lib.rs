@@ -11,6 +11,7 @@
 //! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
 //! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. An item stores
 //!   only the fields that its content needs ([`item_bytes`]).
+//! - [`StripedStore`] holds the items of all keys for several threads, behind locks, as memcached does.
 //! - [`Extents`] allocates memory for records that peers READ.
 //! - [`WarmFile`] keeps the memory of partitions in a file, so that a restarted server still has its items.
 //!
@@ -87,6 +88,7 @@ mod queue;
 mod reader;
 mod sharing;
 mod stats;
+mod striped;
 mod warm;
 mod watch;
 
@@ -103,5 +105,6 @@ pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
 pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;
+pub use striped::{FullyGuarded, Pin, StripedGuards, StripedLocks, StripedStore};
 pub use warm::WarmFile;
 pub use watch::Evicted;

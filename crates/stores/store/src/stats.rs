@@ -25,6 +25,10 @@ macro_rules! counters {
             pub(crate) fn stats(&self, bytes: u64, bytes_max: u64, slots: u64) -> PartitionStats {
                 PartitionStats { bytes, bytes_max, slots, $($name: self.$name,)* }
             }
+
+            pub(crate) fn add(&mut self, other: &Counters) {
+                $(self.$name += other.$name;)*
+            }
         }
     };
 }

@@ -158,7 +158,7 @@ mod tests {
         let device = drover_verbs_suite::loopback::LoopbackDevice::new();
         let seed = HashSeed::new(1, 2);
         let shard: Server<drover_verbs_suite::loopback::Loopback> =
-            Shard::open(&device, &plan, 0, seed).expect("a shard");
+            Shard::open(&device, &plan, 0, seed, &()).expect("a shard");
         assert_eq!(shard.counters().len(), FACTS.counters.len());
         assert!((FACTS.fits)(device.caps()));
     }

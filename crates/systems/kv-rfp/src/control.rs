@@ -18,7 +18,7 @@ pub use drover_one_sided::{Ready, ServerParams, Ticket};
 pub type Hello = drover_one_sided::Hello<RfpParams>;
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// These systems' own parameters in a client's [`Hello`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +47,17 @@ pub struct Welcome {
     pub results: Export,
     /// How to connect to the server's RC queue pair for this client.
     pub qp: Export,
+    /// Where the client READs long values, if the system has that.
+    pub in_place: Option<InPlaceExports>,
+}
+
+/// How a client READs long values where they are.
+#[derive(Clone, Debug)]
+pub struct InPlaceExports {
+    /// How to reach the memory of all items, for READs.
+    pub items: Export,
+    /// How to reach the acknowledgements of this client's places, for WRITEs.
+    pub acks: Export,
 }
 
 /// The client's second message: how the server connects to its queue pair and reaches its memory.
@@ -67,8 +78,30 @@ drover_control::message!(kind::APPLICATION + 1 => Welcome {
     inbound,
     results,
     qp,
+    in_place as InPlaceCodec,
 });
 drover_control::message!(kind::APPLICATION + 2 => Attach { qp, pushed, values });
+
+struct InPlaceCodec;
+
+impl InPlaceCodec {
+    fn encode(in_place: &Option<InPlaceExports>, to: &mut Writer) {
+        to.bool(in_place.is_some());
+        if let Some(InPlaceExports { items, acks }) = in_place {
+            to.export(items).export(acks);
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>, field: &'static str) -> Result<Option<InPlaceExports>, DecodeError> {
+        if !from.bool(field)? {
+            return Ok(None);
+        }
+        Ok(Some(InPlaceExports {
+            items: from.export()?,
+            acks: from.export()?,
+        }))
+    }
+}
 
 struct TransferCodec;
 

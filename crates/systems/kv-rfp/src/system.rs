@@ -2,10 +2,9 @@
 
 use crate::client::RfpClient;
 use crate::layout::REQUEST_HEADER_BYTES;
-use crate::server::{Server, ServerOptions};
+use crate::server::{Server, ServerOptions, ShardStore as _};
 use crate::variant::{
-    ExecuteTwice, Flaw, Flawed, JakiroVariant, NoRecheck, NoSequence, NoSum, PushIntoLanding,
-    ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
+    Flaw, JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
 use drover_base::HashSeed;
 use drover_control::ControlListener;
@@ -31,6 +30,9 @@ pub type ServerReply = Rfp<ServerReplyVariant>;
 
 /// ServerReply that waits for each WRITE, as published.
 pub type ServerReplyFaithful = Rfp<ServerReplyFaithfulVariant>;
+
+/// RDMA-Memcached: requests by WRITE, results by WRITE, from a store that all workers share.
+pub type RdmaMemcached = Rfp<MemcachedVariant>;
 
 /// A bucket of the index is a line of eight slots.
 const BUCKET_SLOTS: usize = 8;
@@ -85,14 +87,18 @@ impl<V: Variant> System for Rfp<V> {
     }
 
     fn describe(plan: &ShardPlan) -> Vec<String> {
+        let (of, shares) = match V::Store::IS_SHARED {
+            true => ("that share", plan.shard_count),
+            false => ("of", 1),
+        };
         vec![
             format!(
-                "{} shard(s) of {} buckets of {BUCKET_SLOTS} items and {} KiB of items",
+                "{} shard(s) {of} {} buckets of {BUCKET_SLOTS} items and {} KiB of items",
                 plan.shard_count,
-                plan.table.entry_count / BUCKET_SLOTS,
-                plan.record_bytes >> 10
+                plan.table.entry_count * shares / BUCKET_SLOTS,
+                (plan.record_bytes * shares) >> 10
             ),
-            format!("when full: {}", mode(plan).when_full()),
+            format!("when full: {}", when_full::<V>(plan)),
         ]
     }
 
@@ -124,13 +130,7 @@ impl<V: Variant> ShardedSystem for Rfp<V> {
 
     /// Both ends lack the protection.
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
-        match flaw {
-            Flaw::NoSequence => job.run::<Rfp<Flawed<V, NoSequence>>>(None),
-            Flaw::NoSum => job.run::<Rfp<Flawed<V, NoSum>>>(None),
-            Flaw::NoRecheck => job.run::<Rfp<Flawed<V, NoRecheck>>>(None),
-            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<V, ExecuteTwice>>>(None),
-            Flaw::PushIntoLanding => job.run::<Rfp<Flawed<V, PushIntoLanding>>>(None),
-        }
+        V::mistaken(flaw, job)
     }
 }
 
@@ -142,15 +142,24 @@ fn mode(plan: &ShardPlan) -> Mode {
     }
 }
 
+fn when_full<V: Variant>(plan: &ShardPlan) -> &'static str {
+    match V::Store::IS_SHARED && plan.evicts {
+        true => "evicts the item of the same size class that was used longest ago (LRU)",
+        false => mode(plan).when_full(),
+    }
+}
+
 /// Options of shard `index` of a service of `plan`.
-pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+pub(crate) fn options<V: Variant>(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     let usual = ServerOptions::default();
     let longest_request = REQUEST_HEADER_BYTES + KEY_BYTES_MAX + plan.trial.slot_value_bytes;
+    // A plan's sizes are shares of a shard.
+    let shares = if V::Store::IS_SHARED { plan.shard_count } else { 1 };
     ServerOptions {
         membership: Membership::of(plan, index, seed),
         mode: mode(plan),
-        bucket_count: (plan.table.entry_count / BUCKET_SLOTS).max(1),
-        memory_bytes: plan.record_bytes,
+        bucket_count: (plan.table.entry_count * shares / BUCKET_SLOTS).max(1),
+        memory_bytes: plan.record_bytes * shares,
         item_bytes_max: plan.item_bytes_max,
         pages: plan.pages,
         slot_bytes: usual.slot_bytes.max(longest_request),

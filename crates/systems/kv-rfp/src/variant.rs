@@ -1,9 +1,13 @@
 //! [`Variant`]: all that the systems of this crate differ in.
 
-use drover_kv::{Channels, Counter, Facts, Offers, Planted};
+use crate::server::ShardStore;
+use crate::system::Rfp;
+use drover_kv::{Channels, Counter, Facts, MistakenJob, Offers, Planted};
 use drover_rpc::fetch::{Guarded, Guards, Transfer};
+use drover_store::{Partition, StripedGuards, StripedStore};
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// What a system of this crate is called, and how its results travel.
 pub trait Variant: Copy + Debug + Send + Sync + 'static {
@@ -19,6 +23,14 @@ pub trait Variant: Copy + Debug + Send + Sync + 'static {
     const PLANTED: &'static [Planted<Flaw>];
     /// What both ends check: everything, but in tests.
     type Guards: Guards;
+    /// What a server executes requests on.
+    type Store: ShardStore;
+
+    /// Runs `job` with this variant without the protection that `flaw` names, one of [`PLANTED`](Variant::PLANTED).
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        let _ = flaw;
+        job.run::<Rfp<Self>>(None)
+    }
 }
 
 const NO_CRC: Planted<Flaw> = Planted {
@@ -35,7 +47,8 @@ const EXECUTE_TWICE: Planted<Flaw> = Planted {
     mistake: Flaw::ExecuteTwice,
 };
 
-const COUNTERS: &[Counter] = &[
+/// The counters of a system whose shards have items of their own; [`CLIENTS`](drover_one_sided::CLIENTS) is added.
+const COUNTERS: [Counter; 15] = [
     Counter::events("gets", "GETs executed."),
     Counter::events("puts", "PUTs executed or refused."),
     Counter::events("deletes", "DELETEs executed."),
@@ -60,8 +73,53 @@ const COUNTERS: &[Counter] = &[
         "Requests found with a wrong checksum: while they arrived, or malformed ones.",
     ),
     drover_one_sided::REPEATED,
-    drover_one_sided::CLIENTS,
 ];
+
+const OWN: [Counter; 16] = with_clients(COUNTERS, []);
+
+/// Those of a system whose shards share their items: each shard reports the amounts of all.
+const SHARED: [Counter; 23] = with_clients(
+    {
+        let mut counters = COUNTERS;
+        let mut i = 5;
+        while i < 9 {
+            counters[i] = counters[i].largest();
+            i += 1;
+        }
+        counters
+    },
+    [
+        Counter::events(
+            "in_place",
+            "Long values that clients were told to READ in the server's memory.",
+        ),
+        Counter::events("stripes_locked", "Times that a stripe of the index was locked.").largest(),
+        Counter::events("stripe_waits", "Of them with another thread in it.").largest(),
+        Counter::events("lists_locked", "Times that the list of a size class was locked.").largest(),
+        Counter::events("list_waits", "Of them with another thread in it.").largest(),
+        Counter::events("heap_locked", "Times that the heap was locked.").largest(),
+        Counter::events("heap_waits", "Of them with another thread in it.").largest(),
+    ],
+);
+
+/// The counters of all systems, `more`, and the one that is always the last.
+const fn with_clients<const ALL_SYSTEMS: usize, const MORE: usize, const ALL: usize>(
+    counters: [Counter; ALL_SYSTEMS],
+    more: [Counter; MORE],
+) -> [Counter; ALL] {
+    assert!(ALL == ALL_SYSTEMS + MORE + 1);
+    let mut all = [drover_one_sided::CLIENTS; ALL];
+    let mut i = 0;
+    while i < ALL_SYSTEMS {
+        all[i] = counters[i];
+        i += 1;
+    }
+    while i < ALL_SYSTEMS + MORE {
+        all[i] = more[i - ALL_SYSTEMS];
+        i += 1;
+    }
+    all
+}
 
 const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts {
     Facts {
@@ -76,7 +134,7 @@ const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts 
             eviction: Err("a full bucket evicts the item that was used longest ago"),
             ..Offers::native_only("its items do not outlive the process")
         },
-        counters: COUNTERS,
+        counters: &OWN,
         work: crate::costs::BUDGET,
     }
 }
@@ -116,6 +174,17 @@ impl Variant for JakiroVariant {
         },
     ];
     type Guards = Guarded;
+    type Store = Partition;
+
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        match flaw {
+            Flaw::NoSequence => job.run::<Rfp<Flawed<Self, NoSequence>>>(None),
+            Flaw::NoRecheck => job.run::<Rfp<Flawed<Self, NoRecheck>>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            Flaw::PushIntoLanding => job.run::<Rfp<Flawed<Self, PushIntoLanding>>>(None),
+            _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
+        }
+    }
 }
 
 /// ServerReply, tuned: the same, but the server WRITEs every result to the client.
@@ -133,6 +202,14 @@ impl Variant for ServerReplyVariant {
     /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
     const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC, EXECUTE_TWICE];
     type Guards = Guarded;
+    type Store = Partition;
+
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        match flaw {
+            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
+        }
+    }
 }
 
 /// ServerReply as the paper measures it: a core of the server posts one WRITE at a time, and does nothing until it has
@@ -152,6 +229,54 @@ impl Variant for ServerReplyFaithfulVariant {
     /// The protections are those of [`ServerReplyVariant`].
     const PLANTED: &'static [Planted<Flaw>] = &[];
     type Guards = Guarded;
+    type Store = Partition;
+
+    fn mistaken<J: MistakenJob>(_: Flaw, job: J) -> J::Answer {
+        job.run::<Rfp<Flawed<Self, NoSum>>>(None)
+    }
+}
+
+/// RDMA-Memcached: the same, but all shards share one store, as memcached's threads do, and clients READ long values in
+/// place.
+#[derive(Clone, Copy, Debug)]
+pub struct MemcachedVariant;
+
+impl Variant for MemcachedVariant {
+    const FACTS: Facts = Facts {
+        channels: Channels::OneShard,
+        offers: Offers {
+            eviction: Err("a full class of items evicts the one that was used longest ago"),
+            ..Offers::native_only("its items do not outlive the process")
+        },
+        counters: &SHARED,
+        ..facts(
+            "rdma-memcached",
+            "requests are WRITTEN into slots, workers that share one locked store WRITE the results to the clients' memory",
+            true,
+        )
+    };
+    const TRANSFER: Transfer = Transfer::Reply;
+    const CURVE: &'static str = "RDMA-Memcached";
+    const PLANTED: &'static [Planted<Flaw>] = &[
+        NO_CRC,
+        EXECUTE_TWICE,
+        Planted {
+            name: "free-while-read",
+            about: "the memory of an item that a client READs is used for another one before the client has it",
+            scenario: "large",
+            mistake: Flaw::FreeWhileRead,
+        },
+    ];
+    type Guards = Guarded;
+    type Store = Arc<StripedStore>;
+
+    fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
+        match flaw {
+            Flaw::FreeWhileRead => job.run::<Rfp<Unpinned>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
+        }
+    }
 }
 
 /// A protection that both ends lack. Campaigns of simulations must find that it is missing.
@@ -167,6 +292,29 @@ pub enum Flaw {
     ExecuteTwice,
     /// Pushed results land where READs do.
     PushIntoLanding,
+    /// Items that clients READ are overwritten.
+    FreeWhileRead,
+}
+
+/// See [`Flaw::FreeWhileRead`].
+#[derive(Clone, Copy, Debug)]
+pub struct Unpinned;
+
+impl Variant for Unpinned {
+    const PLANTED: &'static [Planted<Flaw>] = &[];
+    const FACTS: Facts = MemcachedVariant::FACTS;
+    const TRANSFER: Transfer = MemcachedVariant::TRANSFER;
+    const CURVE: &'static str = MemcachedVariant::CURVE;
+    type Guards = Guarded;
+    type Store = Arc<StripedStore<NoPins>>;
+}
+
+/// Guards of a store that do not keep what is READ.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPins;
+
+impl StripedGuards for NoPins {
+    const PINS: bool = false;
 }
 
 /// `V` with the protections `G` instead of all.
@@ -180,6 +328,7 @@ impl<V: Variant, G: Guards + Send + Sync> Variant for Flawed<V, G> {
     const CURVE: &'static str = V::CURVE;
     const PLANTED: &'static [Planted<Flaw>] = &[];
     type Guards = G;
+    type Store = V::Store;
 }
 
 /// See [`Flaw::NoSequence`].

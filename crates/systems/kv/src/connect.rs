@@ -7,6 +7,7 @@ use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
 use std::error::Error;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// First interval between two polls of a client that waits for its sessions.
 const LOOK_EVERY: Ns = Ns::from_us(200);
@@ -58,7 +59,7 @@ impl ConnectOptions {
 /// A client of a service, with a session at each of its shards.
 pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     /// Creates a client, which starts to connect at its first poll. `dials` has one dialer for the service, or one per
-    /// shard in the order of the shards, as the system's [`Channels`] require; it must not be empty.
+    /// shard in the order of the shards, or one for any shard, as the system's [`Channels`] require; it must not be empty.
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self;
 
     /// Whether the client has a session with every shard, and is not about to replace one.
@@ -146,8 +147,8 @@ pub fn ask_service(
     })
 }
 
-/// Creates the dialers of a client of the service at `addr`: one, or one for each of `shard_count` shards, as the
-/// [`Channels`] of `facts` require. `first` is a channel to the service that is already open: a single dialer returns
+/// Creates the dialers of a client of the service at `addr`: one, or one for each of `shard_count` shards, or for one of
+/// them, as the [`Channels`] of `facts` require. The clients of this process take turns at the shards. `first` is a channel to the service that is already open: a single dialer returns
 /// it at its first attempt; with one dialer per shard, it is closed.
 pub fn dials(
     facts: &Facts,
@@ -156,9 +157,12 @@ pub fn dials(
     first: Option<ControlStream>,
 ) -> Vec<Dial> {
     match facts.channels {
-        Channels::PerShard => (0..shard_count as u16)
-            .map(|shard| Dial::to_shard(addr.clone(), shard))
-            .collect(),
+        Channels::PerShard | Channels::OneShard => {
+            let ways = (0..shard_count as u16)
+                .map(|shard| Dial::to_shard(addr.clone(), shard))
+                .collect();
+            facts.channels.of_client(ways, client_number())
+        }
         Channels::One => {
             let (mut first, addr, addr_text) = (first, addr.clone(), addr.to_string());
             let attempt = move || {
@@ -168,6 +172,13 @@ pub fn dials(
             vec![Dial::new(addr_text, attempt)]
         }
     }
+}
+
+/// Number of a client: those of a process in succession, those of another process from elsewhere on.
+fn client_number() -> usize {
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: only the number matters.
+    std::process::id() as usize + TAKEN.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Opens a client and blocks until it has a session with every shard.

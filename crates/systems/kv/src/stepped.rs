@@ -174,8 +174,9 @@ impl<S: ShardedSystem> SteppedSystem for S {
             listeners: Vec::new(),
             is_filled: false,
         };
+        let common = <S::Shard<P> as Shard<P>>::Common::default();
         for index in 0..sizes.shard_count {
-            let shard = <S::Shard<P> as Shard<P>>::open(device, &plan, index, sizes.hash_seed)?;
+            let shard = <S::Shard<P> as Shard<P>>::open(device, &plan, index, sizes.hash_seed, &common)?;
             let (ctx, listener) = (shard.context(), LocalListener::new());
             let accepting = Accepting::new(shard, Shard::adopt, &listener);
             service.actors.push((ctx, Box::new(accepting)));

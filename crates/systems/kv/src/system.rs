@@ -28,7 +28,7 @@ pub struct Facts {
     pub fits: fn(&Caps) -> bool,
     /// Kind of the table that clients READ; `None`: clients READ no table, as in HERD and Jakiro.
     pub table: Option<TableKind>,
-    /// Number of control channels that a client opens: one, or one per shard.
+    /// Number of control channels that a client opens: one, one per shard, or one to any shard.
     pub channels: Channels,
     /// What services offer in addition to native clients.
     pub offers: Offers,
@@ -75,8 +75,23 @@ impl Offers {
 pub enum Channels {
     /// One channel for the whole service.
     One,
-    /// One channel to each shard.
+    /// One channel to each shard, which has its own keys.
     PerShard,
+    /// One channel to one of the shards: each serves every key, and clients are spread over them.
+    OneShard,
+}
+
+impl Channels {
+    /// Of ways to all shards, those that the client numbered `client` takes. Clients of one process should have numbers in
+    /// succession.
+    pub fn of_client<T>(self, mut ways: Vec<T>, client: usize) -> Vec<T> {
+        if self == Channels::OneShard && !ways.is_empty() {
+            let own = ways.swap_remove(client % ways.len());
+            ways.clear();
+            ways.push(own);
+        }
+        ways
+    }
 }
 
 /// Size requirements of a service, from which a system computes its plan.

@@ -112,8 +112,10 @@ impl<S: ShardedSystem> Pair<S> {
     fn connect(sizes: Sizes) -> Pair<S> {
         let device = ShmDevice::default();
         let plan = plan::<S>(sizes.shards);
+        let common = Default::default();
         let open = |index| {
-            let server = <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan, index, HashSeed::new(1, 2));
+            let server =
+                <S::Shard<Shm> as Shard<Shm>>::open(&device, &plan, index, HashSeed::new(1, 2), &common);
             let server = server.expect("a server");
             let ctx = server.context();
             (server, ctx)

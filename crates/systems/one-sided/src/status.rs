@@ -29,10 +29,12 @@ pub enum Status {
     BadRequest = 10,
     /// PUT: the table has no place for another key, and none can be made by eviction.
     TableFull = 11,
+    /// GET, RDMA-Memcached only: the client must READ the value where the reply says, in the server's memory.
+    InPlace = 12,
 }
 
 impl Status {
-    const ALL: [Status; 11] = [
+    const ALL: [Status; 12] = [
         Status::Stored,
         Status::Deleted,
         Status::NotFound,
@@ -44,6 +46,7 @@ impl Status {
         Status::TooLarge,
         Status::BadRequest,
         Status::TableFull,
+        Status::InPlace,
     ];
 
     /// The status with code `byte`; `None` if there is none.
@@ -51,16 +54,17 @@ impl Status {
         Status::ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 
-    /// The outcome for an operation of `kind`; `None` for a GET with `Value`, `Location`, `Written` or `Long`, whose
+    /// The outcome for an operation of `kind`; `None` for a GET with `Value`, `Location`, `Written`, `Long` or `InPlace`, whose
     /// outcome depends on the rest of the reply. A status that does not suit `kind` is a refusal with `BadRequest`.
     pub fn outcome(self, kind: OpKind) -> Option<Outcome<'static>> {
         Some(match (self, kind) {
             (Status::Stored, OpKind::Put) => Outcome::Stored,
             (Status::Deleted, OpKind::Delete) => Outcome::Deleted,
             (Status::NotFound, OpKind::Get | OpKind::Delete) => Outcome::NotFound,
-            (Status::Value | Status::Location | Status::Written | Status::Long, OpKind::Get) => {
-                return None;
-            }
+            (
+                Status::Value | Status::Location | Status::Written | Status::Long | Status::InPlace,
+                OpKind::Get,
+            ) => return None,
             (Status::Full, _) => Outcome::Refused(Refusal::Full),
             (Status::TableFull, _) => Outcome::Refused(Refusal::TableFull),
             (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
@@ -89,7 +93,7 @@ mod tests {
         for byte in 0..=255 {
             match Status::decode(byte) {
                 Some(status) => assert_eq!(status as u8, byte),
-                None => assert!(byte == 0 || byte > Status::TableFull as u8),
+                None => assert!(byte == 0 || byte > Status::InPlace as u8),
             }
         }
     }

@@ -57,13 +57,14 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     let cpu = NativeCpu::new(0);
     let seed = HashSeed::new(cpu.random(), cpu.random());
     let on_core = Arc::new(on_core);
+    let common = S::Common::default();
     let mut group = ThreadGroup::new()?;
     let mut starting = Vec::new();
     for index in 0..plan.shard_count {
-        let (device, plan, on_core) = (device.clone(), plan.clone(), on_core.clone());
+        let (device, plan, on_core, common) = (device.clone(), plan.clone(), on_core.clone(), common.clone());
         let work = move |hello: &Hello<Ready>| {
             on_core(index);
-            run::<P, S>(&device, &plan, index, seed, hello);
+            run::<P, S>(&device, &plan, (index, seed, &common), hello);
             Ok(())
         };
         starting.push(group.start(format!("drover-shard-{index}"), work));
@@ -181,11 +182,10 @@ impl<P: Provider, S: Shard<P>> Actor<P::Cpu> for Post<P, S> {
 fn run<P: Provider, S: Shard<P>>(
     device: &P::Device,
     plan: &ShardPlan,
-    index: usize,
-    seed: HashSeed,
+    (index, seed, common): (usize, HashSeed, &S::Common),
     hello: &Hello<Ready>,
 ) {
-    let shard = match S::open(device, plan, index, seed) {
+    let shard = match S::open(device, plan, index, seed, common) {
         Ok(shard) => shard,
         Err(error) => {
             hello.say(Err(error));

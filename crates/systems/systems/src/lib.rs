@@ -4,7 +4,10 @@
 //! ```
 //! use drover_systems::System;
 //! let names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
-//! assert_eq!(names, ["herd", "pilaf", "farm", "jakiro", "server-reply", "server-reply-faithful"]);
+//! assert_eq!(
+//!     names,
+//!     ["herd", "pilaf", "farm", "jakiro", "server-reply", "server-reply-faithful", "rdma-memcached"]
+//! );
 //! assert_eq!(System::named("pilaf"), Some(System::Pilaf));
 //! ```
 #![forbid(unsafe_code)]
@@ -88,6 +91,8 @@ systems! {
         ServerReply = drover_kv_rfp::ServerReply,
         /// ServerReply that waits for the completion of each WRITE, to be measured.
         ServerReplyFaithful = drover_kv_rfp::ServerReplyFaithful,
+        /// RDMA-Memcached: as ServerReply, but all workers share one locked store.
+        RdmaMemcached = drover_kv_rfp::RdmaMemcached,
     }
 }
 

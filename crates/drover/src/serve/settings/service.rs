@@ -11,8 +11,8 @@ flags! {
     /// The service as a whole. The address of the fabric includes the options that choose an RDMA device.
     struct ServiceSettings(systems: &[&'static Facts], device: &DeviceArgs);
 
-    /// Key-value system: herd; pilaf or farm, whose clients read items without involving the server; or jakiro or
-    /// server-reply (see below) [default: herd]
+    /// Key-value system: herd; pilaf or farm, whose clients read items without involving the server; or jakiro,
+    /// server-reply or rdma-memcached (see below) [default: herd]
     #[arg(long = "system", value_name = "NAME")]
     system: String as &'static Facts = parsed(systems[0].name.to_string(), |name| named(&name, systems))
         .show(|facts| facts.name.to_string());

@@ -9,7 +9,7 @@ use crate::door::Door;
 use crate::phases::CalmCluster;
 use crate::run::TroubledCluster;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_kv::{CounterKind, ServiceClient, Shard, ShardedSystem};
+use drover_kv::{Channels, CounterKind, ServiceClient, Shard, ShardedSystem};
 use drover_sim::VirtualCpu;
 use drover_verbs_sim::WorldOptions;
 use std::cell::RefCell;
@@ -110,8 +110,10 @@ impl<S: ShardedSystem> Cluster<S> {
     fn serve(&mut self, machine: usize) {
         let device = self.base.device(machine);
         let seed = HashSeed::new(self.options.messages.seed, self.generation);
+        let common = <S::Shard<Fabric> as Shard<Fabric>>::Common::default();
         for index in self.shards_on(machine) {
-            let shard = <S::Shard<Fabric> as Shard<Fabric>>::open(&device, &self.options.plan, index, seed)
+            let plan = &self.options.plan;
+            let shard = <S::Shard<Fabric> as Shard<Fabric>>::open(&device, plan, index, seed, &common)
                 .expect("a plan that fits the fabric");
             let core = shard.context();
             let shard = Rc::new(RefCell::new(shard));
@@ -134,6 +136,7 @@ impl<S: ShardedSystem> Cluster<S> {
         }
         let core = self.base.core(machine);
         let dials = self.doors.iter().map(Door::dial).collect();
+        let dials = S::FACTS.channels.of_client(dials, self.base.seated.len());
         let connect = &self.options.connect;
         let client = match self.mistake {
             None => S::Client::<Fabric>::open(core.clone(), dials, connect),
@@ -275,18 +278,25 @@ impl<S: ShardedSystem> CalmCluster for Cluster<S> {
     }
 
     fn part_count(&self, _: &S::Client<Fabric>) -> usize {
-        self.shards.len()
+        match S::FACTS.channels {
+            Channels::OneShard => 1,
+            _ => self.shards.len(),
+        }
     }
 
     fn leaks(&self) -> Vec<String> {
         let clients = self.base.seated.len();
-        let mut leaks = Vec::new();
+        let is_spread = S::FACTS.channels == Channels::OneShard;
+        let (mut leaks, mut sum) = (Vec::new(), 0);
         for (index, shard) in self.shards.iter().enumerate() {
             match shard.as_ref().map(|shard| shard.borrow().client_count()) {
-                Some(count) if count == clients => {}
+                Some(count) if is_spread || count == clients => sum += count,
                 Some(count) => leaks.push(format!("shard {index} serves {count} clients of {clients}")),
                 None => leaks.push(format!("shard {index} is down")),
             }
+        }
+        if is_spread && leaks.is_empty() && sum != clients {
+            leaks.push(format!("the shards serve {sum} clients of {clients}"));
         }
         leaks
     }

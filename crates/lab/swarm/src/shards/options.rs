@@ -5,7 +5,7 @@ use super::kind::{Kind, reconcile};
 use crate::draw::{between, pick, time};
 use crate::load::Load;
 use drover_base::Ns;
-use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System, TablePlan};
+use drover_kv::{Capacity, Channels, ConnectOptions, ShardPlan, Sizes, System, TablePlan};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_verbs_suite::faulty::FaultOptions;
@@ -82,6 +82,12 @@ impl Options {
             kind.apply(&mut options, seed);
         }
         reconcile(&mut options, kinds);
+        // Shards that share memory are threads of one process.
+        if S::FACTS.channels == Channels::OneShard {
+            options.is_apart = false;
+            let machines = &mut options.machines;
+            machines.service_crashes += std::mem::take(&mut machines.shard_crashes);
+        }
         options
     }
 

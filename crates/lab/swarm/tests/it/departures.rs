@@ -99,7 +99,14 @@ impl<S: ShardedSystem> Cluster<S> {
             window: 1,
         };
         let plan = S::plan(&sizes).expect("enough memory");
-        let shard = Shard::open(&world.device(0), &plan, 0, HashSeed::new(1, 2)).expect("a shard");
+        let shard = Shard::open(
+            &world.device(0),
+            &plan,
+            0,
+            HashSeed::new(1, 2),
+            &Default::default(),
+        )
+        .expect("a shard");
         let shard: Rc<RefCell<S::Shard<Sim>>> = Rc::new(RefCell::new(shard));
         let listener = LocalListener::new();
         let context = shard.borrow().context();

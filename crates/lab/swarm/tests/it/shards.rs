@@ -114,10 +114,17 @@ fn a_few_seeds_find_nothing_in_server_reply() {
 }
 
 #[test]
+fn a_few_seeds_find_nothing_in_rdma_memcached() {
+    find_nothing("rdma-memcached", "default", 1..21);
+    find_nothing("rdma-memcached", "large", 1..11);
+}
+
+#[test]
 fn traces_of_shards_repeat() {
     with("pilaf", Repeats);
     with("farm", Repeats);
     with("jakiro", Repeats);
+    with("rdma-memcached", Repeats);
 }
 
 #[test]
@@ -177,6 +184,14 @@ impl SubjectJob for OutliveConnections {
 fn updates_outlive_connections() {
     for system in ["pilaf", "farm", "jakiro", "server-reply"] {
         with(system, OutliveConnections);
+    }
+}
+
+/// What clients READ in place must stay.
+#[test]
+fn missing_protections_are_found_in_rdma_memcached() {
+    for mistake in ["no-crc", "free-while-read"] {
+        with("rdma-memcached", FindPlanted(mistake));
     }
 }
 

@@ -31,7 +31,8 @@ impl<S: ShardedSystem> Pair<S> {
         let ctx = Rc::new(device.context().expect("a context"));
         let dials = vec![Dial::at(&listener)];
         let mut pair = Pair::<S> {
-            server: <S::Shard<Shm> as Shard<Shm>>::with_options(&device, options).expect("a shard"),
+            server: <S::Shard<Shm> as Shard<Shm>>::with_options(&device, options, &Default::default())
+                .expect("a shard"),
             client: S::Client::<Shm>::open(ctx.clone(), dials, &ConnectOptions::default()),
             ctx,
             failed: 0,

@@ -29,9 +29,10 @@ pub fn connect_in_order<S: ShardedSystem>(
         tick: Ns::from_us(1),
         ..LoopbackOptions::default()
     });
+    let common = <S::Shard<Loopback> as Shard<Loopback>>::Common::default();
     let mut servers = [0, 1].map(|shard| {
         let options = small(shard_options::<S, Loopback>(&options, shard));
-        let server = <S::Shard<Loopback> as Shard<Loopback>>::with_options(&device, &options);
+        let server = <S::Shard<Loopback> as Shard<Loopback>>::with_options(&device, &options, &common);
         (server.expect("a server"), LocalListener::new())
     });
     let ctx = Rc::new(device.context().expect("a context"));

@@ -71,6 +71,8 @@ pub struct ShardsBed<S: ShardedSystem, G: Ground> {
     options: BedOptions,
     shards: Vec<(S::Shard<G::P>, LocalListener)>,
     ctx: Rc<<G::P as Provider>::Context>,
+    /// Clients connected so far.
+    clients: usize,
 }
 
 /// Polls `client` on `ctx` and calls `step`, which must run the servers, until the client has a session with every shard;
@@ -101,19 +103,29 @@ impl<S: ShardedSystem, G: Ground> ShardsBed<S, G> {
     /// # Panics
     /// If a shard does not open.
     pub fn on(device: <G::P as Provider>::Device, options: &BedOptions) -> ShardsBed<S, G> {
-        let shard = |shard| (Self::shard(&device, options, shard), LocalListener::new());
-        let shards = (0..options.partition_count).map(shard).collect();
+        let shards = Self::shards(&device, options)
+            .map(|shard| (shard, LocalListener::new()))
+            .collect();
         let ctx = Rc::new(G::for_clients(&device, options).context().expect("a context"));
         ShardsBed {
             device,
             options: options.clone(),
             shards,
             ctx,
+            clients: 0,
         }
     }
 
-    fn shard(device: &<G::P as Provider>::Device, options: &BedOptions, shard: usize) -> S::Shard<G::P> {
-        Shard::with_options(device, &shard_options::<S, G::P>(options, shard)).expect("a shard")
+    /// All shards of a service, which start empty.
+    fn shards(
+        device: &<G::P as Provider>::Device,
+        options: &BedOptions,
+    ) -> impl Iterator<Item = S::Shard<G::P>> {
+        let common = <S::Shard<G::P> as Shard<G::P>>::Common::default();
+        (0..options.partition_count).map(move |shard| {
+            let options = shard_options::<S, G::P>(options, shard);
+            Shard::with_options(device, &options, &common).expect("a shard")
+        })
     }
 }
 
@@ -136,6 +148,8 @@ impl<S: ShardedSystem, G: Ground> Bed for ShardsBed<S, G> {
             .iter()
             .map(|(_, listener)| Dial::at(listener))
             .collect();
+        let dials = S::FACTS.channels.of_client(dials, self.clients);
+        self.clients += 1;
         let client = S::Client::<G::P>::open(self.ctx.clone(), dials, &options);
         let ctx = self.ctx.clone();
         connected::<G::P, _>(client, &*ctx, || self.step())
@@ -158,9 +172,11 @@ impl<S: ShardedSystem, G: Ground> Bed for ShardsBed<S, G> {
     }
 
     fn crash_and_restart(&mut self) -> bool {
-        for (index, (shard, _)) in self.shards.iter_mut().enumerate() {
-            *shard = Self::shard(&self.device, &self.options, index);
-        }
+        let new = Self::shards(&self.device, &self.options);
+        self.shards
+            .iter_mut()
+            .zip(new)
+            .for_each(|((shard, _), new)| *shard = new);
         true
     }
 

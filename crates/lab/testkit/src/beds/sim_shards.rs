@@ -17,6 +17,8 @@ pub struct SimBed<S: ShardedSystem, P: Simulated> {
     pub cluster: Cluster<P>,
     shards: Vec<ShardOptions<S, P>>,
     listeners: Vec<LocalListener>,
+    /// Clients connected so far.
+    clients: usize,
 }
 
 impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
@@ -29,6 +31,7 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
             cluster: Cluster::new(options),
             listeners: shards.iter().map(|_| LocalListener::new()).collect(),
             shards,
+            clients: 0,
         };
         bed.start_servers();
         bed
@@ -59,8 +62,9 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
 
     fn start_servers(&self) {
         let device = self.cluster.server_device();
+        let common = <S::Shard<P> as Shard<P>>::Common::default();
         for (options, listener) in self.shards.iter().zip(&self.listeners) {
-            let shard = <S::Shard<P> as Shard<P>>::with_options(&device, options).expect("a shard");
+            let shard = <S::Shard<P> as Shard<P>>::with_options(&device, options, &common).expect("a shard");
             let ctx = shard.context();
             let accepting = Accepting::new(shard, Shard::adopt, listener);
             self.cluster.world.spawn_on(ctx.cpu(), Box::new(accepting));
@@ -85,6 +89,8 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
         };
         let ctx = self.cluster.ctx.clone();
         let dials = self.listeners.iter().map(Dial::at).collect();
+        let dials = S::FACTS.channels.of_client(dials, self.clients);
+        self.clients += 1;
         let client = open(ctx.clone(), dials, &options);
         connected::<P, _>(client, &*ctx, || self.step())
     }

@@ -41,6 +41,11 @@ impl<'p> ItemRef<'p> {
         }
     }
 
+    /// Bytes of the item before its value.
+    pub(crate) fn value_start(&self) -> usize {
+        self.head.value_start()
+    }
+
     /// Length of the value in bytes.
     #[inline(always)]
     pub fn value_len(&self) -> usize {

@@ -27,6 +27,7 @@ pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
 impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type Options = ServerOptions;
+    type Common = ();
     type Stats = ServerStats;
     type Connection = Connection<P>;
     type ClientParams = ();
@@ -68,6 +69,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
+        (): &(),
     ) -> Result<ShardState<P>, StartError> {
         ShardState::<P>::new(ctx, options, hasher, clock)
     }

@@ -4,6 +4,7 @@
 //! [`FetchClient`](drover_rpc::fetch::FetchClient) makes the calls. This module joins the two: an operation's place is
 //! the place of its call.
 
+mod in_place;
 mod session;
 
 pub use drover_control::Dial;
@@ -17,6 +18,7 @@ use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, Guards, Measured, Objective, Selector};
 use drover_rt::WHICH;
 use drover_verbs::{Provider, Wc};
+use in_place::InPlaceValue;
 use session::Session;
 use std::marker::PhantomData;
 
@@ -129,6 +131,7 @@ impl<G: Guards> Reader<G> {
                 self.stats.misses += u64::from(status == Status::NotFound && kind == OpKind::Get);
                 ops.finish(at, outcome, sink);
             }
+            (Status::InPlace, None) => self.take_in_place(ops, at, reply.value_bytes, rest),
             (Status::Written, None) => self.take_written(ops, at, reply.value_bytes, rest, sink),
             (Status::Long, None) => self.ask(ops, at, true),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
@@ -186,7 +189,7 @@ fn malformed<P: Provider, G: Guards>(
 impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     type Session = Session<P, G>;
     type Wait = ();
-    type GetState = ();
+    type GetState = InPlaceValue;
     type Miss = Option<FetchChoice>;
     type Stats = ClientStats;
 
@@ -251,8 +254,8 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         unreachable!("operation {at} READs nothing of its own");
     }
 
-    fn read_long(&mut self, _: &mut Operations<P, G>, at: usize, (): ()) {
-        unreachable!("operation {at} READs nothing of its own");
+    fn read_long(&mut self, ops: &mut Operations<P, G>, at: usize, (): ()) {
+        self.read_in_place(ops, at);
     }
 
     #[inline]
@@ -264,6 +267,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     fn completed(&mut self, ops: &mut Operations<P, G>, shard: usize, wc: &Wc, sink: Sink<'_>) {
         let now = ops.now();
         let wr_id = wc.wr_id.0;
+        if in_place::is_read(wr_id) {
+            return self.completed_in_place(ops, (wr_id & WHICH) as usize, sink);
+        }
         let session = ops
             .session_with(shard)
             .expect("the session whose queue pair was polled");

@@ -1,5 +1,6 @@
 //! [`Session`]: a client's queues, calls and buffers at one shard.
 
+use super::in_place::InPlace;
 use crate::control::{Attach, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
 use crate::layout::{
     REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key,
@@ -50,6 +51,8 @@ pub(super) fn is_request(wr_id: u64) -> bool {
 pub struct Session<P: Provider, G: Guards> {
     pub(super) resources: ConnResources<P>,
     calls: FetchClient<P, G>,
+    /// If the server lets its clients READ long values where they are.
+    pub(super) in_place: Option<InPlace<P>>,
 }
 
 fn check(welcome: &Welcome, layout: &Layout) -> Result<(), SetupError> {
@@ -196,7 +199,13 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
             );
         }
         resources.queues.qp.connect(&welcome.qp)?;
-        Ok(Session { resources, calls })
+        let in_place = welcome.in_place.as_ref();
+        let in_place = in_place.map(|exports| InPlace::new(ctx, exports, slots));
+        Ok(Session {
+            resources,
+            calls,
+            in_place: in_place.transpose()?,
+        })
     }
 
     fn attach(&self) -> Result<Attach, SetupError> {

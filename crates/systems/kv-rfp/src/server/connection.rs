@@ -1,11 +1,14 @@
 //! [`Connection`]: queues and slots of one client, and how its requests are executed.
 
+use super::in_place::Readers;
 use super::one_by_one::Turn;
 use super::state::ShardState;
-use crate::control::Attach;
+use super::store::ShardStore as _;
+use crate::control::{Attach, InPlaceExports};
 use crate::costs;
 use crate::layout::{
-    REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
+    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status,
+    decode_request, value_sum,
 };
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
@@ -74,6 +77,8 @@ pub struct Connection<P: Provider, V: Variant> {
     result_bytes: usize,
     /// Number of request slots.
     place_count: u32,
+    /// Long items that the client READs, if the system has that.
+    readers: Option<Readers<P>>,
 }
 
 impl<P: Provider, V: Variant> Connection<P, V> {
@@ -104,7 +109,21 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             values: None,
             result_bytes: params.layout.result_bytes,
             place_count: params.layout.place_count as u32,
+            readers: None,
         })
+    }
+
+    /// Lets the client READ long values in the memory of `items`.
+    pub(super) fn read_in_place(
+        &mut self,
+        ctx: &P::Context,
+        items: &P::Mr,
+        places: usize,
+    ) -> Result<InPlaceExports, PeerError> {
+        let readers = Readers::<P>::new(ctx, places)?;
+        let exports = readers.exports(items)?;
+        self.readers = Some(readers);
+        Ok(exports)
     }
 
     /// Exports requests and modes, results, and the queue pair to the client.
@@ -134,7 +153,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.queues.qp.to_error();
         state.is_occupied &= self.turn == Turn::None;
         let (transfers, values) = (std::mem::take(&mut self.transfers), self.values.take());
+        let readers = self.readers.take();
         drop(self);
+        if let Some(readers) = readers {
+            readers.release_all(ctx.cpu(), state);
+        }
         let stages = transfers
             .into_iter()
             .flatten()
@@ -155,6 +178,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let mut is_busy = self.take_completions(cpu, state, now)?;
+        if let Some(readers) = &mut self.readers
+            && readers.is_any()
+        {
+            readers.release_acked(cpu, state);
+        }
         let mut batch = std::mem::take(&mut state.batch);
         let taken = self.take_requests(cpu, state, &mut batch, now);
         batch.calls.clear();
@@ -203,7 +231,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 return Err(PeerError::Nonsense);
             };
             let hash = state.key(key).hash;
-            state.partition.prefetch_bucket(cpu, hash, false);
+            state.partition.prefetch_bucket(cpu, hash);
             let slot = call.taken.place as u16;
             batch.calls.push((call, Request { slot, ..request }, hash));
         }
@@ -270,6 +298,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             _ => costs::PUT,
         };
         cpu.charge(work.cost, 1);
+        if let Some(readers) = &mut self.readers
+            && readers.is_any()
+        {
+            // The operation before has ended, whether it has READ its item or not.
+            readers.release(cpu, state, call.taken.place);
+        }
         let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
         let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
@@ -315,32 +349,58 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<(), PeerError> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
-        let found = state.partition.get(cpu, key, state.clock.now_s(now));
+        let now_s = state.now_s(now);
+        let result = &mut state.value;
+        let found = state.partition.get(cpu, key, now_s, |item| {
+            let len = item.value_len();
+            if len <= value_bytes_max {
+                // The result as a whole.
+                let (status, value_bytes) = (Status::Value, len);
+                result.resize(REPLY_HEADER_BYTES + len, 0);
+                let (header, value) = result.split_at_mut(REPLY_HEADER_BYTES);
+                header.copy_from_slice(&Reply { status, value_bytes }.encode());
+                item.copy_value(value);
+            }
+            len
+        });
         let (status, len) = match found {
             None => (Status::NotFound, 0),
-            Some(item) => {
-                let len = item.value_len();
-                if len <= value_bytes_max {
-                    // The result as a whole.
-                    let (status, value_bytes) = (Status::Value, len);
-                    state.value.resize(REPLY_HEADER_BYTES + len, 0);
-                    let (header, value) = state.value.split_at_mut(REPLY_HEADER_BYTES);
-                    header.copy_from_slice(&Reply { status, value_bytes }.encode());
-                    item.copy_value(value);
-                    self.calls.reply(cpu, call, &[&state.value]);
-                    return Ok(());
-                }
-                match (len > request.value_bytes, self.values_at(request)) {
-                    (true, _) => (Status::Long, len),
-                    (false, None) => (Status::BadRequest, 0),
-                    (false, Some(_)) => {
-                        return self.begin_transfer(cpu, state, call, request, key.bytes, now);
-                    }
-                }
+            Some(len) if len <= value_bytes_max => {
+                self.calls.reply(cpu, call, &[&state.value]);
+                return Ok(());
             }
+            Some(len) if len >= IN_PLACE_BYTES_MIN && self.readers.is_some() => {
+                self.answer_in_place(cpu, state, call, key, now);
+                return Ok(());
+            }
+            Some(len) if len > request.value_bytes => (Status::Long, len),
+            Some(_) if self.values_at(request).is_none() => (Status::BadRequest, 0),
+            Some(_) => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
         };
         self.reply(cpu, call, status, len, &[]);
         Ok(())
+    }
+
+    /// Tells the client where it can READ a long value.
+    #[cold]
+    fn answer_in_place(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        call: &ServerCall,
+        key: Key<'_>,
+        now: Ns,
+    ) {
+        let now_s = state.now_s(now);
+        let pinned = state.partition.pin(cpu, key, now_s);
+        let (Some(pin), Some(readers)) = (pinned, &mut self.readers) else {
+            // Another shard has removed it just now.
+            return self.reply(cpu, call, Status::NotFound, 0, &[]);
+        };
+        state.stats.in_place += 1;
+        let (len, offset) = (pin.value_bytes, pin.value_offset.to_le_bytes());
+        readers.hold(call.taken.place, pin);
+        self.reply(cpu, call, Status::InPlace, len, &offset);
     }
 
     /// Why a value is not READ from the client, if so.
@@ -448,16 +508,18 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<usize, (Status, usize)> {
         let mut value = std::mem::take(&mut state.value);
         let key = state.key(transfer.key());
-        let item = state.get(cpu, key, now);
-        let staged = match item.as_ref().map(|item| item.value_len()) {
-            None => Err((Status::NotFound, 0)),
+        let space = transfer.request.value_bytes;
+        let staged = state.get(cpu, key, now, |item| match item.value_len() {
             // The client asks again.
-            Some(len) if len == 0 || len > transfer.request.value_bytes => Err((Status::Long, len)),
-            Some(len) => Ok(len),
-        };
-        if let (Ok(len), Some(item)) = (staged, item) {
-            value.resize(len, 0);
-            item.copy_value(&mut value);
+            len if len == 0 || len > space => Err((Status::Long, len)),
+            len => {
+                value.resize(len, 0);
+                item.copy_value(&mut value);
+                Ok(len)
+            }
+        });
+        let staged = staged.unwrap_or(Err((Status::NotFound, 0)));
+        if let Ok(len) = staged {
             state.staging.copy_in(stage, &value);
             transfer.written = (len, value_sum(&value));
         }

@@ -1,13 +1,16 @@
 //! [`Server`]: one shard, an actor. It polls its clients' request slots and executes requests on its partition.
 
 mod connection;
+mod in_place;
 mod one_by_one;
 mod options;
 mod second_look;
 mod state;
+mod store;
 
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
+pub use store::{OpenedOnce, ShardStore};
 
 use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params};
 use crate::variant::Variant;
@@ -26,6 +29,7 @@ pub type Server<P, V> = drover_one_sided::Server<P, ShardState<P, V>>;
 
 impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type Options = ServerOptions;
+    type Common = <V::Store as ShardStore>::Common;
     type Stats = ServerStats;
     type Connection = Connection<P, V>;
     type ClientParams = RfpParams;
@@ -35,14 +39,15 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;
+    const HAS_EVERY_KEY: bool = V::Store::IS_SHARED;
 
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
-        crate::system::options(plan, index, seed)
+        crate::system::options::<V>(plan, index, seed)
     }
 
     fn counters(&self) -> Vec<u64> {
         let (stats, partition, calls) = (self.stats, self.partition.stats(), self.calls);
-        vec![
+        let mut counters = vec![
             stats.gets,
             stats.puts,
             stats.deletes,
@@ -58,7 +63,14 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.late_pushes,
             calls.sum_rejects,
             stats.repeated,
-        ]
+        ];
+        if let Some(locks) = self.partition.locks() {
+            counters.push(stats.in_place);
+            for lock in [locks.stripes, locks.lists, locks.space] {
+                counters.extend([lock.acquisitions, lock.waits]);
+            }
+        }
+        counters
     }
 
     fn membership(options: &ServerOptions) -> Membership {
@@ -72,8 +84,9 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
+        common: &Self::Common,
     ) -> Result<ShardState<P, V>, StartError> {
-        ShardState::new(ctx, options, hasher, clock)
+        ShardState::new(ctx, options, hasher, clock, common)
     }
 
     fn limits(&self) -> (usize, usize) {
@@ -104,7 +117,11 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             Transfer::Auto => hello.params.transfer,
             always => always,
         };
-        let conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
+        let mut conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
+        let in_place = match &self.items {
+            Some(items) => Some(conn.read_in_place(ctx, items, params.layout.place_count)?),
+            None => None,
+        };
         let (inbound, results, qp) = conn.exports()?;
         let welcome = Welcome {
             terms,
@@ -113,6 +130,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             inbound,
             results,
             qp,
+            in_place,
         };
         Ok((conn, welcome))
     }

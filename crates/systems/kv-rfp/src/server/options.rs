@@ -59,6 +59,8 @@ pub struct ServerStats {
     pub long_pushes: u64,
     /// Updates that came again over another session, and were answered with what had come of them.
     pub repeated: u64,
+    /// Values that clients were told to READ where they are.
+    pub in_place: u64,
     /// PUTs refused because the memory is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -2,21 +2,24 @@
 
 use super::connection::Batch;
 use super::second_look::SecondLook;
+use super::store::ShardStore;
 use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status, item_bytes};
+use crate::variant::Variant;
 use drover_base::{KeyHasher, Ns};
 use drover_kv::{Refusal, StartError};
-use drover_mem::{LINE_BYTES, round_up};
+use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_rpc::fetch::CalleeStats;
-use drover_store::{ItemRef, Key, Mode, Partition, PartitionOptions, PutOutcome, VALUE_BYTES_MAX};
-use drover_verbs::Provider;
-use std::marker::PhantomData;
+use drover_store::{ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
+use drover_verbs::{Access, Context, Provider};
 use std::rc::Rc;
 
 /// The systems' part of a server: owns the partition, and executes requests on it.
-pub struct ShardState<P: Provider, V> {
-    pub(super) partition: Partition,
+pub struct ShardState<P: Provider, V: Variant> {
+    pub(super) partition: V::Store,
+    /// The memory of the items, if clients READ long ones there.
+    pub(super) items: Option<P::Mr>,
     pub(super) stats: ServerStats,
     /// What the calls of all clients came to when the control channels were last polled, and of those that have gone.
     pub(super) calls: CalleeStats,
@@ -30,44 +33,39 @@ pub struct ShardState<P: Provider, V> {
     /// A value on its way, or a result with one.
     pub(super) value: Vec<u8>,
     hasher: KeyHasher,
-    pub(super) clock: Clock,
-    variant: PhantomData<V>,
+    clock: Clock,
 }
 
-impl<P: Provider, V> ShardState<P, V> {
+impl<P: Provider, V: Variant> ShardState<P, V> {
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
+        common: &<V::Store as ShardStore>::Common,
     ) -> Result<ShardState<P, V>, StartError> {
         let item_bytes_max = options.item_bytes_max.min(VALUE_BYTES_MAX);
-        let partition = Partition::new(&PartitionOptions {
-            mode: options.mode,
-            log_bytes: (options.memory_bytes & !(LINE_BYTES - 1)).max(LINE_BYTES),
-            bucket_count: options.bucket_count,
-            elastic: options.mode == Mode::Store,
-            hash_seed: None,
-            value_bytes_max: item_bytes_max,
-            pages: options.pages,
-        })?;
+        let options = ServerOptions {
+            item_bytes_max,
+            ..options.clone()
+        };
+        let partition = V::Store::open::<P>(ctx, &options, &hasher, common)?;
+        let items = partition.readable();
+        let items = items.map(|region| ctx.register(region, Access::REMOTE_READ));
         Ok(ShardState {
+            items: items.transpose()?,
             partition,
             stats: ServerStats::default(),
             calls: CalleeStats::default(),
             closed_calls: CalleeStats::default(),
             staging: Staging::new(&**ctx, round_up(item_bytes_max, 4096), options.pages)?,
-            options: ServerOptions {
-                item_bytes_max,
-                ..options.clone()
-            },
+            options,
             second_look: SecondLook::default(),
             batch: Batch::new(),
             is_occupied: false,
             value: Vec::new(),
             hasher,
             clock,
-            variant: PhantomData,
         })
     }
 
@@ -88,7 +86,11 @@ impl<P: Provider, V> ShardState<P, V> {
         if !self.admits(key.bytes, value.len()) {
             return Status::TooLarge;
         }
-        let (now_s, expire_s) = (self.clock.now_s(now), self.clock.expire_s(request.ttl_s, now));
+        let now_s = self.now_s(now);
+        let expire_s = match request.ttl_s {
+            0 => 0,
+            ttl_s => now_s.saturating_add(ttl_s),
+        };
         match self.partition.put(cpu, key, value, expire_s, now_s) {
             PutOutcome::Stored { .. } => Status::Stored,
             PutOutcome::TooLarge => Status::TooLarge,
@@ -128,16 +130,29 @@ impl<P: Provider, V> ShardState<P, V> {
     }
 
     pub(super) fn delete(&mut self, cpu: &P::Cpu, key: Key<'_>, now: Ns) -> Status {
-        match self.partition.delete(cpu, key, self.clock.now_s(now)) {
+        let now_s = self.now_s(now);
+        match self.partition.delete(cpu, key, now_s) {
             true => Status::Deleted,
             false => Status::NotFound,
         }
     }
 
-    /// The item of `key`.
+    /// Calls `read` with the item of `key`, if there is one.
     #[inline]
-    pub(super) fn get(&mut self, cpu: &P::Cpu, key: Key<'_>, now: Ns) -> Option<ItemRef<'_>> {
-        self.partition.get(cpu, key, self.clock.now_s(now))
+    pub(super) fn get<R>(
+        &mut self,
+        cpu: &P::Cpu,
+        key: Key<'_>,
+        now: Ns,
+        read: impl FnOnce(ItemRef<'_>) -> R,
+    ) -> Option<R> {
+        let now_s = self.now_s(now);
+        self.partition.get(cpu, key, now_s, read)
+    }
+
+    #[inline]
+    pub(super) fn now_s(&self, now: Ns) -> u32 {
+        self.partition.latest_s(self.clock.now_s(now))
     }
 
     /// A key with its hash.

@@ -1,4 +1,4 @@
-//! Both systems pass the suite of key-value systems.
+//! The systems pass the suite of key-value systems.
 
 mod jakiro {
     drover_testkit::shard_suite!(drover_kv_rfp::Jakiro);
@@ -6,4 +6,8 @@ mod jakiro {
 
 mod server_reply {
     drover_testkit::shard_suite!(drover_kv_rfp::ServerReply);
+}
+
+mod rdma_memcached {
+    drover_testkit::shard_suite!(drover_kv_rfp::RdmaMemcached);
 }

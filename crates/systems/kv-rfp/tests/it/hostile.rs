@@ -6,7 +6,7 @@ use drover_base::{Ns, Rng};
 use drover_kv::Op;
 use drover_kv_rfp::control::Ticket;
 use drover_kv_rfp::layout::{Request, RequestKind};
-use drover_kv_rfp::{JakiroVariant, ServerReplyVariant, Variant};
+use drover_kv_rfp::{JakiroVariant, MemcachedVariant, ServerReplyVariant, Variant};
 use drover_verbs::{Device, Export};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
@@ -87,6 +87,7 @@ fn noise<V: Variant>() {
 fn rfp_noise_in_slots_and_modes_hurts_nobody_else() {
     noise::<JakiroVariant>();
     noise::<ServerReplyVariant>();
+    noise::<MemcachedVariant>();
 }
 
 /// The header is right, the end never comes.
@@ -310,6 +311,43 @@ fn rfp_clients_that_vanish_in_any_state_are_forgotten() {
         let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
         assert_eq!(answer, format!("{value:?}"), "after {steps} steps");
     }
+}
+
+/// Clients ask for long items and never say that they have READ them: the items stay where they are as long as the client
+/// asks for nothing else, and their memory is there for others when it is gone, whatever it has written into its
+/// acknowledgements.
+#[test]
+fn rfp_items_that_vanished_clients_read_are_freed() {
+    let mut cluster = cluster::<MemcachedVariant>();
+    let mut honest = cluster.client();
+    let long = vec![1; 9000];
+    assert_eq!(cluster.ask(&mut honest, put(KEY, &long)), "stored");
+    let one = cluster.server.used_bytes();
+    let mut kept = 0;
+    for steps in 0..20 {
+        let mut guest = cluster.guest(0);
+        (0..3).for_each(|place| guest.send(place, &request(RequestKind::Get), KEY));
+        cluster.run(steps);
+        if steps % 3 == 1 {
+            guest.acknowledge(&[0xff; 8 * PLACES]);
+        }
+        if steps % 3 == 2 {
+            // The next request of a place ends what was before.
+            guest.send(1, &request(RequestKind::Get), b"few");
+        }
+        let value = vec![steps as u8; 9000];
+        assert_eq!(cluster.ask(&mut honest, put(KEY, &value)), "stored");
+        kept += usize::from(cluster.server.used_bytes() > one);
+        let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
+        assert_eq!(answer, format!("{value:?}"), "after {steps} steps");
+        drop(guest);
+        cluster.run_until_clients(1);
+        assert_eq!(cluster.server.used_bytes(), one, "after {steps} steps");
+    }
+    assert!(kept > 5, "only {kept} of 20 clients had an item");
+    assert_eq!(cluster.ask(&mut honest, Op::Delete { key: KEY }), "Deleted");
+    cluster.run(5);
+    assert_eq!(cluster.server.used_bytes(), 0);
 }
 
 /// A client in a thread of its own rewrites its requests while the server reads them: what is executed is one of them.

@@ -4,4 +4,5 @@ mod conformance;
 mod hostile;
 mod no_allocation;
 mod raw;
+mod threads;
 mod transfer;

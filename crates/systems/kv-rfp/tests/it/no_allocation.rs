@@ -1,5 +1,5 @@
 use drover_kv_rfp::server::ServerOptions;
-use drover_kv_rfp::{Jakiro, ServerReply};
+use drover_kv_rfp::{Jakiro, RdmaMemcached, ServerReply};
 use drover_mem::{CountingAlloc, PageWish};
 use drover_testkit::beds::allocates_nothing;
 
@@ -14,4 +14,5 @@ fn operations_allocate_nothing() {
     };
     allocates_nothing::<Jakiro>(&ALLOC, &options);
     allocates_nothing::<ServerReply>(&ALLOC, &options);
+    allocates_nothing::<RdmaMemcached>(&ALLOC, &options);
 }

@@ -15,7 +15,7 @@ use drover_testkit::beds::{connected, shard_options};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
-    RemoteRegion, SendList, SendWr, Wc, WrId,
+    RemoteAddr, RemoteRegion, SendList, SendWr, Wc, WrId,
 };
 use std::rc::Rc;
 
@@ -51,7 +51,7 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
             ..BedOptions::default()
         };
         let options = shard_options::<Rfp<V>, P>(&options, 0);
-        Shard::with_options(device, &options).expect("a shard")
+        Shard::with_options(device, &options, &Default::default()).expect("a shard")
     }
 
     /// The server goes without a word, and another one comes.
@@ -182,6 +182,7 @@ pub struct Guest<P: Provider> {
     values: P::Mr,
     bytes: P::Mr,
     inbound: RemoteRegion,
+    acks: Option<RemoteRegion>,
     caller: Caller,
     incarnations: (u32, u32),
     ticket: Ticket,
@@ -210,6 +211,10 @@ impl<P: Provider> Guest<P> {
             values: memory(VALUES_BYTES, Access::ALL),
             bytes: memory(layout.inbound_bytes(), Access::LOCAL_READ),
             inbound: ctx.import_region(&welcome.inbound).expect("slots"),
+            acks: welcome
+                .in_place
+                .as_ref()
+                .map(|exports| ctx.import_region(&exports.acks).expect("acknowledgements")),
             caller: Caller::new(layout, CallerOptions::default(), params.incarnations),
             incarnations: params.incarnations,
             ticket: welcome.terms.ticket,
@@ -234,9 +239,19 @@ impl<P: Provider> Guest<P> {
     /// WRITEs `bytes` to `offset` of its slots and modes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let len = bytes.len().min(self.layout().inbound_bytes() - offset);
-        self.bytes.region().copy_in(0, &bytes[..len]);
+        self.write_to(self.inbound.at(offset), &bytes[..len]);
+    }
+
+    /// WRITEs `bytes` into the acknowledgements of its places.
+    pub fn acknowledge(&mut self, bytes: &[u8]) {
+        let acks = self.acks.as_ref().expect("a system whose clients READ items");
+        self.write_to(acks.at(0), bytes);
+    }
+
+    fn write_to(&mut self, remote: RemoteAddr, bytes: &[u8]) {
+        self.bytes.region().copy_in(0, bytes);
         let mut list = SendList::default();
-        list.push(SendWr::write(self.inbound.at(offset), self.bytes.sge(0, len)).signaled(WrId(0)));
+        list.push(SendWr::write(remote, self.bytes.sge(0, bytes.len())).signaled(WrId(0)));
         // The server may have sent it away already.
         let _ = self.qp.post_send(self.ctx.cpu(), &list);
         let _ = self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 8]);

@@ -89,6 +89,8 @@ pub enum WorkDone {
 pub trait ShardLogic<P: Provider>: Sized {
     /// Options of a shard of this system.
     type Options;
+    /// What the shards of a service share: see [`Shard::Common`](drover_kv::Shard::Common).
+    type Common: Clone + Default + Send + Sync + 'static;
     /// The system's counters of a shard.
     type Stats;
     /// Queues and buffers of one client.
@@ -104,6 +106,9 @@ pub trait ShardLogic<P: Provider>: Sized {
 
     /// Version of the system's messages and layouts; clients with another version are refused.
     const VERSION: u16;
+
+    /// Whether each shard has every key, so that a client needs only one of them, whichever.
+    const HAS_EVERY_KEY: bool = false;
 
     /// Derives the options of shard `index` from the service's plan; all shards hash keys under `seed`.
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
@@ -127,6 +132,7 @@ pub trait ShardLogic<P: Provider>: Sized {
         options: &Self::Options,
         hasher: KeyHasher,
         clock: Clock,
+        common: &Self::Common,
     ) -> Result<Self, StartError>;
 
     /// Longest item, counted as the system does, and longest request with its header; both in bytes.

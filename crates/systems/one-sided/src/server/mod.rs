@@ -58,6 +58,15 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
     /// # Panics
     /// If the options are inconsistent.
     pub fn new(device: &P::Device, options: &H::Options) -> Result<Server<P, H>, StartError> {
+        Server::with_common(device, options, &H::Common::default())
+    }
+
+    /// As [`new`](Server::new), for one of several shards that share `common`.
+    pub(crate) fn with_common(
+        device: &P::Device,
+        options: &H::Options,
+        common: &H::Common,
+    ) -> Result<Server<P, H>, StartError> {
         let membership = H::membership(options);
         let (shard, shard_count) = (membership.shard, membership.shard_count);
         assert!(shard < shard_count, "shard {shard} of {shard_count}");
@@ -67,7 +76,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         let clock = Clock(cpu.now());
         Ok(Server {
             peers: Vec::new(),
-            host: H::new(&ctx, options, hash_seed.hasher(), clock)?,
+            host: H::new(&ctx, options, hash_seed.hasher(), clock, common)?,
             kept: Kept::default(),
             membership,
             hash_seed,
@@ -219,7 +228,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         if !is_let_in(&self.secret, &hello.secret) {
             return self.peers[index].refuse(WRONG_SECRET, "not authorised");
         }
-        if (hello.shard, hello.shard_count) != (shard, shard_count) {
+        if !H::HAS_EVERY_KEY && (hello.shard, hello.shard_count) != (shard, shard_count) {
             let text = format!("this is shard {shard} of {shard_count}");
             return self.peers[index].refuse(WRONG_SHARD, &text);
         }

@@ -22,13 +22,18 @@ pub const REPEATED: Counter = Counter::events(
 
 impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
     type Options = H::Options;
+    type Common = H::Common;
 
     fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> H::Options {
         H::options(plan, index, seed)
     }
 
-    fn with_options(device: &P::Device, options: &H::Options) -> Result<Self, StartError> {
-        Server::new(device, options)
+    fn with_options(
+        device: &P::Device,
+        options: &H::Options,
+        common: &H::Common,
+    ) -> Result<Self, StartError> {
+        Server::with_common(device, options, common)
     }
 
     fn context(&self) -> Rc<P::Context> {

@@ -21,6 +21,8 @@ drover_systems::systems! {
         ServerReply = drover_kv_rfp::ServerReply,
         /// As in the one table.
         ServerReplyFaithful = drover_kv_rfp::ServerReplyFaithful,
+        /// As in the one table.
+        RdmaMemcached = drover_kv_rfp::RdmaMemcached,
         /// The one line.
         Sample = sample::Sample,
     }

@@ -207,6 +207,7 @@ impl<P: Provider> Connection<P> {
 
 impl<P: Provider> ShardLogic<P> for State<P> {
     type Options = Options;
+    type Common = ();
     type Stats = ();
     type Connection = Connection<P>;
     type ClientParams = ();
@@ -247,6 +248,7 @@ impl<P: Provider> ShardLogic<P> for State<P> {
         options: &Options,
         hasher: KeyHasher,
         clock: Clock,
+        (): &(),
     ) -> Result<State<P>, StartError> {
         let memory = ctx.alloc(options.slot_count * SLOT_BYTES, options.pages)?;
         Ok(State {

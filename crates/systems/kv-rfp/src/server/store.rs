@@ -1,0 +1,240 @@
+//! [`ShardStore`]: what a server executes requests on: a partition that is its own, or a store that all shards of the
+//! service share.
+
+use super::ServerOptions;
+use drover_base::{Cpu, KeyHash, KeyHasher};
+use drover_kv::StartError;
+use drover_mem::{LINE_BYTES, Region};
+use drover_store::{
+    Condition, ItemRef, Key, Mode, Partition, PartitionOptions, PartitionStats, Pin, PutOutcome,
+    StripedGuards, StripedLocks, StripedStore,
+};
+use drover_verbs::{Context, Provider};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The items of a shard.
+pub trait ShardStore: Sized + 'static {
+    /// What the shards of a service have in common.
+    type Common: Clone + Default + Send + Sync + 'static;
+    /// Whether all shards of a service have the same items.
+    const IS_SHARED: bool;
+
+    /// Opens an empty store, or that which another shard has opened.
+    ///
+    /// # Errors
+    /// [`StartError`] if there is no memory.
+    fn open<P: Provider>(
+        ctx: &P::Context,
+        options: &ServerOptions,
+        hasher: &KeyHasher,
+        common: &Self::Common,
+    ) -> Result<Self, StartError>;
+
+    /// Prefetches the bucket of `hash`.
+    fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash);
+
+    /// Prefetches the items that may be that of the key with `hash`.
+    fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash);
+
+    /// Calls `read` with the key's item, if there is one.
+    fn get<C: Cpu, R>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        read: impl FnOnce(ItemRef<'_>) -> R,
+    ) -> Option<R>;
+
+    /// Stores an item that expires at `expire_s`, 0 = never.
+    fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome;
+
+    /// Removes the key's item; whether there was one.
+    fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool;
+
+    /// Counters and sizes.
+    fn stats(&self) -> PartitionStats;
+
+    /// Uses of locks, if there are any.
+    fn locks(&self) -> Option<StripedLocks> {
+        None
+    }
+
+    /// The time at which an operation takes place if the shard's own clock says `now_s`.
+    #[inline(always)]
+    fn latest_s(&self, now_s: u32) -> u32 {
+        now_s
+    }
+
+    /// The memory of the items, if clients READ long ones there.
+    fn readable(&self) -> Option<&Region> {
+        None
+    }
+
+    /// Keeps the key's item where it is until it is [unpinned](ShardStore::unpin), for a client to READ; `None` if there
+    /// is no such item, or clients do not READ any.
+    fn pin<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<Pin> {
+        let _ = (cpu, key, now_s);
+        None
+    }
+
+    /// The client has READ the item.
+    fn unpin<C: Cpu>(&mut self, cpu: &C, pin: Pin) {
+        let _ = (cpu, pin);
+    }
+}
+
+fn partition_options(options: &ServerOptions) -> PartitionOptions {
+    PartitionOptions {
+        mode: options.mode,
+        log_bytes: (options.memory_bytes & !(LINE_BYTES - 1)).max(LINE_BYTES),
+        bucket_count: options.bucket_count,
+        elastic: options.mode == Mode::Store,
+        hash_seed: None,
+        value_bytes_max: options.item_bytes_max,
+        pages: options.pages,
+    }
+}
+
+impl ShardStore for Partition {
+    type Common = ();
+    const IS_SHARED: bool = false;
+
+    fn open<P: Provider>(
+        _: &P::Context,
+        options: &ServerOptions,
+        _: &KeyHasher,
+        (): &(),
+    ) -> Result<Partition, StartError> {
+        Ok(Partition::new(&partition_options(options))?)
+    }
+
+    #[inline]
+    fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
+        Partition::prefetch_bucket(self, cpu, hash, false);
+    }
+
+    #[inline]
+    fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
+        Partition::prefetch_item(self, cpu, hash);
+    }
+
+    #[inline]
+    fn get<C: Cpu, R>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        read: impl FnOnce(ItemRef<'_>) -> R,
+    ) -> Option<R> {
+        Partition::get(self, cpu, key, now_s).map(read)
+    }
+
+    #[inline]
+    fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
+        Partition::put(self, cpu, key, value, expire_s, now_s)
+    }
+
+    #[inline]
+    fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
+        Partition::delete(self, cpu, key, now_s)
+    }
+
+    fn stats(&self) -> PartitionStats {
+        Partition::stats(self)
+    }
+}
+
+/// The store of a service, once its first shard has opened it.
+#[derive(Debug)]
+pub struct OpenedOnce<G>(Arc<Mutex<Option<Arc<StripedStore<G>>>>>);
+
+impl<G> Default for OpenedOnce<G> {
+    fn default() -> OpenedOnce<G> {
+        OpenedOnce(Arc::default())
+    }
+}
+
+impl<G> Clone for OpenedOnce<G> {
+    fn clone(&self) -> OpenedOnce<G> {
+        OpenedOnce(self.0.clone())
+    }
+}
+
+impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
+    type Common = OpenedOnce<G>;
+    const IS_SHARED: bool = true;
+
+    fn open<P: Provider>(
+        ctx: &P::Context,
+        options: &ServerOptions,
+        hasher: &KeyHasher,
+        common: &OpenedOnce<G>,
+    ) -> Result<Self, StartError> {
+        // A shard that panicked here has opened nothing.
+        let mut opened = common.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = &*opened {
+            return Ok(store.clone());
+        }
+        let options = partition_options(options);
+        let region = ctx.alloc(StripedStore::<G>::memory_bytes(&options), options.pages)?;
+        let store = Arc::new(StripedStore::in_region(&options, hasher.clone(), region));
+        *opened = Some(store.clone());
+        Ok(store)
+    }
+
+    #[inline]
+    fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
+        StripedStore::prefetch_bucket(self, cpu, hash);
+    }
+
+    #[inline]
+    fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
+        StripedStore::prefetch_item(self, cpu, hash);
+    }
+
+    #[inline]
+    fn get<C: Cpu, R>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        read: impl FnOnce(ItemRef<'_>) -> R,
+    ) -> Option<R> {
+        StripedStore::get(self, cpu, key, now_s, read)
+    }
+
+    #[inline]
+    fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
+        StripedStore::put(self, cpu, key, value, (expire_s, now_s), Condition::Always)
+    }
+
+    #[inline]
+    fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
+        StripedStore::delete(self, cpu, key, now_s)
+    }
+
+    fn stats(&self) -> PartitionStats {
+        StripedStore::stats(self)
+    }
+
+    fn locks(&self) -> Option<StripedLocks> {
+        Some(StripedStore::locks(self))
+    }
+
+    #[inline]
+    fn latest_s(&self, now_s: u32) -> u32 {
+        StripedStore::latest_s(self, now_s)
+    }
+
+    fn readable(&self) -> Option<&Region> {
+        Some(self.region())
+    }
+
+    fn pin<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<Pin> {
+        StripedStore::pin(self, cpu, key, now_s)
+    }
+
+    fn unpin<C: Cpu>(&mut self, cpu: &C, pin: Pin) {
+        StripedStore::unpin(self, cpu, pin);
+    }
+}
