@@ -325,7 +325,7 @@ fn rfp_items_that_vanished_clients_read_are_freed() {
     let one = cluster.server.used_bytes();
     let mut kept = 0;
     for steps in 0..20 {
-        let mut guest = cluster.guest(0);
+        let mut guest = cluster.guest(Ticket::NONE);
         (0..3).for_each(|place| guest.send(place, &request(RequestKind::Get), KEY));
         cluster.run(steps);
         if steps % 3 == 1 {
