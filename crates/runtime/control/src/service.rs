@@ -15,7 +15,7 @@ use super::{ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialErr
 use drover_base::{Cpu, Ns};
 
 /// Longest name of a system in a [`ServiceInfo`], bytes; a longer one is cut off when it is sent.
-pub const SYSTEM_BYTES_MAX: usize = 16;
+pub const SYSTEM_BYTES_MAX: usize = 32;
 
 /// Longest text of a [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
@@ -149,6 +149,6 @@ mod tests {
         };
         assert!(info(SYSTEM_BYTES_MAX).is_ok());
         let error = info(SYSTEM_BYTES_MAX + 1).expect_err("too long");
-        assert_eq!(error.to_string(), "length of system cannot be 17");
+        assert_eq!(error.to_string(), "length of system cannot be 33");
     }
 }
