@@ -182,7 +182,14 @@ impl SubjectJob for OutliveConnections {
 
 #[test]
 fn updates_outlive_connections() {
-    for system in ["pilaf", "farm", "jakiro", "server-reply"] {
+    for system in [
+        "pilaf",
+        "farm",
+        "jakiro",
+        "server-reply",
+        "server-reply-faithful",
+        "rdma-memcached",
+    ] {
         with(system, OutliveConnections);
     }
 }
@@ -190,7 +197,7 @@ fn updates_outlive_connections() {
 /// What clients READ in place must stay.
 #[test]
 fn missing_protections_are_found_in_rdma_memcached() {
-    for mistake in ["no-crc", "free-while-read"] {
+    for mistake in ["no-crc", "free-while-read", "execute-twice"] {
         with("rdma-memcached", FindPlanted(mistake));
     }
 }

@@ -61,6 +61,15 @@ impl Transfer {
     }
 }
 
+/// The request of a call, with the call's place as its slot, and its key.
+#[inline]
+pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
+    // No correct client sends anything else.
+    let (request, key, _) = decode_request(bytes).ok_or(PeerError::Nonsense)?;
+    let slot = call.taken.place as u16;
+    Ok((Request { slot, ..request }, key))
+}
+
 /// A server's queues and slots for one client.
 pub struct Connection<P: Provider, V: Variant> {
     pub(super) queues: Queues<P>,
@@ -226,14 +235,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let Some((request, key, _)) = decode_request(bytes) else {
-                // No correct client sends that.
-                return Err(PeerError::Nonsense);
-            };
+            let (request, key) = decode(&call, bytes)?;
             let hash = state.key(key).hash;
             state.partition.prefetch_bucket(cpu, hash);
-            let slot = call.taken.place as u16;
-            batch.calls.push((call, Request { slot, ..request }, hash));
+            batch.calls.push((call, request, hash));
         }
         cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
         for (_, _, hash) in &batch.calls {

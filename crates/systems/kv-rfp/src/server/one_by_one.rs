@@ -4,10 +4,10 @@
 //! one step and executed in the next, so that on simulated cores, where a step's stores are visible from its beginning,
 //! the result is not there before the handler has ended.
 
-use super::connection::Connection;
+use super::connection::{Connection, decode};
 use super::state::ShardState;
 use crate::costs;
-use crate::layout::{Request, decode_request};
+use crate::layout::Request;
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::HANDLER;
@@ -61,8 +61,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
             return Ok(false);
         };
-        // No correct client sends anything else.
-        let (request, key, _) = decode_request(&state.batch.requests[0]).ok_or(PeerError::Nonsense)?;
+        let (request, key) = decode(&call, &state.batch.requests[0])?;
         let Key { hash, .. } = state.key(key);
         cpu.charge(costs::BATCH.cost, 1);
         if state.options.has_handler {

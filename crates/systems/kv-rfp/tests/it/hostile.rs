@@ -6,7 +6,9 @@ use drover_base::{Ns, Rng};
 use drover_kv::Op;
 use drover_kv_rfp::control::Ticket;
 use drover_kv_rfp::layout::{Request, RequestKind};
-use drover_kv_rfp::{JakiroVariant, MemcachedVariant, ServerReplyVariant, Variant};
+use drover_kv_rfp::{
+    JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
+};
 use drover_verbs::{Device, Export};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
@@ -255,6 +257,33 @@ fn rfp_only_who_has_the_ticket_goes_on_from_a_session() {
     heir.send(0, &value, b"keyold");
     cluster.run(10);
     assert_eq!(cluster.server.stats().puts, 3, "the next one");
+}
+
+/// An update is that of its place's slot, however a server takes requests: one that comes again is known though another
+/// place had one since.
+#[test]
+fn rfp_each_place_has_a_last_update_of_its_own() {
+    fn check<V: Variant>() {
+        let mut cluster = cluster::<V>();
+        let value = Request {
+            value_bytes: 3,
+            ..request(RequestKind::Put)
+        };
+        let mut old = cluster.guest(Ticket::NONE);
+        old.send(0, &value, b"keyold");
+        cluster.run(30);
+        old.send(1, &value, b"keynew");
+        cluster.run(30);
+        let mut heir = cluster.guest(old.ticket());
+        heir.send(0, &value, b"keyold");
+        cluster.run(30);
+        let stats = cluster.server.stats();
+        assert_eq!((stats.puts, stats.repeated), (2, 1), "{}", V::CURVE);
+    }
+    check::<JakiroVariant>();
+    check::<ServerReplyVariant>();
+    check::<ServerReplyFaithfulVariant>();
+    check::<MemcachedVariant>();
 }
 
 /// A server that restarts has new slots: what was half-written into the old ones is nowhere.
