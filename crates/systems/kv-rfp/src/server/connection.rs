@@ -62,7 +62,7 @@ impl Transfer {
 }
 
 /// The request of a call, with the call's place as its slot, and its key.
-#[inline]
+#[inline(always)]
 pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
     // No correct client sends anything else.
     let (request, key, _) = decode_request(bytes).ok_or(PeerError::Nonsense)?;
