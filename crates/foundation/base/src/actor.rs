@@ -34,10 +34,4 @@ pub trait Actor<C: Cpu> {
     /// Does the work that is ready now, at most one batch, and reports whether there may be more. The caller has called
     /// [`Cpu::refresh`] shortly before.
     fn step(&mut self, cpu: &C) -> Progress;
-
-    /// Whether steps since the last call have made threads of this machine runnable by system calls, such as answers to
-    /// sockets: those threads may want this core.
-    fn has_woken_threads(&mut self) -> bool {
-        false
-    }
 }

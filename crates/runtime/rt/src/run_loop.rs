@@ -163,10 +163,6 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         if now >= wake_at {
             return;
         }
-        // Clients that were answered over sockets wait for a core by now, perhaps for this one.
-        if actors.iter_mut().any(|actor| actor.has_woken_threads()) {
-            return self.waiting.give_way_to_woken::<P>(self.ctx, now);
-        }
         if let Some(most) = self.waiting.rest::<P>(self.ctx, now) {
             self.sleep(actors, stop, most);
         }

@@ -11,9 +11,7 @@
 //! busy:    work for a millisecond, or 50 us if a peer waits for this core; yield; work ...
 //! ```
 //! A client whose server has another core polls for a round trip before it yields, and works for 20 us at a time while it
-//! shares its own: its answers come sooner than the core would come back, and a switch costs as much as ten of them. A
-//! server that has answered over sockets has made its clients runnable, perhaps on its own core: it yields as soon as
-//! nothing more has arrived.
+//! shares its own: its answers come sooner than the core would come back, and a switch costs as much as ten of them.
 //!
 //! Others that keep the core for milliseconds are many, or compute. A server that is quiet does not yield to them for a
 //! while, and sleeps: sleepers are woken sooner than threads that yielded get their turn. A client polls for a round trip
@@ -161,14 +159,6 @@ impl Waiting {
     #[inline(always)]
     pub fn quiet_ended(&mut self) {
         self.quiet_since = None;
-    }
-
-    /// After a poll that brought nothing, by a thread that has made others runnable: lets them run.
-    #[cold]
-    pub(crate) fn give_way_to_woken<P: Provider>(&mut self, ctx: &P::Context, now: Ns) {
-        if self.idle != Idle::Spin && now >= self.no_yield_until {
-            self.give_way::<P>(ctx, now);
-        }
     }
 
     /// Lets other threads of this core run, from `now` on, and learns whether there are any.

@@ -22,8 +22,6 @@ pub(super) struct Colocated<'a, P: Provider, V: Variant> {
     /// Most sweeps of a worker's step while the co-actor is idle.
     sweeps: usize,
     co_actor_busy: bool,
-    /// Whether the co-actor was busy since the last call of [`has_woken_threads`](Actor::has_woken_threads).
-    has_woken: bool,
     /// Rounds until the next step of the co-actor (`skip`), and their number the last time (`skips`).
     skip: u32,
     skips: u32,
@@ -45,7 +43,6 @@ impl<'a, P: Provider, V: Variant> Colocated<'a, P, V> {
             co_actor,
             sweeps: sweeps.max(1),
             co_actor_busy: false,
-            has_woken: false,
             skip: 0,
             skips: 0,
             leaving: false,
@@ -84,7 +81,6 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
             worker.clock.now_s(),
         );
         self.co_actor_busy = others == Progress::Busy;
-        self.has_woken |= self.co_actor_busy;
         self.skips = match self.co_actor_busy {
             true => 0,
             false => (2 * self.skips + 1).min(SKIPS_MAX),
@@ -96,9 +92,5 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
             return own.and(others).and(Progress::Idle { wake_at });
         }
         own.and(others)
-    }
-
-    fn has_woken_threads(&mut self) -> bool {
-        std::mem::take(&mut self.has_woken)
     }
 }
