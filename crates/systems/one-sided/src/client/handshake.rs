@@ -17,8 +17,7 @@ pub(super) struct ClientHandshake<P: Provider, S> {
     slots: usize,
     secret: Vec<u8>,
     transfer: ResultTransfer,
-    /// Of the previous session. It is shown to the server so that it ends that session before it begins a new one, and
-    /// goes on from it if it can.
+    /// Ticket of the previous session: the server ends that session first, and the new one resumes it.
     ticket: Ticket,
     /// When the last Hello was sent. Every answer of the server is from a later time.
     hello_at: Ns,

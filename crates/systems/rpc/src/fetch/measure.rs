@@ -113,7 +113,7 @@ impl Probe {
 /// Times of verbs on a fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Measured {
-    /// Of a WRITE, and of READs of [`LENGTHS`]; `None` if one was not measured.
+    /// Shortest times of a WRITE and of READs of each of [`LENGTHS`]; `None` if the measurement is incomplete.
     times: Option<[Ns; KINDS]>,
 }
 
