@@ -432,10 +432,7 @@ impl Cpu for VirtualCpu {
 
     fn contend(&self, lock: LockId) {
         let core = &*self.0;
-        let has_it = core
-            .options
-            .locks
-            .take(lock, core.id.0, self.local(), self.past());
+        let has_it = core.options.locks.take(lock, core.id, self.local(), self.past());
         self.wait_until(has_it, LOCK_WAIT);
     }
 

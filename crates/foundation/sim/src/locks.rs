@@ -1,63 +1,70 @@
 //! [`Locks`]: locks that cores share: when each is held, and what it costs to get one.
 
-use crate::Ps;
+use crate::{CoreId, Ps};
 use drover_base::LockId;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// Time for which the lines of a lock bounce between the cores that wait for it, if each of them costs `per_waiter`. The
-/// waiters are the time `waited` in units of `held`, how long the lock was last held, so that a holder that is nearly done
-/// counts little. How many come behind is not known yet; in a steady state as many as went before.
-#[must_use]
-pub fn bounces(per_waiter: Ps, waited: Ps, held: Ps) -> Ps {
-    let time = u128::from(per_waiter.0) * u128::from(waited.0);
-    Ps(time.checked_div(u128::from(held.0)).unwrap_or(0) as u64)
+/// How long one waits for a lock, and how many wait for it: so long in units of how long the one before holds it, so that a
+/// holder that is nearly done counts little. How many come behind is not known yet; in a steady state as many as went before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Time until it is free, but no longer than if every other core that uses it held it once.
+    waited: Ps,
+    /// How long the one before holds it.
+    held: Ps,
 }
 
-/// When a lock is held. Cores take their steps one after the other, and a step that takes a lock may be simulated before one
-/// of another core that takes it earlier: so the lock is also free between the spans in which it is held.
+impl Waiting {
+    /// Time for which the lines of the lock bounce between the cores that wait, if each of them costs `per_waiter`.
+    #[must_use]
+    pub fn bounces(self, per_waiter: Ps) -> Ps {
+        let time = u128::from(per_waiter.0) * u128::from(self.waited.0);
+        Ps(time.checked_div(u128::from(self.held.0)).unwrap_or(0) as u64)
+    }
+}
+
+/// When a lock is held, and by which cores. Cores take their steps one after the other, and a step that takes a lock may be
+/// simulated before one of another core that takes it earlier: so the lock is also free between the spans in which it is held.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    /// In order, none touching the next.
+    /// In the order of their beginnings.
     spans: VecDeque<(Ps, Ps)>,
+    cores: BTreeSet<CoreId>,
 }
 
 impl Turns {
-    /// Forgets spans that end before `past`: no core asks about earlier times.
-    pub fn forget(&mut self, past: Ps) {
+    /// `core`, whose time is `now`, comes for the lock: returns when it is free for long enough, `hold` of how long it must
+    /// wait, and that. No core will ask about times before `past`.
+    pub fn come(&mut self, core: CoreId, now: Ps, past: Ps, hold: impl Fn(Waiting) -> Ps) -> (Ps, Waiting) {
         while self.spans.front().is_some_and(|(_, end)| *end < past) {
             self.spans.pop_front();
         }
-    }
-
-    /// The first time from `now` on from which the lock is free for long enough: for `hold` of how long one has waited for it.
-    #[must_use]
-    pub fn free_from(&self, now: Ps, hold: impl Fn(Ps) -> Ps) -> Ps {
+        self.cores.insert(core);
+        let others = self.cores.len() as u64 - 1;
+        let (mut free, mut waiting) = (now, Waiting::default());
         let first = self.spans.partition_point(|(_, end)| *end <= now);
-        let mut free = now;
         for (start, end) in self.spans.range(first..) {
-            if free + hold(free - now) <= *start {
+            if free + hold(waiting) <= *start {
                 break;
             }
-            free = *end;
+            if *end > free {
+                let held = *end - *start;
+                free = *end;
+                let waited = (free - now).min(held * others.max(1));
+                waiting = Waiting { waited, held };
+            }
         }
-        free
+        (free, waiting)
     }
 
-    /// Adds a span. Those that it touches become one with it: one that took longer than it was given time for reaches into
-    /// the next.
+    /// The lock is held in this span. It may reach into the next one, if that took longer than it was given time for.
     pub fn hold(&mut self, start: Ps, end: Ps) {
-        if end <= start {
-            return;
+        if start < end {
+            let at = self.spans.partition_point(|(other, _)| *other <= start);
+            self.spans.insert(at, (start, end));
         }
-        let from = self.spans.partition_point(|(_, other)| *other < start);
-        let to = self.spans.partition_point(|(other, _)| *other <= end);
-        let all = self.spans.drain(from..to);
-        let whole = all.fold((start, end), |own, other| {
-            (own.0.min(other.0), own.1.max(other.1))
-        });
-        self.spans.insert(from, whole);
     }
 }
 
@@ -83,7 +90,7 @@ struct Lock {
     /// How long it was held last.
     held: Ps,
     /// The core that held it last.
-    last: Option<u32>,
+    last: Option<CoreId>,
 }
 
 impl Locks {
@@ -96,13 +103,13 @@ impl Locks {
     }
 
     /// `core`, whose time is `now`, takes `lock`: returns when it has it. No core will ask about times before `past`.
-    pub(crate) fn take(&self, lock: LockId, core: u32, now: Ps, past: Ps) -> Ps {
+    pub(crate) fn take(&self, lock: LockId, core: CoreId, now: Ps, past: Ps) -> Ps {
         let Some(shared) = &self.0 else { return now };
         let mut locks = shared.locks.borrow_mut();
         let lock = locks.entry(lock).or_default();
-        lock.turns.forget(past);
-        let free = lock.turns.free_from(now, |_| lock.held);
-        let mut transfer = bounces(shared.per_waiter, free - now, lock.held);
+        let held = lock.held;
+        let (free, waiting) = lock.turns.come(core, now, past, |_| held);
+        let mut transfer = waiting.bounces(shared.per_waiter);
         if lock.last.is_some_and(|last| last != core) {
             transfer += shared.per_waiter;
         }
@@ -129,7 +136,7 @@ mod tests {
     const LOCK: LockId = LockId(7);
 
     fn hold(locks: &Locks, core: u32, now: u64, time: u64) -> (u64, u64) {
-        let start = locks.take(LOCK, core, Ps(now), Ps::ZERO);
+        let start = locks.take(LOCK, CoreId(core), Ps(now), Ps::ZERO);
         let end = start + Ps(time);
         locks.give_back(LOCK, end);
         (start.0, end.0)
@@ -170,32 +177,29 @@ mod tests {
             "longer than the last one"
         );
         assert_eq!(hold(&locks, 3, 4_100, 500), (5_500, 6_000));
-        let shared = locks.0.expect("they cost something");
-        let spans = shared.locks.borrow()[&LOCK].turns.spans.clone();
-        assert_eq!(
-            spans,
-            [(200, 700), (1_000, 2_000), (3_000, 6_000)].map(|(a, b)| (Ps(a), Ps(b)))
-        );
     }
 
+    /// Who waits longer than all other cores hold it once waits for later turns of the same ones: no more lines bounce.
     #[test]
-    fn random_uses_keep_the_spans_in_order() {
-        let mut state = std::process::id().into();
-        println!("seed {state}");
-        let locks = Locks::new(Ps(3));
-        for _ in 0..2_000 {
-            state = drover_base::mix(state);
-            hold(
-                &locks,
-                (state % 5) as u32,
-                state >> 8 & 0xffff,
-                state >> 32 & 0x3f,
+    fn no_more_cores_wait_than_there_are() {
+        let (mut turns, per_waiter) = (Turns::default(), Ps(10));
+        for start in [0, 100, 200, 300] {
+            assert_eq!(
+                turns.come(CoreId(0), Ps(start), Ps::ZERO, |_| Ps(100)).0,
+                Ps(start)
             );
+            turns.hold(Ps(start), Ps(start + 100));
         }
-        let shared = locks.0.expect("they cost something");
-        let spans = shared.locks.borrow()[&LOCK].turns.spans.clone();
-        assert!(spans.iter().all(|(start, end)| start < end));
-        let mut pairs = spans.iter().zip(spans.iter().skip(1));
-        assert!(pairs.all(|(a, b)| a.1 < b.0), "{spans:?}");
+        let (free, waiting) = turns.come(CoreId(1), Ps(0), Ps::ZERO, |_| Ps(100));
+        assert_eq!((free, waiting.bounces(per_waiter)), (Ps(400), per_waiter));
+        turns.hold(Ps(400), Ps(500));
+        let (free, waiting) = turns.come(CoreId(2), Ps(0), Ps::ZERO, |_| Ps(100));
+        assert_eq!((free, waiting.bounces(per_waiter)), (Ps(500), per_waiter * 2));
+        let (free, waiting) = turns.come(CoreId(2), Ps(450), Ps::ZERO, |_| Ps(100));
+        assert_eq!(
+            (free, waiting.bounces(per_waiter)),
+            (Ps(500), Ps(5)),
+            "half is over"
+        );
     }
 }

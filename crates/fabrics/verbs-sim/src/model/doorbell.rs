@@ -2,7 +2,7 @@
 
 use super::Net;
 use drover_base::Cost;
-use drover_sim::{Ps, Turns, VirtualCpu, bounces};
+use drover_sim::{Ps, Turns, VirtualCpu, Waiting};
 
 /// Time spent waiting for a doorbell register's lock.
 const LOCK_WAIT: Cost = Cost::new("verbs.lock_wait");
@@ -30,8 +30,6 @@ pub(crate) struct Registers {
 #[derive(Clone, Debug, Default)]
 struct Lock {
     turns: Turns,
-    /// Length of the last time that the lock was held.
-    held: Ps,
     busy: Ps,
 }
 
@@ -78,22 +76,19 @@ impl Net {
         // The lock is held while the post is written, so the end of the post's own cost overlaps with it.
         let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock.hold);
         let now = cpu.local() - post;
-        let last = lock.held;
-        let hold = |waited: Ps| {
-            let mut hold = prices.lock.hold + bounces(prices.lock.per_waiter, waited, last);
+        let hold = |waiting: Waiting| {
+            let mut hold = prices.lock.hold + waiting.bounces(prices.lock.per_waiter);
             if fetches {
                 hold += prices.lock.read_extra;
             }
             if far {
-                hold += bounces(prices.lock.per_far_waiter, waited, last);
+                hold += waiting.bounces(prices.lock.per_far_waiter);
             }
             hold
         };
-        lock.turns.forget(cpu.past() - post);
-        let start = lock.turns.free_from(now, hold);
-        let waited = start - now;
-        (lock.held, lock.busy) = (hold(waited), lock.busy + hold(waited));
-        let until = start + lock.held;
+        let (start, waiting) = lock.turns.come(cpu.id(), now, cpu.past() - post, hold);
+        let (waited, until) = (start - now, start + hold(waiting));
+        lock.busy += until - start;
         lock.turns.hold(start, until);
         self.nic(machine).counters.lock_wait += waited;
         cpu.wait_until(until, LOCK_WAIT);
