@@ -15,7 +15,7 @@ use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
-    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, Guards, KIND_COUNT, ServerCall,
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
 };
 use drover_rt::{Depths, Queues, WHICH};
 use drover_store::Key;
@@ -25,11 +25,11 @@ use std::rc::Rc;
 /// Maximum number of completions and of requests per step and client.
 const BATCH: usize = 32;
 
-/// Requests of a client that are executed together.
+/// Requests of a client that are executed together: the calls, and the bytes of each.
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<(ServerCall, Request, KeyHash)>,
-    pub(super) requests: Vec<Vec<u8>>,
+    requests: Vec<Vec<u8>>,
 }
 
 impl Batch {
@@ -63,7 +63,7 @@ impl Transfer {
 
 /// The request of a call, with the call's place as its slot, and its key.
 #[inline(always)]
-pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
+fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
     // No correct client sends anything else.
     let (request, key, _) = decode_request(bytes).ok_or(PeerError::Nonsense)?;
     let slot = call.taken.place as u16;
@@ -184,21 +184,38 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if V::WAITS || state.options.has_handler {
             return self.serve_one(cpu, state, now);
         }
-        // Before this client's completions free a stage: others may wait for one.
-        self.begin_transfers(cpu, state, now);
-        let mut is_busy = self.take_completions(cpu, state, now)?;
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
-            readers.release_acked(cpu, state);
-        }
-        let mut batch = std::mem::take(&mut state.batch);
-        let taken = self.take_requests(cpu, state, &mut batch, now);
-        batch.calls.clear();
-        state.batch = batch;
-        is_busy |= taken?;
+        let mut is_busy = self.take_progress(cpu, state, now)?;
+        is_busy |= self.take_requests(cpu, state, BATCH)?;
+        self.execute_requests(cpu, state, now)?;
         self.push(cpu, state, now)?;
         Ok(is_busy)
+    }
+
+    /// Goes on with what requests of earlier steps have begun; returns whether anything was completed.
+    #[inline]
+    pub(super) fn take_progress(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<bool, PeerError> {
+        // Before this client's completions free a stage: others may wait for one.
+        self.begin_transfers(cpu, state, now);
+        let is_busy = self.take_completions(cpu, state, now)?;
+        if let Some(readers) = self.readers() {
+            readers.release_acked(cpu, state);
+        }
+        Ok(is_busy)
+    }
+
+    /// The items that the client READs, if there are any.
+    #[inline(always)]
+    fn readers(&mut self) -> Option<&mut Readers<P>> {
+        // A constant, so that this costs other systems nothing.
+        if !V::Store::IS_SHARED {
+            return None;
+        }
+        self.readers.as_mut().filter(|readers| readers.is_any())
     }
 
     /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
@@ -218,42 +235,60 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(self.queues.post(cpu)?)
     }
 
-    /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
-    /// their keys; prefetches the items; executes. Returns whether there were any.
+    /// Takes at most `limit` requests that have arrived; returns whether there were any. Those of a whole batch are executed
+    /// in three passes, so that memory accesses overlap: copies them and prefetches the buckets of their keys; prefetches
+    /// the items; executes, in [`execute_requests`](Connection::execute_requests).
     #[inline]
-    fn take_requests(
+    pub(super) fn take_requests(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
-        batch: &mut Batch,
-        now: Ns,
+        limit: usize,
     ) -> Result<bool, PeerError> {
-        self.charge_look(cpu);
-        while batch.calls.len() < BATCH {
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+        let batch = &mut state.batch;
+        batch.calls.clear();
+        while batch.calls.len() < limit {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
             let (request, key) = decode(&call, bytes)?;
-            let hash = state.key(key).hash;
-            state.partition.prefetch_bucket(cpu, hash);
+            let hash = state.hasher.hash(key);
+            if limit > 1 {
+                state.partition.prefetch_bucket(cpu, hash);
+            }
             batch.calls.push((call, request, hash));
         }
         cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
-        for (_, _, hash) in &batch.calls {
-            state.partition.prefetch_item(cpu, *hash);
-        }
-        for ((call, request, hash), bytes) in batch.calls.iter().zip(&batch.requests) {
-            self.execute(cpu, state, call, (request, *hash, bytes), now)?;
+        if limit > 1 {
+            for (_, _, hash) in &batch.calls {
+                state.partition.prefetch_item(cpu, *hash);
+            }
         }
         Ok(!batch.calls.is_empty())
     }
 
+    /// Executes the requests that were taken.
     #[inline]
-    pub(super) fn charge_look(&self, cpu: &P::Cpu) {
-        cpu.charge(costs::LOOK.cost, 1);
-        cpu.charge(costs::PLACE.cost, self.place_count);
+    pub(super) fn execute_requests(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        if state.batch.calls.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut state.batch);
+        let mut requests = batch.calls.iter().zip(&batch.requests);
+        let executed = requests.try_for_each(|((call, request, hash), bytes)| {
+            self.execute(cpu, state, call, (request, *hash, bytes), now)
+        });
+        state.batch = batch;
+        executed
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -265,7 +300,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    pub(super) fn take_completions(
+    fn take_completions(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -290,7 +325,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    pub(super) fn execute(
+    fn execute(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -303,9 +338,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             _ => costs::PUT,
         };
         cpu.charge(work.cost, 1);
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
+        if let Some(readers) = self.readers() {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
@@ -313,7 +346,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
-            && V::Guards::ONCE
+            && V::ONCE
         {
             state.stats.repeated += 1;
             self.reply(cpu, call, status, 0, &[]);
@@ -329,13 +362,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 state.stats.deletes += 1;
                 state.delete(cpu, key, now)
             }
-            RequestKind::PutLarge => {
-                state.stats.puts += 1;
-                match self.refuse_long(state, request, key.bytes) {
-                    Some(status) => status,
-                    None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            RequestKind::PutLarge => match self.refuse_long(state, request, key.bytes) {
+                Some(status) => {
+                    state.stats.puts += 1;
+                    status
                 }
-            }
+                None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            },
         };
         self.updates.note(request, status);
         self.reply(cpu, call, status, 0, &[]);
@@ -374,7 +407,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 self.calls.reply(cpu, call, &[&state.value]);
                 return Ok(());
             }
-            Some(len) if len >= IN_PLACE_BYTES_MIN && self.readers.is_some() => {
+            Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
                 self.answer_in_place(cpu, state, call, key, now);
                 return Ok(());
             }
@@ -397,7 +430,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) {
         let now_s = state.now_s(now);
-        let pinned = state.partition.pin(cpu, key, now_s);
+        let store = state.partition.shared();
+        let pinned = store.and_then(|store| store.pin(cpu, key, now_s));
         let (Some(pin), Some(readers)) = (pinned, &mut self.readers) else {
             // Another shard has removed it just now.
             return self.reply(cpu, call, Status::NotFound, 0, &[]);
@@ -452,7 +486,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Begins transfers that had no stage.
     #[inline]
-    pub(super) fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
         for index in 0..self.transfers.len() {
             if self.transfers[index]
                 .as_ref()
@@ -540,6 +574,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.longs -= 1;
         let stage = transfer.stage.expect("a transfer that began");
         if transfer.request.kind == RequestKind::PutLarge {
+            state.stats.puts += 1;
             let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
             self.updates.note(&transfer.request, status);
             self.reply(cpu, &transfer.call, status, 0, &[]);
