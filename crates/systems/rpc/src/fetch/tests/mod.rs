@@ -27,5 +27,4 @@ without! {
     NoZero: ZERO;
     NoRecheck: RECHECK;
     NoSumNoOwnArea: SUM, OWN_AREA;
-    NoOnce: ONCE;
 }
