@@ -185,14 +185,16 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             return self.serve_one(cpu, state, now);
         }
         let mut is_busy = self.take_progress(cpu, state, now)?;
-        is_busy |= self.take_requests(cpu, state, BATCH)?;
-        self.execute_requests(cpu, state, now)?;
+        if self.take_requests(cpu, state, BATCH)? {
+            is_busy = true;
+            self.execute_requests(cpu, state, now)?;
+        }
         self.push(cpu, state, now)?;
         Ok(is_busy)
     }
 
     /// Goes on with what requests of earlier steps have begun; returns whether anything was completed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_progress(
         &mut self,
         cpu: &P::Cpu,
@@ -238,7 +240,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     /// Takes at most `limit` requests that have arrived; returns whether there were any. Those of a whole batch are executed
     /// in three passes, so that memory accesses overlap: copies them and prefetches the buckets of their keys; prefetches
     /// the items; executes, in [`execute_requests`](Connection::execute_requests).
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_requests(
         &mut self,
         cpu: &P::Cpu,
@@ -279,9 +281,6 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state: &mut ShardState<P, V>,
         now: Ns,
     ) -> Result<(), PeerError> {
-        if state.batch.calls.is_empty() {
-            return Ok(());
-        }
         let batch = std::mem::take(&mut state.batch);
         let mut requests = batch.calls.iter().zip(&batch.requests);
         let executed = requests.try_for_each(|((call, request, hash), bytes)| {
