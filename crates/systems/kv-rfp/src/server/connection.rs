@@ -15,7 +15,7 @@ use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
-    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, Guards, KIND_COUNT, ServerCall,
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
 };
 use drover_rt::{Depths, Queues, WHICH};
 use drover_store::Key;
@@ -31,7 +31,7 @@ pub(super) const BATCH: usize = 32;
 pub(super) struct Batch {
     calls: Vec<ServerCall>,
     hashes: Vec<KeyHash>,
-    pub(super) requests: Vec<Vec<u8>>,
+    requests: Vec<Vec<u8>>,
 }
 
 impl Batch {
@@ -194,21 +194,40 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if V::WAITS || state.options.has_handler {
             return self.serve_one(cpu, state, now);
         }
-        // Before this client's completions free a stage: others may wait for one.
-        self.begin_transfers(cpu, state, now);
-        let mut is_busy = self.take_completions(cpu, state, now)?;
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
-            readers.release_acked(cpu, state);
+        let mut is_busy = self.take_progress(cpu, state, now)?;
+        if self.take_requests(cpu, state, BATCH)? {
+            is_busy = true;
+            self.execute_requests(cpu, state, now)?;
         }
-        let mut batch = std::mem::take(&mut state.batch);
-        let taken = self.take_requests(cpu, state, &mut batch, now);
-        batch.clear();
-        state.batch = batch;
-        is_busy |= taken?;
         self.push(cpu, state, now)?;
         Ok(is_busy)
+    }
+
+    /// Goes on with what requests of earlier steps have begun; returns whether anything was completed.
+    #[inline(always)]
+    pub(super) fn take_progress(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<bool, PeerError> {
+        // Before this client's completions free a stage: others may wait for one.
+        self.begin_transfers(cpu, state, now);
+        let is_busy = self.take_completions(cpu, state, now)?;
+        if let Some(readers) = self.readers() {
+            readers.release_acked(cpu, state);
+        }
+        Ok(is_busy)
+    }
+
+    /// The items that the client READs, if there are any.
+    #[inline(always)]
+    fn readers(&mut self) -> Option<&mut Readers<P>> {
+        // A constant, so that this costs other systems nothing.
+        if !V::Store::IS_SHARED {
+            return None;
+        }
+        self.readers.as_mut().filter(|readers| readers.is_any())
     }
 
     /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
@@ -228,44 +247,59 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(self.queues.post(cpu)?)
     }
 
-    /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
-    /// their keys; prefetches the items; executes. Returns whether there were any.
-    #[inline]
-    fn take_requests(
+    /// Takes at most `limit` requests that have arrived; returns whether there were any. Those of a whole batch are executed
+    /// in three passes, so that memory accesses overlap: copies them and prefetches the buckets of their keys; prefetches
+    /// the items; executes, in [`execute_requests`](Connection::execute_requests).
+    #[inline(always)]
+    pub(super) fn take_requests(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
-        batch: &mut Batch,
-        now: Ns,
+        limit: usize,
     ) -> Result<bool, PeerError> {
-        self.charge_look(cpu);
-        while batch.calls.len() < BATCH {
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+        let batch = &mut state.batch;
+        batch.clear();
+        while batch.calls.len() < limit {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
             let (_, key) = decode(&call, bytes)?;
-            let hash = state.key(key).hash;
-            state.partition.prefetch_bucket(cpu, hash);
+            let hash = state.hasher.hash(key);
+            if limit > 1 {
+                state.partition.prefetch_bucket(cpu, hash);
+            }
             batch.calls.push(call);
             batch.hashes.push(hash);
         }
         cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
-        for hash in &batch.hashes {
-            state.partition.prefetch_item(cpu, *hash);
-        }
-        for ((call, hash), bytes) in batch.calls.iter().zip(&batch.hashes).zip(&batch.requests) {
-            let (request, _) = decode(call, bytes)?;
-            self.execute(cpu, state, call, (&request, *hash, bytes), now)?;
+        if limit > 1 {
+            for hash in &batch.hashes {
+                state.partition.prefetch_item(cpu, *hash);
+            }
         }
         Ok(!batch.calls.is_empty())
     }
 
+    /// Executes the requests that were taken.
     #[inline]
-    pub(super) fn charge_look(&self, cpu: &P::Cpu) {
-        cpu.charge(costs::LOOK.cost, 1);
-        cpu.charge(costs::PLACE.cost, self.place_count);
+    pub(super) fn execute_requests(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        let batch = std::mem::take(&mut state.batch);
+        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
+        let executed = requests.try_for_each(|((call, hash), bytes)| {
+            let (request, _) = decode(call, bytes)?;
+            self.execute(cpu, state, call, (&request, *hash, bytes), now)
+        });
+        state.batch = batch;
+        executed
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -277,7 +311,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    pub(super) fn take_completions(
+    fn take_completions(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -302,7 +336,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    pub(super) fn execute(
+    fn execute(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -315,9 +349,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             _ => costs::PUT,
         };
         cpu.charge(work.cost, 1);
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
+        if let Some(readers) = self.readers() {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
@@ -325,7 +357,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
-            && V::Guards::ONCE
+            && V::ONCE
         {
             state.stats.repeated += 1;
             self.reply(cpu, call, status, 0, &[]);
@@ -341,13 +373,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 state.stats.deletes += 1;
                 state.delete(cpu, key, now)
             }
-            RequestKind::PutLarge => {
-                state.stats.puts += 1;
-                match self.refuse_long(state, request, key.bytes) {
-                    Some(status) => status,
-                    None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            RequestKind::PutLarge => match self.refuse_long(state, request, key.bytes) {
+                Some(status) => {
+                    state.stats.puts += 1;
+                    status
                 }
-            }
+                None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            },
         };
         self.updates.note(request, status);
         self.reply(cpu, call, status, 0, &[]);
@@ -386,7 +418,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                     .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
-            Some(len) if len >= IN_PLACE_BYTES_MIN && self.readers.is_some() => {
+            Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
                 self.answer_in_place(cpu, state, call, key, now);
                 return Ok(());
             }
@@ -409,7 +441,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) {
         let now_s = state.now_s(now);
-        let pinned = state.partition.pin(cpu, key, now_s);
+        let store = state.partition.shared();
+        let pinned = store.and_then(|store| store.pin(cpu, key, now_s));
         let (Some(pin), Some(readers)) = (pinned, &mut self.readers) else {
             // Another shard has removed it just now.
             return self.reply(cpu, call, Status::NotFound, 0, &[]);
@@ -464,7 +497,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Begins transfers that had no stage.
     #[inline]
-    pub(super) fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
         for index in 0..self.transfers.len() {
             if self.transfers[index]
                 .as_ref()
@@ -552,6 +585,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.longs -= 1;
         let stage = transfer.stage.expect("a transfer that began");
         if transfer.request.kind == RequestKind::PutLarge {
+            state.stats.puts += 1;
             let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
             self.updates.note(&transfer.request, status);
             self.reply(cpu, &transfer.call, status, 0, &[]);

@@ -30,13 +30,13 @@ pub struct ShardState<P: Provider, V: Variant> {
     pub(super) batch: Batch,
     /// Buffer for polled completions.
     pub(super) wcs: Box<[Wc]>,
-    /// Whether a client's request keeps the core from all others: see [`one_by_one`](super::one_by_one).
+    /// Whether the batch's only request keeps the core from all clients but one: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
     /// A value on its way.
     pub(super) value: Vec<u8>,
     /// The longest result with a value, and a byte.
     pub(super) result: Box<[u8]>,
-    hasher: KeyHasher,
+    pub(super) hasher: KeyHasher,
     clock: Clock,
 }
 
@@ -55,8 +55,9 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
         };
         let slot_bytes = options.slot_bytes;
         let partition = V::Store::open::<P>(ctx, &options, &hasher, common)?;
-        let items = partition.readable();
-        let items = items.map(|region| ctx.register(region, Access::REMOTE_READ));
+        let items = partition
+            .shared()
+            .map(|store| ctx.register(store.region(), Access::REMOTE_READ));
         Ok(ShardState {
             items: items.transpose()?,
             partition,
@@ -159,7 +160,11 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
 
     #[inline]
     pub(super) fn now_s(&self, now: Ns) -> u32 {
-        self.partition.latest_s(self.clock.now_s(now))
+        let now_s = self.clock.now_s(now);
+        match self.partition.shared() {
+            Some(store) => store.latest_s(now_s),
+            None => now_s,
+        }
     }
 
     /// A key with its hash.

@@ -90,8 +90,6 @@ pub struct CalleeStats {
     pub pushes: u64,
     /// Results pushed after their modes had been looked at again.
     pub late_pushes: u64,
-    /// Requests that came again and were answered with the result that was there.
-    pub repeated: u64,
     /// Requests found with a wrong checksum.
     pub sum_rejects: u64,
 }
@@ -278,16 +276,8 @@ impl<G: Guards> Callee<G> {
                 return Ok(None);
             }
             let is_its = (there >> 32) as u32 == self.incarnations.0;
-            let is_repeated = slot.seq != 0 && first.is_of(format, slot.seq);
-            let is_known = is_next || is_repeated;
-            if !is_its || !is_known || usize::from(rpc_id) >= layout.rpc_count {
+            if !is_its || !is_next || usize::from(rpc_id) >= layout.rpc_count {
                 return Err(BadCall { place });
-            }
-            if is_repeated && !is_next && G::ONCE {
-                inbound.store_u64(start, 0, Ordering::Relaxed);
-                self.stats.repeated += 1;
-                self.park(place, now);
-                return Ok(None);
             }
         }
         if G::ZERO {
@@ -433,16 +423,6 @@ impl<G: Guards> Callee<G> {
         self.parked[place / 64] |= 1 << (place % 64);
         if self.next_look == Ns::MAX && self.options.transfer == Transfer::Auto {
             self.next_look = now + self.options.look_every;
-        }
-    }
-
-    /// The queue pair has failed and another one takes its place: results that were being pushed are pushed again if their
-    /// clients still want that. Requests that the client sends again are answered, not executed, if they were.
-    pub fn resume(&mut self, now: Ns) {
-        for place in 0..self.slots.len() {
-            if self.slots[place].state == State::Pushing {
-                self.park(place, now);
-            }
         }
     }
 

@@ -103,20 +103,6 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         }
     }
 
-    /// The queue pair has failed, and another one takes its place: imports the client's memory again. The client gets this
-    /// end's [exports](FetchServer::exports) again and [resumes](super::FetchClient::resume), too. The old queue pair must
-    /// be gone, so that nothing lands through it any more.
-    ///
-    /// # Errors
-    /// [`ResourceError`] as for [`attach`](FetchServer::attach).
-    pub fn resume(&mut self, pushed: &Export, now: Ns) -> Result<(), ResourceError> {
-        if let Some(old) = self.pushed.take() {
-            self.ctx.forget_region(&old);
-        }
-        self.callee.resume(now);
-        self.attach(pushed)
-    }
-
     /// Counters since the beginning.
     pub fn stats(&self) -> &CalleeStats {
         self.callee.stats()
