@@ -10,14 +10,7 @@ use std::sync::TryLockError;
 /// counts its uses. On hardware that costs no more than the lock itself.
 ///
 /// ```
-/// # use drover_base::{Contended, Cpu, Line, Ns};
-/// # struct Core;
-/// # impl Cpu for Core {
-/// #     fn now(&self) -> Ns { Ns::ZERO }
-/// #     fn refresh(&self) -> Ns { Ns::ZERO }
-/// #     fn prefetch(&self, _: Line) {}
-/// #     fn random(&self) -> u64 { 0 }
-/// # }
+/// # use drover_base::{Contended, TimelessCpu as Core};
 /// # let cpu = Core;
 /// let items = Contended::new(3);
 /// *items.lock(&cpu) += 1;
@@ -196,26 +189,8 @@ impl<T> Deref for Glance<'_, T> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::Ns;
+    use crate::{Ns, TimelessCpu as Core};
     use std::sync::mpsc;
-
-    struct Core;
-
-    impl Cpu for Core {
-        fn now(&self) -> Ns {
-            Ns::ZERO
-        }
-
-        fn refresh(&self) -> Ns {
-            Ns::ZERO
-        }
-
-        fn prefetch(&self, _: crate::Line) {}
-
-        fn random(&self) -> u64 {
-            0
-        }
-    }
 
     /// Notes which locks it was told to be taken (true) and released.
     #[derive(Default)]

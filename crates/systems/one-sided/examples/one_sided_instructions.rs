@@ -1,8 +1,9 @@
 //! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions SYSTEM get|put|idle
 //! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
 //! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
-//! that find nothing to do, `tick` those whose clock has moved, `poll` counts the client's polls, and `late` GETs whose server does nothing before the client has
-//! polled 20 times. `get-1` and so on are the same with one operation in flight instead of 16, `poll-1x6` is with six shards
+//! that find nothing to do, `tick` those whose clock has moved, `poll` counts the client's polls, and `late` GETs whose server does
+//! nothing before the client has polled 20 times, `turns` GETs that take turns with their READs. `get-1` and so on are the same with
+//! one operation in flight instead of 16, `poll-1x6` is with six shards
 //! and `idle-1x1x9` with nine clients. Without callgrind it says how long an operation takes.
 //!
 //! Shared memory, one process, one shard, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
@@ -82,6 +83,8 @@ struct Sizes {
     polls: usize,
     /// Time between two looks of a server at its control channels.
     look_every: Ns,
+    /// Whether calls take turns with their READs.
+    takes_turns: bool,
 }
 
 impl Sizes {
@@ -99,6 +102,7 @@ impl Sizes {
                 "tick" => Ns::from_ms(100),
                 _ => Ns::from_us(20),
             },
+            takes_turns: operation == "turns",
         };
         (operation, sizes)
     }
@@ -151,9 +155,10 @@ impl<S: ShardedSystem> Pair<S> {
         let options = ConnectOptions {
             window: self.sizes.window,
             // Results that are late are not pushed for that.
-            fetch: (self.sizes.polls > 1).then_some(FetchChoice {
+            fetch: (self.sizes.polls > 1 || self.sizes.takes_turns).then_some(FetchChoice {
                 slow_reads: u32::MAX,
                 first_bytes: VALUE.len(),
+                takes_turns: self.sizes.takes_turns,
             }),
             ..ConnectOptions::default()
         };
@@ -211,7 +216,7 @@ impl<S: ShardedSystem> Pair<S> {
         let cpu = self.servers[0].1.clone();
         let before = cpu.cpu().refresh();
         match operation {
-            "get" | "late" => self.run(false, count),
+            "get" | "late" | "turns" => self.run(false, count),
             "put" => self.run(true, count),
             "idle" => (0..count).for_each(|_| self.step()),
             "tick" => (0..count).for_each(|_| self.tick()),
