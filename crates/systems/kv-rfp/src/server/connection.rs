@@ -7,8 +7,7 @@ use super::store::ShardStore as _;
 use crate::control::{Attach, InPlaceExports};
 use crate::costs;
 use crate::layout::{
-    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status,
-    decode_request, value_sum,
+    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
 };
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
@@ -67,17 +66,6 @@ impl Transfer {
     fn key(&self) -> &[u8] {
         &self.key[..self.request.key_bytes]
     }
-}
-
-/// The request of a call, with the call's place as its slot, and its key.
-#[inline(always)]
-pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
-    let Some((mut request, key, _)) = decode_request(bytes) else {
-        // No correct client sends anything else.
-        return Err(PeerError::Nonsense);
-    };
-    request.slot = call.taken.place as u16;
-    Ok((request, key))
 }
 
 /// A server's queues and slots for one client.
@@ -267,7 +255,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let (_, key) = decode(&call, bytes)?;
+            let Some((_, key, _)) = decode_request(bytes) else {
+                // No correct client sends anything else.
+                return Err(PeerError::Nonsense);
+            };
             let hash = state.hasher.hash(key);
             if limit > 1 {
                 state.partition.prefetch_bucket(cpu, hash);
@@ -293,11 +284,16 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let batch = std::mem::take(&mut state.batch);
-        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
-        let executed = requests.try_for_each(|((call, hash), bytes)| {
-            let (request, _) = decode(call, bytes)?;
-            self.execute(cpu, state, call, (&request, *hash, bytes), now)
-        });
+        let mut executed = Ok(());
+        for ((call, &hash), bytes) in batch.calls.iter().zip(&batch.hashes).zip(&batch.requests) {
+            let (mut request, key, value) = decode_request(bytes).expect("it was decoded when it was taken");
+            request.slot = call.taken.place as u16;
+            let key = Key { hash, bytes: key };
+            executed = self.execute(cpu, state, call, &request, (key, value), now);
+            if executed.is_err() {
+                break;
+            }
+        }
         state.batch = batch;
         executed
     }
@@ -341,7 +337,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        (request, hash, bytes): (&Request, KeyHash, &[u8]),
+        request: &Request,
+        (key, value): (Key<'_>, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
         let work = match request.kind {
@@ -353,8 +350,6 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
-        let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
-        let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
             && V::ONCE
