@@ -317,9 +317,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if self.longs == 0 && !self.calls.is_pushing() {
             return Ok(false);
         }
-        let count = self.queues.poll(cpu, &mut state.wcs);
+        let count = self.queues.poll(cpu, &mut state.buffers.wcs);
         for at in 0..count {
-            let Wc { wr_id, status, .. } = state.wcs[at];
+            let Wc { wr_id, status, .. } = state.buffers.wcs[at];
             if status != WcStatus::Success {
                 return Err(PeerError::Failed { status });
             }
@@ -394,7 +394,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let now_s = state.now_s(now);
-        let result = &mut state.result;
+        let result = &mut state.buffers.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
@@ -410,7 +410,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             None => (Status::NotFound, 0),
             Some(len) if len <= value_bytes_max => {
                 self.calls
-                    .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
+                    .reply_from(cpu, call, &mut state.buffers.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
             Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
@@ -551,7 +551,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         stage: u8,
         now: Ns,
     ) -> Result<usize, (Status, usize)> {
-        let mut value = std::mem::take(&mut state.value);
+        let mut value = std::mem::take(&mut state.buffers.value);
         let key = state.key(transfer.key());
         let space = transfer.request.value_bytes;
         let staged = state.get(cpu, key, now, |item| match item.value_len() {
@@ -568,7 +568,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             state.staging.copy_in(stage, &value);
             transfer.written = (len, value_sum(&value));
         }
-        state.value = value;
+        state.buffers.value = value;
         staged
     }
 
