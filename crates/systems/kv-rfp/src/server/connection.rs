@@ -23,12 +23,14 @@ use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegio
 use std::rc::Rc;
 
 /// Maximum number of completions and of requests per step and client.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
-/// Requests of a client that are executed together: the calls, and the bytes of each.
+/// Requests of a client that are executed together: of each the call, its bytes and the hash of its key. They are decoded
+/// where they are needed, which takes less time than to carry the fields from here to there.
 #[derive(Default)]
 pub(super) struct Batch {
-    calls: Vec<(ServerCall, Request, KeyHash)>,
+    calls: Vec<ServerCall>,
+    hashes: Vec<KeyHash>,
     requests: Vec<Vec<u8>>,
 }
 
@@ -36,8 +38,14 @@ impl Batch {
     pub(super) fn new() -> Batch {
         Batch {
             calls: Vec::with_capacity(BATCH),
+            hashes: Vec::with_capacity(BATCH),
             requests: vec![Vec::new(); BATCH],
         }
+    }
+
+    fn clear(&mut self) {
+        self.calls.clear();
+        self.hashes.clear();
     }
 }
 
@@ -63,11 +71,13 @@ impl Transfer {
 
 /// The request of a call, with the call's place as its slot, and its key.
 #[inline(always)]
-fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
-    // No correct client sends anything else.
-    let (request, key, _) = decode_request(bytes).ok_or(PeerError::Nonsense)?;
-    let slot = call.taken.place as u16;
-    Ok((Request { slot, ..request }, key))
+pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
+    let Some((mut request, key, _)) = decode_request(bytes) else {
+        // No correct client sends anything else.
+        return Err(PeerError::Nonsense);
+    };
+    request.slot = call.taken.place as u16;
+    Ok((request, key))
 }
 
 /// A server's queues and slots for one client.
@@ -250,23 +260,24 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu.charge(costs::LOOK.cost, 1);
         cpu.charge(costs::PLACE.cost, self.place_count);
         let batch = &mut state.batch;
-        batch.calls.clear();
+        batch.clear();
         while batch.calls.len() < limit {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let (request, key) = decode(&call, bytes)?;
+            let (_, key) = decode(&call, bytes)?;
             let hash = state.hasher.hash(key);
             if limit > 1 {
                 state.partition.prefetch_bucket(cpu, hash);
             }
-            batch.calls.push((call, request, hash));
+            batch.calls.push(call);
+            batch.hashes.push(hash);
         }
         cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
         if limit > 1 {
-            for (_, _, hash) in &batch.calls {
+            for hash in &batch.hashes {
                 state.partition.prefetch_item(cpu, *hash);
             }
         }
@@ -282,9 +293,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let batch = std::mem::take(&mut state.batch);
-        let mut requests = batch.calls.iter().zip(&batch.requests);
-        let executed = requests.try_for_each(|((call, request, hash), bytes)| {
-            self.execute(cpu, state, call, (request, *hash, bytes), now)
+        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
+        let executed = requests.try_for_each(|((call, hash), bytes)| {
+            let (request, _) = decode(call, bytes)?;
+            self.execute(cpu, state, call, (&request, *hash, bytes), now)
         });
         state.batch = batch;
         executed
@@ -309,15 +321,15 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if self.longs == 0 && !self.calls.is_pushing() {
             return Ok(false);
         }
-        let mut wcs = [Wc::default(); BATCH];
-        let count = self.queues.poll(cpu, &mut wcs);
-        for wc in &wcs[..count] {
-            if wc.status != WcStatus::Success {
-                return Err(PeerError::Failed { status: wc.status });
+        let count = self.queues.poll(cpu, &mut state.wcs);
+        for at in 0..count {
+            let Wc { wr_id, status, .. } = state.wcs[at];
+            if status != WcStatus::Success {
+                return Err(PeerError::Failed { status });
             }
-            match wc.wr_id.0 & !WHICH {
-                LONG => self.transferred(cpu, state, (wc.wr_id.0 & WHICH) as usize, now),
-                _ => self.calls.completed(wc.wr_id.0),
+            match wr_id.0 & !WHICH {
+                LONG => self.transferred(cpu, state, (wr_id.0 & WHICH) as usize, now),
+                _ => self.calls.completed(wr_id.0),
             }
         }
         Ok(count > 0)
@@ -387,23 +399,23 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let now_s = state.now_s(now);
-        let result = &mut state.value;
+        let result = &mut state.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
                 // The result as a whole.
                 let (status, value_bytes) = (Status::Value, len);
-                result.resize(REPLY_HEADER_BYTES + len, 0);
                 let (header, value) = result.split_at_mut(REPLY_HEADER_BYTES);
                 header.copy_from_slice(&Reply { status, value_bytes }.encode());
-                item.copy_value(value);
+                item.copy_value(&mut value[..len]);
             }
             len
         });
         let (status, len) = match found {
             None => (Status::NotFound, 0),
             Some(len) if len <= value_bytes_max => {
-                self.calls.reply(cpu, call, &[&state.value]);
+                self.calls
+                    .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
             Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {

@@ -168,8 +168,13 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     pub fn use_measured(&mut self, measured: &Measured) {
         self.caller.set_switch(measured.switch());
         if measured.has_short_reads() {
-            self.caller.take_turns();
+            self.take_turns();
         }
+    }
+
+    /// See [`Caller::take_turns`](super::Caller::take_turns).
+    pub fn take_turns(&mut self) {
+        self.caller.take_turns();
     }
 
     /// Measures what verbs take on the fabric: stages one at a time. Call it until it returns what came of it, between

@@ -99,7 +99,7 @@ proptest! {
         let mut ended = 0;
         for step in 0..4_000 {
             let place = rng.below(PLACES as u64) as usize;
-            match rng.below(9) {
+            match rng.below(8) {
                 0 | 1 if step < 3_000 && pair.caller.is_free(place) => {
                     begun += 1;
                     expected[place] = begun;
