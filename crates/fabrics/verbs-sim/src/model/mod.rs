@@ -38,7 +38,7 @@ pub(crate) mod table;
 
 use crate::options::WorldOptions;
 use doorbell::Registers;
-use drover_sim::{AddressSpace, Event, Model, Queue};
+use drover_sim::{AddressSpace, Event, Locks, Model, Queue};
 use drover_verbs::Caps;
 use drover_verbs::provide::Names;
 use keys::Keys;
@@ -97,6 +97,8 @@ pub(crate) struct Fabric {
     pub(crate) names: Names,
     pub(crate) caps: Arc<Caps>,
     pub(crate) address_space: AddressSpace,
+    /// The locks that cores share.
+    pub(crate) locks: Locks,
 }
 
 impl Net {
@@ -108,6 +110,10 @@ impl Net {
         seed: u64,
     ) -> Net {
         let prices = Prices::new(&options.parameters());
+        let locks = match options.ablations.locks {
+            true => Locks::default(),
+            false => Locks::new(prices.lock.per_waiter),
+        };
         let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
         Net {
             fabric: Fabric {
@@ -117,6 +123,7 @@ impl Net {
                 },
                 caps: Arc::new(options.caps()),
                 address_space,
+                locks,
             },
             nics: nics.collect(),
             prices,

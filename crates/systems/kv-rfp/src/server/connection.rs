@@ -175,6 +175,30 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         }
     }
 
+    /// Looks whether there is anything to do for the client: most often there is not, which must not take long. Looks again
+    /// at the modes of results that were left to be fetched, if it is time.
+    #[inline(always)]
+    pub(super) fn has_work(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> bool {
+        if state.is_occupied || self.longs > 0 || !self.calls.is_idle() {
+            return true;
+        }
+        if self.transfers.iter().any(Option::is_some) || self.readers().is_some() {
+            return true;
+        }
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+        let now = cpu.now();
+        if self.calls.next_look() == Ns::MAX || !state.second_look.is_due(now) {
+            return false;
+        }
+        cpu.charge(costs::LOOK_AGAIN.cost, 1);
+        let before = self.calls.stats().late_pushes;
+        self.calls.look_again(&mut self.queues, now);
+        let count = self.calls.stats().late_pushes - before;
+        cpu.charge(costs::PUSH.cost, count as u32);
+        count > 0
+    }
+
     /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
     /// client wrote a malformed request.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
@@ -342,8 +366,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let work = match request.kind {
-            RequestKind::Get => costs::GET,
-            _ => costs::PUT,
+            RequestKind::Get => V::Store::WORK.0,
+            _ => V::Store::WORK.1,
         };
         cpu.charge(work.cost, 1);
         if let Some(readers) = self.readers() {
