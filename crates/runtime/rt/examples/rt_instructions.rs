@@ -2,13 +2,18 @@
 //! `valgrind --tool=cachegrind --cache-sim=no rt_instructions OP COUNT`.
 //!
 //! OP is `hand` (two dependent READs over shared memory, written by hand), `task` (the same as a task of a
-//! pool), `tasks` (16 such tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round`
-//! (a round of a run loop with nothing to do). Prints nanoseconds per operation.
+//! pool), `tasks` (16 such tasks), `credits` (the same with 8 credits for the 16 tasks), `guard` (the same, each operation
+//! inside a conflict guard), `retry` (a guard and one backoff of zero length), `suspend` (a suspension of one of 64
+//! tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round` (a round of a run loop with
+//! nothing to do). Prints nanoseconds per operation.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::exchange::{End, ends};
 use drover_mem::{NativeCpu, PageWish, Region};
-use drover_rt::{Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
+use drover_rt::{
+    Backoff, ConflictOptions, Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskError, TaskOptions, TaskPool,
+    Timers, mailbox,
+};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion,
     SendList, SendWr, Sge, Waker, Wc, WrId,
@@ -27,8 +32,12 @@ fn main() {
     let start = clock.refresh();
     match op.as_str() {
         "hand" => by_hand(count),
-        "task" => by_tasks(count, 1),
-        "tasks" => by_tasks(count, 16),
+        "task" => by_tasks(count, 1, None, Work::Reads),
+        "tasks" => by_tasks(count, 16, None, Work::Reads),
+        "credits" => by_tasks(count, 16, Some(8), Work::Reads),
+        "guard" => by_tasks(count, 16, None, Work::Guarded),
+        "retry" => by_tasks(count, 16, None, Work::Retry),
+        "suspend" => by_tasks(count, 64, None, Work::Suspension),
         "timer" => timer(count),
         "mail" => mail(count),
         "round" => round(count),
@@ -72,10 +81,28 @@ fn read_by_hand(near: &mut End<Shm>, list: &mut SendList, from: &RemoteRegion, o
     while near.cq.poll(near.ctx.cpu(), &mut wcs) == 0 {}
 }
 
-fn by_tasks(count: u64, task_count: u64) {
+/// What a task repeats.
+#[derive(Clone, Copy)]
+enum Work {
+    Reads,
+    Guarded,
+    Retry,
+    Suspension,
+}
+
+fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) {
     let device = ShmDevice::default();
     let ctx = device.context().expect("context");
-    let mut pool = TaskPool::<Shm>::new(&ctx, &TaskOptions::default()).expect("pool");
+    let mut conflicts = ConflictOptions::default();
+    if matches!(work, Work::Retry) {
+        conflicts.backoff = Backoff::Off;
+    }
+    let options = TaskOptions {
+        credits,
+        conflicts,
+        ..TaskOptions::default()
+    };
+    let mut pool = TaskPool::<Shm>::new(&ctx, &options).expect("pool");
     let mut far = End::<Shm>::new(&device, QpKind::Rc).expect("end");
     let mut near = pool.create_qp(&ctx, QpKind::Rc).expect("queue pair");
     near.connect(&far.qp.export().expect("export")).expect("connect");
@@ -88,26 +115,53 @@ fn by_tasks(count: u64, task_count: u64) {
     let left = Rc::new(Cell::new(count));
     for _ in 0..task_count {
         let left = left.clone();
-        let work = move |cx| async move {
+        let task = move |cx| async move {
             while left.get() > 0 {
                 left.set(left.get() - 1);
-                two_reads(&cx, peer, &remote).await;
+                once(&cx, peer, &remote, work).await.expect("READs");
             }
         };
-        pool.spawn(work).expect("space");
+        pool.spawn(task).expect("space");
     }
+    run_pool(&ctx, &mut pool);
+}
+
+/// The part that is measured.
+#[inline(never)]
+fn run_pool(ctx: &<Shm as Provider>::Context, pool: &mut TaskPool<Shm>) {
     while pool.task_count() > 0 {
         ctx.cpu().refresh();
         let _ = pool.step(ctx.cpu());
     }
 }
 
-async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) {
-    let ticket = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
-    let pointer = cx.sync().await.expect("READ").take(ticket);
+async fn once(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion, work: Work) -> Result<(), TaskError> {
+    match work {
+        Work::Reads => two_reads(cx, peer, remote).await,
+        Work::Guarded => {
+            let _guard = cx.conflict_guard().await;
+            two_reads(cx, peer, remote).await
+        }
+        Work::Retry => {
+            let mut guard = cx.conflict_guard().await;
+            guard.retry().await;
+            cx.yield_now().await;
+            Ok(())
+        }
+        Work::Suspension => {
+            cx.yield_now().await;
+            Ok(())
+        }
+    }
+}
+
+async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) -> Result<(), TaskError> {
+    let ticket = cx.read(peer, cx.buffer(8)?, remote.at(0))?;
+    let pointer = cx.sync().await?.take(ticket);
     let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
-    let ticket = cx.read(peer, cx.buffer(32).expect("buffer"), remote.at(offset as usize));
-    black_box(cx.sync().await.expect("READ").take(ticket)[0]);
+    let ticket = cx.read(peer, cx.buffer(32)?, remote.at(offset as usize))?;
+    black_box(cx.sync().await?.take(ticket)[0]);
+    Ok(())
 }
 
 fn timer(count: u64) {
