@@ -101,7 +101,7 @@ impl<P: Provider> Core<P> {
             created: Vec::new(),
             cq: ctx.create_cq(options.peer_count_max * per_peer)?,
             limits,
-            in_flight: InFlight::new(options.task_count_max),
+            in_flight: InFlight::new(options.task_count_max, limits.inline_bytes),
             credits: Credits::new(options.credits, options.peer_count_max),
             first_peer: 0,
             posting: options.posting,
@@ -238,6 +238,12 @@ impl<P: Provider> Core<P> {
     /// after the last that got some, so that each has its turn. Returns whether anything happened.
     #[inline]
     pub(super) fn post(&mut self, cpu: &P::Cpu) -> bool {
+        if self.in_flight.requests.abandoned_queued > 0 {
+            let requests = &mut self.in_flight.requests;
+            self.peers
+                .iter_mut()
+                .for_each(|queue| queue.drop_abandoned(requests));
+        }
         let count = self.peers.len();
         let (mut busy, mut peer, mut next) = (false, self.first_peer, self.first_peer);
         for _ in 0..count {

@@ -81,5 +81,5 @@ impl Credits {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -47,9 +47,9 @@ const NEW_TASK: TaskState = TaskState {
 };
 
 impl InFlight {
-    pub(super) fn new(task_count_max: usize) -> InFlight {
+    pub(super) fn new(task_count_max: usize, inline_bytes: usize) -> InFlight {
         InFlight {
-            requests: Requests::default(),
+            requests: Requests::new(2 * task_count_max, inline_bytes),
             tasks: vec![NEW_TASK; task_count_max],
             ready: VecDeque::with_capacity(task_count_max),
             sync_count: 0,

@@ -97,9 +97,6 @@ impl<P: Provider> PeerQueue<P> {
         posting: Posting,
         stats: &mut TaskStats,
     ) -> bool {
-        if in_flight.requests.abandoned_queued > 0 {
-            self.drop_abandoned(&mut in_flight.requests);
-        }
         let mut posted = false;
         while self.can_post() {
             let space = (self.depth - self.outstanding.len()).min(credits.left(self.index));
@@ -183,7 +180,7 @@ impl<P: Provider> PeerQueue<P> {
 
     /// Drops abandoned requests from the backlog.
     #[cold]
-    fn drop_abandoned(&mut self, requests: &mut Requests) {
+    pub(super) fn drop_abandoned(&mut self, requests: &mut Requests) {
         self.backlog.retain(|&slot| {
             let abandoned = requests.slot(slot).abandoned;
             if abandoned {

@@ -60,7 +60,7 @@ pub(super) struct Request {
     pub(super) local: Local,
     /// Owned here while the device may access it.
     pub(super) buffer: Option<Buffer>,
-    /// Keeps its capacity when the slot is reused.
+    /// Has the capacity for every inline payload.
     pub(super) inline: Vec<u8>,
     pub(super) fence: bool,
     pub(super) signaled: bool,
@@ -111,15 +111,32 @@ pub(super) struct Draft {
 }
 
 /// All requests, by slot. Allocates only when more requests are staged than ever before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Requests {
     slots: Vec<Request>,
     free: Vec<u32>,
+    /// Longest inline payload.
+    inline_bytes: usize,
     /// Number of abandoned requests that are still queued.
     pub(super) abandoned_queued: u32,
 }
 
 impl Requests {
+    /// Creates `count` free slots, for requests with up to `inline_bytes` bytes of inline payload.
+    pub(super) fn new(count: usize, inline_bytes: usize) -> Requests {
+        let mut requests = Requests {
+            slots: Vec::with_capacity(count),
+            free: Vec::with_capacity(count),
+            inline_bytes,
+            abandoned_queued: 0,
+        };
+        for _ in 0..count {
+            let slot = requests.grow();
+            requests.free.push(slot);
+        }
+        requests
+    }
+
     #[inline(always)]
     pub(super) fn slot(&self, slot: u32) -> &Request {
         &self.slots[slot as usize]
@@ -167,7 +184,7 @@ impl Requests {
             },
             local: Local::Inline,
             buffer: None,
-            inline: Vec::new(),
+            inline: Vec::with_capacity(self.inline_bytes),
             fence: false,
             signaled: false,
             abandoned: false,

@@ -217,5 +217,5 @@ impl Tuner {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -100,7 +100,7 @@ impl<P: Provider> Bed<P> {
     }
 
     /// A far queue pair of `kind`, and a near one that is connected to it; the far one is connected if `both`.
-    fn pair(&mut self, kind: QpKind, both: bool) -> (P::Qp, P::Qp) {
+    pub fn pair(&mut self, kind: QpKind, both: bool) -> (P::Qp, P::Qp) {
         let mut near = self.pool.create_qp(&self.ctx, kind).expect("queue pair");
         let options = QpOptions::<P>::new(kind, &self.far.cq, self.far.ctx.caps());
         let mut far = self.far.ctx.create_qp(&options).expect("queue pair");
@@ -132,6 +132,13 @@ impl<P: Provider> Bed<P> {
         self.pool.replace_peer(peer, near);
     }
 
+    /// Replaces the queue pairs of `peer` by new ones, on which requests wait for ever.
+    pub fn replace_silently(&mut self, peer: PeerId) {
+        let (near, far) = self.pair(QpKind::Rc, false);
+        self.more.push(far);
+        self.pool.replace_peer(peer, near);
+    }
+
     pub fn step(&mut self) -> Progress {
         self.ctx.cpu().refresh();
         self.pool.step(self.ctx.cpu())
@@ -155,6 +162,26 @@ impl<P: Provider> Bed<P> {
             let _ = self.step();
         }
         panic!("{} tasks hang", self.pool.task_count());
+    }
+
+    /// Runs one more task to its end and returns what it returned; others may go on.
+    pub fn run_beside<T: 'static, F: Future<Output = T> + 'static>(
+        &mut self,
+        task: impl FnOnce(TaskCx<P>) -> F,
+    ) -> T {
+        let out = Rc::new(RefCell::new(None));
+        let put = out.clone();
+        self.spawn(|cx| {
+            let work = task(cx);
+            async move { *put.borrow_mut() = Some(work.await) }
+        });
+        for _ in 0..100_000 {
+            if let Some(value) = out.take() {
+                return value;
+            }
+            let _ = self.step();
+        }
+        panic!("the task hangs");
     }
 
     /// Runs one task to its end and returns what it returned.

@@ -2,4 +2,5 @@
 
 mod bed;
 mod run_loop;
+mod task;
 mod tasks;
