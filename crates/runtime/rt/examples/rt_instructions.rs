@@ -115,44 +115,55 @@ fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) {
     let left = Rc::new(Cell::new(count));
     for _ in 0..task_count {
         let left = left.clone();
-        let task = move |cx| async move {
-            while left.get() > 0 {
-                left.set(left.get() - 1);
-                once(&cx, peer, &remote, work).await.expect("READs");
-            }
+        // A body for each: what stands between a task and its suspension would be counted, too.
+        let spawned = match work {
+            Work::Reads => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    two_reads(&cx, peer, &remote).await.expect("READs");
+                }
+            }),
+            Work::Guarded => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    let _guard = cx.conflict_guard().await;
+                    two_reads(&cx, peer, &remote).await.expect("READs");
+                }
+            }),
+            Work::Retry => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    let mut guard = cx.conflict_guard().await;
+                    guard.retry().await;
+                    cx.yield_now().await;
+                }
+            }),
+            Work::Suspension => pool.spawn(move |cx| async move {
+                loop {
+                    cx.yield_now().await;
+                }
+            }),
         };
-        pool.spawn(task).expect("space");
+        spawned.expect("space");
     }
-    run_pool(&ctx, &mut pool);
+    let steps = match work {
+        Work::Suspension => count / task_count,
+        _ => u64::MAX,
+    };
+    run_pool(&ctx, &mut pool, steps);
 }
 
 /// The part that is measured.
 #[inline(never)]
-fn run_pool(ctx: &<Shm as Provider>::Context, pool: &mut TaskPool<Shm>) {
-    while pool.task_count() > 0 {
+fn run_pool(ctx: &<Shm as Provider>::Context, pool: &mut TaskPool<Shm>, mut steps: u64) {
+    while pool.task_count() > 0 && steps > 0 {
+        steps -= 1;
         ctx.cpu().refresh();
         let _ = pool.step(ctx.cpu());
     }
 }
 
-async fn once(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion, work: Work) -> Result<(), TaskError> {
-    match work {
-        Work::Reads => two_reads(cx, peer, remote).await,
-        Work::Guarded => {
-            let _guard = cx.conflict_guard().await;
-            two_reads(cx, peer, remote).await
-        }
-        Work::Retry => {
-            let mut guard = cx.conflict_guard().await;
-            guard.retry().await;
-            cx.yield_now().await;
-            Ok(())
-        }
-        Work::Suspension => {
-            cx.yield_now().await;
-            Ok(())
-        }
-    }
+fn count_down(left: &Cell<u64>) -> bool {
+    let more = left.get() > 0;
+    left.set(left.get().saturating_sub(1));
+    more
 }
 
 async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) -> Result<(), TaskError> {

@@ -274,7 +274,7 @@ impl<P: Provider> Core<P> {
     }
 
     /// Stages a READ or WRITE on a buffer of the pool.
-    #[inline]
+    #[inline(always)]
     pub(super) fn stage_buffer(
         &mut self,
         task: u32,
@@ -288,7 +288,7 @@ impl<P: Provider> Core<P> {
             return Err(StageError::ZeroLength);
         }
         self.buffers.check_range(remote, u64::from(sge.len))?;
-        if matches!(op, SendOp::Read { .. }) && self.kind(peer) != QpKind::Rc {
+        if self.kind(peer) != QpKind::Rc && matches!(op, SendOp::Read { .. }) {
             return Err(StageError::NotSupported { what: "READ" });
         }
         Ok(self.stage(task, peer, op, Local::Buffer(sge), Some(buffer)))
@@ -357,14 +357,17 @@ impl<P: Provider> Core<P> {
         Ok(self.stage(task, peer, op, Local::Word(sge), Some(word)))
     }
 
+    /// # Panics
+    /// If the pool has no such destination.
     #[inline(always)]
     fn kind(&self, peer: PeerId) -> QpKind {
-        self.peers[peer.index()].kind
+        let queue = self.peers.get(peer.index());
+        queue.expect("the peer is of this pool").kind
     }
 
-    #[inline]
+    #[inline(always)]
     fn stage(&mut self, task: u32, peer: PeerId, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
-        assert!(peer.index() < self.peers.len(), "{peer:?} is not of this pool");
+        self.kind(peer);
         let state = &mut self.in_flight.tasks[task as usize];
         let draft = Draft {
             task,
@@ -380,13 +383,21 @@ impl<P: Provider> Core<P> {
     /// Submits the sync that begins with `first`. The last request to each destination is signaled.
     #[inline]
     pub(super) fn submit(&mut self, first: u32) {
-        let count = self.queue(first, first);
         self.in_flight.sync_count += 1;
-        self.in_flight.requests.slot_mut(first).sync = SyncState {
-            pending: count,
+        let request = self.in_flight.requests.slot_mut(first);
+        request.sync = SyncState {
+            pending: 1,
             since: self.now,
             ..SyncState::default()
         };
+        // Most syncs have one request.
+        if request.next == NONE {
+            (request.stage, request.head, request.signaled) = (Stage::Queued, first, true);
+            self.peers[request.peer.index()].push(first);
+            return;
+        }
+        let count = self.queue(first, first);
+        self.in_flight.requests.slot_mut(first).sync.pending = count;
     }
 
     /// Submits the staged requests of `task` without anybody who waits for them.
@@ -398,7 +409,6 @@ impl<P: Provider> Core<P> {
     }
 
     /// Hands the list that begins with `first` to the queues of its destinations. Returns the number of requests.
-    #[inline]
     fn queue(&mut self, first: u32, head: u32) -> u32 {
         let (mut count, mut slot) = (0, first);
         while slot != NONE {

@@ -5,6 +5,7 @@ use super::core::Core;
 use super::error::StageError;
 use super::guard::Entry;
 use super::messages::Recv;
+use super::ready::Ready;
 use super::requests::Ticket;
 use super::sleep::{Sleep, Yield};
 use super::sync::{Drain, SyncFuture};
@@ -20,12 +21,14 @@ use std::rc::Rc;
 /// All functions that stage a request panic if the pool has no destination `peer`, or if a buffer is of another pool.
 pub struct TaskCx<P: Provider> {
     pub(super) core: Rc<RefCell<Core<P>>>,
+    pub(super) ready: Rc<Ready>,
     pub(super) task: u32,
 }
 
 impl<P: Provider> TaskCx<P> {
     pub(super) fn new(core: Rc<RefCell<Core<P>>>, task: u32) -> TaskCx<P> {
-        TaskCx { core, task }
+        let ready = core.borrow().in_flight.ready.clone();
+        TaskCx { core, ready, task }
     }
 
     /// Time at the start of the pool's current (or last) step; zero before the first.

@@ -108,7 +108,7 @@ impl<P: Provider, K: PartialEq + Clone, V: Clone> Lead<P, K, V> {
         flight.key = None;
         flight.readers = flight.waiting.len();
         flight.value = (flight.readers > 0).then_some(value);
-        let mut core = self.all.core.borrow_mut();
+        let core = self.all.core.borrow();
         while let Some(task) = flight.waiting.grant() {
             core.in_flight.make_ready(task);
         }

@@ -1,16 +1,17 @@
 //! [`InFlight`]: which task waits for which requests, and which tasks are ready.
 
 use super::error::{Failure, WcError};
+use super::ready::Ready;
 use super::requests::{List, NONE, Requests, Stage};
 use drover_base::Ns;
-use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Requests, the tasks that wait for them, and the queue of ready tasks.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) requests: Requests,
     pub(super) tasks: Vec<TaskState>,
-    ready: VecDeque<u32>,
+    pub(super) ready: Rc<Ready>,
     /// Number of syncs that wait.
     pub(super) sync_count: u32,
     /// Number of detached requests that have not ended.
@@ -31,7 +32,6 @@ pub(super) struct TaskState {
     pub(super) detached_failure: Option<WcError>,
     /// Number of permits and conflict slots that the task holds.
     pub(super) holds: u32,
-    is_ready: bool,
     /// Time of the timer that is set.
     pub(super) wake_at: Ns,
 }
@@ -42,7 +42,6 @@ const NEW_TASK: TaskState = TaskState {
     detached: 0,
     detached_failure: None,
     holds: 0,
-    is_ready: false,
     wake_at: Ns::MAX,
 };
 
@@ -51,42 +50,23 @@ impl InFlight {
         InFlight {
             requests: Requests::new(2 * task_count_max, inline_bytes),
             tasks: vec![NEW_TASK; task_count_max],
-            ready: VecDeque::with_capacity(task_count_max),
+            ready: Rc::new(Ready::new(task_count_max)),
             sync_count: 0,
             detached_count: 0,
             detached_failures: 0,
         }
     }
 
-    #[inline]
-    pub(super) fn make_ready(&mut self, task: u32) {
-        let state = &mut self.tasks[task as usize];
-        if !std::mem::replace(&mut state.is_ready, true) {
-            self.ready.push_back(task);
-        }
-    }
-
     #[inline(always)]
-    pub(super) fn ready_count(&self) -> usize {
-        self.ready.len()
-    }
-
-    #[inline]
-    pub(super) fn take_ready(&mut self) -> Option<u32> {
-        let task = self.ready.pop_front()?;
-        self.tasks[task as usize].is_ready = false;
-        Some(task)
+    pub(super) fn make_ready(&self, task: u32) {
+        self.ready.push(task);
     }
 
     /// Frees the place of a task that has ended.
     pub(super) fn forget_task(&mut self, task: u32) {
         let state = &mut self.tasks[task as usize];
-        let (is_ready, life) = (state.is_ready, state.life.wrapping_add(1));
-        *state = TaskState {
-            is_ready,
-            life,
-            ..NEW_TASK
-        };
+        let life = state.life.wrapping_add(1);
+        *state = TaskState { life, ..NEW_TASK };
     }
 
     /// Takes the staged requests of `task`; returns the first of them.

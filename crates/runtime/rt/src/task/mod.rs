@@ -46,6 +46,7 @@ mod messages;
 mod options;
 mod peer;
 mod permits;
+mod ready;
 mod requests;
 mod sleep;
 mod stats;
@@ -73,6 +74,7 @@ pub use tuner::{Choice, Tuner, TunerOptions};
 pub use word::WordChange;
 
 use self::core::Core;
+use self::ready::Ready;
 use crate::ResourceError;
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{Context, CreateError, Provider, QpKind, RemoteRegion};
@@ -109,6 +111,7 @@ pub struct TaskPool<P: Provider> {
     places: Vec<TaskSlot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
+    ready: Rc<Ready>,
     core: Rc<RefCell<Core<P>>>,
 }
 
@@ -131,10 +134,12 @@ impl<P: Provider> TaskPool<P> {
             generation: 0,
             waker: wakes.waker(index),
         };
+        let core = Core::new(ctx, options)?;
         Ok(TaskPool {
             places: (0..count as u32).map(place).collect(),
             free: (0..count as u32).rev().collect(),
-            core: Rc::new(RefCell::new(Core::new(ctx, options)?)),
+            ready: core.in_flight.ready.clone(),
+            core: Rc::new(RefCell::new(core)),
             wakes,
         })
     }
@@ -179,9 +184,8 @@ impl<P: Provider> TaskPool<P> {
         let place = &mut self.places[index as usize];
         place.generation = place.generation.wrapping_add(1);
         place.future = Some(Box::pin(future));
-        let mut core = self.core.borrow_mut();
-        core.in_flight.make_ready(index);
-        core.task_count += 1;
+        self.ready.push(index);
+        self.core.borrow_mut().task_count += 1;
         let generation = place.generation;
         Ok(TaskId { index, generation })
     }
@@ -266,31 +270,42 @@ impl<P: Provider> TaskPool<P> {
     /// Runs the tasks that were ready when the step began. Returns whether there were any.
     #[inline]
     fn run_ready(&mut self, cpu: &P::Cpu) -> bool {
-        let (count, posting) = {
-            let core = self.core.borrow();
-            (core.in_flight.ready_count(), core.posting)
-        };
-        let mut suspensions = 0;
-        for _ in 0..count {
-            let Some(index) = self.core.borrow_mut().in_flight.take_ready() else {
-                break;
-            };
-            let place = &mut self.places[index as usize];
-            let Some(future) = &mut place.future else { continue };
-            let mut cx = task::Context::from_waker(&place.waker);
-            match future.as_mut().poll(&mut cx).is_ready() {
-                true => self.end(index),
-                false => suspensions += 1,
-            }
-            if posting != Posting::PerStep {
+        let (first, end) = self.ready.bounds();
+        let each = self.core.borrow().posting != Posting::PerStep;
+        let (mut position, mut suspensions) = (first, 0);
+        while position < end {
+            let stop = if each { position + 1 } else { end };
+            suspensions += self.run(position, stop);
+            if each {
                 self.core.borrow_mut().post(cpu);
             }
+            position = stop;
         }
         if suspensions > 0 {
             cpu.charge(TASK_SWITCH.cost, suspensions);
             self.core.borrow_mut().stats.suspensions += u64::from(suspensions);
         }
-        count > 0
+        first < end
+    }
+
+    /// Runs the tasks at these positions of the ready ones. Returns the number of those that suspended again.
+    #[inline(always)]
+    fn run(&mut self, first: usize, end: usize) -> u32 {
+        let mut ended = 0;
+        for position in first..end {
+            let index = self.ready.take(position);
+            let place = &mut self.places[index as usize];
+            let Some(future) = &mut place.future else {
+                ended += 1;
+                continue;
+            };
+            let mut cx = task::Context::from_waker(&place.waker);
+            if future.as_mut().poll(&mut cx).is_ready() {
+                self.end(index);
+                ended += 1;
+            }
+        }
+        (end - first) as u32 - ended
     }
 }
 
@@ -298,13 +313,12 @@ impl<P: Provider> Actor<P::Cpu> for TaskPool<P> {
     /// Polls completions and timers, runs the tasks that they wake, posts one list per destination.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let mut busy = self.core.borrow_mut().begin_step(cpu, cpu.now());
-        self.wakes
-            .take(|index| self.core.borrow_mut().in_flight.make_ready(index));
+        self.wakes.take(|index| self.ready.push(index));
         busy |= self.run_ready(cpu);
         let mut core = self.core.borrow_mut();
         busy |= core.post(cpu);
         core.post_recvs(cpu);
-        if busy || core.in_flight.ready_count() > 0 {
+        if busy || !self.ready.is_empty() {
             return Progress::Busy;
         }
         Progress::Idle {

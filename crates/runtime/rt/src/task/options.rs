@@ -6,7 +6,7 @@ use drover_base::{Ns, Work};
 /// The work of suspending a task: from the end of one poll to the beginning of the next, its share of the pool's step
 /// included. Charged once per suspension; simulations that price it must not price it a second time in what they charge
 /// for a batch of requests.
-pub const TASK_SWITCH: Work = Work::new("task.switch", 75.0, "suspension of a task");
+pub const TASK_SWITCH: Work = Work::new("task.switch", 77.0, "suspension of a task");
 
 /// Number of size classes of a pool's buffers.
 pub const BUFFER_CLASSES: usize = 4;

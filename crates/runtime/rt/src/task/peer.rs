@@ -145,7 +145,9 @@ impl<P: Provider> PeerQueue<P> {
             Ok(()) => (count, None),
             Err(error) => (error.accepted, Some(error.kind)),
         };
-        for slot in self.backlog.drain(..accepted) {
+        for _ in 0..accepted {
+            let slot = self.backlog.pop_front();
+            let slot = slot.expect("the list was built from the backlog");
             let request = in_flight.requests.slot_mut(slot);
             request.stage = Stage::Posted;
             self.unsignaled = if request.signaled { 0 } else { self.unsignaled + 1 };

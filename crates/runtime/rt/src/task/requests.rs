@@ -153,6 +153,7 @@ impl Requests {
     }
 
     /// Appends a request to `list`.
+    #[inline(always)]
     pub(super) fn stage(&mut self, list: &mut List, draft: Draft) -> Ticket {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
         let request = &mut self.slots[slot as usize];

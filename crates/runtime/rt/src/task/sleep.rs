@@ -56,11 +56,12 @@ impl<'a, P: Provider> Yield<'a, P> {
 impl<P: Provider> Future for Yield<'_, P> {
     type Output = ();
 
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if std::mem::replace(&mut self.yielded, true) {
             return Poll::Ready(());
         }
-        self.cx.core.borrow_mut().in_flight.make_ready(self.cx.task);
+        self.cx.ready.push(self.cx.task);
         Poll::Pending
     }
 }
