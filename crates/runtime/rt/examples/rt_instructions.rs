@@ -3,7 +3,7 @@
 //!
 //! OP is `hand` (two dependent READs over shared memory, written by hand), `task` (the same as a task of a
 //! pool), `tasks` (16 such tasks), `credits` (the same with 8 credits for the 16 tasks), `guard` (the same, each operation
-//! inside a conflict guard), `retry` (a guard and one backoff of zero length), `suspend` (a suspension of one of 64
+//! inside a conflict guard), `rates` (`tasks` beside `guard` with 64 credits, in turn: prints their ratio), `retry` (a guard and one backoff of zero length), `suspend` (a suspension of one of 64
 //! tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round` (a round of a run loop with
 //! nothing to do). Prints nanoseconds per operation.
 
@@ -32,12 +32,13 @@ fn main() {
     let start = clock.refresh();
     match op.as_str() {
         "hand" => by_hand(count),
-        "task" => by_tasks(count, 1, None, Work::Reads),
-        "tasks" => by_tasks(count, 16, None, Work::Reads),
-        "credits" => by_tasks(count, 16, Some(8), Work::Reads),
-        "guard" => by_tasks(count, 16, None, Work::Guarded),
-        "retry" => by_tasks(count, 16, None, Work::Retry),
-        "suspend" => by_tasks(count, 64, None, Work::Suspension),
+        "task" => _ = by_tasks(count, 1, None, Work::Reads),
+        "tasks" => _ = by_tasks(count, 16, None, Work::Reads),
+        "credits" => _ = by_tasks(count, 16, Some(8), Work::Reads),
+        "guard" => _ = by_tasks(count, 16, None, Work::Guarded),
+        "rates" => rates(count),
+        "retry" => _ = by_tasks(count, 16, None, Work::Retry),
+        "suspend" => _ = by_tasks(count, 64, None, Work::Suspension),
         "timer" => timer(count),
         "mail" => mail(count),
         "round" => round(count),
@@ -90,7 +91,29 @@ enum Work {
     Suspension,
 }
 
-fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) {
+/// Rounds of [`rates`].
+const ROUNDS: usize = 101;
+
+/// Operations per time with credits and a guard, as a share of those without, in rounds that take turns.
+fn rates(count: u64) {
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        times[0].push(by_tasks(count, 16, None, Work::Reads).0);
+        times[1].push(by_tasks(count, 16, Some(64), Work::Guarded).0);
+    }
+    let mut ratios: Vec<f64> = std::iter::zip(&times[0], &times[1])
+        .map(|(&without, &with)| without as f64 / with as f64)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, ROUNDS / 2, ROUNDS - 1].map(|nth| ratios[nth]);
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    let [without, with] = times.map(|times| times[ROUNDS / 2] as f64 / count as f64);
+    println!("without {without:.1} ns, with credits and guard {with:.1} ns per operation");
+    println!("rate with over rate without: median {median:.3}, from {least:.3} to {most:.3}");
+}
+
+/// Returns the time of the operations.
+fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) -> Ns {
     let device = ShmDevice::default();
     let ctx = device.context().expect("context");
     let mut conflicts = ConflictOptions::default();
@@ -147,7 +170,9 @@ fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) {
         Work::Suspension => count / task_count,
         _ => u64::MAX,
     };
+    let start = ctx.cpu().refresh();
     run_pool(&ctx, &mut pool, steps);
+    ctx.cpu().refresh() - start
 }
 
 /// The part that is measured.
