@@ -5,14 +5,14 @@ use super::buffers::{Buffers, Pieces};
 use super::conflict::Conflicts;
 use super::credits::Credits;
 use super::error::{Failure, StageError};
-use super::guard::Slots;
+use super::guard::{Races, Slots};
 use super::in_flight::InFlight;
 use super::messages::{Inbox, Receiving};
 use super::options::{Posting, TaskOptions};
 use super::peer::PeerQueue;
-use super::requests::{Draft, Local, NONE, RECV_BIT, Stage, SyncState, Ticket};
+use super::requests::{Draft, Local, NONE, Owner, RECV_BIT, Stage, SyncState, Ticket};
 use super::stats::TaskStats;
-use super::throttle::Meter;
+use super::throttle::{Meter, Throttle};
 use super::word::Words;
 use crate::{ResourceError, Timers};
 use drover_base::{Cpu, Ns, Rng};
@@ -25,7 +25,7 @@ use drover_verbs::{
 /// Most completions taken per step.
 const POLL_BATCH: usize = 64;
 /// Purpose of the stream of random numbers that backoffs are drawn from.
-const BACKOFF_STREAM: u64 = 0x6261_636b_6f66_66;
+const BACKOFF_STREAM: u64 = 0x0062_6163_6b6f_6666;
 
 /// What the fabric and the options allow.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct Core<P: Provider> {
     pub(super) peers: Vec<PeerQueue<P>>,
     /// Kinds of the queue pairs that were created and not added.
     created: Vec<(Qpn, QpKind)>,
-    pub(super) cq: P::Cq,
+    cq: P::Cq,
     pub(super) limits: Limits,
     pub(super) in_flight: InFlight,
     pub(super) credits: Credits,
@@ -55,15 +55,13 @@ pub(super) struct Core<P: Provider> {
     pub(super) buffers: Buffers<P>,
     pub(super) receiving: Option<Receiving<P>>,
     pub(super) words: Words,
-    pub(super) timers: Timers,
+    timers: Timers,
     pub(super) now: Ns,
-    pub(super) slots: Slots,
-    pub(super) conflicts: Conflicts,
-    pub(super) rng: Rng,
+    pub(super) races: Races,
     /// Time of the next periodic chore; zero before the first step.
-    pub(super) chores_at: Ns,
-    pub(super) watch_at: Ns,
-    pub(super) meter: Option<Meter>,
+    chores_at: Ns,
+    watch_at: Ns,
+    meter: Option<Meter>,
     /// Number of tasks that have not ended.
     pub(super) task_count: u32,
     pub(super) stats: TaskStats,
@@ -110,9 +108,11 @@ impl<P: Provider> Core<P> {
             words: Words::default(),
             timers: Timers::new(options.task_count_max, options.timer_tick),
             now: Ns::ZERO,
-            slots: Slots::new(options.task_count_max),
-            conflicts: Conflicts::new(options.conflicts),
-            rng: Rng::new(0, 0, BACKOFF_STREAM),
+            races: Races {
+                slots: Slots::new(options.task_count_max),
+                conflicts: Conflicts::new(options.conflicts),
+                rng: Rng::new(0, 0, BACKOFF_STREAM),
+            },
             chores_at: Ns::ZERO,
             watch_at: Ns::MAX,
             meter: None,
@@ -172,8 +172,8 @@ impl<P: Provider> Core<P> {
         self.wcs = wcs;
         let mut busy = count > 0;
         if busy {
-            self.stats.polls += 1;
-            self.stats.completions += count as u64;
+            self.stats.requests.polls += 1;
+            self.stats.requests.completions += count as u64;
         }
         busy |= self.look_at_words(cpu);
         while let Some(task) = self.timers.pop(now) {
@@ -185,7 +185,7 @@ impl<P: Provider> Core<P> {
             self.do_chores(cpu);
         }
         if let Some(meter) = &self.meter {
-            let ceiling = meter.exchange(self.stats.ended);
+            let ceiling = meter.exchange(self.stats.requests.ended);
             if ceiling != self.credits.ceiling() {
                 self.credits.set_ceiling(ceiling);
             }
@@ -207,7 +207,7 @@ impl<P: Provider> Core<P> {
         let in_flight = &mut self.in_flight;
         let count = self.peers[peer].complete(slot, |before| in_flight.finish(before, Ok(())));
         self.credits.give_back(peer, count);
-        self.stats.ended += count as u64;
+        self.stats.requests.ended += count as u64;
         let result = match wc.status {
             WcStatus::Success => Ok(()),
             status => Err(Failure::Completed(status)),
@@ -220,17 +220,19 @@ impl<P: Provider> Core<P> {
     fn do_chores(&mut self, cpu: &P::Cpu) {
         let now = self.now;
         if self.chores_at == Ns::ZERO {
-            self.rng = Rng::new(cpu.random(), 0, BACKOFF_STREAM);
-            self.conflicts.start(now);
+            self.races.rng = Rng::new(cpu.random(), 0, BACKOFF_STREAM);
+            self.races.conflicts.start(now);
             self.watch_at = now + Ns(self.limits.patience.0 / 4);
         }
-        self.conflicts.evaluate(now, self.task_count, self.slots.inside);
+        self.races
+            .conflicts
+            .evaluate(now, self.task_count, self.races.slots.inside);
         self.grant_slots();
         if now >= self.watch_at {
             self.watch_at = now + Ns(self.limits.patience.0 / 4);
             self.end_stuck();
         }
-        let next = self.conflicts.evaluate_at().min(self.watch_at);
+        let next = self.races.conflicts.evaluate_at().min(self.watch_at);
         self.chores_at = next.max(now + Ns(1));
     }
 
@@ -266,6 +268,10 @@ impl<P: Provider> Core<P> {
         }
         self.first_peer = next;
         busy
+    }
+
+    pub(super) fn set_throttle(&mut self, throttle: &Throttle) {
+        self.meter = Some(throttle.meter());
     }
 
     pub(super) fn forget_task(&mut self, task: u32) {
@@ -369,9 +375,9 @@ impl<P: Provider> Core<P> {
     fn stage(&mut self, task: u32, peer: PeerId, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
         self.kind(peer);
         let state = &mut self.in_flight.tasks[task as usize];
+        let life = state.life;
         let draft = Draft {
-            task,
-            life: state.life,
+            owner: Owner { task, life },
             peer,
             op,
             local,
@@ -392,7 +398,7 @@ impl<P: Provider> Core<P> {
         };
         // Most syncs have one request.
         if request.next == NONE {
-            (request.stage, request.head, request.signaled) = (Stage::Queued, first, true);
+            (request.stage, request.head, request.flags.signaled) = (Stage::Queued, first, true);
             self.peers[request.peer.index()].push(first);
             return;
         }
@@ -427,7 +433,7 @@ impl<P: Provider> Core<P> {
         slot = first;
         while slot != NONE {
             let request = self.in_flight.requests.slot_mut(slot);
-            request.signaled = self.peers[request.peer.index()].last == slot;
+            request.flags.signaled = self.peers[request.peer.index()].last == slot;
             slot = request.next;
         }
         count
@@ -450,9 +456,9 @@ impl<P: Provider> Core<P> {
             false => self.timers.next(),
         };
         // Tasks that wait for a conflict slot get one when the limits relax.
-        match self.slots.waiting.is_empty() {
+        match self.races.slots.waiting.is_empty() {
             true => next,
-            false => next.min(self.conflicts.evaluate_at()),
+            false => next.min(self.races.conflicts.evaluate_at()),
         }
     }
 }

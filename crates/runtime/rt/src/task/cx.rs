@@ -141,7 +141,8 @@ impl<P: Provider> TaskCx<P> {
     pub fn fence(&self, ticket: Ticket) {
         let mut core = self.core.borrow_mut();
         let request = core.in_flight.requests.staged(ticket);
-        request.expect("a request that is staged, not submitted").fence = true;
+        let request = request.expect("a request that is staged, not submitted");
+        request.flags.fence = true;
     }
 
     /// Takes the requests staged so far; returns a future that submits them when it is first awaited, and is ready when

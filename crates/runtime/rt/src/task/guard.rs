@@ -1,13 +1,24 @@
 //! [`ConflictGuard`]: held by an operation that may lose races and try again.
 
+use super::conflict::Conflicts;
 use super::core::Core;
 use super::cx::TaskCx;
 use super::fifo::Fifo;
 use super::sleep::Sleep;
+use drover_base::Rng;
 use drover_verbs::Provider;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// What tasks that may lose races share.
+#[derive(Debug)]
+pub(super) struct Races {
+    pub(super) slots: Slots,
+    pub(super) conflicts: Conflicts,
+    /// For waits before retries.
+    pub(super) rng: Rng,
+}
 
 /// Slots of the tasks inside a guard.
 #[derive(Debug)]
@@ -29,17 +40,17 @@ impl Slots {
 impl<P: Provider> Core<P> {
     /// Gives free slots to the tasks that wait, in the order in which they asked.
     pub(super) fn grant_slots(&mut self) {
-        while self.slots.inside < self.conflicts.tasks_max() {
-            let Some(task) = self.slots.waiting.grant() else {
+        while self.races.slots.inside < self.races.conflicts.tasks_max() {
+            let Some(task) = self.races.slots.waiting.grant() else {
                 return;
             };
-            self.slots.inside += 1;
+            self.races.slots.inside += 1;
             self.in_flight.make_ready(task);
         }
     }
 
     fn leave_slot(&mut self) {
-        self.slots.inside -= 1;
+        self.races.slots.inside -= 1;
         self.grant_slots();
     }
 }
@@ -60,7 +71,7 @@ impl<'a, P: Provider> ConflictGuard<'a, P> {
     pub fn retry(&mut self) -> Sleep<'a, P> {
         self.retries = self.retries.saturating_add(1);
         let mut core = self.cx.core.borrow_mut();
-        let Core { conflicts, rng, .. } = &mut *core;
+        let Races { conflicts, rng, .. } = &mut core.races;
         let wait = conflicts.retry(self.retries, rng);
         let until = core.now + wait;
         drop(core);
@@ -76,7 +87,7 @@ impl<'a, P: Provider> ConflictGuard<'a, P> {
 impl<P: Provider> Drop for ConflictGuard<'_, P> {
     fn drop(&mut self) {
         let mut core = self.cx.core.borrow_mut();
-        core.conflicts.finish(self.retries);
+        core.races.conflicts.finish(self.retries);
         core.in_flight.tasks[self.cx.task as usize].holds -= 1;
         core.leave_slot();
     }
@@ -102,21 +113,22 @@ impl<'a, P: Provider> Future for Entry<'a, P> {
         let cx = self.cx;
         let mut core = cx.core.borrow_mut();
         match self.waiter {
-            Some(number) if !core.slots.waiting.is_granted(number) => return Poll::Pending,
+            Some(number) if !core.races.slots.waiting.is_granted(number) => return Poll::Pending,
             // The slot was taken for this task when it was granted.
             Some(_) => {}
             None => {
-                let free = core.slots.inside < core.conflicts.tasks_max() && core.slots.waiting.is_empty();
+                let free = core.races.slots.inside < core.races.conflicts.tasks_max()
+                    && core.races.slots.waiting.is_empty();
                 // Others may wait for what this task holds, so it must not wait for them.
                 let must_not_wait = core.in_flight.tasks[cx.task as usize].holds > 0;
                 if !free && !must_not_wait {
-                    core.stats.slot_waits += 1;
-                    let number = core.slots.waiting.enter(cx.task);
+                    core.stats.conflicts.slot_waits += 1;
+                    let number = core.races.slots.waiting.enter(cx.task);
                     drop(core);
                     self.waiter = Some(number);
                     return Poll::Pending;
                 }
-                core.slots.inside += 1;
+                core.races.slots.inside += 1;
             }
         }
         core.in_flight.tasks[cx.task as usize].holds += 1;
@@ -130,7 +142,7 @@ impl<P: Provider> Drop for Entry<'_, P> {
     fn drop(&mut self) {
         let Some(number) = self.waiter else { return };
         let mut core = self.cx.core.borrow_mut();
-        if !core.slots.waiting.leave(number) {
+        if !core.races.slots.waiting.leave(number) {
             core.leave_slot();
         }
     }

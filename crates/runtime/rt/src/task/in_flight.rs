@@ -88,11 +88,11 @@ impl InFlight {
     #[inline]
     pub(super) fn finish(&mut self, slot: u32, result: Result<(), Failure>) {
         let request = self.requests.slot_mut(slot);
-        if request.abandoned {
+        if request.flags.abandoned {
             return self.requests.free(slot);
         }
         request.stage = Stage::Done(result);
-        let (head, task) = (request.head, request.task);
+        let (head, task) = (request.head, request.owner.task);
         if head == NONE {
             return self.finish_detached(slot, result);
         }
@@ -114,7 +114,7 @@ impl InFlight {
     pub(super) fn end_detached(&mut self, slot: u32, result: Result<(), Failure>) {
         self.detached_count -= 1;
         let (ticket, request) = (self.requests.ticket(slot), self.requests.slot(slot));
-        let (task, life) = (request.task, request.life);
+        let (task, life) = (request.owner.task, request.owner.life);
         let state = &mut self.tasks[task as usize];
         let lives = state.life == life;
         if let Err(failure) = result {

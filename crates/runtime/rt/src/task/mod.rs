@@ -67,7 +67,7 @@ pub use options::{BUFFER_CLASSES, BufferClass, Posting, RecvOptions, TASK_SWITCH
 pub use permits::{Acquire, Permit, Permits};
 pub use requests::Ticket;
 pub use sleep::{Sleep, Yield};
-pub use stats::TaskStats;
+pub use stats::{ConflictStats, CreditStats, RequestStats, TaskStats};
 pub use sync::{Completed, Drain, SyncFuture};
 pub use throttle::{Throttle, TunerActor};
 pub use tuner::{Choice, Tuner, TunerOptions};
@@ -213,7 +213,7 @@ impl<P: Provider> TaskPool<P> {
 
     /// Bounds the outstanding requests of this pool by `throttle`, in place of [`TaskOptions::credits`].
     pub fn set_throttle(&mut self, throttle: &Throttle) {
-        self.core.borrow_mut().meter = Some(throttle.meter());
+        self.core.borrow_mut().set_throttle(throttle);
     }
 
     /// Sets the most requests that may be outstanding, at least 1 (and, with several destinations, two fewer for each of
@@ -240,16 +240,19 @@ impl<P: Provider> TaskPool<P> {
     pub fn stats(&self) -> TaskStats {
         let core = self.core.borrow();
         let limit = |max: u32| if max == u32::MAX { u64::MAX } else { u64::from(max) };
-        TaskStats {
-            outstanding: u64::from(core.credits.taken()),
-            credits_max: limit(core.credits.ceiling()),
-            retries: core.conflicts.retries_total,
-            finished_by_retries: core.conflicts.finished_by_retries,
-            conflict_tasks_max: limit(core.conflicts.tasks_max()),
-            backoff_max: core.conflicts.backoff_max(),
-            detached_failures: core.in_flight.detached_failures,
-            ..core.stats
-        }
+        let conflicts = &core.races.conflicts;
+        let mut stats = core.stats;
+        stats.requests.outstanding = u64::from(core.credits.taken());
+        stats.credits.max = limit(core.credits.ceiling());
+        stats.detached_failures = core.in_flight.detached_failures;
+        stats.conflicts = ConflictStats {
+            retries: conflicts.retries_total,
+            finished_by_retries: conflicts.finished_by_retries,
+            tasks_max: limit(conflicts.tasks_max()),
+            backoff_max: conflicts.backoff_max(),
+            ..stats.conflicts
+        };
+        stats
     }
 
     /// Number of buffers of all lengths that are not in use.

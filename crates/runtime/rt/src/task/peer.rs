@@ -101,7 +101,7 @@ impl<P: Provider> PeerQueue<P> {
         while self.can_post() {
             let space = (self.depth - self.outstanding.len()).min(credits.left(self.index));
             if space == 0 {
-                stats.credit_waits += 1;
+                stats.credits.waits += 1;
                 break;
             }
             let count = self.list_length(posting, &in_flight.requests).min(space);
@@ -150,12 +150,16 @@ impl<P: Provider> PeerQueue<P> {
             let slot = slot.expect("the list was built from the backlog");
             let request = in_flight.requests.slot_mut(slot);
             request.stage = Stage::Posted;
-            self.unsignaled = if request.signaled { 0 } else { self.unsignaled + 1 };
+            self.unsignaled = if request.flags.signaled {
+                0
+            } else {
+                self.unsignaled + 1
+            };
             self.outstanding.push_back(slot);
         }
         credits.take(self.index, accepted);
-        stats.doorbells += 1;
-        stats.posted += accepted as u64;
+        stats.requests.doorbells += 1;
+        stats.requests.posted += accepted as u64;
         match refusal {
             None => true,
             Some(kind) => self.refused(kind, in_flight) || accepted > 0,
@@ -184,7 +188,7 @@ impl<P: Provider> PeerQueue<P> {
     #[cold]
     pub(super) fn drop_abandoned(&mut self, requests: &mut Requests) {
         self.backlog.retain(|&slot| {
-            let abandoned = requests.slot(slot).abandoned;
+            let abandoned = requests.slot(slot).flags.abandoned;
             if abandoned {
                 requests.abandoned_queued -= 1;
                 requests.free(slot);
@@ -208,10 +212,10 @@ impl<P: Provider> PeerQueue<P> {
                 Local::Buffer(sge) | Local::Word(sge) => Payload::Region(sge),
                 Local::Inline => self.list.inline(&request.inline),
             };
-            request.signaled |= always || nth + 1 == count || unsignaled + 1 >= self.depth / 2;
-            unsignaled = if request.signaled { 0 } else { unsignaled + 1 };
-            let mut wr = SendWr::new(request.op, payload).signaled_if(request.signaled, wr_id);
-            wr.fence = request.fence;
+            request.flags.signaled |= always || nth + 1 == count || unsignaled + 1 >= self.depth / 2;
+            unsignaled = if request.flags.signaled { 0 } else { unsignaled + 1 };
+            let mut wr = SendWr::new(request.op, payload).signaled_if(request.flags.signaled, wr_id);
+            wr.fence = request.flags.fence;
             self.list.push(wr);
         }
     }

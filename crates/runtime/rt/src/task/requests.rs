@@ -50,11 +50,9 @@ pub(super) enum Local {
 
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) generation: u32,
+    generation: u32,
     pub(super) stage: Stage,
-    pub(super) task: u32,
-    /// The task's life in which the request was staged: its place may have another task since.
-    pub(super) life: u32,
+    pub(super) owner: Owner,
     pub(super) peer: PeerId,
     pub(super) op: SendOp,
     pub(super) local: Local,
@@ -62,15 +60,30 @@ pub(super) struct Request {
     pub(super) buffer: Option<Buffer>,
     /// Has the capacity for every inline payload.
     pub(super) inline: Vec<u8>,
-    pub(super) fence: bool,
-    pub(super) signaled: bool,
-    pub(super) abandoned: bool,
+    pub(super) flags: Flags,
     /// First request of the same sync; [`NONE`] for a detached request.
     pub(super) head: u32,
     /// Next request of the same sync.
     pub(super) next: u32,
     /// Of the sync, valid in its head and, except for `pending`, in detached requests.
     pub(super) sync: SyncState,
+}
+
+/// The task that staged a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Owner {
+    pub(super) task: u32,
+    /// Its place may have another task since: this counts them.
+    pub(super) life: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flags {
+    /// Waits for earlier READs and atomics.
+    pub(super) fence: bool,
+    pub(super) signaled: bool,
+    /// Its result is no longer needed.
+    pub(super) abandoned: bool,
 }
 
 /// State of a sync.
@@ -102,8 +115,7 @@ impl List {
 
 /// What a task asks for.
 pub(super) struct Draft {
-    pub(super) task: u32,
-    pub(super) life: u32,
+    pub(super) owner: Owner,
     pub(super) peer: PeerId,
     pub(super) op: SendOp,
     pub(super) local: Local,
@@ -158,9 +170,8 @@ impl Requests {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
         let request = &mut self.slots[slot as usize];
         request.stage = Stage::Staged;
-        (request.task, request.life, request.peer) = (draft.task, draft.life, draft.peer);
+        (request.owner, request.peer, request.flags) = (draft.owner, draft.peer, Flags::default());
         (request.op, request.local, request.buffer) = (draft.op, draft.local, draft.buffer);
-        (request.fence, request.signaled, request.abandoned) = (false, false, false);
         request.next = NONE;
         let generation = request.generation;
         match list.last {
@@ -176,8 +187,7 @@ impl Requests {
         self.slots.push(Request {
             generation: 0,
             stage: Stage::Free,
-            task: 0,
-            life: 0,
+            owner: Owner { task: 0, life: 0 },
             peer: PeerId(0),
             op: SendOp::Send {
                 dest: None,
@@ -186,9 +196,7 @@ impl Requests {
             local: Local::Inline,
             buffer: None,
             inline: Vec::with_capacity(self.inline_bytes),
-            fence: false,
-            signaled: false,
-            abandoned: false,
+            flags: Flags::default(),
             head: NONE,
             next: NONE,
             sync: SyncState::default(),
@@ -255,10 +263,10 @@ impl Requests {
             match request.stage {
                 Stage::Staged | Stage::Done(_) => self.free(slot),
                 Stage::Queued => {
-                    request.abandoned = true;
+                    request.flags.abandoned = true;
                     self.abandoned_queued += 1;
                 }
-                Stage::Posted => request.abandoned = true,
+                Stage::Posted => request.flags.abandoned = true,
                 Stage::Free => {}
             }
             slot = next;

@@ -8,6 +8,21 @@ use drover_base::Ns;
 pub struct TaskStats {
     /// Suspensions of tasks.
     pub suspensions: u64,
+    /// Requests and what it took to post and complete them.
+    pub requests: RequestStats,
+    /// Credits, which bound the outstanding requests.
+    pub credits: CreditStats,
+    /// Operations inside a [`ConflictGuard`](super::ConflictGuard).
+    pub conflicts: ConflictStats,
+    /// Detached requests that failed.
+    pub detached_failures: u64,
+    /// Syncs and detached requests that timed out.
+    pub timed_out: u64,
+}
+
+/// Requests of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RequestStats {
     /// Lists posted, each with one doorbell.
     pub doorbells: u64,
     /// Requests posted.
@@ -18,26 +33,32 @@ pub struct TaskStats {
     pub completions: u64,
     /// Polls that found completions.
     pub polls: u64,
-    /// Times that requests waited although their queue had space, because no credit was left for them.
-    pub credit_waits: u64,
     /// Requests outstanding now.
     pub outstanding: u64,
+}
+
+/// Credits of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CreditStats {
+    /// Times that requests waited although their queue had space, because no credit was left for them.
+    pub waits: u64,
     /// Most requests that may be outstanding now; `u64::MAX`: no limit.
-    pub credits_max: u64,
-    /// Retries of operations inside a [`ConflictGuard`](super::ConflictGuard).
+    pub max: u64,
+}
+
+/// Operations of a pool that may lose races.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ConflictStats {
+    /// Retries.
     pub retries: u64,
     /// Finished operations by their number of retries: 0, 1, and so on; in the last place, 8 or more.
     pub finished_by_retries: [u64; RETRY_CLASSES],
     /// Times that a task waited for a conflict slot.
     pub slot_waits: u64,
     /// Most tasks that may be inside a guard now; `u64::MAX`: all.
-    pub conflict_tasks_max: u64,
+    pub tasks_max: u64,
     /// Limit of waits before retries now.
     pub backoff_max: Ns,
-    /// Detached requests that failed.
-    pub detached_failures: u64,
-    /// Syncs and detached requests that timed out.
-    pub timed_out: u64,
 }
 
 impl TaskStats {
@@ -45,18 +66,18 @@ impl TaskStats {
     pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
         for (name, value) in [
             ("drover_task_suspensions_total", self.suspensions),
-            ("drover_task_doorbells_total", self.doorbells),
-            ("drover_task_requests_posted_total", self.posted),
-            ("drover_task_requests_ended_total", self.ended),
-            ("drover_task_completions_total", self.completions),
-            ("drover_task_polls_total", self.polls),
-            ("drover_task_credit_waits_total", self.credit_waits),
-            ("drover_task_requests_outstanding", self.outstanding),
-            ("drover_task_credits_max", self.credits_max),
-            ("drover_task_retries_total", self.retries),
-            ("drover_task_slot_waits_total", self.slot_waits),
-            ("drover_task_conflict_tasks_max", self.conflict_tasks_max),
-            ("drover_task_backoff_max_ns", self.backoff_max.0),
+            ("drover_task_doorbells_total", self.requests.doorbells),
+            ("drover_task_requests_posted_total", self.requests.posted),
+            ("drover_task_requests_ended_total", self.requests.ended),
+            ("drover_task_completions_total", self.requests.completions),
+            ("drover_task_polls_total", self.requests.polls),
+            ("drover_task_credit_waits_total", self.credits.waits),
+            ("drover_task_requests_outstanding", self.requests.outstanding),
+            ("drover_task_credits_max", self.credits.max),
+            ("drover_task_retries_total", self.conflicts.retries),
+            ("drover_task_slot_waits_total", self.conflicts.slot_waits),
+            ("drover_task_conflict_tasks_max", self.conflicts.tasks_max),
+            ("drover_task_backoff_max_ns", self.conflicts.backoff_max.0),
             ("drover_task_detached_failures_total", self.detached_failures),
             ("drover_task_timed_out_total", self.timed_out),
         ] {
@@ -73,7 +94,7 @@ impl TaskStats {
             "drover_task_operations_total{retries=\"7\"}",
             "drover_task_operations_total{retries=\"8+\"}",
         ];
-        for (name, count) in BY_RETRIES.into_iter().zip(self.finished_by_retries) {
+        for (name, count) in BY_RETRIES.into_iter().zip(self.conflicts.finished_by_retries) {
             each(name, count);
         }
     }

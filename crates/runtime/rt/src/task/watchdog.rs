@@ -15,9 +15,9 @@ impl<P: Provider> Core<P> {
         for slot in 0..self.in_flight.requests.slot_count() {
             let request = self.in_flight.requests.slot(slot);
             let waits = matches!(request.stage, Stage::Queued | Stage::Posted | Stage::Done(_));
-            let (detached, sync, task) = (request.head == NONE, request.sync, request.task);
+            let (detached, sync, task) = (request.head == NONE, request.sync, request.owner.task);
             let is_late = self.now.since(sync.since) >= patience;
-            if !waits || request.abandoned || !is_late || !(detached || request.head == slot) {
+            if !waits || request.flags.abandoned || !is_late || !(detached || request.head == slot) {
                 continue;
             }
             if detached {
@@ -35,7 +35,7 @@ impl<P: Provider> Core<P> {
     fn abandon(&mut self, slot: u32) {
         let requests = &mut self.in_flight.requests;
         let request = requests.slot_mut(slot);
-        request.abandoned = true;
+        request.flags.abandoned = true;
         if request.stage == Stage::Queued {
             requests.abandoned_queued += 1;
         }
@@ -47,7 +47,7 @@ impl<P: Provider> Core<P> {
         let request = self.in_flight.requests.slot(slot);
         let peer = &self.peers[request.peer.index()];
         tracing::warn!(
-            task = request.task,
+            task = request.owner.task,
             peer = request.peer.0,
             operation = ?request.op,
             stage = ?request.stage,
@@ -57,7 +57,7 @@ impl<P: Provider> Core<P> {
             queue_waiting = peer.waiting_count(),
             credits_taken = self.credits.taken(),
             credits_max = self.credits.ceiling(),
-            conflict_slots = self.slots.inside,
+            conflict_slots = self.races.slots.inside,
             "requests of a task do not end: its operation fails"
         );
     }

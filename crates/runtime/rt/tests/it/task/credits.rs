@@ -35,20 +35,27 @@ fn no_more_is_outstanding_than_there_are_credits() {
     }
     bed.settle();
     let stats = bed.pool.stats();
-    assert_eq!((stats.outstanding, stats.credits_max), (5, 5));
-    assert!(stats.credit_waits > 0);
+    assert_eq!((stats.requests.outstanding, stats.credits.max), (5, 5));
+    assert!(stats.credits.waits > 0);
     // Lowered below what is outstanding, and raised again.
     bed.pool.set_credits(Some(2));
     bed.settle();
-    assert_eq!(bed.pool.stats().outstanding, 5);
+    assert_eq!(bed.pool.stats().requests.outstanding, 5);
     bed.far.qp.connect(&near).expect("connect");
     bed.step();
     bed.step();
-    assert!(bed.pool.stats().outstanding <= 2);
+    assert!(bed.pool.stats().requests.outstanding <= 2);
     bed.pool.set_credits(None);
     bed.run();
     let stats = bed.pool.stats();
-    assert_eq!((stats.outstanding, stats.posted, stats.ended), (0, 36, 36));
+    assert_eq!(
+        (
+            stats.requests.outstanding,
+            stats.requests.posted,
+            stats.requests.ended
+        ),
+        (0, 36, 36)
+    );
     assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
 }
 
@@ -72,7 +79,11 @@ fn credits_of_failed_cancelled_and_replaced_requests_come_back() {
         // Posted and queued requests of a cancelled task, and a queue pair that goes with them.
         let task = bed.spawn(move |cx| async move { _ = reads(&cx, silent, remote, 7).await });
         bed.settle();
-        assert_eq!(bed.pool.stats().outstanding, 2, "two credits are the others'");
+        assert_eq!(
+            bed.pool.stats().requests.outstanding,
+            2,
+            "two credits are the others'"
+        );
         if round % 2 == 0 {
             assert!(bed.pool.cancel(task));
         }
@@ -83,7 +94,7 @@ fn credits_of_failed_cancelled_and_replaced_requests_come_back() {
         bed.settle();
         bed.replace_silently(silent);
         let stats = bed.pool.stats();
-        assert_eq!(stats.outstanding, 0, "round {round}");
+        assert_eq!(stats.requests.outstanding, 0, "round {round}");
         assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
     }
 }
@@ -122,10 +133,10 @@ fn a_throttle_bounds_pools_and_counts_what_ended() {
     let (peer, remote) = (bed.peer, bed.remote);
     bed.run_one(move |cx| async move { assert!(reads(&cx, peer, remote, 30).await) });
     bed.step();
-    assert_eq!((bed.pool.stats().credits_max, throttle.ended()), (6, 30));
+    assert_eq!((bed.pool.stats().credits.max, throttle.ended()), (6, 30));
     throttle.set_ceiling(u32::MAX);
     bed.step();
-    assert_eq!(bed.pool.stats().credits_max, u64::MAX);
+    assert_eq!(bed.pool.stats().credits.max, u64::MAX);
     drop(bed);
     assert_eq!(throttle.ended(), 30, "of pools that are gone, too");
 }

@@ -38,7 +38,7 @@ fn period(bed: &mut Bed<Loopback>, device: &LoopbackDevice, retries: u32) -> (u6
     device.advance(Ns::from_ms(1));
     bed.settle();
     let stats = bed.pool.stats();
-    (stats.conflict_tasks_max, stats.backoff_max.0 / UNIT.0)
+    (stats.conflicts.tasks_max, stats.conflicts.backoff_max.0 / UNIT.0)
 }
 
 /// A pool in which `count` tasks exist that do nothing.
@@ -61,9 +61,9 @@ fn the_limits_follow_the_retries_of_the_pool() {
     let stats = bed.pool.stats();
     assert_eq!(
         (
-            stats.retries,
-            stats.finished_by_retries[3],
-            stats.finished_by_retries[0]
+            stats.conflicts.retries,
+            stats.conflicts.finished_by_retries[3],
+            stats.conflicts.finished_by_retries[0]
         ),
         (15, 5, 6)
     );
@@ -91,7 +91,7 @@ fn slots_are_given_in_the_order_of_asking() {
     bed.settle();
     let order = [0, 1, 2, 3, 5, 6, 7];
     assert_eq!(*log.borrow(), [order, order].concat());
-    assert!(bed.pool.stats().slot_waits > 0);
+    assert!(bed.pool.stats().conflicts.slot_waits > 0);
 }
 
 #[test]

@@ -62,5 +62,5 @@ fn operations_of_tasks_allocate_nothing() {
     run(2_000);
     assert_eq!(ALLOC.count() - before, 0);
     let stats = bed.pool.stats();
-    assert!(stats.credit_waits > 0 && stats.retries >= 2_000);
+    assert!(stats.credits.waits > 0 && stats.conflicts.retries >= 2_000);
 }

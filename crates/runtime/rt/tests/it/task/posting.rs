@@ -27,7 +27,14 @@ fn doorbells_and_signals(posting: Posting) -> (usize, usize) {
     }
     bed.run();
     let stats = bed.pool.stats();
-    assert_eq!((stats.posted, stats.ended, stats.outstanding), (6, 6, 0));
+    assert_eq!(
+        (
+            stats.requests.posted,
+            stats.requests.ended,
+            stats.requests.outstanding
+        ),
+        (6, 6, 0)
+    );
     let (mut doorbells, mut signals) = (0, 0);
     for event in device.trace().events {
         if let What::Posted { index, wr, .. } = event.what {
@@ -35,7 +42,7 @@ fn doorbells_and_signals(posting: Posting) -> (usize, usize) {
             signals += usize::from(wr.signaled);
         }
     }
-    assert_eq!(stats.doorbells, doorbells as u64);
+    assert_eq!(stats.requests.doorbells, doorbells as u64);
     (doorbells, signals)
 }
 

@@ -173,7 +173,10 @@ fn a_drain_waits_and_says_what_failed() {
     bed.settle();
     assert_eq!(bed.pool.stats().detached_failures, 3);
     let stats = bed.pool.stats();
-    assert_eq!((stats.outstanding, stats.posted), (0, stats.ended));
+    assert_eq!(
+        (stats.requests.outstanding, stats.requests.posted),
+        (0, stats.requests.ended)
+    );
 }
 
 #[test]
@@ -251,5 +254,5 @@ fn a_sync_that_does_not_end_fails_and_its_buffers_stay() {
     bed.settle();
     assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
     let stats = bed.pool.stats();
-    assert_eq!((stats.timed_out, stats.outstanding), (1, 0));
+    assert_eq!((stats.timed_out, stats.requests.outstanding), (1, 0));
 }

@@ -97,7 +97,7 @@ fn smart_defect_a_second_node_forces_a_sync_of_the_first() {
         })
         .collect();
     assert_eq!(kinds, [true, true, true, true, true, true, false, false]);
-    assert_eq!(bed.pool.stats().doorbells, 2);
+    assert_eq!(bed.pool.stats().requests.doorbells, 2);
 }
 
 #[test]
@@ -154,6 +154,6 @@ fn smart_defect_a_full_queue_is_an_error() {
             });
         }
         bed.run();
-        assert_eq!(bed.pool.stats().ended, 4 * 20 * 13);
+        assert_eq!(bed.pool.stats().requests.ended, 4 * 20 * 13);
     }
 }
