@@ -3,7 +3,6 @@
 use super::caller::Caller;
 use super::choose::Choice;
 use super::guards::{Guarded, Guards};
-use super::header::Format;
 use super::layout::Layout;
 use super::measure::{Measured, Probe, ProbeVerb};
 use super::next::{CallerOptions, CallerStats, ModeChange, Next};
@@ -165,6 +164,19 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         self.caller.set_switch(switch);
     }
 
+    /// What was measured holds for calls from now on: when their modes change, and whether they take turns with their READs.
+    pub fn use_measured(&mut self, measured: &Measured) {
+        self.caller.set_switch(measured.switch());
+        if measured.has_short_reads() {
+            self.take_turns();
+        }
+    }
+
+    /// See [`Caller::take_turns`](super::Caller::take_turns).
+    pub fn take_turns(&mut self) {
+        self.caller.take_turns();
+    }
+
     /// Measures what verbs take on the fabric: stages one at a time. Call it until it returns what came of it, between
     /// other calls of this end; it reads the clock. It READs results into memory of its own, and WRITEs a byte that no
     /// server looks at.
@@ -232,52 +244,11 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             imm: None,
         };
         let sge = self.requests.sge(offset, len);
-        queues.stage(self.kinds + REQUEST + place as u64, op, sge, true);
+        let signaled = self.caller.is_signaled(place);
+        queues.stage(self.kinds + REQUEST + place as u64, op, sge, signaled);
         if self.caller.is_waiting(place) {
             self.watched.push(place as u32);
         }
-    }
-
-    /// The queue pair has failed, and `queues` is another one to the same incarnation of the server, which exported its
-    /// memory again and [resumes](super::FetchServer::resume), too. Calls under way go on; the server executes none twice.
-    ///
-    /// # Errors
-    /// [`ResourceError`] if the memory cannot be imported, or the format is the paper's, which cannot tell a request that
-    /// comes again from the next one; then the connection is [lost](FetchClient::lose).
-    pub fn resume(
-        &mut self,
-        queues: &mut Queues<P>,
-        exports: (&Export, &Export),
-    ) -> Result<(), ResourceError> {
-        let layout = *self.caller.layout();
-        if layout.format == Format::Paper {
-            return Err(ResourceError::Unusable { what: "format" });
-        }
-        let (inbound, results) = import::<P>(&self.ctx, &layout, exports)?;
-        let old = (
-            std::mem::replace(&mut self.inbound, inbound),
-            std::mem::replace(&mut self.results, results),
-        );
-        self.ctx.forget_region(&old.0);
-        self.ctx.forget_region(&old.1);
-        // Changes of modes may be lost, too.
-        for ModeChange { offset, mode } in self.caller.modes() {
-            self.requests.region().copy_in(offset, &[mode as u8]);
-        }
-        let offset = layout.requests_bytes();
-        let op = SendOp::Write {
-            remote: self.inbound.at(offset),
-            imm: None,
-        };
-        let sge = self.requests.sge(offset, layout.modes_bytes());
-        queues.stage(self.kinds + MODE, op, sge, false);
-        self.watched.clear();
-        let mut again = Vec::new();
-        self.caller.resume(|place, len| again.push((place, len)));
-        for (place, len) in again {
-            self.write_request(queues, place, len);
-        }
-        Ok(())
     }
 
     /// Handles the successful completion with id `wr_id`, of one of this end's kinds. Returns the place of a call that
@@ -307,6 +278,13 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             other => panic!("a completion of nothing that was posted: {other:#x}, place {place}"),
         };
         Some((place, self.act(queues, place, next)?))
+    }
+
+    /// Whether the completion with id `wr_id`, of one of this end's kinds, is that of a READ of a result. The request of its
+    /// place has completed, too.
+    #[inline]
+    pub fn is_read(&self, wr_id: u64) -> bool {
+        (wr_id - self.kinds) & !WHICH == READ
     }
 
     /// Does what the caller says; returns what came of a call that has ended.
@@ -389,12 +367,18 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
                 return Some((place, result));
             }
         }
+        while let Some((place, next)) = self.caller.next_turn() {
+            self.act(queues, place, next);
+        }
         None
     }
 
     /// When to [`poll`](FetchClient::poll) though nothing has arrived, deadlines aside; [`Ns::MAX`]: never.
     #[inline]
     pub fn next_timer(&self) -> Ns {
+        if self.caller.has_turn() {
+            return Ns::ZERO;
+        }
         let timers = self
             .watched
             .iter()

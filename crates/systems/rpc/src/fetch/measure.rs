@@ -6,7 +6,9 @@
 //! **P.** A push takes a server about as long as a WRITE takes. It is worth it once that is less than a quarter of the time
 //! per call (the `switch_loss` of a call that is fetched: 7 us in the paper, whose WRITEs take 1.56 us).
 //!
-//! **R.** So many READs, one after the other, take P.
+//! **R.** So many READs, one after the other, take P. Where calls take turns it is 32: then READs cost nobody anything.
+//!
+//! **Turns.** Where a READ takes less than half a microsecond, calls take turns with their READs ([`turns`](super::turns)).
 //!
 //! **F.** A call costs its WRITE and its READs, whose time is known for some lengths; in between it grows evenly.
 //! *(That R, P and F depend on the fabric and are measured: stated in `[RFP]`; how: our choice.)*
@@ -28,11 +30,18 @@ const KINDS: usize = LENGTHS.len() + 1;
 /// A probe that takes longer ends.
 const PATIENCE: Ns = Ns::from_ms(20);
 
+/// READs below it are copies by the client's core: no network is as fast. *(our choice)*
+const SHORT_READ: Ns = Ns(500);
+
 /// Loss of a call's rate at which pushing begins to be worth it, as its inverse.
 const SWITCH_LOSS_INVERSE: u64 = 4;
 
 /// Bounds of R. *(5: stated in `[RFP]`; 2: one READ may come too early on any fabric)*
 const SLOW_READS: (u64, u64) = (2, 5);
+
+/// R where calls take turns. The READs of one call serve all, and whoever makes them has nothing else to do; so only calls
+/// that are worth sleeping for are pushed. *(our choice)*
+const SLOW_READS_IN_TURN: u32 = 32;
 
 /// F is a multiple of it, up to the longest READ that was measured.
 const STEP_BYTES: usize = 64;
@@ -134,6 +143,11 @@ impl Measured {
         self.times.is_some()
     }
 
+    /// Whether a READ takes so little time that calls [take turns](super::Caller::take_turns).
+    pub fn has_short_reads(&self) -> bool {
+        self.times.is_some_and(|[_, short, ..]| short < SHORT_READ)
+    }
+
     /// R and P, with everything else as usual.
     pub fn switch(&self) -> SwitchOptions {
         let usual = SwitchOptions::default();
@@ -142,8 +156,12 @@ impl Measured {
         };
         let push_time = write * SWITCH_LOSS_INVERSE;
         let reads = push_time.0.div_ceil(short.0.max(1));
+        let (least, most) = SLOW_READS;
         SwitchOptions {
-            slow_reads: reads.clamp(SLOW_READS.0, SLOW_READS.1) as u32,
+            slow_reads: match self.has_short_reads() {
+                true => SLOW_READS_IN_TURN,
+                false => reads.clamp(least, most) as u32,
+            },
             push_time,
             ..usual
         }
@@ -224,7 +242,7 @@ mod tests {
         // Memory that a READ copies by the client's own core.
         let (measured, _) = probe(|_| Ns(100));
         let switch = measured.switch();
-        assert_eq!((switch.slow_reads, switch.push_time), (4, Ns(400)));
+        assert_eq!((switch.slow_reads, switch.push_time), (32, Ns(400)));
         assert!(Measured::default().switch() == SwitchOptions::default());
     }
 

@@ -7,6 +7,7 @@ mod noise;
 mod pair;
 mod races;
 mod switching;
+mod turns;
 
 use super::guards::Guards;
 
@@ -27,5 +28,4 @@ without! {
     NoZero: ZERO;
     NoRecheck: RECHECK;
     NoSumNoOwnArea: SUM, OWN_AREA;
-    NoOnce: ONCE;
 }
