@@ -5,13 +5,14 @@ use crate::agree::{asked_mtu, mtu_bytes};
 use crate::chain::SGE_MAX;
 use crate::choose::{Choice, GidFacts, GidKind, PortFacts, PortState, UnopenedDevice, Wish, choose_among};
 use crate::context::IbvContext;
+use crate::domain::IbvDomain;
 use crate::ffi::{self, Library};
 use crate::limits::{Atomics, Limits};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
 use drover_base::Ns;
 use drover_mem::entropy;
-use drover_verbs::{Caps, Device, OpenError};
+use drover_verbs::{Caps, Device, Domain, DomainOptions, OpenError};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ impl Default for IbvOptions {
     }
 }
 
-/// A chosen device, port and address, with the limits read from it. It holds no open device: every context opens the
+/// A chosen device, port and address, with the limits read from it. It holds no open device: every domain opens the
 /// device for itself.
 #[derive(Clone, Debug)]
 pub struct IbvDevice {
@@ -107,6 +108,11 @@ impl Opening {
     /// Device and port for errors: `rxe0 port 1`.
     pub(crate) fn place(&self) -> String {
         format!("{} port {}", self.choice.device, self.choice.port)
+    }
+
+    /// Adds the place of a failure and advice to its error.
+    pub(crate) fn explain(&self, why: &dyn std::error::Error, advice: &str) -> io::Error {
+        io::Error::other(format!("{why} ({}); {advice}", self.place()))
     }
 
     /// Route to a peer.
@@ -163,7 +169,7 @@ impl IbvDevice {
 
     fn read(
         lib: Arc<Library>,
-        opened: &Rc<Opened>,
+        opened: &Arc<Opened>,
         choice: Choice,
         options: &IbvOptions,
     ) -> Result<IbvDevice, OpenError> {
@@ -217,7 +223,11 @@ impl IbvDevice {
 
 impl Device<Ibv> for IbvDevice {
     fn context(&self) -> Result<IbvContext, OpenError> {
-        IbvContext::open(&self.opening, &self.caps)
+        self.domain(&DomainOptions::default())?.context()
+    }
+
+    fn domain(&self, options: &DomainOptions) -> Result<IbvDomain, OpenError> {
+        IbvDomain::open(&self.opening, &self.caps, options)
     }
 
     fn caps(&self) -> &Caps {
@@ -260,7 +270,7 @@ fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<UnopenedDevice>), O
     Ok((table, unopened))
 }
 
-pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
+pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Arc<Opened>, String> {
     match Opened::open(lib, name) {
         Ok(Some(opened)) => Ok(opened),
         Ok(None) => Err(format!("{name} is gone again")),
@@ -326,7 +336,7 @@ const POST_BATCH: usize = 16;
 const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 
 /// Capabilities of a device, as it reports them and as trial creation of queue pairs shows.
-pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
+pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
     let cq = Completions::new(&Channel::new(opened)?, 1)?;
     let mut caps = Caps::none();
@@ -349,7 +359,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -
 }
 
 /// Longest inline payload of queue pairs of this kind, found by trial; `None` if the device lacks the kind.
-fn probe(pd: &Rc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
+fn probe(pd: &Arc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
     INLINE_BYTES.into_iter().find(|&max_inline_data| {
         let cap = ffi::QpCap {
             max_send_wr: 1,

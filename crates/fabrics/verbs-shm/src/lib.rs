@@ -4,7 +4,8 @@
 //! Release; a message goes through a ring that only its sender writes; a peer may be killed at any instruction. It is
 //! not a network: messages are lost only by the rules of verbs (no RECV posted, ring full, bad key).
 //!
-//! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources.
+//! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources; a [`ShmDomain`]
+//!   is what threads share: one mapping of each region.
 //! - **One-sided requests** are executed when posted, by the initiating core, on mapped memory. Rights are
 //!   enforced by the MMU: a region exported without remote write is sealed against writable mappings. (Memory
 //!   that can be written can also be read: MMUs have no write-only pages.)
@@ -54,6 +55,7 @@ mod context;
 mod core;
 mod cq;
 mod device;
+mod domain;
 mod execute;
 mod inbox;
 mod lane;
@@ -70,7 +72,8 @@ mod wire;
 pub use context::ShmContext;
 pub use cq::ShmCq;
 pub use device::{ShmDevice, ShmOptions};
-pub use mr::ShmMr;
+pub use domain::ShmDomain;
+pub use mr::{ShmMr, ShmSharedMr};
 pub use qp::ShmQp;
 pub use recv::ShmSrq;
 pub use stats::ShmStats;
@@ -86,8 +89,10 @@ impl Provider for Shm {
     const NAME: &'static str = "shm";
     type Cpu = NativeCpu;
     type Device = ShmDevice;
+    type Domain = ShmDomain;
     type Context = ShmContext;
     type Mr = ShmMr;
+    type SharedMr = ShmSharedMr;
     type Qp = ShmQp;
     type Cq = ShmCq;
     type Srq = ShmSrq;

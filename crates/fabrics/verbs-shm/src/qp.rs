@@ -6,6 +6,7 @@ use crate::Shm;
 use crate::bell::RemoteBell;
 use crate::core::Core;
 use crate::cq::CqShared;
+use crate::domain::map;
 use crate::inbox::Inbox;
 use crate::lane::{
     CLAIM, CLAIMED, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted,
@@ -527,11 +528,8 @@ pub(crate) fn import_lane(
         Geometry::new(u32::from(qp.ring_shift), qp.recv_slots as usize).ok_or(ImportError::Malformed {
             reason: "a ring beyond reason",
         })?;
-    let copy = lane_fd
-        .try_clone()
-        .map_err(|source| ImportError::System { what: "dup", source })?;
-    let region = Region::from_fd(copy, geometry.bytes(), true)?;
-    let bell = core.bells.borrow_mut().import(bell_fd)?;
+    let region = map(lane_fd, geometry.bytes(), true)?;
+    let bell = core.bells.borrow_mut().adopt(&core.domain.bell(bell_fd)?);
     Ok((
         qp,
         LaneProducer::new(LaneMemory::new(region, geometry), geometry),

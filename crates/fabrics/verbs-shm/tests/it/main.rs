@@ -2,6 +2,7 @@
 
 mod common;
 mod conformance;
+mod domains;
 mod faulty;
 mod hostile;
 mod killed;

@@ -246,6 +246,10 @@ impl Net {
             srq.used -= qp.queues.srq_taken;
         }
         self.nic(qp.machine).caches.forget(qp.card.places);
+        if let Some(register) = qp.card.register {
+            let of = self.ctxs.at(qp.ctx).registers;
+            self.registers.at(of).release(qp.ctx, register);
+        }
     }
 }
 

@@ -74,16 +74,16 @@ impl Net {
 
     fn land_write(&mut self, op: u32, from: u32, until: u32, queue: &mut Queue) {
         let o = &self.ops[op];
-        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
-        let Some((ctx, Some((peer, _)))) = ends else {
+        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let Some((domain, Some((peer, _)))) = ends else {
             return;
         };
-        let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
+        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.domain) else {
             return; // destroyed: the message is dropped
         };
         let (remote, len) = (o.wr.remote, o.wr.len as usize);
         if len > 0 {
-            let found = self.keys.remote(ctx, peer_ctx, remote, len, Want::Write);
+            let found = self.keys.remote(domain, peer_domain, remote, len, Want::Write);
             let Some((region, offset)) = found else { return };
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + from, &self.ops[op].data[from..until]);
@@ -100,12 +100,12 @@ impl Net {
         let Some((_, recv)) = self.ops[op].responder.recv else {
             return;
         };
-        let Some(ctx) = self.qps.get(to).map(|qp| qp.ctx) else {
+        let Some(domain) = self.qps.get(to).map(|qp| qp.domain) else {
             return;
         };
         let o = &self.ops[op];
         let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };
-        if let Some((region, offset, _)) = self.keys.local(ctx, &recv.sge, true) {
+        if let Some((region, offset, _)) = self.keys.local(domain, &recv.sge, true) {
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + gap + from, &o.data[from..until]);
         }

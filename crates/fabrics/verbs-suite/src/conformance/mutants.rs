@@ -70,7 +70,8 @@ macro_rules! conformance_mutants {
             BoundsOneShort: last_byte_allowed;
             GuessesKeys: unknown_rkey_denied;
             RemembersKeys: forgotten_rkey_denied;
-            SharesKeys: rkey_of_other_context_denied;
+            SharesKeys: rkey_of_other_domain_denied;
+            KeysOfOneContext: region_of_a_domain_in_each_context;
             FlushesInReverse: error_flushes_in_order;
             FlushesSilently: error_flushes_in_order post_after_error_flushes;
             FlushesSignaledOnly: error_flushes_in_order;

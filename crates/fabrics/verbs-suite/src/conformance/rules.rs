@@ -1,8 +1,8 @@
 //! The only list of rules, for tables and for test names.
 
 use super::{
-    Check, End, access, atomics, completions, connecting, datagrams, failures, lists, local, reads, sends,
-    shared_recv, sleeping, writes,
+    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, reads,
+    sends, shared_recv, sleeping, writes,
 };
 use drover_verbs::{Caps, Provider, QpKind};
 use std::pin::Pin;
@@ -109,7 +109,8 @@ macro_rules! conformance_rules {
             last_byte_allowed: access [Rc Uc] [];
             unknown_rkey_denied: access [Rc Uc] [];
             forgotten_rkey_denied: access [Rc Uc] [];
-            rkey_of_other_context_denied: access [Rc Uc] [];
+            region_of_a_domain_in_each_context: domains [Rc Uc] [];
+            rkey_of_other_domain_denied: domains [Rc Uc] [];
             error_flushes_in_order: failures [Rc Uc Ud] [];
             post_after_error_flushes: failures [Rc Uc Ud] [];
             failure_breaks_the_queue_pair: failures [Rc] [];

@@ -120,8 +120,10 @@ flaws! {
     GuessesKeys,
     /// Forgotten remote keys remain valid.
     RemembersKeys,
-    /// Remote keys are valid in every context.
+    /// Remote keys are valid in every domain.
     SharesKeys,
+    /// A region that a domain imported can be used by one of its contexts only: the first that tries.
+    KeysOfOneContext,
     /// Send requests and RECVs are flushed in reverse order.
     FlushesInReverse,
     /// Flushed send requests and RECVs do not complete.
