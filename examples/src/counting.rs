@@ -160,6 +160,9 @@ impl QueuePair<Counting> for CountingQp {
     fn to_error(&mut self) {
         self.0.to_error();
     }
+    fn fence(&mut self) -> Fenced {
+        self.0.fence()
+    }
     fn post_send(&mut self, cpu: &<Shm as Provider>::Cpu, list: &SendList) -> Result<(), PostError> {
         for wr in list.wrs() {
             let kind = match wr.op {

@@ -42,6 +42,10 @@ pub struct IbvOptions {
     /// polled, before its context logs a warning with the device's report. The queue pair is left as it is. A context
     /// checks about once a second, when it parks or finds its completion queues empty.
     pub stuck_after: Ns,
+    /// What the operator states of this machine and its card: aligned bytes that a READ sees as they were before or after
+    /// a WRITE ([`Caps::read_unit_bytes`]). 8, the default, or 64, which holds on x86 with the cards that we know, but
+    /// which nobody promises. Other numbers are refused.
+    pub read_unit_bytes: usize,
     /// Verbs library to use; `None` loads the machine's.
     pub library: Option<Arc<Library>>,
 }
@@ -57,6 +61,7 @@ impl Default for IbvOptions {
             retry_count: 6,
             mtu_bytes: None,
             stuck_after: Ns::from_s(5),
+            read_unit_bytes: READ_UNIT_BYTES,
             library: None,
         }
     }
@@ -181,6 +186,14 @@ impl IbvDevice {
         let port = opened.port_attr(choice.port).map_err(failed)?;
         let limits = device.limits();
         let mut caps = caps(opened, &limits, &port).map_err(failed)?;
+        caps.read_unit_bytes = match options.read_unit_bytes {
+            bytes @ (8 | 64) => bytes,
+            bytes => {
+                return Err(unavailable(format!(
+                    "a READ sees 8 or 64 bytes whole, not {bytes}"
+                )));
+            }
+        };
         let mut opening = Opening {
             lib,
             choice,
@@ -330,6 +343,8 @@ fn kind(gid_type: u32) -> GidKind {
 
 /// Most READs and atomics in flight per queue pair, whatever a device offers. *(our choice)*
 const READS_MAX: usize = 16;
+/// Aligned bytes that a READ sees whole, unless [`IbvOptions::read_unit_bytes`] says more.
+const READ_UNIT_BYTES: usize = 8;
 /// Number of requests worth one doorbell: with software RoCE each doorbell is a system call. *(our choice)*
 const POST_BATCH: usize = 16;
 /// Inline payload lengths to try, longest first: devices do not report their limit.
@@ -344,7 +359,13 @@ pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) 
     let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));
     [caps.supports.rc, caps.supports.uc, caps.supports.ud] = inline.map(|bytes| bytes.is_some());
     caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
-    caps.supports.atomics = limits.atomics != Atomics::None;
+    caps.supports.atomics = match limits.atomics {
+        Atomics::None => drover_verbs::Atomics::None,
+        Atomics::Device => drover_verbs::Atomics::Card,
+        Atomics::Machine => drover_verbs::Atomics::Host,
+    };
+    // No card promises more than a word. Requests of one RC queue pair execute in order. [IBTA 10.8.3]
+    (caps.read_unit_bytes, caps.reads_see_earlier) = (READ_UNIT_BYTES, true);
     caps.supports.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
     caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;

@@ -105,6 +105,20 @@ impl OwnBell {
         }
     }
 
+    /// Whether the kernel can run barriers on other threads, and runs theirs on us.
+    pub(crate) fn has_barrier(&self) -> bool {
+        self.barrier
+    }
+
+    /// Has the kernel run a memory barrier on every running thread of every process that registered for it. Where that
+    /// is not possible, peers were told to have fences of their own.
+    pub(crate) fn barrier_everywhere(&self) {
+        fence(Ordering::SeqCst);
+        if self.barrier {
+            let _ = membarrier(MembarrierCommand::GlobalExpedited);
+        }
+    }
+
     /// Writes down that this thread runs on core `here`. Returns whether a peer has said that it wants that core, since
     /// the last call.
     pub(crate) fn is_wanted(&self, here: u32) -> bool {

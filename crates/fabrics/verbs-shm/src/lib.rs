@@ -47,7 +47,8 @@
 //!   receive queue, as soon as it is in the lane.
 //! - A peer that is killed is not noticed: WRITEs, READs and atomics to its memory go on succeeding.
 //! - Destroying a queue pair does not unmap memory that its peer imported: give every peer memory of its own, and never
-//!   reuse it for another peer.
+//!   reuse it for another peer before [`fence`](drover_verbs::QueuePair::fence) is done (`flight.rs`). Against a process
+//!   that breaks the rules even that does not help.
 //! - Queue pair numbers start at a random number per process: unique with high probability, not by construction.
 
 mod bell;
@@ -57,6 +58,7 @@ mod cq;
 mod device;
 mod domain;
 mod execute;
+mod flight;
 mod inbox;
 mod lane;
 mod lanes;

@@ -9,8 +9,8 @@ use drover_mem::{AllocError, Region};
 use drover_sim::VirtualCpu;
 use drover_verbs::provide::{Name, sge_within};
 use drover_verbs::{
-    Access, CompletionQueue, ConnectError, Export, ImportError, MemoryRegion, PostError, QpKind, QpState,
-    Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
+    Access, CompletionQueue, ConnectError, Export, Fenced, ImportError, MemoryRegion, PostError, QpKind,
+    QpState, Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
 };
 use std::sync::Arc;
 
@@ -70,6 +70,11 @@ impl QueuePair<Sim> for SimQp {
 
     fn to_error(&mut self) {
         self.sim.with(|net, queue| net.break_qp(self.qpn, queue));
+    }
+
+    /// `Pending` until what the card has accepted is visible.
+    fn fence(&mut self) -> Fenced {
+        self.sim.with(|net, queue| net.fence(self.qpn, queue))
     }
 
     fn post_send(&mut self, cpu: &VirtualCpu, list: &SendList) -> Result<(), PostError> {

@@ -33,14 +33,14 @@ mod request;
 mod short;
 mod wc;
 
-pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
+pub use caps::{Access, Atomics, Caps, QpKind, Support, WakeCaps, WriteCaps};
 pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
 pub use pieces::{PIECES_MAX, Pieces};
 pub use provider::{
-    Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
+    Bell, CompletionQueue, Context, Device, Fenced, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
     RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,
 };
 pub use short::{DatagramList, SHORT_BYTES, Short, ShortList, ShortSend, ShortWrite, Signed, WriteList};

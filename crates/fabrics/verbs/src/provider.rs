@@ -321,6 +321,16 @@ pub enum QpState {
     Error,
 }
 
+/// Result of [`QueuePair::fence`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Fenced {
+    /// Nothing of the peer lands through the queue pair any more.
+    Done,
+    /// A request of the peer may still be under way: ask again.
+    Pending,
+}
+
 /// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it, and its completions
 /// that were not polled may be lost.
 pub trait QueuePair<P: Provider>: 'static {
@@ -344,6 +354,15 @@ pub trait QueuePair<P: Provider>: 'static {
 
     /// Moves the queue pair to the error state: outstanding requests and its own RECVs complete as `Flushed`.
     fn to_error(&mut self);
+
+    /// Shuts the peer out: moves the queue pair to the error state, and says whether all that the peer posted through
+    /// it has taken effect or never will. Call it until it is `Done`: from then on nothing of the peer lands through this
+    /// queue pair. It never waits. Costs a system call the first time, and more while it is `Pending`.
+    ///
+    /// Over shared memory a process that is stopped in the middle of a request keeps it `Pending`; the caller waits, or
+    /// has the process killed. Against a process that breaks the rules it does not help there: that process has the
+    /// mapping.
+    fn fence(&mut self) -> Fenced;
 
     /// Posts a list of requests: one doorbell (over `ibv`, one per 256 requests). There is no allocation, lock or
     /// system call, except to wake a parked peer, to keep a request that must wait for its peer, and in the device's

@@ -5,6 +5,8 @@ use crate::bell::Ringing;
 use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
+use crate::flight::Flight;
+use crate::lane::LaneMemory;
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_base::sync::{Ordering, fence};
@@ -326,6 +328,7 @@ impl Queue {
     fn post_from(&self, list: &SendList, from: usize) -> Result<(), PostError> {
         let kind = PostErrorKind::NotReady;
         let peer = self.peer.get().ok_or(PostError { accepted: from, kind })?;
+        let _flight = peer.take_off();
         let wrs = list.wrs();
         let space = from + self.space();
         let borrowed = self.core.tables.borrow();
@@ -372,20 +375,26 @@ impl Queue {
 
     /// The region with key `rkey`, if `count` WRITEs to it can be executed now.
     #[inline(always)]
-    fn writable_now<'t>(&self, rkey: u32, count: usize, tables: &'t Tables) -> Option<&'t Remote> {
+    fn writable_now<'t>(
+        &self,
+        rkey: u32,
+        count: usize,
+        tables: &'t Tables,
+    ) -> Option<(&'t Remote, Flight<'_, LaneMemory>)> {
         let peer = self.peer.get()?;
+        let flight = peer.take_off();
         if self.pending_count.get() > 0 || peer.is_gone() || count > self.space() {
             return None;
         }
         let to = tables.remote.find(rkey)?;
-        to.access.remote_write.then_some(to)
+        to.access.remote_write.then_some((to, flight))
     }
 
     /// As [`post_short_writes`](Queue::post_short_writes), for one WRITE, unsignaled.
     #[inline(never)]
     pub(super) fn post_one_write(&self, write: &ShortWrite, kept: &[u8]) -> bool {
         let tables = &*self.core.tables.borrow();
-        let Some(to) = self.writable_now(write.remote.rkey, 1, tables) else {
+        let Some((to, _flight)) = self.writable_now(write.remote.rkey, 1, tables) else {
             return false;
         };
         let (offset, bytes) = (write.remote.offset, write.bytes(kept));
@@ -405,7 +414,7 @@ impl Queue {
     pub(super) fn post_short_writes(&self, writes: &[ShortWrite], signed: &[Signed], kept: &[u8]) -> bool {
         let tables = &*self.core.tables.borrow();
         let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
-        let Some(to) = self.writable_now(first.rkey, writes.len(), tables) else {
+        let Some((to, _flight)) = self.writable_now(first.rkey, writes.len(), tables) else {
             return false;
         };
         let region = to.region.raw();
@@ -556,6 +565,7 @@ impl Queue {
         let Some(peer) = self.peer.get() else { return true };
         let (mut failed, mut unknown) = (None, None);
         {
+            let _flight = peer.take_off();
             let tables = self.core.tables.borrow();
             let mut ringing = Ringing::new();
             let mut pending = self.pending.borrow_mut();

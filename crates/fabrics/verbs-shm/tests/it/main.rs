@@ -4,6 +4,7 @@ mod common;
 mod conformance;
 mod domains;
 mod faulty;
+mod fenced;
 mod hostile;
 mod killed;
 mod lifetimes;

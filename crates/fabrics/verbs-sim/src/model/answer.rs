@@ -7,8 +7,6 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{QpKind, WcStatus};
 
-const LINE: u64 = 64;
-
 /// Progress of copying the data of a READ.
 enum Sampled {
     Nothing,
@@ -65,7 +63,8 @@ impl Net {
             false => (0, len),
             true => {
                 let (start, from) = (o.wr.remote.offset, u64::from(o.responder.landed));
-                let line_end = (start.saturating_add(from) / LINE + 1).saturating_mul(LINE);
+                let unit = self.options.tear_unit();
+                let line_end = (start.saturating_add(from) / unit + 1).saturating_mul(unit);
                 (from as usize, len.min((line_end - start) as usize))
             }
         };

@@ -256,6 +256,7 @@ impl Net {
                 let address = self.ops[op].wr.remote.offset ^ u64::from(self.ops[op].wr.remote.rkey) << 40;
                 let from = self.pushed(machine, now);
                 let end = self.nic(machine).atomics.serve(from, address);
+                self.qps.at(to).order.land(end);
                 queue.schedule(end, Event::new(kind::ATOMIC, machine, op));
             }
             Verb::Send | Verb::Write => {

@@ -4,7 +4,7 @@ use super::Net;
 use super::objects::{Cq, Entry, Frees};
 use super::prices::Verb;
 use drover_sim::Queue;
-use drover_verbs::{Opcode, QpState, Qpn, RecvWr, Wc, WcStatus};
+use drover_verbs::{Fenced, Opcode, QpState, Qpn, RecvWr, Wc, WcStatus};
 
 impl Net {
     /// Retires the finished requests at the front of the queue pair.
@@ -157,6 +157,17 @@ impl Net {
             self.flush(qpn, op, queue);
         }
         self.flush_recvs(qpn, queue);
+    }
+
+    /// Breaks a queue pair, and says whether all messages and atomics that it had accepted are visible.
+    pub(crate) fn fence(&mut self, qpn: u32, queue: &mut Queue) -> Fenced {
+        if self.qps.at(qpn).state != QpState::Error {
+            self.break_qp(qpn, queue);
+        }
+        match self.qps.at(qpn).order.landed_at() < queue.now() {
+            true => Fenced::Done,
+            false => Fenced::Pending,
+        }
     }
 
     /// Completes one request as flushed.

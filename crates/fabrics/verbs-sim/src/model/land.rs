@@ -1,15 +1,13 @@
 //! Landing: the bytes of messages become visible in the responder's memory, line by line in ascending order.
 //!
 //! Usually all lines of a message become visible at one time. In torn mode each line has a seeded time, so that pollers
-//! see partial messages; the order is kept, and an acknowledgement waits.
+//! see partial messages; the order is kept, and an acknowledgement waits. With torn words it is each word of 8 bytes.
 
 use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
-
-const LINE: u64 = 64;
 
 impl Net {
     /// Plans the landing of an accepted message; returns the time when its last line is visible.
@@ -19,7 +17,8 @@ impl Net {
         let mut last = first;
         if self.options.torn {
             let (start, len) = (self.destination(op), u64::from(self.ops[op].wr.len));
-            let lines = ((start + len).div_ceil(LINE) - start / LINE).max(1);
+            let unit = self.options.tear_unit();
+            let lines = ((start + len).div_ceil(unit) - start / unit).max(1);
             let nic = &self.nics[usize::from(machine)];
             for _ in 1..lines {
                 last += Ps(1 + nic.chance.tear.below(self.options.tear_max.0 * 1_000));
@@ -43,7 +42,8 @@ impl Net {
             // To the end of the line, a line of memory, not of the message.
             true => {
                 let start = self.destination(op);
-                let line_end = (start + u64::from(landed)) / LINE * LINE + LINE;
+                let unit = self.options.tear_unit();
+                let line_end = (start + u64::from(landed)) / unit * unit + unit;
                 len.min((line_end - start) as u32)
             }
             false => len,

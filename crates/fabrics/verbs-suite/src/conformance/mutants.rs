@@ -62,6 +62,11 @@ macro_rules! conformance_mutants {
             FaaSaturates: faa_semantics;
             FaaLosesSome: atomics_of_two_queue_pairs_add_up;
             AtomicsRoundDown: atomics_unaligned_refused;
+            AtomicsIgnoreCpu: host_atomics_add_up_with_the_cpu;
+            AtomicsLandLate: read_sees_earlier_atomic;
+            MixesUnits: read_unit_is_seen_whole;
+            IgnoresFences: fence_waits_for_reads;
+            ForgetsToFence: fenced_peer_touches_nothing;
             IgnoresWriteRight: write_denied;
             IgnoresReadRight: read_denied;
             IgnoresAtomicRight: atomic_denied;
