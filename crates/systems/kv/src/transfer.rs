@@ -48,6 +48,8 @@ pub struct FetchChoice {
     pub slow_reads: u32,
     /// `F`: bytes of a value that the first READ of a GET's result fetches, headers excluded.
     pub first_bytes: usize,
+    /// Whether calls take turns with their READs, as where a READ is a copy by the client's core.
+    pub takes_turns: bool,
 }
 
 /// What the calls of a client took, all shards together, whose results are fetched or pushed.

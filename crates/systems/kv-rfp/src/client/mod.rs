@@ -209,14 +209,15 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     }
 
     fn new(_: usize, prescribed: Option<FetchChoice>) -> Reader<G> {
+        let takes_turns = prescribed.is_some_and(|choice| choice.takes_turns);
         Reader {
+            takes_turns,
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
             prescribed,
             measured: None,
-            takes_turns: false,
             selector: None,
             now: Ns::ZERO,
             guards: PhantomData,
