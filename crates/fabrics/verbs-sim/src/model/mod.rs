@@ -39,8 +39,8 @@ pub(crate) mod table;
 use crate::options::WorldOptions;
 use doorbell::Registers;
 use drover_sim::{AddressSpace, Event, Locks, Model, Queue};
-use drover_verbs::Caps;
 use drover_verbs::provide::Names;
+use drover_verbs::{Caps, DomainOptions};
 use keys::Keys;
 use nic::Nic;
 use objects::{Cq, Ctx, Qp, RecvQueue};
@@ -85,6 +85,7 @@ pub(crate) struct Net {
     pub(crate) nics: Vec<Nic>,
     pub(crate) ctxs: Table<Ctx>,
     pub(crate) registers: Table<Registers>,
+    domains: u32,
     pub(crate) qps: Table<Qp>,
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<RecvQueue>,
@@ -130,12 +131,26 @@ impl Net {
             options,
             ctxs: Table::default(),
             registers: Table::default(),
+            domains: 0,
             qps: Table::default(),
             cqs: Table::default(),
             srqs: Table::default(),
             keys: Keys::default(),
             ops: Ops::default(),
         }
+    }
+
+    /// Number of a new domain.
+    pub(crate) fn new_domain(&mut self) -> u32 {
+        self.domains += 1;
+        self.domains
+    }
+
+    /// The doorbell registers of a new process or domain.
+    pub(crate) fn new_registers(&mut self, options: &DomainOptions) -> u32 {
+        let lock = &self.prices.p.lock;
+        let registers = Registers::new(options, lock.low_registers, lock.shared_registers);
+        self.registers.add(registers)
     }
 
     #[inline]

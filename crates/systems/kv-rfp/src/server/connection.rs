@@ -7,8 +7,7 @@ use super::store::ShardStore as _;
 use crate::control::{Attach, InPlaceExports};
 use crate::costs;
 use crate::layout::{
-    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status,
-    decode_request, value_sum,
+    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
 };
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
@@ -67,17 +66,6 @@ impl Transfer {
     fn key(&self) -> &[u8] {
         &self.key[..self.request.key_bytes]
     }
-}
-
-/// The request of a call, with the call's place as its slot, and its key.
-#[inline(always)]
-pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
-    let Some((mut request, key, _)) = decode_request(bytes) else {
-        // No correct client sends anything else.
-        return Err(PeerError::Nonsense);
-    };
-    request.slot = call.taken.place as u16;
-    Ok((request, key))
 }
 
 /// A server's queues and slots for one client.
@@ -291,7 +279,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let (_, key) = decode(&call, bytes)?;
+            let Some((_, key, _)) = decode_request(bytes) else {
+                // No correct client sends anything else.
+                return Err(PeerError::Nonsense);
+            };
             let hash = state.hasher.hash(key);
             if limit > 1 {
                 state.partition.prefetch_bucket(cpu, hash);
@@ -317,11 +308,16 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let batch = std::mem::take(&mut state.batch);
-        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
-        let executed = requests.try_for_each(|((call, hash), bytes)| {
-            let (request, _) = decode(call, bytes)?;
-            self.execute(cpu, state, call, (&request, *hash, bytes), now)
-        });
+        let mut executed = Ok(());
+        for ((call, &hash), bytes) in batch.calls.iter().zip(&batch.hashes).zip(&batch.requests) {
+            let (mut request, key, value) = decode_request(bytes).expect("it was decoded when it was taken");
+            request.slot = call.taken.place as u16;
+            let key = Key { hash, bytes: key };
+            executed = self.execute(cpu, state, call, &request, (key, value), now);
+            if executed.is_err() {
+                break;
+            }
+        }
         state.batch = batch;
         executed
     }
@@ -345,9 +341,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if self.longs == 0 && !self.calls.is_pushing() {
             return Ok(false);
         }
-        let count = self.queues.poll(cpu, &mut state.wcs);
+        let count = self.queues.poll(cpu, &mut state.buffers.wcs);
         for at in 0..count {
-            let Wc { wr_id, status, .. } = state.wcs[at];
+            let Wc { wr_id, status, .. } = state.buffers.wcs[at];
             if status != WcStatus::Success {
                 return Err(PeerError::Failed { status });
             }
@@ -365,7 +361,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        (request, hash, bytes): (&Request, KeyHash, &[u8]),
+        request: &Request,
+        (key, value): (Key<'_>, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
         let work = match request.kind {
@@ -377,8 +374,6 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
-        let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
-        let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
             && V::ONCE
@@ -423,7 +418,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let now_s = state.now_s(now);
-        let result = &mut state.result;
+        let result = &mut state.buffers.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
@@ -439,7 +434,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             None => (Status::NotFound, 0),
             Some(len) if len <= value_bytes_max => {
                 self.calls
-                    .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
+                    .reply_from(cpu, call, &mut state.buffers.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
             Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
@@ -580,7 +575,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         stage: u8,
         now: Ns,
     ) -> Result<usize, (Status, usize)> {
-        let mut value = std::mem::take(&mut state.value);
+        let mut value = std::mem::take(&mut state.buffers.value);
         let key = state.key(transfer.key());
         let space = transfer.request.value_bytes;
         let staged = state.get(cpu, key, now, |item| match item.value_len() {
@@ -597,7 +592,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             state.staging.copy_in(stage, &value);
             transfer.written = (len, value_sum(&value));
         }
-        state.value = value;
+        state.buffers.value = value;
         staged
     }
 
