@@ -122,10 +122,9 @@ pub struct InCluster {
     pub load: Load,
     /// How clients READ results, if they do; `None`: as they choose themselves.
     pub fetch: Option<FetchChoice>,
-    /// Longest value that fits requests and results, bytes; 0: as the system chooses.
-    pub slot_value_bytes: usize,
-    /// Whether items are kept in the order of their use, to evict the oldest. There is memory for all of them.
-    pub evicts: bool,
+    /// Slots of requests and results, and whether items are kept in the order of their use. Whether there is a handler
+    /// follows from [`handler_us`](InCluster::handler_us).
+    pub trial: Trial,
     /// Time that the servers work on each request in addition to executing it, microseconds; 0: there is no such work.
     pub handler_us: f64,
     /// Whether modes of calls change, so that the measurement begins only when they have settled.
@@ -152,8 +151,7 @@ impl InCluster {
                 ..Load::new()
             },
             fetch: None,
-            slot_value_bytes: 0,
-            evicts: false,
+            trial: Trial::default(),
             handler_us: 0.0,
             modes_settle: false,
         }
@@ -209,9 +207,8 @@ impl InCluster {
             threads: self.threads,
             fetch: self.fetch,
             trial: Trial {
-                slot_value_bytes: self.slot_value_bytes,
-                evicts: self.evicts,
                 has_handler: self.handler_us > 0.0,
+                ..self.trial
             },
         };
         let handler = (HANDLER.name.to_owned(), self.handler_us * 1e3);

@@ -22,7 +22,7 @@ pub struct ConnectOptions {
     /// among all shards.
     pub window: usize,
     /// Most operations in flight over all shards, if that is less than the windows of all shards together: systems that
-    /// share the sum have no slots for more at any shard, which servers would look at in vain. 0: no such limit.
+    /// share the sum have no slots for more at any shard, which servers would look at without result. 0: no such limit.
     pub depth: usize,
     /// Time after which an operation without a result completes as `Indeterminate` or `Refused(Unavailable)`, counted
     /// from [`submit`](KvClient::submit).

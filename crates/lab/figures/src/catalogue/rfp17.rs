@@ -34,7 +34,7 @@ const FIRST_BYTES: usize = 640;
 const VALUES_BYTES: u64 = 16 << 20;
 
 fn sized(plan: &mut InCluster, value_bytes: usize, first_bytes: usize) {
-    (plan.load.value_bytes, plan.slot_value_bytes) = (value_bytes, value_bytes);
+    (plan.load.value_bytes, plan.trial.slot_value_bytes) = (value_bytes, value_bytes);
     plan.load.keys = plan.load.keys.min(VALUES_BYTES / value_bytes as u64);
     if let Some(fetch) = &mut plan.fetch {
         fetch.first_bytes = first_bytes;

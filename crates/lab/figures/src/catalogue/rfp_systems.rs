@@ -2,7 +2,7 @@
 
 use crate::figure::Point;
 use crate::in_cluster::{Form, InCluster};
-use drover_kv::FetchChoice;
+use drover_kv::{FetchChoice, Trial};
 use drover_simcluster::{Load, Servers};
 use drover_verbs_sim::Doorbells;
 
@@ -99,8 +99,10 @@ impl Entry {
                 first_bytes: FIRST_BYTES,
                 takes_turns: false,
             }),
-            slot_value_bytes: 0,
-            evicts: self.evicts,
+            trial: Trial {
+                evicts: self.evicts,
+                ..Trial::default()
+            },
             handler_us: 0.0,
             modes_settle: false,
         }
