@@ -1,4 +1,4 @@
-//! [`OneShard`]: a service of one shard, with honest clients and whoever else a test lets dial in.
+//! [`OneShard`]: a service of one shard, with honest clients, and with others that a test plays.
 
 use super::shards::{connected, shard_options};
 use crate::kv_conformance::BedOptions;
