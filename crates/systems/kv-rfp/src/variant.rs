@@ -75,7 +75,13 @@ const COUNTERS: [Counter; 15] = [
     drover_one_sided::REPEATED,
 ];
 
-const OWN: [Counter; 16] = with_clients(COUNTERS, []);
+const OWN: [Counter; 17] = with_clients(
+    COUNTERS,
+    [Counter::events(
+        "elsewhere",
+        "Requests for keys that another shard owns: their clients had another map of partitions.",
+    )],
+);
 
 /// Those of a system whose shards share their items: each shard reports the amounts of all.
 const SHARED: [Counter; 23] = with_clients(

@@ -69,6 +69,9 @@ pub struct Calls {
     pub late_pushes: u64,
     /// Results with a wrong checksum: looked at while they were written.
     pub sum_rejects: u64,
+    /// Operations that were begun again because a shard said that it does not own the key.
+    #[serde(default)]
+    pub elsewhere: u64,
     /// What is in use, not a count: see [`InUse`].
     pub in_use: InUse,
 }
@@ -111,10 +114,11 @@ impl Calls {
                 back,
                 calls.late_pushes,
                 calls.sum_rejects,
+                calls.elsewhere,
             ]
         };
         let (ours, theirs) = (counts(self), counts(other));
-        let all: [u64; 8] = std::array::from_fn(|at| op(ours[at], theirs[at]));
+        let all: [u64; 9] = std::array::from_fn(|at| op(ours[at], theirs[at]));
         [
             self.calls,
             self.operations,
@@ -124,6 +128,7 @@ impl Calls {
             self.switches[1],
             self.late_pushes,
             self.sum_rejects,
+            self.elsewhere,
         ] = all;
         self.failed_reads =
             std::array::from_fn(|fails| op(self.failed_reads[fails], other.failed_reads[fails]));

@@ -40,6 +40,8 @@ pub struct ClientStats {
     pub misses: u64,
     /// Values that the server wrote to the client's memory, and that were not complete when its result was; the client asked again.
     pub torn_values: u64,
+    /// Results that said that the shard does not own the key.
+    pub elsewhere: u64,
     /// R, P and F that are in use.
     pub in_use: InUse,
     /// What the calls took, as of the last look at the control channels. The last calls of a session that was lost are
@@ -127,6 +129,7 @@ impl<G: Guards> Reader<G> {
                 }
                 ops.finish(at, Outcome::Value(rest), sink);
             }
+            (Status::Elsewhere, _) => self.go_elsewhere(ops, at, rest, sink),
             (status, Some(outcome)) => {
                 self.stats.misses += u64::from(status == Status::NotFound && kind == OpKind::Get);
                 ops.finish(at, outcome, sink);
@@ -136,6 +139,21 @@ impl<G: Guards> Reader<G> {
             (Status::Long, None) => self.ask(ops, at, true),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
         }
+    }
+
+    /// The server says that another shard owns the key.
+    #[cold]
+    fn go_elsewhere<P: Provider>(
+        &mut self,
+        ops: &mut Operations<P, G>,
+        at: usize,
+        epoch: &[u8],
+        sink: Sink<'_>,
+    ) {
+        let epoch = epoch.try_into().map(u64::from_le_bytes);
+        tracing::debug!(operation = at, ?epoch, "another shard owns the key, by the server's map of this epoch");
+        self.stats.elsewhere += 1;
+        ops.redirect(at, sink);
     }
 
     /// The server says that it has written the value to the client's memory.
@@ -241,7 +259,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     {
         let mut calls = session::counted(&self.stats.calls);
         sessions.for_each(|session| calls.add(&session::counted(session.stats())));
-        calls.in_use = self.stats.in_use;
+        (calls.in_use, calls.elsewhere) = (self.stats.in_use, self.stats.elsewhere);
         Some(calls)
     }
 

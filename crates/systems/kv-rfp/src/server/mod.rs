@@ -12,7 +12,9 @@ pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 pub use store::{OpenedOnce, ShardStore};
 
-use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params};
+use crate::control::{
+    Attach, Hello, NewMap, PROTOCOL_VERSION, RfpParams, ServerParams, Welcome, conn_params,
+};
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
@@ -35,8 +37,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type ClientParams = RfpParams;
     type Welcome = Welcome;
     type Attach = Attach;
-    /// There are no notifications.
-    type Notification = Ready;
+    type Notification = NewMap;
 
     const VERSION: u16 = PROTOCOL_VERSION;
     const HAS_EVERY_KEY: bool = V::Store::IS_SHARED;
@@ -64,6 +65,9 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.sum_rejects,
             stats.repeated,
         ];
+        if !V::Store::IS_SHARED {
+            counters.push(stats.elsewhere);
+        }
         if let Some(locks) = self.partition.locks() {
             counters.push(stats.in_place);
             for lock in [locks.stripes, locks.lists, locks.space] {
@@ -131,8 +135,17 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             results,
             qp,
             in_place,
+            map: self.map().clone(),
         };
+        conn.map_epoch = self.map().epoch();
         Ok((conn, welcome))
+    }
+
+    fn notification(&mut self, conn: &mut Connection<P, V>) -> Result<Option<NewMap>, PeerError> {
+        let map = self.map();
+        let is_new = map.epoch() > conn.map_epoch;
+        conn.map_epoch = map.epoch();
+        Ok(is_new.then(|| NewMap { map: map.clone() }))
     }
 
     fn attach(

@@ -61,6 +61,8 @@ pub struct ServerStats {
     pub repeated: u64,
     /// Values that clients were told to READ where they are.
     pub in_place: u64,
+    /// Requests for keys that the shard does not own.
+    pub elsewhere: u64,
     /// PUTs refused because the memory is full.
     pub refusals: drover_one_sided::Refusals,
 }
