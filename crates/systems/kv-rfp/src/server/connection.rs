@@ -322,7 +322,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             self.reply(cpu, call, status, 0, &[]);
             return Ok(());
         }
-        // Not before: an update that was executed is answered, whoever owns the key now.
+        // Not before: an update that was executed is answered, even if another shard owns the key now.
         if !state.owns(hash) {
             self.answer_elsewhere(cpu, state, call);
             return Ok(());
