@@ -34,6 +34,8 @@ pub(crate) struct CqShared {
 struct State {
     /// Completions not yet polled.
     ready: VecDeque<Entry>,
+    /// Of each queue pair that sends, how far its send queue is free, by the number that [`CqShared::add_sender`] gave.
+    senders: Vec<Option<Retired>>,
     /// Completions that lanes may add before the next poll; the rest of the capacity is for send queues.
     depth: usize,
     reserved: usize,
@@ -41,16 +43,28 @@ struct State {
     lanes: Lanes,
 }
 
+/// Number of requests of a send queue whose space is free again.
+pub(crate) type Retired = Rc<Cell<u32>>;
+
+/// A completion. It owns nothing: the compiler then builds it where it stays, in stores that wait for nothing. Copied
+/// there from elsewhere, it would wait for the stores before it, and those go to other cores' memory.
+#[derive(Clone, Copy)]
 struct Entry {
     wc: Wc,
-    /// Queue pair, and the request up to which polling this completion frees its send queue.
-    retires: Option<(Rc<Queue>, u32)>,
+    /// Number of the sender whose requests up to `up_to` are retired when this completion is polled; [`NO_SENDER`]: of
+    /// none.
+    sender: u32,
+    up_to: u32,
 }
+
+/// No sender.
+const NO_SENDER: u32 = u32::MAX;
 
 impl CqShared {
     pub(crate) fn new(depth: usize) -> CqShared {
         let state = State {
             ready: VecDeque::with_capacity(depth),
+            senders: Vec::new(),
             depth,
             reserved: depth,
             lanes: Lanes::new(),
@@ -74,8 +88,35 @@ impl CqShared {
             .reserve(state.reserved.saturating_sub(state.ready.len()));
     }
 
-    pub(crate) fn push(&self, wc: Wc, retires: Option<(Rc<Queue>, u32)>) {
-        self.state.borrow_mut().ready.push_back(Entry { wc, retires });
+    /// Adds a queue pair whose requests complete here; returns its number.
+    pub(crate) fn add_sender(&self, retired: Retired) -> u32 {
+        let senders = &mut self.state.borrow_mut().senders;
+        let free = senders.iter().position(Option::is_none);
+        let number = free.unwrap_or(senders.len());
+        senders.resize(senders.len().max(number + 1), None);
+        senders[number] = Some(retired);
+        number as u32
+    }
+
+    /// Removes the sender with that number. Call it after [`forget`](CqShared::forget).
+    pub(crate) fn remove_sender(&self, number: u32) {
+        self.state.borrow_mut().senders[number as usize] = None;
+    }
+
+    /// Adds the completion of a RECV.
+    pub(crate) fn push_received(&self, wc: Wc) {
+        let (sender, up_to) = (NO_SENDER, 0);
+        let entry = Entry { wc, sender, up_to };
+        self.state.borrow_mut().ready.push_back(entry);
+    }
+
+    /// Adds the completion of a request of `sender`, up to which its requests are retired once it is polled.
+    #[inline(always)]
+    pub(crate) fn push_sent(&self, wc: Wc, sender: u32, up_to: u32) {
+        self.state
+            .borrow_mut()
+            .ready
+            .push_back(Entry { wc, sender, up_to });
     }
 
     pub(crate) fn add_lane(&self, inbox: Inbox, dormant: bool) {
@@ -149,7 +190,8 @@ impl CqShared {
                     .inbox(index)
                     .step(core, &core.tables.borrow(), &mut wc);
                 if step.has_completed() {
-                    state.ready.push_back(Entry { wc, retires: None });
+                    let (sender, up_to) = (NO_SENDER, 0);
+                    state.ready.push_back(Entry { wc, sender, up_to });
                 }
                 match step {
                     Step::Complete | Step::Skip => {}
@@ -198,8 +240,8 @@ impl State {
         {
             wcs[n] = entry.wc;
             n += 1;
-            if let Some((queue, up_to)) = entry.retires {
-                queue.retire(up_to);
+            if let Some(Some(retired)) = self.senders.get(entry.sender as usize) {
+                retired.set(entry.up_to);
             }
         }
         n

@@ -5,7 +5,7 @@ mod post;
 use crate::Shm;
 use crate::bell::RemoteBell;
 use crate::core::Core;
-use crate::cq::CqShared;
+use crate::cq::{CqShared, Retired};
 use crate::inbox::Inbox;
 use crate::lane::{
     CLAIM, CLAIMED, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted,
@@ -57,7 +57,9 @@ pub(crate) struct Queue {
     rnr_timeout: Ns,
     /// Number of requests posted, and number whose queue space is free again.
     posted: Cell<u32>,
-    retired: Cell<u32>,
+    retired: Retired,
+    /// The queue pair's number at `send_cq`.
+    sender: u32,
     /// The lane of a connected queue pair, from its peer.
     lane: Option<OwnLane>,
     peer: OnceCell<RemoteEnd>,
@@ -126,6 +128,8 @@ impl Queue {
         let (send_cq, recv_cq) = (options.send_cq.shared.clone(), options.recv_cq.shared.clone());
         send_cq.reserve(options.send_depth);
         recv_cq.reserve(recv_depth);
+        let retired = Retired::default();
+        let sender = send_cq.add_sender(retired.clone());
         let queue = Rc::new_cyclic(|this| Queue {
             core: core.clone(),
             this: this.clone(),
@@ -151,7 +155,8 @@ impl Queue {
             inline_bytes: options.inline_bytes,
             rnr_timeout: options.rnr_timeout,
             posted: 0.into(),
-            retired: 0.into(),
+            retired,
+            sender,
             lane,
             peer: OnceCell::new(),
             pending: Pending::default().into(),
@@ -183,11 +188,6 @@ impl Queue {
 
     pub(crate) fn recvs(&self) -> &Rc<RefCell<RecvQueue>> {
         &self.recvs
-    }
-
-    /// Frees the send queue space of requests up to `up_to`.
-    pub(crate) fn retire(&self, up_to: u32) {
-        self.retired.set(up_to);
     }
 
     fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool, ticketed: bool) {
@@ -253,8 +253,7 @@ impl Queue {
             qpn: self.qpn,
             src_qpn: Qpn(0),
         };
-        self.send_cq
-            .push(wc, self.this.upgrade().map(|queue| (queue, up_to)));
+        self.send_cq.push_sent(wc, self.sender, up_to);
     }
 
     /// Enters the error state: outstanding requests are flushed, and peers see that the queue pair is gone.
@@ -283,7 +282,7 @@ impl Queue {
             qpn: self.qpn,
             src_qpn: Qpn(0),
         };
-        self.recv_cq.push(wc, None);
+        self.recv_cq.push_received(wc);
     }
 
     fn flush_pending(&self) {
@@ -547,6 +546,7 @@ impl Drop for ShmQp {
         queue.sends_short.set(false);
         queue.recv_cq.forget(queue, queue.recv_depth);
         queue.send_cq.forget(queue, queue.send_depth as usize);
+        queue.send_cq.remove_sender(queue.sender);
         if let Some(cqs) = &queue.srq_cqs {
             let mut cqs = cqs.borrow_mut();
             if let Some(index) = cqs.iter().position(|cq| Rc::ptr_eq(cq, &queue.recv_cq)) {

@@ -213,6 +213,11 @@ impl SendList {
         self.wrs.push(wr);
     }
 
+    /// Removes the last request, if there is one. The bytes of its payload stay until the list is cleared.
+    pub fn pop(&mut self) -> Option<SendWr> {
+        self.wrs.pop()
+    }
+
     /// Makes the last request of the list signaled, if it is not yet, and in any case replaces its id by `wr_id`.
     ///
     /// # Panics

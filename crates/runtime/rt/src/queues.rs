@@ -1,8 +1,8 @@
 //! [`Queues`]: a queue pair with its own completion queue, and the requests staged for it.
 
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, PIECES_MAX, Pieces, PostError, Provider, QpKind, QpOptions,
-    QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
+    CompletionQueue, Context, CreateError, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
+    QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
 /// Mask of the lower 32 bits of a work request id: an index, such as a slot. The upper 32 bits say what the request was
@@ -78,16 +78,25 @@ impl<P: Provider> Queues<P> {
     /// signaled. [`post`](Queues::post) posts it.
     #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
-        let whole = SendWr::new(op, sge).signaled_if(signaled, WrId(wr_id));
-        match self.pieces.count(sge.len as usize) {
-            1 => self.list.push(whole),
-            _ => self.stage_pieces(whole),
+        // Nothing but the list gets it, so that it is built there, and not copied from elsewhere: such a copy waits for the
+        // stores before it, which may go to other cores' memory.
+        self.list.push(SendWr {
+            wr_id: WrId(wr_id),
+            op,
+            payload: Payload::Region(sge),
+            signaled,
+            fence: false,
+        });
+        if self.pieces.count(sge.len as usize) > 1 {
+            self.split_last();
         }
     }
 
+    /// Divides the last request of the list into pieces.
     #[cold]
     #[inline(never)]
-    fn stage_pieces(&mut self, whole: SendWr) {
+    fn split_last(&mut self) {
+        let whole = self.list.pop().expect("a request was just staged");
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 

@@ -62,6 +62,8 @@ pub struct Reader<G> {
     prescribed: Option<FetchChoice>,
     /// What verbs take on the fabric, measured with the first shard's session.
     measured: Option<Measured>,
+    /// Whether calls take turns with their READs.
+    takes_turns: bool,
     /// Chooses R and F of GETs from the sizes of their results; once verbs are measured.
     selector: Option<Selector>,
     now: Ns,
@@ -87,6 +89,7 @@ impl<G: Guards> Reader<G> {
         };
         let curves = measured.curves(first, session.result_bytes());
         self.selector = Some(Selector::new(Objective::Exact, curves));
+        self.takes_turns = measured.has_short_reads();
         self.measured = Some(measured);
         self.stats.in_use = InUse {
             first_bytes: first.first_bytes as u64,
@@ -231,6 +234,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             stats: ClientStats::default(),
             prescribed,
             measured: None,
+            takes_turns: false,
             selector: None,
             now: Ns::ZERO,
             guards: PhantomData,
@@ -279,6 +283,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     #[inline]
     fn sent(&mut self, ops: &mut Operations<P, G>, _: usize, _: u64) {
         ops.cpu().charge(SUBMIT.cost, 1);
+        if self.takes_turns {
+            // The call may be the next to READ, and nothing else would wake the client.
+            self.next_timer = Ns::ZERO;
+        }
     }
 
     #[inline]
@@ -291,6 +299,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         let session = ops
             .session_with(shard)
             .expect("the session whose queue pair was polled");
+        let is_read = session.is_read(wr_id);
         let ended = session.completed(wr_id, now, &mut self.result);
         let work = match (session::is_request(wr_id), &ended) {
             (true, _) => SENT,
@@ -298,8 +307,10 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             (false, Some(_)) => FETCHED,
         };
         ops.cpu().charge(work.cost, 1);
-        if session::is_request(wr_id) {
-            ops.carried((wr_id & WHICH) as usize);
+        let at = (wr_id & WHICH) as usize;
+        // A READ completes for its request, too, which may be unsignaled.
+        if session::is_request(wr_id) || (is_read && ops.is_sending(at)) {
+            ops.carried(at);
         }
         if let Some((at, result)) = ended {
             self.ended(ops, at, result, sink);

@@ -84,6 +84,12 @@ impl<P: Provider, G: Guards> Session<P, G> {
         self.calls.completed(&mut self.resources.queues, wr_id, now, out)
     }
 
+    /// See [`FetchClient::is_read`].
+    #[inline]
+    pub(super) fn is_read(&self, wr_id: u64) -> bool {
+        self.calls.is_read(wr_id)
+    }
+
     /// Looks at calls whose results will be pushed, or which are to be READ again, from number `from` on; returns as
     /// [`completed`](Session::completed). Call it until it returns `None`.
     #[inline]
@@ -109,7 +115,7 @@ impl<P: Provider, G: Guards> Session<P, G> {
 
     /// What was measured holds for calls from now on.
     pub(super) fn use_measured(&mut self, measured: &Measured) {
-        self.calls.set_switch(measured.switch());
+        self.calls.use_measured(measured);
     }
 
     /// R and F of GETs from now on.

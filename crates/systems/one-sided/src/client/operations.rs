@@ -428,6 +428,13 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.ready.pop_front().map(|at| at as usize)
     }
 
+    /// Whether the last request of operation `at` was posted and [has not completed](Operations::carried), as far as is
+    /// known.
+    #[inline]
+    pub fn is_sending(&self, at: usize) -> bool {
+        self.list[at].execution.is_sending()
+    }
+
     /// Whether the operation in place `at` has not begun.
     #[inline]
     pub(super) fn is_waiting(&self, at: usize) -> bool {

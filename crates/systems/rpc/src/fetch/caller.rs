@@ -7,6 +7,8 @@
 //!    |  mode Reply                      v  (WRITE the mode)            polled: pushed         |
 //!    +-------------------------------> Waiting -----------------------------------------------+
 //! ```
+//! Where calls take [turns](Caller::take_turns), they are held before they READ, instead of `Begun`.
+//!
 //! The caller of these methods does what the returned [`Next`] says and reports back. Time is an argument; memory is
 //! that of the landing and pushed slots.
 
@@ -16,6 +18,7 @@ use super::header::{First, Format, decode_time, next_seq, second, store_payload,
 use super::layout::{Layout, has_tail};
 use super::next::{CallerOptions, CallerStats, FAILS_COUNTED_MAX, ModeChange, Next};
 use super::switch::{Mode, Switch, SwitchOptions, Transfer};
+use super::turns::Turns;
 use crate::CallError;
 use drover_base::Ns;
 use drover_mem::Region;
@@ -30,6 +33,8 @@ enum State {
     Free,
     /// The request's WRITE has not completed; then the first READ follows.
     Begun,
+    /// Others READ first: see [`Turns`].
+    Held,
     /// The READ of the header and so many bytes of payload is under way.
     Reading(usize),
     /// The READ of the rest is under way; the header's first word.
@@ -72,6 +77,7 @@ pub struct Caller<G = Guarded> {
     switches: Vec<Switch>,
     /// R and F of each rpc id.
     choices: Vec<Choice>,
+    turns: Turns,
     /// No deadline passes before this time.
     first_deadline: Ns,
     stats: CallerStats,
@@ -111,6 +117,7 @@ impl<G: Guards> Caller<G> {
             calls: vec![call; layout.place_count],
             switches: vec![switch; layout.place_count * layout.rpc_count],
             choices: vec![choice; layout.rpc_count],
+            turns: Turns::new(layout.place_count),
             first_deadline: Ns::MAX,
             stats: CallerStats::default(),
             guards: PhantomData,
@@ -174,6 +181,33 @@ impl<G: Guards> Caller<G> {
         }
     }
 
+    /// From now on, calls take turns with their READs: for a fabric where a READ takes less time than a call, and one that
+    /// comes too early costs more than one that comes late.
+    pub fn take_turns(&mut self) {
+        self.turns.begin();
+    }
+
+    /// The call that is to READ now, if there is one, and its READ. Call it until there is none, whenever calls have
+    /// begun or ended.
+    #[inline]
+    pub fn next_turn(&mut self) -> Option<(usize, Next)> {
+        let place = self.turns.next()?;
+        Some((place, self.read(place)))
+    }
+
+    /// Whether a call is to READ now.
+    #[inline]
+    pub fn has_turn(&self) -> bool {
+        self.turns.has_next()
+    }
+
+    /// Whether the completion of the request that was just begun in `place` is [wanted](Caller::sent). If not, its READ
+    /// completes after it.
+    #[inline]
+    pub fn is_signaled(&self, place: usize) -> bool {
+        self.calls[place].state != State::Held
+    }
+
     /// The options in use.
     pub fn options(&self) -> &CallerOptions {
         &self.options
@@ -234,7 +268,14 @@ impl<G: Guards> Caller<G> {
         (call.rpc_id, call.deadline) = (rpc_id, deadline);
         (call.fails, call.torn) = (0, 0);
         (call.is_carried, call.is_given_up) = (false, false);
-        call.state = if is_pushed { State::Waiting } else { State::Begun };
+        call.state = match (is_pushed, self.turns.are_taken()) {
+            (true, _) => State::Waiting,
+            (false, false) => State::Begun,
+            (false, true) => {
+                self.turns.wait(place);
+                State::Held
+            }
+        };
         self.first_deadline = self.first_deadline.min(deadline);
         self.stats.calls += 1;
 
@@ -286,7 +327,9 @@ impl<G: Guards> Caller<G> {
     pub fn landed(&mut self, place: usize, landing: &Region, now: Ns, out: &mut Vec<u8>) -> Next {
         let start = place * self.strides.1;
         let format = self.layout.format;
-        let call = &self.calls[place];
+        let call = &mut self.calls[place];
+        // The request went before, on the same queue pair.
+        call.is_carried = true;
         let word = match call.state {
             State::ReadingRest(word) => word,
             State::Reading(first_bytes) => {
@@ -296,6 +339,7 @@ impl<G: Guards> Caller<G> {
                 if !self.is_expected(place, first) {
                     return self.read_failed(place, now);
                 }
+                self.turns.found(place);
                 if first.size > first_bytes && first.size <= self.layout.result_bytes {
                     self.calls[place].state = State::ReadingRest(word);
                     self.stats.second_reads += 1;
@@ -386,13 +430,15 @@ impl<G: Guards> Caller<G> {
         let is_slow = self.is_slow(place);
         if may_switch && self.switches[index].read_failed(is_slow, now, &self.options.switch) {
             self.calls[place].state = State::Waiting;
+            self.turns.leave(place);
             let mode = Some(self.change(place, rpc_id, Mode::Reply));
             return Next::Wait { mode };
         }
         let (often, pause) = self.options.backoff;
         if fails < often {
-            return self.read(place);
+            return self.read_again(place, is_slow);
         }
+        self.turns.leave(place);
         // Nobody waits for the result of a call that was given up: it is looked for ever less often.
         let pause = match is_given_up {
             false => pause,
@@ -400,6 +446,20 @@ impl<G: Guards> Caller<G> {
         };
         self.calls[place].state = State::Pausing(now + pause);
         Next::Wait { mode: None }
+    }
+
+    /// The next READ of a call that has found nothing. A scout that is slow does not keep the others from their results,
+    /// which may be there.
+    #[inline]
+    fn read_again(&mut self, place: usize, is_slow: bool) -> Next {
+        let has_turn = !self.turns.are_taken() || self.turns.is_scout(place);
+        if has_turn && !(is_slow && self.turns.has_waiting()) {
+            return self.read(place);
+        }
+        self.turns.leave(place);
+        self.turns.wait(place);
+        self.calls[place].state = State::Held;
+        Next::Nothing
     }
 
     fn change(&mut self, place: usize, rpc_id: u16, mode: Mode) -> ModeChange {
@@ -498,6 +558,7 @@ impl<G: Guards> Caller<G> {
     /// begin again with the same numbers. WRITE the modes that [`modes`](Caller::modes) gives first; then `send` gets the
     /// place and length of each request that must be WRITTEN again as it is in its slot. The server executes none twice.
     pub fn resume(&mut self, mut send: impl FnMut(usize, usize)) {
+        self.turns.clear();
         for place in 0..self.calls.len() {
             let mode = self.mode(place, self.calls[place].rpc_id);
             let call = &mut self.calls[place];
@@ -506,6 +567,10 @@ impl<G: Guards> Caller<G> {
                 continue;
             }
             call.state = match mode {
+                Mode::Fetch if self.turns.are_taken() => {
+                    self.turns.wait(place);
+                    State::Held
+                }
                 Mode::Fetch => State::Begun,
                 Mode::Reply => State::Waiting,
             };
@@ -527,6 +592,7 @@ impl<G: Guards> Caller<G> {
     /// The connection is lost: reports the places with calls, which have ended with [`CallError::Unknown`]: the server
     /// may have executed them or not. The next connection begins with a new `Caller`.
     pub fn lose(&mut self, mut lost: impl FnMut(usize)) {
+        self.turns.clear();
         for (place, call) in self.calls.iter_mut().enumerate() {
             if call.state != State::Free && !call.is_given_up {
                 lost(place);
@@ -538,6 +604,6 @@ impl<G: Guards> Caller<G> {
     /// All that decides what happens next, without counters: what a model tells states apart by.
     #[cfg(all(test, not(loom)))]
     pub(super) fn state(&self) -> impl std::hash::Hash + std::fmt::Debug + use<G> {
-        (self.calls.clone(), self.switches.clone())
+        (self.calls.clone(), self.switches.clone(), self.turns.clone())
     }
 }

@@ -165,6 +165,14 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         self.caller.set_switch(switch);
     }
 
+    /// What was measured holds for calls from now on: when their modes change, and whether they take turns with their READs.
+    pub fn use_measured(&mut self, measured: &Measured) {
+        self.caller.set_switch(measured.switch());
+        if measured.has_short_reads() {
+            self.caller.take_turns();
+        }
+    }
+
     /// Measures what verbs take on the fabric: stages one at a time. Call it until it returns what came of it, between
     /// other calls of this end; it reads the clock. It READs results into memory of its own, and WRITEs a byte that no
     /// server looks at.
@@ -232,7 +240,8 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             imm: None,
         };
         let sge = self.requests.sge(offset, len);
-        queues.stage(self.kinds + REQUEST + place as u64, op, sge, true);
+        let signaled = self.caller.is_signaled(place);
+        queues.stage(self.kinds + REQUEST + place as u64, op, sge, signaled);
         if self.caller.is_waiting(place) {
             self.watched.push(place as u32);
         }
@@ -307,6 +316,13 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
             other => panic!("a completion of nothing that was posted: {other:#x}, place {place}"),
         };
         Some((place, self.act(queues, place, next)?))
+    }
+
+    /// Whether the completion with id `wr_id`, of one of this end's kinds, is that of a READ of a result. The request of its
+    /// place has completed, too.
+    #[inline]
+    pub fn is_read(&self, wr_id: u64) -> bool {
+        (wr_id - self.kinds) & !WHICH == READ
     }
 
     /// Does what the caller says; returns what came of a call that has ended.
@@ -389,12 +405,18 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
                 return Some((place, result));
             }
         }
+        while let Some((place, next)) = self.caller.next_turn() {
+            self.act(queues, place, next);
+        }
         None
     }
 
     /// When to [`poll`](FetchClient::poll) though nothing has arrived, deadlines aside; [`Ns::MAX`]: never.
     #[inline]
     pub fn next_timer(&self) -> Ns {
+        if self.caller.has_turn() {
+            return Ns::ZERO;
+        }
         let timers = self
             .watched
             .iter()

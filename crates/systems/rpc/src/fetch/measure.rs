@@ -8,6 +8,8 @@
 //!
 //! **R.** So many READs, one after the other, take P.
 //!
+//! **Turns.** Where a READ takes less than half a microsecond, calls take turns with their READs ([`turns`](super::turns)).
+//!
 //! **F.** A call costs its WRITE and its READs, whose time is known for some lengths; in between it grows evenly.
 //! *(That R, P and F depend on the fabric and are measured: stated in `[RFP]`; how: our choice.)*
 
@@ -27,6 +29,9 @@ const KINDS: usize = LENGTHS.len() + 1;
 
 /// A probe that takes longer ends.
 const PATIENCE: Ns = Ns::from_ms(20);
+
+/// READs below it are copies by the client's core: no network is as fast. *(our choice)*
+const SHORT_READ: Ns = Ns(500);
 
 /// Loss of a call's rate at which pushing begins to be worth it, as its inverse.
 const SWITCH_LOSS_INVERSE: u64 = 4;
@@ -132,6 +137,11 @@ impl Measured {
     /// Whether anything was measured: if not, all that follows are the paper's values.
     pub fn is_known(&self) -> bool {
         self.times.is_some()
+    }
+
+    /// Whether a READ takes so little time that calls [take turns](super::Caller::take_turns).
+    pub fn has_short_reads(&self) -> bool {
+        self.times.is_some_and(|[_, short, ..]| short < SHORT_READ)
     }
 
     /// R and P, with everything else as usual.

@@ -41,6 +41,7 @@ mod measure;
 mod next;
 mod server;
 mod switch;
+mod turns;
 
 pub use callee::{BadCall, Callee, CalleeOptions, CalleeStats, Push, Taken};
 pub use caller::Caller;

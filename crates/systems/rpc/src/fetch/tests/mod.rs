@@ -7,6 +7,7 @@ mod noise;
 mod pair;
 mod races;
 mod switching;
+mod turns;
 
 use super::guards::Guards;
 

@@ -12,9 +12,17 @@ use std::collections::VecDeque;
 /// A request of the client on its one queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    Request { place: usize, len: usize },
+    Request {
+        place: usize,
+        len: usize,
+        signaled: bool,
+    },
     Mode(ModeChange),
-    Read { place: usize, offset: usize, len: usize },
+    Read {
+        place: usize,
+        offset: usize,
+        len: usize,
+    },
 }
 
 /// A completion that the client has not polled.
@@ -130,7 +138,19 @@ impl<G: Guards> Pair<G> {
         let requests = &self.memory.requests;
         let len = self.caller.begin(place, 1, &[request], deadline, requests);
         let len = len.expect("it fits");
-        self.wire.push_back(Verb::Request { place, len });
+        self.request(place, len);
+    }
+
+    fn request(&mut self, place: usize, len: usize) {
+        let signaled = self.caller.is_signaled(place);
+        self.wire.push_back(Verb::Request { place, len, signaled });
+    }
+
+    /// Calls whose turn it is READ.
+    pub fn take_turns(&mut self) {
+        while let Some((place, next)) = self.caller.next_turn() {
+            self.act(place, next, Vec::new());
+        }
     }
 
     /// Executes the oldest verb of the client.
@@ -141,10 +161,12 @@ impl<G: Guards> Pair<G> {
 
     pub fn execute_one(&mut self, verb: Verb) {
         match verb {
-            Verb::Request { place, len } => {
+            Verb::Request { place, len, signaled } => {
                 let at = place * self.caller.layout().request_stride();
                 self.memory.requests.copy_to(at, &self.memory.inbound, at, len);
-                self.completions.push_back(Completion::Request(place));
+                if signaled {
+                    self.completions.push_back(Completion::Request(place));
+                }
             }
             Verb::Mode(change) => self.memory.inbound.copy_in(change.offset, &[change.mode as u8]),
             Verb::Read { place, offset, len } => {
@@ -269,9 +291,11 @@ impl<G: Guards> Pair<G> {
         self.pushes.clear();
         self.callee.resume(self.now);
         self.wire.extend(self.caller.modes().map(Verb::Mode));
-        let wire = &mut self.wire;
-        self.caller
-            .resume(|place, len| wire.push_back(Verb::Request { place, len }));
+        let mut again = Vec::new();
+        self.caller.resume(|place, len| again.push((place, len)));
+        for (place, len) in again {
+            self.request(place, len);
+        }
     }
 
     /// Everything goes on without delay until the call of `place` has ended. The server answers with the request, and says
