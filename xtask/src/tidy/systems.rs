@@ -62,8 +62,12 @@ fn tells_apart(line: &str, row: &Row) -> bool {
     let (line, name) = (without_comment(line), format!("\"{}\"", row.name));
     line.match_indices(&name).any(|(start, _)| {
         let (before, after) = (line[..start].trim_end(), line[start + name.len()..].trim_start());
-        ["==", "!=", "|"].iter().any(|sign| before.ends_with(sign) && !before.ends_with("||"))
-            || ["==", "!=", "=>", "|", "if "].iter().any(|sign| after.starts_with(sign))
+        ["==", "!=", "|"]
+            .iter()
+            .any(|sign| before.ends_with(sign) && !before.ends_with("||"))
+            || ["==", "!=", "=>", "|", "if "]
+                .iter()
+                .any(|sign| after.starts_with(sign))
                 && !after.starts_with("||")
             || before.contains("matches!(")
     })
@@ -171,7 +175,9 @@ mod tests {
     fn told_apart(path: &str, text: &str) -> Vec<String> {
         let found = told_apart_nowhere(&tree(&[(TABLE, ROW), (path, text)]));
         let shown = found.into_iter();
-        shown.map(|v| format!("{}:{}: {}", v.path, v.line, v.message)).collect()
+        shown
+            .map(|v| format!("{}:{}: {}", v.path, v.line, v.message))
+            .collect()
     }
 
     #[test]
@@ -208,7 +214,11 @@ mod tests {
             "\"something\" => 1, System::Something => 2,",
             "let title = \"System::Some\";",
         ] {
-            assert_eq!(told_apart("crates/lab/bench/src/driver.rs", text), [""; 0], "{text}");
+            assert_eq!(
+                told_apart("crates/lab/bench/src/driver.rs", text),
+                [""; 0],
+                "{text}"
+            );
         }
         for path in [
             "crates/systems/kv-some/src/lib.rs",

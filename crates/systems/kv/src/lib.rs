@@ -61,4 +61,4 @@ pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,
 };
-pub use transfer::{Calls, FetchChoice, InUse, ResultTransfer};
+pub use transfer::{Calls, FetchChoice, FetchObjective, InUse, ResultTransfer};

@@ -186,7 +186,11 @@ mod tests {
 
     #[test]
     fn maps_come_back_as_they_were() {
-        for map in [map(1, &[0]), map(u64::MAX, &[3, 1, 2]), map(7, &[9; PARTITIONS_MAX])] {
+        for map in [
+            map(1, &[0]),
+            map(u64::MAX, &[3, 1, 2]),
+            map(7, &[9; PARTITIONS_MAX]),
+        ] {
             assert_eq!(decoded(encoded(&map)), Ok(map));
         }
     }
@@ -203,7 +207,10 @@ mod tests {
             (body(1, 0, &[]), "number of partitions cannot be 0"),
             (body(0, 1, &[0]), "epoch of the partition map cannot be 0"),
             (body(1, u16::MAX, &[0]), "number of partitions cannot be 65535"),
-            (body(1, 3, &[0, 0]), "the message ends after 14 bytes, inside a field"),
+            (
+                body(1, 3, &[0, 0]),
+                "the message ends after 14 bytes, inside a field",
+            ),
         ] {
             assert_eq!(decoded(bytes).expect_err("refused").to_string(), text);
         }
@@ -214,7 +221,10 @@ mod tests {
             (map(5, &[1, 0]), "its epoch is 5, after epoch 5"),
             (map(4, &[0, 1]), "its epoch is 4, after epoch 5"),
         ] {
-            assert_eq!(bad.check(2, Some(&current)).expect_err("refused").to_string(), text);
+            assert_eq!(
+                bad.check(2, Some(&current)).expect_err("refused").to_string(),
+                text
+            );
         }
     }
 }

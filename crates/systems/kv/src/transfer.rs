@@ -1,4 +1,5 @@
-//! [`ResultTransfer`]: how results come to clients of systems that know several ways; [`Calls`]: what the calls took.
+//! [`ResultTransfer`]: how results come to clients of systems that know several ways; [`FetchObjective`]: what a client that
+//! READs them aims at; [`Calls`]: what the calls took.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -38,6 +39,41 @@ impl FromStr for ResultTransfer {
             .into_iter()
             .find(|transfer| transfer.name() == name);
         found.ok_or_else(|| format!("{name}: expected auto, fetch or reply"))
+    }
+}
+
+/// What is best, when a client chooses how many bytes its first READ of a result fetches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FetchObjective {
+    /// The most calls per second for the sizes of results that come: the inverse of the mean time per call.
+    #[default]
+    Exact,
+    /// RFP's: the sum of the rates of all results, where one that does not fit halves the rate.
+    Paper,
+}
+
+impl FetchObjective {
+    /// All of them.
+    pub const ALL: [FetchObjective; 2] = [FetchObjective::Exact, FetchObjective::Paper];
+
+    /// Its name, as options have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FetchObjective::Exact => "exact",
+            FetchObjective::Paper => "paper",
+        }
+    }
+}
+
+impl FromStr for FetchObjective {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<FetchObjective, String> {
+        let found = FetchObjective::ALL
+            .into_iter()
+            .find(|objective| objective.name() == name);
+        found.ok_or_else(|| format!("{name}: expected exact or paper"))
     }
 }
 
@@ -155,6 +191,10 @@ mod tests {
             assert_eq!(transfer.name().parse(), Ok(transfer));
         }
         assert!("push".parse::<ResultTransfer>().is_err());
+        for objective in FetchObjective::ALL {
+            assert_eq!(objective.name().parse(), Ok(objective));
+        }
+        assert!("best".parse::<FetchObjective>().is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use drover_control::Dial;
 use crate::costs::{AGAIN, FETCHED, POLL, PUSHED, SENT, SHARD, SUBMIT};
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Status, item_bytes, value_sum};
 use drover_base::{Cpu, Ns};
-use drover_kv::{Calls, ConnectOptions, FetchChoice, InUse, OpKind, Outcome, Reads, Refusal};
+use drover_kv::{Calls, ConnectOptions, FetchChoice, FetchObjective, InUse, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, Guards, Measured, Objective, Selector};
@@ -26,10 +26,19 @@ use std::marker::PhantomData;
 pub type RfpClient<P, G> = drover_one_sided::Client<P, Reader<G>>;
 
 /// Options of an [`RfpClient`].
-pub type ClientOptions = drover_one_sided::ClientOptions<Option<FetchChoice>>;
+pub type ClientOptions = drover_one_sided::ClientOptions<FetchPolicy>;
 
 /// The operations and links of a client.
 type Operations<P, G> = drover_one_sided::Operations<P, Reader<G>>;
+
+/// How results are READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FetchPolicy {
+    /// R and F; then nothing is measured or chosen.
+    pub prescribed: Option<FetchChoice>,
+    /// What F is chosen by, otherwise.
+    pub objective: FetchObjective,
+}
 
 /// Counters of a client since its creation, all shards together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,6 +51,8 @@ pub struct ClientStats {
     pub torn_values: u64,
     /// Results that said that the shard does not own the key.
     pub elsewhere: u64,
+    /// Times that the client has measured what verbs take: not if another one of this process has, over the same device.
+    pub measurements: u64,
     /// R, P and F that are in use.
     pub in_use: InUse,
     /// What the calls took, as of the last look at the control channels. The last calls of a session that was lost are
@@ -58,8 +69,7 @@ pub struct Reader<G> {
     /// When a call must be looked at though nothing has arrived.
     next_timer: Ns,
     stats: ClientStats,
-    /// How results are READ, if that is prescribed: then nothing is measured or chosen.
-    prescribed: Option<FetchChoice>,
+    policy: FetchPolicy,
     /// What verbs take on the fabric, measured with the first shard's session.
     measured: Option<Measured>,
     /// Whether calls take turns with their READs.
@@ -81,14 +91,17 @@ impl<G: Guards> Reader<G> {
             self.measured = Some(Measured::default());
             return;
         }
-        let Some(measured) = session.measure() else { return };
+        let Some((measured, is_own)) = session.measure() else {
+            return;
+        };
+        self.stats.measurements += u64::from(is_own);
         let (switch, usual) = (measured.switch(), CallerOptions::default());
         let first = Choice {
             slow_reads: switch.slow_reads,
             first_bytes: usual.first_bytes,
         };
         let curves = measured.curves(first, session.result_bytes());
-        self.selector = Some(Selector::new(Objective::Exact, curves));
+        self.selector = Some(Selector::new(self.objective(), curves));
         self.takes_turns = measured.has_short_reads();
         self.measured = Some(measured);
         self.stats.in_use = InUse {
@@ -97,6 +110,13 @@ impl<G: Guards> Reader<G> {
             push_time_ns: switch.push_time.0,
         };
         tracing::debug!(?measured, ?switch, "measured what verbs take");
+    }
+
+    fn objective(&self) -> Objective {
+        match self.policy.objective {
+            FetchObjective::Exact => Objective::Exact,
+            FetchObjective::Paper => Objective::Paper,
+        }
     }
 
     fn ended<P: Provider>(
@@ -154,7 +174,11 @@ impl<G: Guards> Reader<G> {
         sink: Sink<'_>,
     ) {
         let epoch = epoch.try_into().map(u64::from_le_bytes);
-        tracing::debug!(operation = at, ?epoch, "another shard owns the key, by the server's map of this epoch");
+        tracing::debug!(
+            operation = at,
+            ?epoch,
+            "another shard owns the key, by the server's map of this epoch"
+        );
         self.stats.elsewhere += 1;
         ops.redirect(at, sink);
     }
@@ -211,11 +235,14 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     type Session = Session<P, G>;
     type Wait = ();
     type GetState = InPlaceValue;
-    type Miss = Option<FetchChoice>;
+    type Miss = FetchPolicy;
     type Stats = ClientStats;
 
-    fn policy(options: &ConnectOptions) -> Option<FetchChoice> {
-        options.fetch
+    fn policy(options: &ConnectOptions) -> FetchPolicy {
+        FetchPolicy {
+            prescribed: options.fetch,
+            objective: options.objective,
+        }
     }
 
     fn operations_for(depth: usize) -> usize {
@@ -226,13 +253,13 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         item_bytes(key_bytes, value_bytes)
     }
 
-    fn new(_: usize, prescribed: Option<FetchChoice>) -> Reader<G> {
+    fn new(_: usize, policy: FetchPolicy) -> Reader<G> {
         Reader {
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
-            prescribed,
+            policy,
             measured: None,
             takes_turns: false,
             selector: None,
@@ -322,7 +349,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         ops.cpu().charge(POLL.cost, 1);
         ops.cpu().charge(SHARD.cost, ops.shard_count() as u32);
         (self.next_timer, self.now) = (Ns::MAX, now);
-        if self.measured.is_none() && self.prescribed.is_none() {
+        if self.measured.is_none() && self.policy.prescribed.is_none() {
             self.measure(ops);
         }
         for shard in 0..ops.shard_count() {
@@ -344,7 +371,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
-        if let Some(choice) = self.prescribed {
+        if let Some(choice) = self.policy.prescribed {
             return session.prescribe(choice);
         }
         let Some(selector) = &mut self.selector else {

@@ -108,8 +108,8 @@ impl<P: Provider, G: Guards> Session<P, G> {
         self.calls.next_timer()
     }
 
-    /// Measures what verbs take; call it until it returns what came of it.
-    pub(super) fn measure(&mut self) -> Option<Measured> {
+    /// What verbs take, and whether this session has measured it; call it until it returns what came of it.
+    pub(super) fn measure(&mut self) -> Option<(Measured, bool)> {
         self.calls.measure(&mut self.resources.queues)
     }
 
@@ -167,12 +167,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     const VERSION: u16 = PROTOCOL_VERSION;
 
     fn client_params(_: &P::Context, transfer: ResultTransfer) -> RfpParams {
-        let transfer = match transfer {
-            ResultTransfer::Auto => Transfer::Auto,
-            ResultTransfer::Fetch => Transfer::Fetch,
-            ResultTransfer::Reply => Transfer::Reply,
-        };
-        RfpParams { transfer }
+        RfpParams {
+            transfer: crate::system::transfer(transfer),
+        }
     }
 
     fn new(

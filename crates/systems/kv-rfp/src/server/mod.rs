@@ -64,6 +64,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.late_pushes,
             calls.sum_rejects,
             stats.repeated,
+            stats.quarantined,
         ];
         if !V::Store::IS_SHARED {
             counters.push(stats.elsewhere);
@@ -117,10 +118,10 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     ) -> Result<(Connection<P, V>, Welcome), PeerError> {
         let result_bytes = self.options.slot_bytes;
         let params = conn_params(&terms, result_bytes, usize::from(hello.slots));
-        let transfer = match V::TRANSFER {
-            Transfer::Auto => hello.params.transfer,
-            always => always,
-        };
+        // The first that does not leave it open: the system, the client, the operator.
+        let ways = [V::TRANSFER, hello.params.transfer, self.options.transfer];
+        let transfer = ways.into_iter().find(|way| *way != Transfer::Auto);
+        let transfer = transfer.unwrap_or(Transfer::Auto);
         let mut conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
         let in_place = match &self.items {
             Some(items) => Some(conn.read_in_place(ctx, items, params.layout.place_count)?),
@@ -166,6 +167,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     }
 
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P, V>) {
+        self.stats.quarantined += 1;
         add(&mut self.closed_calls, conn.stats());
         conn.close(ctx, self);
     }

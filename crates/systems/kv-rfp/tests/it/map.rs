@@ -39,10 +39,7 @@ trait Stage {
     fn step(&mut self);
 }
 
-type CoreActor<P> = (
-    Rc<<P as Provider>::Context>,
-    Box<dyn Actor<<P as Provider>::Cpu>>,
-);
+type CoreActor<P> = (Rc<<P as Provider>::Context>, Box<dyn Actor<<P as Provider>::Cpu>>);
 
 /// In this thread.
 struct Here<G: Ground> {
@@ -104,11 +101,7 @@ impl Stage for Cluster<Sim> {
         self.ctx.clone()
     }
 
-    fn spawn(
-        &mut self,
-        ctx: Rc<<Sim as Provider>::Context>,
-        actor: Box<dyn Actor<<Sim as Provider>::Cpu>>,
-    ) {
+    fn spawn(&mut self, ctx: Rc<<Sim as Provider>::Context>, actor: Box<dyn Actor<<Sim as Provider>::Cpu>>) {
         self.world.spawn_on(ctx.cpu(), actor);
     }
 
@@ -297,7 +290,10 @@ fn one_shard_is_behind<T: Stage>() {
     assert!(moved > 0 && moved < KEYS.into(), "{refused:?}");
     // Each was sent to shard 0 or not, and then to shard 1 until nobody believed it any more.
     let elsewhere = service.stats(|stats| stats.elsewhere) - before;
-    assert!((8 * moved..=9 * moved).contains(&elsewhere), "{elsewhere} times, {moved} keys");
+    assert!(
+        (8 * moved..=9 * moved).contains(&elsewhere),
+        "{elsewhere} times, {moved} keys"
+    );
     assert_eq!(client.calls().expect("counts").elsewhere, elsewhere + before);
     // Shard 1 learns of it while the client tries.
     for key in 0..KEYS {
@@ -311,7 +307,10 @@ fn one_shard_is_behind<T: Stage>() {
         client.poll(ctx.cpu(), &mut |_| done += 1);
         service.stage.step();
     }
-    assert_eq!((done, client.in_flight()), (KEYS as usize - refused.len(), refused.len()));
+    assert_eq!(
+        (done, client.in_flight()),
+        (KEYS as usize - refused.len(), refused.len())
+    );
     service.tell(1, map(2, &[1, 1]));
     service.finish(&mut client, |_, outcome| assert_eq!(outcome, Outcome::Stored));
     service.put_and_get(&mut client, b"third");

@@ -7,7 +7,7 @@ use drover_kv_rfp::control::{
     Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Ticket, Welcome, conn_params,
 };
 use drover_kv_rfp::layout::{Request, encode_request, number_after_key};
-use drover_kv_rfp::server::Server;
+use drover_kv_rfp::server::{Server, ServerOptions};
 use drover_kv_rfp::{Rfp, Variant};
 use drover_mem::PageWish;
 use drover_rpc::fetch::{Caller, CallerOptions, Layout, Transfer};
@@ -37,26 +37,34 @@ pub struct Cluster<P: Provider, V: Variant> {
 
 impl<P: Provider, V: Variant> Cluster<P, V> {
     pub fn new(device: P::Device) -> Cluster<P, V> {
+        Cluster::with_options(device, |options| options)
+    }
+
+    /// With a server whose options `change` has changed.
+    pub fn with_options(
+        device: P::Device,
+        change: impl FnOnce(ServerOptions) -> ServerOptions,
+    ) -> Cluster<P, V> {
         Cluster {
-            server: Cluster::<P, V>::server(&device),
+            server: Cluster::<P, V>::server(&device, change),
             ctx: Rc::new(device.context().expect("a context")),
             device,
             listener: LocalListener::new(),
         }
     }
 
-    fn server(device: &P::Device) -> Server<P, V> {
+    fn server(device: &P::Device, change: impl FnOnce(ServerOptions) -> ServerOptions) -> Server<P, V> {
         let options = BedOptions {
             partition_count: 1,
             ..BedOptions::default()
         };
-        let options = shard_options::<Rfp<V>, P>(&options, 0);
+        let options = change(shard_options::<Rfp<V>, P>(&options, 0));
         Shard::with_options(device, &options, &Default::default()).expect("a shard")
     }
 
     /// The server goes without a word, and another one comes.
     pub fn restart(&mut self) {
-        self.server = Cluster::<P, V>::server(&self.device);
+        self.server = Cluster::<P, V>::server(&self.device, |options| options);
     }
 
     pub fn run(&mut self, steps: usize) {

@@ -12,9 +12,7 @@ use super::shard_link::ShardLink;
 use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
-use drover_kv::{
-    Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token,
-};
+use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token};
 use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -330,7 +328,9 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     /// has restarted begins with epoch 1 again.
     pub(super) fn look_at_map(&mut self, shard: usize) {
         let own = self.map.epoch();
-        let epoch = self.links[shard].session().map(|session| session.map().map(PartitionMap::epoch));
+        let epoch = self.links[shard]
+            .session()
+            .map(|session| session.map().map(PartitionMap::epoch));
         if epoch == Some(Some(own)) || epoch == Some(None) {
             return;
         }
