@@ -35,6 +35,10 @@ pub struct Report {
     /// each the median of the samples that [count](Report::counts). `None` if `bench` did not start the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
+    /// The clients' processor time per operation, nanoseconds, all their threads together: the median of the samples that
+    /// [count](Report::counts). It contains the load generator's own work ([`ClientsInfo`]), and polling for results.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_ns: Option<f64>,
     /// All samples in the order in which they were taken, including those that do not [count](Report::counts).
     pub samples: Vec<Sample>,
     /// Placement and speed requested of samples, and which samples count.
@@ -225,6 +229,9 @@ pub struct Sample {
     /// The server's processor time per operation in the throughput run, as in [`Report::server_ns`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
+    /// The clients' processor time per operation in the throughput run, as in [`Report::client_ns`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_ns: Option<f64>,
     /// The machine's bounds; `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
@@ -338,6 +345,8 @@ impl Report {
             calls.get_or_insert_default().add(&some);
         }
         self.calls = calls.map(CallsSummary::of);
+        let client_ns: Vec<f64> = counted.iter().filter_map(|s| s.client_ns).collect();
+        self.client_ns = (!client_ns.is_empty()).then(|| median(&client_ns));
         self.server_ns = median_pair(counted.iter().filter_map(|s| s.server_ns));
         self.compared.bound = median_bound(&counted);
         self.compared.rivals = median_rivals(&counted);

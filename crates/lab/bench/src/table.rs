@@ -286,6 +286,12 @@ fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
              the kernel (counted in steps of 10 ms)"
         )?;
     }
+    if let Some(client_ns) = report.client_ns {
+        writeln!(
+            f,
+            "\nprocessor time of the clients per operation, load generator and waiting included: {client_ns:.0} ns"
+        )?;
+    }
     for (nth, rival) in report.compared.rivals.iter().enumerate() {
         let Some([user, system]) = rival.server_ns else {
             continue;

@@ -247,6 +247,7 @@ fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
     assert_eq!((per_get.probes, per_get.reads), (1.0, 2.0));
     assert_eq!(per_get.computed_probes, Some(1.56));
     assert!(counting.server_ns.is_some(), "the system tells of this process");
+    assert!(plain.client_ns.is_some_and(|ns| ns > 0.0));
     let text = counting.to_string();
     assert!(
         text.contains("1.000 probes, 2.000 READs (computed for a load of 0.75: 1.56, 2.56)"),
