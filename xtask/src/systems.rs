@@ -48,7 +48,10 @@ fn kebab(variant: &str) -> String {
 }
 
 /// All systems, in the order of the table.
-fn all() -> Result<Vec<Row>, String> {
+///
+/// # Errors
+/// The table cannot be read.
+pub fn all() -> Result<Vec<Row>, String> {
     let path = root().join(TABLE);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let rows = rows(&text);

@@ -21,7 +21,7 @@ use crate::setup;
 use crate::steps::{StepResult, Steps};
 use cpio::Archive;
 use machine::Machine;
-use scenarios::{Network, SCENARIOS, Scenario};
+use scenarios::{Network, Scenario};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,9 +79,11 @@ pub fn prepare() -> StepResult {
 /// Builds image and programs, boots, and runs the scenarios, one step each.
 pub fn run(steps: &mut Steps, args: &Args) {
     if args.list {
-        SCENARIOS
-            .iter()
-            .for_each(|scenario| println!("{}", scenario.name));
+        steps.run("guest scenarios", || {
+            let all = scenarios::all()?;
+            all.iter().for_each(|scenario| println!("{}", scenario.name));
+            Ok(Counts::default())
+        });
         return;
     }
     let mut chosen = Vec::new();
@@ -122,7 +124,7 @@ fn folder() -> PathBuf {
     target_dir("guest")
 }
 
-fn boot(scenarios: &[&Scenario], args: &Args) -> Result<Machine, String> {
+fn boot(scenarios: &[Scenario], args: &Args) -> Result<Machine, String> {
     let folder = folder();
     let initrd = folder.join("initrd");
     write_initrd(scenarios, args, &initrd).map_err(|e| format!("writing {}: {e}", initrd.display()))?;
@@ -132,7 +134,7 @@ fn boot(scenarios: &[&Scenario], args: &Args) -> Result<Machine, String> {
 }
 
 /// Writes the base image followed by this run's archive: the kernel unpacks both.
-fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Result<()> {
+fn write_initrd(scenarios: &[Scenario], args: &Args, to: &Path) -> std::io::Result<()> {
     let mut run = Archive::default();
     run.file("init", 0o755, include_bytes!("init.sh").to_vec());
     for program in programs::of(scenarios) {

@@ -52,7 +52,7 @@ impl Program {
 }
 
 /// Programs that the scenarios need, without duplicates.
-pub fn of(scenarios: &[&Scenario]) -> BTreeSet<Program> {
+pub fn of(scenarios: &[Scenario]) -> BTreeSet<Program> {
     let all = scenarios.iter().flat_map(|scenario| scenario.programs);
     all.copied().collect()
 }

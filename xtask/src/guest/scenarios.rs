@@ -1,4 +1,5 @@
-//! The table of scenarios in the guest. A new scenario is a new entry.
+//! The table of scenarios in the guest. A new scenario is a new entry; each system of shards has one by its line in the
+//! table of systems.
 //!
 //! A scenario's script runs under busybox's `sh` in the folder of the programs, with these variables:
 //!
@@ -12,6 +13,8 @@
 //! counted; a script without any counts as one check. All processes that it started are killed when it ends.
 
 use super::programs::Program;
+use crate::command::root;
+use crate::systems;
 
 /// Connection between the devices of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +34,7 @@ pub enum Network {
 }
 
 /// A scenario in the guest.
+#[derive(Clone, Copy)]
 pub struct Scenario {
     /// Name for `--only`: words and hyphens.
     pub name: &'static str,
@@ -50,21 +54,15 @@ const VERBS: Program = Program::Example {
 const HERD: Program = Program::Example {
     name: "herd_conformance",
 };
-const PILAF: Program = Program::Example {
-    name: "pilaf_conformance",
-};
-const FARM: Program = Program::Example {
-    name: "farm_conformance",
-};
-const RFP: Program = Program::Example {
-    name: "rfp_conformance",
+const SHARDS: Program = Program::Example {
+    name: "shards_conformance",
 };
 const PROCESSES: Program = Program::Example {
     name: "herd_processes",
 };
 
-/// All scenarios, in the order of execution.
-pub const SCENARIOS: &[Scenario] = &[
+/// Those of no particular system, and of systems with a program of their own.
+const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "verbs-itself",
         network: Network::Itself,
@@ -99,27 +97,6 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: &[HERD],
         script: "./herd_conformance $A $B",
         seconds: 120,
-    },
-    Scenario {
-        name: "pilaf-lossy",
-        network: Network::Wire { loss: 5 },
-        programs: &[PILAF],
-        script: "./pilaf_conformance $A $B",
-        seconds: 180,
-    },
-    Scenario {
-        name: "farm-lossy",
-        network: Network::Wire { loss: 5 },
-        programs: &[FARM],
-        script: "./farm_conformance $A $B",
-        seconds: 180,
-    },
-    Scenario {
-        name: "rfp-lossy",
-        network: Network::Wire { loss: 5 },
-        programs: &[RFP],
-        script: "./rfp_conformance $A $B",
-        seconds: 360,
     },
     Scenario {
         name: "processes-lossy",
@@ -186,20 +163,48 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
+/// The scenario of a system of shards: its suite on a wire that loses packets.
+fn lossy(system: &str) -> Scenario {
+    // Names live as long as the chore.
+    Scenario {
+        name: format!("{system}-lossy").leak(),
+        network: Network::Wire { loss: 5 },
+        programs: &[SHARDS],
+        script: format!("./shards_conformance {system} $A $B").leak(),
+        seconds: 180,
+    }
+}
+
+/// All scenarios, in the order of execution.
+///
+/// # Errors
+/// The table of systems cannot be read.
+pub fn all() -> Result<Vec<Scenario>, String> {
+    let has_program = |krate: &str| {
+        let program = format!("crates/systems/kv-{krate}/examples/{krate}_conformance.rs");
+        root().join(program).exists()
+    };
+    let rows = systems::all()?;
+    let shards = rows.iter().filter(|row| !has_program(&row.krate));
+    let generated = shards.map(|row| lossy(&row.name));
+    Ok(SCENARIOS.iter().copied().chain(generated).collect())
+}
+
 /// The scenarios whose names equal or begin with one of `only`; all if it is empty.
 ///
 /// # Errors
-/// An entry matches no scenario.
-pub fn chosen(only: &[String]) -> Result<Vec<&'static Scenario>, String> {
+/// An entry matches no scenario, or the table of systems cannot be read.
+pub fn chosen(only: &[String]) -> Result<Vec<Scenario>, String> {
     let fits = |scenario: &Scenario, wish: &String| scenario.name.starts_with(wish.as_str());
+    let all = all()?;
     for wish in only {
-        if !SCENARIOS.iter().any(|scenario| fits(scenario, wish)) {
-            let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        if !all.iter().any(|scenario| fits(scenario, wish)) {
+            let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
             return Err(format!("no scenario {wish:?}; there are: {}", names.join(", ")));
         }
     }
-    let wanted = |scenario: &&Scenario| only.is_empty() || only.iter().any(|wish| fits(scenario, wish));
-    Ok(SCENARIOS.iter().filter(wanted).collect())
+    let wanted = |scenario: &Scenario| only.is_empty() || only.iter().any(|wish| fits(scenario, wish));
+    Ok(all.into_iter().filter(wanted).collect())
 }
 
 #[cfg(test)]
@@ -208,12 +213,21 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_can_be_files_and_words_of_a_shell() {
-        let mut names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        let all = all().expect("a table of systems");
+        let mut names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), SCENARIOS.len());
+        assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn every_system_has_a_wire_that_loses_packets() {
+        for system in systems::names().expect("a table of systems") {
+            let name = format!("{system}-lossy");
+            assert_eq!(chosen(&[name]).map(|found| found.len()), Ok(1), "{system}");
+        }
     }
 
     #[test]

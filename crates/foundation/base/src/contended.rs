@@ -10,14 +10,7 @@ use std::sync::TryLockError;
 /// counts its uses. On hardware that costs no more than the lock itself.
 ///
 /// ```
-/// # use drover_base::{Contended, Cpu, Line, Ns};
-/// # struct Core;
-/// # impl Cpu for Core {
-/// #     fn now(&self) -> Ns { Ns::ZERO }
-/// #     fn refresh(&self) -> Ns { Ns::ZERO }
-/// #     fn prefetch(&self, _: Line) {}
-/// #     fn random(&self) -> u64 { 0 }
-/// # }
+/// # use drover_base::{Contended, TimelessCpu as Core};
 /// # let cpu = Core;
 /// let items = Contended::new(3);
 /// *items.lock(&cpu) += 1;
@@ -166,26 +159,8 @@ impl<T> DerefMut for Held<'_, T> {
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::Ns;
+    use crate::TimelessCpu as Core;
     use std::sync::mpsc;
-
-    struct Core;
-
-    impl Cpu for Core {
-        fn now(&self) -> Ns {
-            Ns::ZERO
-        }
-
-        fn refresh(&self) -> Ns {
-            Ns::ZERO
-        }
-
-        fn prefetch(&self, _: Line) {}
-
-        fn random(&self) -> u64 {
-            0
-        }
-    }
 
     #[test]
     fn threads_count_together_and_waits_are_counted() {

@@ -67,6 +67,9 @@ pub struct Circumstances {
     /// Whether an update may become indeterminate only at its deadline, because clients send it again over another session
     /// and no server loses what it knows.
     pub sends_again: bool,
+    /// Number of updates that the servers have executed or refused, if all of them have run from the beginning; `None`:
+    /// nobody knows.
+    pub executed: Option<u64>,
     /// Whether items may disappear without a DELETE: because they expire or are evicted, or a server crashes.
     pub forgets: bool,
     /// Whether the first client reads the hot key after each of its PUTs, most of which are of new keys, and may not miss it.
@@ -74,7 +77,8 @@ pub struct Circumstances {
 }
 
 /// Checks the rules on the record of a run: results make sense, refusals have a reason, no expired item is read,
-/// operations end within their deadline, the operations of every key are linearizable, and a hot key is kept.
+/// operations end within their deadline, no update is executed twice, the operations of every key are linearizable, and a
+/// hot key is kept.
 pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();
@@ -86,6 +90,9 @@ pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     ends(record, circumstances.deadline, &mut verdict.violations);
     if circumstances.sends_again {
         unknown(record, circumstances.deadline, &mut verdict.violations);
+    }
+    if let Some(executed) = circumstances.executed {
+        once(record, executed, &mut verdict.violations);
     }
     if circumstances.hot_key {
         kept(record, &mut verdict.violations);
@@ -240,6 +247,17 @@ fn unknown(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
     }
 }
 
+/// Checks that servers have executed no more updates than clients have called. An update that is executed again over what
+/// somebody else has stored since is wrong in every history; one that is executed again at once shows only here.
+fn once(record: &Record, executed: u64, found: &mut Vec<Violation>) {
+    let is_update = |entry: &&Entry| !matches!(entry.call, Call::Get(_));
+    let called = record.entries.iter().filter(is_update).count() as u64;
+    if executed > called {
+        let text = format!("{executed} updates were executed, but only {called} called");
+        found.push(Violation::new("once", text));
+    }
+}
+
 /// Checks that a cache keeps the hot key as long as it is read after every PUT: the operations up to the first that was not
 /// answered, was called before the previous one had ended, or read another key, as the probe after the trouble does.
 ///
@@ -308,6 +326,7 @@ mod tests {
             refused_above: u64::MAX,
             deadline: DEADLINE,
             sends_again: false,
+            executed: None,
             forgets: false,
             hot_key: false,
         }
@@ -427,6 +446,26 @@ mod tests {
         let deadline = 1 + Ps::from(DEADLINE.since(Ns(1))).0;
         assert_eq!([rules(deadline - 1, true), rules(deadline - 1, false)], [1, 0]);
         assert_eq!(rules(deadline, true), 0);
+    }
+
+    #[test]
+    fn an_update_is_not_executed_more_often_than_it_is_called() {
+        let record = Record {
+            entries: vec![
+                entry(Call::Put(0), 1, End::Answered(2)),
+                entry(Call::Delete(Some(true)), 3, End::Answered(4)),
+                entry(Call::Get(None), 5, End::Answered(6)),
+            ],
+            ..Record::default()
+        };
+        let rules = |executed| {
+            let circumstances = Circumstances {
+                executed,
+                ..circumstances(true)
+            };
+            check(&record, circumstances).violations.len()
+        };
+        assert_eq!([None, Some(1), Some(2), Some(3)].map(rules), [0, 0, 0, 1]);
     }
 
     #[test]

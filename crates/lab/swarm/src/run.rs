@@ -37,6 +37,11 @@ pub trait TroubledCluster: CalmCluster {
     /// Counters of running clients and servers, by name.
     fn counted(&self) -> Vec<(&'static str, u64)>;
 
+    /// Number of updates that running servers have executed or refused; `None` if they do not count that.
+    fn executed_updates(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether the service has counted evictions; false if it does not count them.
     fn has_evicted(&self) -> bool {
         false
@@ -116,6 +121,7 @@ pub fn run<C: TroubledCluster>(mut cluster: C, plan: &[(Ns, C::Fault)], params: 
         refused_above: params.load.values.refused_above,
         deadline: params.deadline,
         sends_again: params.sends_again,
+        executed: cluster.executed_updates().filter(|_| params.sends_again),
         // A cache that counts no evictions must have all items.
         forgets: params.forgets || cluster.has_evicted(),
         hot_key: params.load.hot_key,

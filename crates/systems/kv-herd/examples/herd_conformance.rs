@@ -14,5 +14,6 @@ const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, HerdBed
 const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, HerdBed<FaultyDevices>);
 
 fn main() -> ExitCode {
-    devices::run(&[CALM, FAULTY])
+    let devices: Vec<String> = std::env::args().skip(1).collect();
+    devices::run(&[CALM, FAULTY], &devices)
 }

@@ -6,11 +6,10 @@ use crate::control::Format;
 use crate::layout::paper;
 use crate::server::{Acceptor, ServeMode, Server, ServerOptions, WithPaperFormat};
 use crate::system::{client_options, only};
-use drover_base::KeyHash;
+use drover_base::{KeyHash, TimelessCpu};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
     Accepting, ConnectOptions, CoreActor, StartError, SteppedService, SteppedSizes, SteppedSystem,
-    TimelessCpu,
 };
 use drover_mem::PageWish;
 use drover_store::{Key, Mode, PartitionOptions, PutOutcome, item_bytes};

@@ -17,11 +17,13 @@ pub trait Variant: Copy + Debug + Send + Sync + 'static {
     const TRANSFER: Transfer;
     /// Whether a server waits until the WRITE of a result has completed before it takes another request.
     const WAITS: bool = false;
+    /// Whether an update that comes again over another session is answered, and not executed: always, but in tests.
+    const ONCE: bool = true;
     /// Name of the system's curve in figures.
     const CURVE: &'static str;
     /// Flaws that campaigns of simulations must find.
     const PLANTED: &'static [Planted<Flaw>];
-    /// What both ends check: everything, but in tests.
+    /// What both ends check of requests and results: everything, but in tests.
     type Guards: Guards;
     /// What a server executes requests on.
     type Store: ShardStore;
@@ -194,7 +196,7 @@ impl Variant for JakiroVariant {
         match flaw {
             Flaw::NoSequence => job.run::<Rfp<Flawed<Self, NoSequence>>>(None),
             Flaw::NoRecheck => job.run::<Rfp<Flawed<Self, NoRecheck>>>(None),
-            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Twice<Self>>>(None),
             Flaw::PushIntoLanding => job.run::<Rfp<Flawed<Self, PushIntoLanding>>>(None),
             _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
         }
@@ -220,7 +222,7 @@ impl Variant for ServerReplyVariant {
 
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
         match flaw {
-            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Twice<Self>>>(None),
             _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
         }
     }
@@ -287,7 +289,7 @@ impl Variant for MemcachedVariant {
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
         match flaw {
             Flaw::FreeWhileRead => job.run::<Rfp<Unpinned>>(None),
-            Flaw::ExecuteTwice => job.run::<Rfp<Flawed<Self, ExecuteTwice>>>(None),
+            Flaw::ExecuteTwice => job.run::<Rfp<Twice<Self>>>(None),
             _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
         }
     }
@@ -369,12 +371,19 @@ impl Guards for NoRecheck {
     const RECHECK: bool = false;
 }
 
-/// See [`Flaw::ExecuteTwice`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct ExecuteTwice;
+/// `V` with [`Flaw::ExecuteTwice`].
+#[derive(Clone, Copy, Debug)]
+pub struct Twice<V>(PhantomData<V>);
 
-impl Guards for ExecuteTwice {
+impl<V: Variant> Variant for Twice<V> {
+    const FACTS: Facts = V::FACTS;
+    const TRANSFER: Transfer = V::TRANSFER;
+    const WAITS: bool = V::WAITS;
     const ONCE: bool = false;
+    const CURVE: &'static str = V::CURVE;
+    const PLANTED: &'static [Planted<Flaw>] = &[];
+    type Guards = V::Guards;
+    type Store = V::Store;
 }
 
 /// See [`Flaw::PushIntoLanding`].

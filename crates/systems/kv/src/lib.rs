@@ -54,9 +54,7 @@ pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
 pub use shard::Shard;
 pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};
-pub use stepped::{
-    Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem, TimelessCpu,
-};
+pub use stepped::{Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem};
 pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,

@@ -5,7 +5,7 @@ use crate::{
     Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, StartError, System,
     TablePlan, TableShape, Trial,
 };
-use drover_base::{Actor, Cpu, HashSeed, Line, Ns, Progress};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_control::{ControlStream, Dial, LocalListener};
 use drover_mem::PageWish;
 use drover_verbs::Provider;
@@ -124,27 +124,6 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Accepting<A> {
         }
         let wake_at = cpu.now() + LOOK_EVERY;
         self.server.step(cpu).and(Progress::Idle { wake_at })
-    }
-}
-
-/// A `Cpu` on which work takes no time, for filling servers before they run. Its clock always shows 0, and every random
-/// number is 0.
-#[derive(Clone, Copy, Debug)]
-pub struct TimelessCpu;
-
-impl Cpu for TimelessCpu {
-    fn now(&self) -> Ns {
-        Ns::ZERO
-    }
-
-    fn refresh(&self) -> Ns {
-        Ns::ZERO
-    }
-
-    fn prefetch(&self, _: Line) {}
-
-    fn random(&self) -> u64 {
-        0
     }
 }
 

@@ -84,6 +84,8 @@ pub struct FetchChoice {
     pub slow_reads: u32,
     /// `F`: bytes of a value that the first READ of a GET's result fetches, headers excluded.
     pub first_bytes: usize,
+    /// Whether calls take turns with their READs, as where a READ is a copy by the client's core.
+    pub takes_turns: bool,
 }
 
 /// What the calls of a client took, all shards together, whose results are fetched or pushed.
@@ -208,6 +210,7 @@ mod tests {
             switches: [n, 1],
             late_pushes: 5,
             sum_rejects: 6,
+            elsewhere: n,
             in_use: InUse {
                 first_bytes: n,
                 ..InUse::default()
@@ -216,8 +219,8 @@ mod tests {
         let mut sum = some(3);
         sum.add(&some(7));
         assert_eq!(
-            (sum.calls, sum.switches, sum.in_use.first_bytes),
-            (10, [10, 2], 7)
+            (sum.calls, sum.switches, sum.elsewhere, sum.in_use.first_bytes),
+            (10, [10, 2], 10, 7)
         );
         let since = sum.since(&some(3));
         assert_eq!((since.calls, since.failed_reads[16], since.pushed), (7, 7, 4));

@@ -2,7 +2,7 @@
 //! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
 //! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
 //! that find nothing to do, `poll` counts the client's polls, and `late` GETs whose server does nothing before the client has
-//! polled 20 times. `get-1` and so on are the same with one operation in flight instead of 16, `poll-1x6` is with six shards
+//! polled 20 times, `turns` GETs that take turns with their READs. `get-1` and so on are the same with one operation in flight instead of 16, `poll-1x6` is with six shards
 //! and `idle-1x1x9` with nine clients. Without callgrind it says how long an operation takes.
 //!
 //! Shared memory, one process, one shard, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
@@ -80,6 +80,8 @@ struct Sizes {
     clients: usize,
     /// Polls of the client before each step of the servers.
     polls: usize,
+    /// Whether calls take turns with their READs.
+    takes_turns: bool,
 }
 
 impl Sizes {
@@ -93,6 +95,7 @@ impl Sizes {
             shards: number(1),
             clients: number(1),
             polls: if operation == "late" { LATE_POLLS } else { 1 },
+            takes_turns: operation == "turns",
         };
         (operation, sizes)
     }
@@ -142,9 +145,10 @@ impl<S: ShardedSystem> Pair<S> {
         let options = ConnectOptions {
             window: self.sizes.window,
             // Results that are late are not pushed for that.
-            fetch: (self.sizes.polls > 1).then_some(FetchChoice {
+            fetch: (self.sizes.polls > 1 || self.sizes.takes_turns).then_some(FetchChoice {
                 slow_reads: u32::MAX,
                 first_bytes: VALUE.len(),
+                takes_turns: self.sizes.takes_turns,
             }),
             ..ConnectOptions::default()
         };
@@ -196,7 +200,7 @@ impl<S: ShardedSystem> Pair<S> {
         let cpu = self.servers[0].1.clone();
         let before = cpu.cpu().refresh();
         match operation {
-            "get" | "late" => self.run(false, count),
+            "get" | "late" | "turns" => self.run(false, count),
             "put" => self.run(true, count),
             "idle" => (0..count).for_each(|_| self.step()),
             "poll" => self.poll(count),

@@ -5,13 +5,14 @@
 //! record) is linearizable; nothing acknowledged is lost while its server lives; no process holds more
 //! descriptors or mappings than before.
 //!
-//! `DROVER_KILLS` is the number of kills (`cargo xtask kill`: 200).
+//! `DROVER_KILLS` is the number of kills (`cargo xtask kill`: 200), `DROVER_SYSTEM` the only system to kill.
 
 use crate::campaigns::bed::{Bed, HERD, Setting, record};
 use crate::campaigns::client::CLIENT_COUNT;
 use crate::campaigns::journal::{Command, now};
 use crate::campaigns::processes::{Client, OpRecord};
 use crate::campaigns::{Repeat, number};
+use drover_systems::System;
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::linear::Model;
 
@@ -58,46 +59,55 @@ fn survivors_go_on_when_slots_and_datagrams_mix() {
     campaign("survivors_go_on_when_slots_and_datagrams_mix", setting);
 }
 
-/// All requests by WRITE, results by READ or WRITE.
+/// Every other system that serves, with several shards, so that clients of RDMA-Memcached have different workers of one
+/// store. Each is killed a quarter as often as HERD, unless the campaign is for it alone.
 #[test]
-fn survivors_of_jakiro_go_on() {
-    let setting = Setting {
-        name: "kill-jakiro",
-        system: "jakiro",
-        ..SLOTS
-    };
-    campaign("survivors_of_jakiro_go_on", setting);
-}
-
-/// All requests and all results by WRITE; differs in nothing else, so that fewer kills do.
-#[test]
-fn survivors_of_server_reply_go_on() {
-    let setting = Setting {
-        name: "kill-server-reply",
-        system: "server-reply",
-        ..SLOTS
-    };
-    run("survivors_of_server_reply_go_on", setting, 4);
+fn survivors_of_every_system_of_shards_go_on() {
+    let share = if chosen().is_some() { 1 } else { 4 };
+    for system in System::ALL {
+        let facts = system.facts();
+        if facts.name == HERD || !facts.offers.service {
+            continue;
+        }
+        let setting = Setting {
+            name: "kill-shards",
+            system: facts.name,
+            serve: &["-t", "2"],
+            ..SLOTS
+        };
+        run("survivors_of_every_system_of_shards_go_on", setting, share);
+    }
 }
 
 fn campaign(test: &str, setting: Setting) {
     run(test, setting, 1);
 }
 
-/// Makes one of `share` of the kills asked for.
+/// The only system that the campaign is for, if there is one.
+fn chosen() -> Option<String> {
+    std::env::var("DROVER_SYSTEM").ok()
+}
+
+/// Makes one of `share` of the kills asked for, if the campaign is for the setting's system.
 fn run(test: &str, setting: Setting, share: u64) {
+    if chosen().is_some_and(|chosen| chosen != setting.system) {
+        return;
+    }
     let seed = number("DROVER_SEED").unwrap_or_else(now);
-    let kills = number("DROVER_KILLS").unwrap_or(KILLS);
-    let _repeat = Repeat::new(&format!("DROVER_SEED={seed} DROVER_KILLS={kills}"), "kill", test);
+    let kills = number("DROVER_KILLS").unwrap_or(KILLS) / share;
+    let variables = format!(
+        "DROVER_SEED={seed} DROVER_KILLS={kills} DROVER_SYSTEM={}",
+        setting.system
+    );
+    let _repeat = Repeat::new(&variables, "kill", test);
     let mut campaign = Campaign::start(seed, setting);
     campaign.round(None);
-    let kills = kills / share;
     for kill in 1..=kills {
         let victim = campaign.draw_victim();
-        println!("kill {kill} of {kills}: {victim:?}");
+        println!("{}: kill {kill} of {kills}: {victim:?}", setting.system);
         let history = campaign.round(Some(victim));
         if let Err(why) = history.check(Model::Register) {
-            panic!("seed {seed}, kill {kill} ({victim:?}): {why}");
+            panic!("{}, seed {seed}, kill {kill} ({victim:?}): {why}", setting.system);
         }
     }
     campaign.bed.finish();

@@ -61,6 +61,7 @@ fn fetched_and_pushed() -> Vec<Point> {
                 plan.fetch = Some(FetchChoice {
                     slow_reads: NEVER_SLOW,
                     first_bytes: 1,
+                    takes_turns: false,
                 });
             });
             points.push(Point {

@@ -84,6 +84,7 @@ impl Entry {
             fetch: Some(FetchChoice {
                 slow_reads: SLOW_READS,
                 first_bytes: FIRST_BYTES,
+                takes_turns: false,
             }),
             slot_value_bytes: 0,
             handler_us: 0.0,

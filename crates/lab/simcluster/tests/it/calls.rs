@@ -28,6 +28,7 @@ fn setup(slow_reads: u32, first_bytes: usize, handler: Ns) -> Setup {
             fetch: Some(FetchChoice {
                 slow_reads,
                 first_bytes,
+                takes_turns: false,
             }),
             trial: Trial {
                 slot_value_bytes: 0,

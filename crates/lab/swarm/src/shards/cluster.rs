@@ -247,6 +247,17 @@ impl<S: ShardedSystem> TroubledCluster for Cluster<S> {
         counted
     }
 
+    fn executed_updates(&self) -> Option<u64> {
+        let counted = self.counted();
+        let of = |name| {
+            counted
+                .iter()
+                .find(|(other, _)| *other == name)
+                .map(|(_, count)| count)
+        };
+        Some(of("puts")? + of("deletes")?)
+    }
+
     fn has_evicted(&self) -> bool {
         let is_eviction = |&(name, count): &(&str, u64)| name == "evictions" && count > 0;
         self.counted().iter().any(is_eviction)

@@ -70,13 +70,11 @@ impl Ground for FaultyDevices {
 /// such a table.
 pub type Rules = &'static [(&'static str, fn())];
 
-/// Runs `rules` on the devices that the program's arguments name: the server on the first, the clients on the second;
-/// with one name both use that device, without a name the one that [`IbvDevice::named`] chooses. Prints a line per rule
-/// and a summary. A rule that takes more than 90 s has failed and ends the run. Returns failure if a device does not
-/// open or a rule fails.
-pub fn run(rules: &[Rules]) -> ExitCode {
-    let names: Vec<String> = std::env::args().skip(1).collect();
-    match devices(&names) {
+/// Runs `rules` on the devices of these names: the server on the first, the clients on the second; with one name both
+/// use that device, without a name the one that [`IbvDevice::named`] chooses. Prints a line per rule and a summary. A rule
+/// that takes more than 90 s has failed and ends the run. Returns failure if a device does not open or a rule fails.
+pub fn run(rules: &[Rules], names: &[String]) -> ExitCode {
+    match devices(names) {
         Ok(devices) => {
             for device in &devices {
                 let choice = device.choice();

@@ -32,7 +32,7 @@ pub use pins::Pin;
 use crate::heap::Heap;
 use crate::heaped::HeapIndex;
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms};
-use crate::partition::{Condition, Limits, PutOutcome, next_version};
+use crate::partition::{Limits, PutOutcome, next_version};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use classes::{class_bytes, class_for, class_of};
@@ -64,6 +64,13 @@ pub trait StripedGuards: Send + Sync + 'static {
     const LOCKS: bool = true;
     /// An item that a peer READs keeps its memory.
     const PINS: bool = true;
+
+    /// Called in the middle of a PUT of `key`, whose stripe is held and whose item is half changed: for tests, which panic
+    /// here.
+    #[inline(always)]
+    fn in_put(key: Key<'_>) {
+        let _ = key;
+    }
 }
 
 /// All of them.
@@ -203,8 +210,8 @@ impl<G: StripedGuards> StripedStore<G> {
         now_s: u32,
         read: impl FnOnce(ItemRef<'_>) -> R,
     ) -> Option<R> {
-        let mut stripe = self.lock(cpu, self.table.bucket_index(key.hash));
-        let Some((slot_place, offset)) = self.find_live(cpu, &mut stripe, key, now_s) else {
+        let (mut stripe, found) = self.lock_live(cpu, key, now_s);
+        let Some((slot_place, offset)) = found else {
             stripe.counters.misses += 1;
             return None;
         };
@@ -220,28 +227,20 @@ impl<G: StripedGuards> StripedStore<G> {
         Some(answer)
     }
 
-    /// Stores an item; the rest as [`Partition::put_if`](crate::Partition::put_if).
-    pub fn put<C: Cpu>(
-        &self,
-        cpu: &C,
-        key: Key<'_>,
-        value: &[u8],
-        (expire_s, now_s): (u32, u32),
-        condition: Condition,
-    ) -> PutOutcome {
-        let bucket = self.table.bucket_index(key.hash);
+    /// Stores an item; the rest as [`Partition::put`](crate::Partition::put).
+    pub fn put<C: Cpu>(&self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
         if !self.limits.allow(key, value.len(), Kind::Terms) {
-            self.lock(cpu, bucket).counters.too_large += 1;
+            self.lock_for(cpu, key).counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
         for _ in 0..ATTEMPTS {
-            match self.try_put(cpu, key, value, (expire_s, now_s), condition) {
+            match self.try_put(cpu, key, value, expire_s) {
                 Ok(outcome) => return outcome,
                 Err(NoSpace(bytes)) if self.evicts && self.make_space(cpu, bytes, now_s) => {}
                 Err(NoSpace(_)) => break,
             }
         }
-        self.lock(cpu, bucket).counters.full += 1;
+        self.lock_for(cpu, key).counters.full += 1;
         PutOutcome::Full
     }
 
@@ -251,16 +250,10 @@ impl<G: StripedGuards> StripedStore<G> {
         cpu: &C,
         key: Key<'_>,
         value: &[u8],
-        (expire_s, now_s): (u32, u32),
-        condition: Condition,
+        expire_s: u32,
     ) -> Result<PutOutcome, NoSpace> {
-        let mut stripe = self.lock(cpu, self.table.bucket_index(key.hash));
+        let mut stripe = self.lock_for(cpu, key);
         let found = self.find(cpu, key);
-        if condition != Condition::Always
-            && let Some(refusal) = condition.refuse(self.live_version(found, now_s))
-        {
-            return Ok(refusal);
-        }
         let next = next_version(stripe.version);
         let version = item::version_of(next);
         let body = Body {
@@ -320,6 +313,7 @@ impl<G: StripedGuards> StripedStore<G> {
         let place = self.memory.place(offset);
         item::write(place, key, body);
         item::touch(cpu, place, item::bytes_of(key, body));
+        G::in_put(key);
         self.table
             .set(key.hash, slot_place, Slot::new(key.hash.tag(), offset));
         if self.evicts {
@@ -353,14 +347,15 @@ impl<G: StripedGuards> StripedStore<G> {
         let place = self.memory.place(offset);
         item::write_body(place, key.bytes.len(), body);
         item::touch(cpu, place, item::bytes_of(key, body));
+        G::in_put(key);
         self.used(cpu, key.hash, slot_place, offset, false);
         stripe.counters.updates_in_place += 1;
     }
 
     /// Removes the key's item; whether there was one that had not expired.
     pub fn delete<C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
-        let mut stripe = self.lock(cpu, self.table.bucket_index(key.hash));
-        let Some((slot_place, offset)) = self.find_live(cpu, &mut stripe, key, now_s) else {
+        let (mut stripe, found) = self.lock_live(cpu, key, now_s);
+        let Some((slot_place, offset)) = found else {
             return false;
         };
         self.remove(cpu, &mut stripe, key.hash, slot_place, offset);
@@ -399,6 +394,32 @@ impl<G: StripedGuards> StripedStore<G> {
         self.stripe(bucket).lock(cpu)
     }
 
+    /// The stripe of the key's bucket.
+    #[inline]
+    fn lock_for<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Held<'_, Stripe> {
+        self.lock(cpu, self.table.bucket_index(key.hash))
+    }
+
+    /// The stripe of the key's bucket, and the key's slot and item, unless it has expired; then it is removed.
+    #[inline]
+    fn lock_live<C: Cpu>(
+        &self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+    ) -> (Held<'_, Stripe>, Option<(SlotPosition, u64)>) {
+        let mut stripe = self.lock_for(cpu, key);
+        let mut found = self.find(cpu, key);
+        if let Some((slot_place, offset)) = found
+            && ItemRef::new(self.memory.place(offset)).is_expired(now_s)
+        {
+            self.remove(cpu, &mut stripe, key.hash, slot_place, offset);
+            stripe.counters.expired += 1;
+            found = None;
+        }
+        (stripe, found)
+    }
+
     #[inline]
     fn stripe(&self, bucket: u64) -> &Contended<Stripe> {
         &self.stripes[bucket as usize & (self.stripes.len() - 1)]
@@ -424,29 +445,6 @@ impl<G: StripedGuards> StripedStore<G> {
             cpu.touch(place.line(0));
             item::is_own_there(place, key)
         })
-    }
-
-    /// The key's slot and live item; an expired item is removed.
-    #[inline]
-    fn find_live<C: Cpu>(
-        &self,
-        cpu: &C,
-        stripe: &mut Stripe,
-        key: Key<'_>,
-        now_s: u32,
-    ) -> Option<(SlotPosition, u64)> {
-        let (slot_place, offset) = self.find(cpu, key)?;
-        if ItemRef::new(self.memory.place(offset)).is_expired(now_s) {
-            self.remove(cpu, stripe, key.hash, slot_place, offset);
-            stripe.counters.expired += 1;
-            return None;
-        }
-        Some((slot_place, offset))
-    }
-
-    fn live_version(&self, found: Option<(SlotPosition, u64)>, now_s: u32) -> Option<u32> {
-        let item = ItemRef::new(self.memory.place(found?.1));
-        (!item.is_expired(now_s)).then(|| item.version())
     }
 
     /// Notes a use of the item at `offset`, a GET or a PUT in place.

@@ -25,8 +25,8 @@ pub struct Pin {
 impl<G: StripedGuards> StripedStore<G> {
     /// Pins the key's item. `None`: there is none any more, or it has expired.
     pub fn pin<C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<Pin> {
-        let mut stripe = self.lock(cpu, self.table.bucket_index(key.hash));
-        let (_, offset) = self.find_live(cpu, &mut stripe, key, now_s)?;
+        let (_stripe, found) = self.lock_live(cpu, key, now_s);
+        let (_, offset) = found?;
         if G::PINS {
             let word = self.memory.load(offset - BUCKET_AND_PINS);
             self.memory.store(offset - BUCKET_AND_PINS, word + PIN);

@@ -339,7 +339,6 @@ impl<P: Provider> Connection<P> {
         let (Some(remote), Some(stage)) = (self.values_at(request), state.staging.lend()) else {
             return Taken::Later;
         };
-        state.stats.puts += 1;
         state.stats.pulls += 1;
         let sge = state.staging.sge(stage, request.value_bytes);
         self.queues.stage(PULL, SendOp::Read { remote }, sge, true);
@@ -358,6 +357,7 @@ impl<P: Provider> Connection<P> {
     /// A value has arrived in its stage.
     fn pulled(&mut self, state: &mut ShardState<P>, now: Ns) {
         let Some(pull) = self.pull.take() else { return };
+        state.stats.puts += 1;
         let status = state.put_staged(&pull.request, &pull.key, pull.stage, now);
         state.staging.take_back(pull.stage);
         self.answer_update(pull.reply, &pull.request, status);

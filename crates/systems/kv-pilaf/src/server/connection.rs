@@ -159,13 +159,13 @@ impl<P: Provider> Connection<P> {
                 state.stats.puts += 1;
                 state.put(hash, request, key, value, now)
             }
-            RequestKind::PutLarge => {
-                state.stats.puts += 1;
-                match self.pull(state, reply, hash, request, key, now) {
-                    None => return,
-                    Some(status) => status,
+            RequestKind::PutLarge => match self.pull(state, reply, hash, request, key, now) {
+                None => return,
+                Some(status) => {
+                    state.stats.puts += 1;
+                    status
                 }
-            }
+            },
             RequestKind::Delete => {
                 state.stats.deletes += 1;
                 match state.shard.remove(hash, key, now, now_s) {
@@ -258,6 +258,7 @@ impl<P: Provider> Connection<P> {
         let Some(pull) = self.pulls[reply as usize].take() else {
             return;
         };
+        state.stats.puts += 1;
         let status = state.publish(pull.hash, pull.draft, now);
         self.updates.note(&pull.request, status);
         self.answer_with(reply, &pull.request, status);

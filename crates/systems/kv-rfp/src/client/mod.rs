@@ -254,14 +254,15 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     }
 
     fn new(_: usize, policy: FetchPolicy) -> Reader<G> {
+        let takes_turns = policy.prescribed.is_some_and(|choice| choice.takes_turns);
         Reader {
+            takes_turns,
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
             policy,
             measured: None,
-            takes_turns: false,
             selector: None,
             now: Ns::ZERO,
             guards: PhantomData,

@@ -125,6 +125,9 @@ impl<P: Provider, G: Guards> Session<P, G> {
 
     /// READs results as `choice` says. Results of updates have no value.
     pub(super) fn prescribe(&mut self, choice: FetchChoice) {
+        if choice.takes_turns {
+            self.calls.take_turns();
+        }
         for rpc_id in 0..RPC_COUNT as u16 {
             let value_bytes = match rpc_id == RequestKind::Get as u16 {
                 true => choice.first_bytes,

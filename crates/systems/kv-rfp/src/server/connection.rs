@@ -15,7 +15,7 @@ use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::KEY_BYTES_MAX;
 use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
-    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, Guards, KIND_COUNT, ServerCall,
+    BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
 };
 use drover_rt::{Depths, Queues, WHICH};
 use drover_store::Key;
@@ -23,21 +23,29 @@ use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegio
 use std::rc::Rc;
 
 /// Maximum number of completions and of requests per step and client.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
-/// Requests of a client that are executed together.
+/// Requests of a client that are executed together: of each the call, its bytes and the hash of its key. They are decoded
+/// where they are needed, which takes less time than to carry the fields from here to there.
 #[derive(Default)]
 pub(super) struct Batch {
-    calls: Vec<(ServerCall, Request, KeyHash)>,
-    pub(super) requests: Vec<Vec<u8>>,
+    calls: Vec<ServerCall>,
+    hashes: Vec<KeyHash>,
+    requests: Vec<Vec<u8>>,
 }
 
 impl Batch {
     pub(super) fn new() -> Batch {
         Batch {
             calls: Vec::with_capacity(BATCH),
+            hashes: Vec::with_capacity(BATCH),
             requests: vec![Vec::new(); BATCH],
         }
+    }
+
+    fn clear(&mut self) {
+        self.calls.clear();
+        self.hashes.clear();
     }
 }
 
@@ -64,10 +72,12 @@ impl Transfer {
 /// The request of a call, with the call's place as its slot, and its key.
 #[inline(always)]
 pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
-    // No correct client sends anything else.
-    let (request, key, _) = decode_request(bytes).ok_or(PeerError::Nonsense)?;
-    let slot = call.taken.place as u16;
-    Ok((Request { slot, ..request }, key))
+    let Some((mut request, key, _)) = decode_request(bytes) else {
+        // No correct client sends anything else.
+        return Err(PeerError::Nonsense);
+    };
+    request.slot = call.taken.place as u16;
+    Ok((request, key))
 }
 
 /// A server's queues and slots for one client.
@@ -187,21 +197,40 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if V::WAITS || state.options.has_handler {
             return self.serve_one(cpu, state, now);
         }
-        // Before this client's completions free a stage: others may wait for one.
-        self.begin_transfers(cpu, state, now);
-        let mut is_busy = self.take_completions(cpu, state, now)?;
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
-            readers.release_acked(cpu, state);
+        let mut is_busy = self.take_progress(cpu, state, now)?;
+        if self.take_requests(cpu, state, BATCH)? {
+            is_busy = true;
+            self.execute_requests(cpu, state, now)?;
         }
-        let mut batch = std::mem::take(&mut state.batch);
-        let taken = self.take_requests(cpu, state, &mut batch, now);
-        batch.calls.clear();
-        state.batch = batch;
-        is_busy |= taken?;
         self.push(cpu, state, now)?;
         Ok(is_busy)
+    }
+
+    /// Goes on with what requests of earlier steps have begun; returns whether anything was completed.
+    #[inline(always)]
+    pub(super) fn take_progress(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<bool, PeerError> {
+        // Before this client's completions free a stage: others may wait for one.
+        self.begin_transfers(cpu, state, now);
+        let is_busy = self.take_completions(cpu, state, now)?;
+        if let Some(readers) = self.readers() {
+            readers.release_acked(cpu, state);
+        }
+        Ok(is_busy)
+    }
+
+    /// The items that the client READs, if there are any.
+    #[inline(always)]
+    fn readers(&mut self) -> Option<&mut Readers<P>> {
+        // A constant, so that this costs other systems nothing.
+        if !V::Store::IS_SHARED {
+            return None;
+        }
+        self.readers.as_mut().filter(|readers| readers.is_any())
     }
 
     /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
@@ -221,42 +250,59 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         Ok(self.queues.post(cpu)?)
     }
 
-    /// Executes requests in three passes, so that memory accesses overlap: copies them and prefetches the buckets of
-    /// their keys; prefetches the items; executes. Returns whether there were any.
-    #[inline]
-    fn take_requests(
+    /// Takes at most `limit` requests that have arrived; returns whether there were any. Those of a whole batch are executed
+    /// in three passes, so that memory accesses overlap: copies them and prefetches the buckets of their keys; prefetches
+    /// the items; executes, in [`execute_requests`](Connection::execute_requests).
+    #[inline(always)]
+    pub(super) fn take_requests(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
-        batch: &mut Batch,
-        now: Ns,
+        limit: usize,
     ) -> Result<bool, PeerError> {
-        self.charge_look(cpu);
-        while batch.calls.len() < BATCH {
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+        let batch = &mut state.batch;
+        batch.clear();
+        while batch.calls.len() < limit {
             let bytes = &mut batch.requests[batch.calls.len()];
             let next = self.calls.next(cpu, bytes);
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let (request, key) = decode(&call, bytes)?;
-            let hash = state.key(key).hash;
-            state.partition.prefetch_bucket(cpu, hash);
-            batch.calls.push((call, request, hash));
+            let (_, key) = decode(&call, bytes)?;
+            let hash = state.hasher.hash(key);
+            if limit > 1 {
+                state.partition.prefetch_bucket(cpu, hash);
+            }
+            batch.calls.push(call);
+            batch.hashes.push(hash);
         }
         cpu.charge(costs::BATCH.cost, u32::from(!batch.calls.is_empty()));
-        for (_, _, hash) in &batch.calls {
-            state.partition.prefetch_item(cpu, *hash);
-        }
-        for ((call, request, hash), bytes) in batch.calls.iter().zip(&batch.requests) {
-            self.execute(cpu, state, call, (request, *hash, bytes), now)?;
+        if limit > 1 {
+            for hash in &batch.hashes {
+                state.partition.prefetch_item(cpu, *hash);
+            }
         }
         Ok(!batch.calls.is_empty())
     }
 
+    /// Executes the requests that were taken.
     #[inline]
-    pub(super) fn charge_look(&self, cpu: &P::Cpu) {
-        cpu.charge(costs::LOOK.cost, 1);
-        cpu.charge(costs::PLACE.cost, self.place_count);
+    pub(super) fn execute_requests(
+        &mut self,
+        cpu: &P::Cpu,
+        state: &mut ShardState<P, V>,
+        now: Ns,
+    ) -> Result<(), PeerError> {
+        let batch = std::mem::take(&mut state.batch);
+        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
+        let executed = requests.try_for_each(|((call, hash), bytes)| {
+            let (request, _) = decode(call, bytes)?;
+            self.execute(cpu, state, call, (&request, *hash, bytes), now)
+        });
+        state.batch = batch;
+        executed
     }
 
     /// Looks again at the modes of results that were left to be fetched, if it is time.
@@ -268,7 +314,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     }
 
     #[inline]
-    pub(super) fn take_completions(
+    fn take_completions(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -278,22 +324,22 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if self.longs == 0 && !self.calls.is_pushing() {
             return Ok(false);
         }
-        let mut wcs = [Wc::default(); BATCH];
-        let count = self.queues.poll(cpu, &mut wcs);
-        for wc in &wcs[..count] {
-            if wc.status != WcStatus::Success {
-                return Err(PeerError::Failed { status: wc.status });
+        let count = self.queues.poll(cpu, &mut state.wcs);
+        for at in 0..count {
+            let Wc { wr_id, status, .. } = state.wcs[at];
+            if status != WcStatus::Success {
+                return Err(PeerError::Failed { status });
             }
-            match wc.wr_id.0 & !WHICH {
-                LONG => self.transferred(cpu, state, (wc.wr_id.0 & WHICH) as usize, now),
-                _ => self.calls.completed(wc.wr_id.0),
+            match wr_id.0 & !WHICH {
+                LONG => self.transferred(cpu, state, (wr_id.0 & WHICH) as usize, now),
+                _ => self.calls.completed(wr_id.0),
             }
         }
         Ok(count > 0)
     }
 
     #[inline]
-    pub(super) fn execute(
+    fn execute(
         &mut self,
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
@@ -306,9 +352,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             _ => costs::PUT,
         };
         cpu.charge(work.cost, 1);
-        if let Some(readers) = &mut self.readers
-            && readers.is_any()
-        {
+        if let Some(readers) = self.readers() {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
@@ -316,7 +360,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
-            && V::Guards::ONCE
+            && V::ONCE
         {
             state.stats.repeated += 1;
             self.reply(cpu, call, status, 0, &[]);
@@ -337,13 +381,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 state.stats.deletes += 1;
                 state.delete(cpu, key, now)
             }
-            RequestKind::PutLarge => {
-                state.stats.puts += 1;
-                match self.refuse_long(state, request, key.bytes) {
-                    Some(status) => status,
-                    None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            RequestKind::PutLarge => match self.refuse_long(state, request, key.bytes) {
+                Some(status) => {
+                    state.stats.puts += 1;
+                    status
                 }
-            }
+                None => return self.begin_transfer(cpu, state, call, request, key.bytes, now),
+            },
         };
         self.updates.note(request, status);
         self.reply(cpu, call, status, 0, &[]);
@@ -363,26 +407,26 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let now_s = state.now_s(now);
-        let result = &mut state.value;
+        let result = &mut state.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
                 // The result as a whole.
                 let (status, value_bytes) = (Status::Value, len);
-                result.resize(REPLY_HEADER_BYTES + len, 0);
                 let (header, value) = result.split_at_mut(REPLY_HEADER_BYTES);
                 header.copy_from_slice(&Reply { status, value_bytes }.encode());
-                item.copy_value(value);
+                item.copy_value(&mut value[..len]);
             }
             len
         });
         let (status, len) = match found {
             None => (Status::NotFound, 0),
             Some(len) if len <= value_bytes_max => {
-                self.calls.reply(cpu, call, &[&state.value]);
+                self.calls
+                    .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
-            Some(len) if len >= IN_PLACE_BYTES_MIN && self.readers.is_some() => {
+            Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
                 self.answer_in_place(cpu, state, call, key, now);
                 return Ok(());
             }
@@ -413,7 +457,8 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) {
         let now_s = state.now_s(now);
-        let pinned = state.partition.pin(cpu, key, now_s);
+        let store = state.partition.shared();
+        let pinned = store.and_then(|store| store.pin(cpu, key, now_s));
         let (Some(pin), Some(readers)) = (pinned, &mut self.readers) else {
             // Another shard has removed it just now.
             return self.reply(cpu, call, Status::NotFound, 0, &[]);
@@ -468,7 +513,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
 
     /// Begins transfers that had no stage.
     #[inline]
-    pub(super) fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
+    fn begin_transfers(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) {
         for index in 0..self.transfers.len() {
             if self.transfers[index]
                 .as_ref()
@@ -562,6 +607,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if !state.owns(state.key(transfer.key()).hash) {
             self.answer_elsewhere(cpu, state, &transfer.call);
         } else if transfer.request.kind == RequestKind::PutLarge {
+            state.stats.puts += 1;
             let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
             self.updates.note(&transfer.request, status);
             self.reply(cpu, &transfer.call, status, 0, &[]);

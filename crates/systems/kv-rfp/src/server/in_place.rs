@@ -57,16 +57,18 @@ impl<P: Provider> Readers<P> {
     }
 
     /// Gives back the item of `place`, if there is one.
-    pub(super) fn release<V: Variant>(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, place: usize) {
-        if let Some(pin) = self.pins[place].take() {
+    pub(super) fn release<V: Variant>(&mut self, cpu: &P::Cpu, state: &ShardState<P, V>, place: usize) {
+        if let Some(pin) = self.pins[place].take()
+            && let Some(store) = state.partition.shared()
+        {
             self.pinned -= 1;
-            state.partition.unpin(cpu, pin);
+            store.unpin(cpu, pin);
         }
     }
 
     /// Gives back the items that the client has READ.
     #[cold]
-    pub(super) fn release_acked<V: Variant>(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) {
+    pub(super) fn release_acked<V: Variant>(&mut self, cpu: &P::Cpu, state: &ShardState<P, V>) {
         for place in 0..self.pins.len() {
             // Acquire: what the client has READ, it has READ before.
             let ack = || self.acks.region().load_u64(place * ACK_BYTES, Ordering::Acquire);
@@ -77,7 +79,7 @@ impl<P: Provider> Readers<P> {
     }
 
     /// Gives back all items, of a client whose queue pair is gone.
-    pub(super) fn release_all<V: Variant>(mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) {
+    pub(super) fn release_all<V: Variant>(mut self, cpu: &P::Cpu, state: &ShardState<P, V>) {
         (0..self.pins.len()).for_each(|place| self.release(cpu, state, place));
     }
 }

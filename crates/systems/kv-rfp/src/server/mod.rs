@@ -69,7 +69,8 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
         if !V::Store::IS_SHARED {
             counters.push(stats.elsewhere);
         }
-        if let Some(locks) = self.partition.locks() {
+        if let Some(store) = self.partition.shared() {
+            let locks = store.locks();
             counters.push(stats.in_place);
             for lock in [locks.stripes, locks.lists, locks.space] {
                 counters.extend([lock.acquisitions, lock.waits]);
@@ -196,5 +197,4 @@ fn add(sum: &mut CalleeStats, stats: &CalleeStats) {
     sum.pushes += stats.pushes;
     sum.late_pushes += stats.late_pushes;
     sum.sum_rejects += stats.sum_rejects;
-    sum.repeated += stats.repeated;
 }

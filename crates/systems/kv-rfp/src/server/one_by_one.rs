@@ -1,19 +1,16 @@
-//! Requests one by one: while a shard works on one, or waits for the WRITE of its result, it looks at no other.
+//! Batches of one request of all clients: while a shard works on one, or waits for the WRITE of its result, it looks at no
+//! other.
 //!
 //! For measurements: of servers whose requests take long, and of those that wait, as published. A request is taken in
 //! one step and executed in the next, so that on simulated cores, where a step's stores are visible from its beginning,
 //! the result is not there before the handler has ended.
 
-use super::connection::{Connection, decode};
+use super::connection::Connection;
 use super::state::ShardState;
-use crate::costs;
-use crate::layout::Request;
 use crate::variant::Variant;
-use drover_base::{Cpu, KeyHash, Ns};
+use drover_base::{Cpu, Ns};
 use drover_kv::HANDLER;
 use drover_one_sided::PeerError;
-use drover_rpc::fetch::{BadCall, ServerCall};
-use drover_store::Key;
 use drover_verbs::Provider;
 
 /// How far a client's request has come that keeps the core from others.
@@ -21,8 +18,8 @@ use drover_verbs::Provider;
 pub(super) enum Turn {
     /// There is none.
     None,
-    /// It was taken.
-    Taken(ServerCall, Request, KeyHash),
+    /// It is the shard's batch.
+    Taken,
     /// The WRITE of its result has not completed.
     Pushing,
 }
@@ -40,57 +37,29 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if state.is_occupied && self.turn == Turn::None {
             return Ok(false);
         }
-        self.begin_transfers(cpu, state, now);
-        let mut is_busy = self.take_completions(cpu, state, now)?;
-        match self.turn {
-            Turn::None => is_busy |= self.take_one(cpu, state)?,
-            Turn::Taken(call, request, hash) => {
-                self.execute_taken(cpu, state, &call, (&request, hash), now)?;
+        let mut is_busy = self.take_progress(cpu, state, now)?;
+        let turn = self.turn;
+        match turn {
+            Turn::None => {
+                if self.take_requests(cpu, state, 1)? {
+                    cpu.charge(HANDLER, u32::from(state.options.has_handler));
+                    (self.turn, state.is_occupied) = (Turn::Taken, true);
+                    is_busy = true;
+                }
+            }
+            Turn::Taken => {
+                self.execute_requests(cpu, state, now)?;
                 is_busy = true;
             }
-            Turn::Pushing if self.calls.is_pushing() => {}
-            Turn::Pushing => self.give_way(state),
+            Turn::Pushing => {}
         }
         self.push(cpu, state, now)?;
+        if turn != Turn::None {
+            (self.turn, state.is_occupied) = match V::WAITS && self.calls.is_pushing() {
+                true => (Turn::Pushing, true),
+                false => (Turn::None, false),
+            };
+        }
         Ok(is_busy)
-    }
-
-    fn take_one(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
-        self.charge_look(cpu);
-        let next = self.calls.next(cpu, &mut state.batch.requests[0]);
-        let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
-            return Ok(false);
-        };
-        let (request, key) = decode(&call, &state.batch.requests[0])?;
-        let Key { hash, .. } = state.key(key);
-        cpu.charge(costs::BATCH.cost, 1);
-        if state.options.has_handler {
-            cpu.charge(HANDLER, 1);
-        }
-        (self.turn, state.is_occupied) = (Turn::Taken(call, request, hash), true);
-        Ok(true)
-    }
-
-    fn execute_taken(
-        &mut self,
-        cpu: &P::Cpu,
-        state: &mut ShardState<P, V>,
-        call: &ServerCall,
-        (request, hash): (&Request, KeyHash),
-        now: Ns,
-    ) -> Result<(), PeerError> {
-        let bytes = std::mem::take(&mut state.batch.requests[0]);
-        let executed = self.execute(cpu, state, call, (request, hash, &bytes), now);
-        self.push(cpu, state, now)?;
-        state.batch.requests[0] = bytes;
-        match V::WAITS && self.calls.is_pushing() {
-            true => self.turn = Turn::Pushing,
-            false => self.give_way(state),
-        }
-        executed
-    }
-
-    fn give_way(&mut self, state: &mut ShardState<P, V>) {
-        (self.turn, state.is_occupied) = (Turn::None, false);
     }
 }

@@ -1,6 +1,6 @@
 //! [`ShardState`]: the state of a server that all its clients share.
 
-use super::connection::Batch;
+use super::connection::{BATCH, Batch};
 use super::second_look::SecondLook;
 use super::store::ShardStore;
 use super::{ServerOptions, ServerStats};
@@ -12,7 +12,7 @@ use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_rpc::fetch::CalleeStats;
 use drover_store::{ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
-use drover_verbs::{Access, Context, Provider};
+use drover_verbs::{Access, Context, Provider, Wc};
 use std::rc::Rc;
 
 /// The systems' part of a server: owns the partition, and executes requests on it.
@@ -28,13 +28,17 @@ pub struct ShardState<P: Provider, V: Variant> {
     pub(super) options: ServerOptions,
     pub(super) second_look: SecondLook,
     pub(super) batch: Batch,
-    /// Whether a client's request keeps the core from all others: see [`one_by_one`](super::one_by_one).
+    /// Buffer for polled completions.
+    pub(super) wcs: Box<[Wc]>,
+    /// Whether the batch's only request keeps the core from all clients but one: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
-    /// A value on its way, or a result with one.
+    /// A value on its way.
     pub(super) value: Vec<u8>,
+    /// The longest result with a value, and a byte.
+    pub(super) result: Box<[u8]>,
     /// Which shard owns a key.
     map: PartitionMap,
-    hasher: KeyHasher,
+    pub(super) hasher: KeyHasher,
     clock: Clock,
 }
 
@@ -59,9 +63,11 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             item_bytes_max,
             ..options.clone()
         };
+        let slot_bytes = options.slot_bytes;
         let partition = V::Store::open::<P>(ctx, &options, &hasher, common)?;
-        let items = partition.readable();
-        let items = items.map(|region| ctx.register(region, Access::REMOTE_READ));
+        let items = partition
+            .shared()
+            .map(|store| ctx.register(store.region(), Access::REMOTE_READ));
         Ok(ShardState {
             items: items.transpose()?,
             partition,
@@ -71,8 +77,10 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             staging: Staging::new(&**ctx, round_up(item_bytes_max, 4096), options.pages)?,
             second_look: SecondLook::default(),
             batch: Batch::new(),
+            wcs: vec![Wc::default(); BATCH].into(),
             is_occupied: false,
             value: Vec::new(),
+            result: vec![0; slot_bytes + 1].into(),
             map: PartitionMap::even(owner_count::<V>(&options)),
             options,
             hasher,
@@ -186,7 +194,11 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
 
     #[inline]
     pub(super) fn now_s(&self, now: Ns) -> u32 {
-        self.partition.latest_s(self.clock.now_s(now))
+        let now_s = self.clock.now_s(now);
+        match self.partition.shared() {
+            Some(store) => store.latest_s(now_s),
+            None => now_s,
+        }
     }
 
     /// A key with its hash.

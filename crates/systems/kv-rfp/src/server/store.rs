@@ -4,10 +4,10 @@
 use super::ServerOptions;
 use drover_base::{Cpu, KeyHash, KeyHasher};
 use drover_kv::StartError;
-use drover_mem::{LINE_BYTES, Region};
+use drover_mem::LINE_BYTES;
 use drover_store::{
-    Condition, ItemRef, Key, Mode, Partition, PartitionOptions, PartitionStats, Pin, PutOutcome,
-    StripedGuards, StripedLocks, StripedStore,
+    FullyGuarded, ItemRef, Key, Mode, Partition, PartitionOptions, PartitionStats, PutOutcome, StripedGuards,
+    StripedStore,
 };
 use drover_verbs::{Context, Provider};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub trait ShardStore: Sized + 'static {
     /// What the shards of a service have in common.
     type Common: Clone + Default + Send + Sync + 'static;
+    /// What protects a store that all shards share.
+    type Guards: StripedGuards;
     /// Whether all shards of a service have the same items.
     const IS_SHARED: bool;
 
@@ -54,32 +56,10 @@ pub trait ShardStore: Sized + 'static {
     /// Counters and sizes.
     fn stats(&self) -> PartitionStats;
 
-    /// Uses of locks, if there are any.
-    fn locks(&self) -> Option<StripedLocks> {
-        None
-    }
-
-    /// The time at which an operation takes place if the shard's own clock says `now_s`.
+    /// The store that all shards of the service share, if they do: it has locks, and clients READ long items in its memory.
     #[inline(always)]
-    fn latest_s(&self, now_s: u32) -> u32 {
-        now_s
-    }
-
-    /// The memory of the items, if clients READ long ones there.
-    fn readable(&self) -> Option<&Region> {
+    fn shared(&self) -> Option<&StripedStore<Self::Guards>> {
         None
-    }
-
-    /// Keeps the key's item where it is until it is [unpinned](ShardStore::unpin), for a client to READ; `None` if there
-    /// is no such item, or clients do not READ any.
-    fn pin<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<Pin> {
-        let _ = (cpu, key, now_s);
-        None
-    }
-
-    /// The client has READ the item.
-    fn unpin<C: Cpu>(&mut self, cpu: &C, pin: Pin) {
-        let _ = (cpu, pin);
     }
 }
 
@@ -97,6 +77,7 @@ fn partition_options(options: &ServerOptions) -> PartitionOptions {
 
 impl ShardStore for Partition {
     type Common = ();
+    type Guards = FullyGuarded;
     const IS_SHARED: bool = false;
 
     fn open<P: Provider>(
@@ -162,6 +143,7 @@ impl<G> Clone for OpenedOnce<G> {
 
 impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
     type Common = OpenedOnce<G>;
+    type Guards = G;
     const IS_SHARED: bool = true;
 
     fn open<P: Provider>(
@@ -205,7 +187,7 @@ impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
 
     #[inline]
     fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
-        StripedStore::put(self, cpu, key, value, (expire_s, now_s), Condition::Always)
+        StripedStore::put(self, cpu, key, value, expire_s, now_s)
     }
 
     #[inline]
@@ -217,24 +199,8 @@ impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
         StripedStore::stats(self)
     }
 
-    fn locks(&self) -> Option<StripedLocks> {
-        Some(StripedStore::locks(self))
-    }
-
-    #[inline]
-    fn latest_s(&self, now_s: u32) -> u32 {
-        StripedStore::latest_s(self, now_s)
-    }
-
-    fn readable(&self) -> Option<&Region> {
-        Some(self.region())
-    }
-
-    fn pin<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<Pin> {
-        StripedStore::pin(self, cpu, key, now_s)
-    }
-
-    fn unpin<C: Cpu>(&mut self, cpu: &C, pin: Pin) {
-        StripedStore::unpin(self, cpu, pin);
+    #[inline(always)]
+    fn shared(&self) -> Option<&StripedStore<G>> {
+        Some(self)
     }
 }

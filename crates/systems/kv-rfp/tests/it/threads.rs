@@ -2,20 +2,26 @@
 //! store it is not.
 
 use drover_base::{Cpu, HashSeed, Ns, Rng};
-use drover_control::{ControlAddr, ControlListener};
-use drover_kv::{Capacity, Completion, ConnectOptions, KvClient, Op, Outcome, Sizes, System, connect, dials};
-use drover_kv_rfp::RdmaMemcached;
-use drover_mem::{NativeCpu, PageWish, Region};
-use drover_store::{
-    Condition, FullyGuarded, Key, Mode, PartitionOptions, PutOutcome, StripedGuards, StripedStore,
+use drover_control::{ControlAddr, ControlListener, Dial};
+use drover_kv::{
+    Capacity, Completion, ConnectOptions, Facts, KvClient, Op, Outcome, Planted, Service, Sizes, System,
+    connect, dials,
 };
+use drover_kv_rfp::{Flaw, MemcachedVariant, RdmaMemcached, Rfp, Variant};
+use drover_mem::{NativeCpu, PageWish, Region};
+use drover_rpc::fetch::{Guarded, Transfer};
+use drover_store::{FullyGuarded, Key, Mode, PartitionOptions, PutOutcome, StripedGuards, StripedStore};
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::kv_conformance::{value_bytes, value_id};
 use drover_testkit::linear::Model;
-use drover_verbs::{Context, Device};
+use drover_verbs::{Context, Device, Provider};
 use drover_verbs_shm::{Shm, ShmDevice};
+use std::fs::File;
+use std::io::Read as _;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 4;
@@ -93,7 +99,7 @@ fn trouble_of_store<G: StripedGuards>(seed: u64, rounds: u64) -> Option<String> 
             let call = match call {
                 Call::Put(id) => {
                     let value = value_bytes(id, 8 + rng.below(2000) as usize);
-                    let put = store.put(&cpu, key, &value, (0, 1), Condition::Always);
+                    let put = store.put(&cpu, key, &value, 0, 1);
                     assert!(matches!(put, PutOutcome::Stored { .. }), "{put:?}");
                     Call::Put(id)
                 }
@@ -224,9 +230,8 @@ fn play(addr: &ControlAddr, ticks: &Ticks, thread: u64, seed: u64, rounds: u64) 
     history
 }
 
-#[test]
-fn rfp_workers_of_one_store_are_linearizable_over_shared_memory() {
-    let seed = fresh_seed();
+/// A service of `SHARDS` workers over shared memory, and its address.
+fn start<V: Variant>(seed: u64) -> (Box<dyn Service>, ControlAddr) {
     let path = std::env::temp_dir().join(format!("drover-workers-{}-{seed}", std::process::id()));
     let addr: ControlAddr = format!("unix:{}", path.display()).parse().expect("an address");
     let sizes = Sizes {
@@ -235,16 +240,20 @@ fn rfp_workers_of_one_store_are_linearizable_over_shared_memory() {
         value_bytes_max: 100_000,
         window: WINDOW,
     };
-    let plan = RdmaMemcached::plan(&sizes).expect("enough memory");
+    let plan = Rfp::<V>::plan(&sizes).expect("enough memory");
     let listener = ControlListener::bind(&addr).expect("a free address");
-    let service = RdmaMemcached::start::<Shm>(&ShmDevice::default(), &plan, vec![listener], Box::new(|_| {}));
-    let service = service.expect("a service");
+    let service = Rfp::<V>::start::<Shm>(&ShmDevice::default(), &plan, vec![listener], Box::new(|_| {}));
+    (service.expect("a service"), addr)
+}
+
+#[test]
+fn rfp_workers_of_one_store_are_linearizable_over_shared_memory() {
+    let seed = fresh_seed();
+    let (service, addr) = start::<MemcachedVariant>(seed);
     let ticks = Ticks::default();
     let history = histories(|thread| play(&addr, &ticks, thread, seed, 3000)).expect("no panic");
     history.check(Model::Cache).expect("linearizable");
-    let counters = service
-        .counters(std::time::Duration::from_secs(10))
-        .expect("answers");
+    let counters = service.counters(Duration::from_secs(10)).expect("answers");
     let of = |name: &str| {
         let at = RdmaMemcached::FACTS
             .counters
@@ -265,4 +274,107 @@ fn rfp_workers_of_one_store_are_linearizable_over_shared_memory() {
         of("stripes_locked")
     );
     service.stop();
+}
+
+/// RDMA-Memcached whose workers panic in the middle of a PUT of [`POISON`].
+#[derive(Clone, Copy, Debug)]
+struct Panicking;
+
+/// See [`Panicking`].
+#[derive(Clone, Copy, Debug)]
+struct PanickingGuards;
+
+const POISON: &[u8] = b"poison";
+
+impl Variant for Panicking {
+    const FACTS: Facts = MemcachedVariant::FACTS;
+    const TRANSFER: Transfer = MemcachedVariant::TRANSFER;
+    const CURVE: &'static str = MemcachedVariant::CURVE;
+    const PLANTED: &'static [Planted<Flaw>] = &[];
+    type Guards = Guarded;
+    type Store = Arc<StripedStore<PanickingGuards>>;
+}
+
+impl StripedGuards for PanickingGuards {
+    fn in_put(key: Key<'_>) {
+        assert!(key.bytes != POISON, "on purpose, with a stripe held");
+    }
+}
+
+/// What a client of one worker does.
+struct Asker {
+    ctx: Rc<<Shm as Provider>::Context>,
+    client: <Rfp<Panicking> as System>::Client<Shm>,
+}
+
+impl Asker {
+    fn new(addr: &ControlAddr, shard: u16, deadline: Ns) -> Asker {
+        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
+        let dials = vec![Dial::to_shard(addr.clone(), shard)];
+        let options = ConnectOptions {
+            deadline,
+            ..ConnectOptions::default()
+        };
+        let client = connect(&ctx, dials, &options, Ns::from_s(20)).expect("a session");
+        Asker { ctx, client }
+    }
+
+    /// How an operation ends; every operation does, by its deadline.
+    fn ask(&mut self, op: &Op<'_>) -> String {
+        self.client
+            .submit(self.ctx.cpu(), op, 0)
+            .expect("space in the window");
+        let mut answer = None;
+        while answer.is_none() {
+            self.ctx.cpu().refresh();
+            self.client.poll(self.ctx.cpu(), &mut |done: Completion<'_>| {
+                answer = Some(format!("{:?}", done.outcome));
+            });
+            std::thread::yield_now();
+        }
+        answer.expect("the outcome")
+    }
+}
+
+/// A worker panics while it changes an item. Returns whether the other worker has answered then.
+fn goes_on_after_a_panic(seed: u64) -> bool {
+    let (service, addr) = start::<Panicking>(seed);
+    let (short, long) = (Ns::from_ms(300), Ns::from_s(20));
+    let mut first = Asker::new(&addr, 0, short);
+    let mut second = Asker::new(&addr, 1, long);
+    let mut third = Asker::new(&addr, 1, short);
+    let put = |key| Op::Put {
+        key,
+        value: b"value",
+        ttl_s: 0,
+    };
+    assert_eq!(second.ask(&put(b"key")), "Stored");
+    assert_eq!(first.ask(&put(POISON)), "Indeterminate");
+    // Until a thread has ended by itself.
+    let ended = service.ended().try_clone_to_owned().expect("a descriptor");
+    File::from(ended).read_exact(&mut [0]).expect("word of the end");
+    assert_eq!(service.why(), "drover-shard-0 panicked");
+    assert_eq!(first.ask(&Op::Get { key: b"key" }), "Refused(Unavailable)");
+    let answer = second.ask(&Op::Get { key: b"key" });
+    let value = format!("{:?}", Outcome::Value(b"value"));
+    assert!(
+        [value.as_str(), "Refused(Unavailable)"].contains(&answer.as_str()),
+        "{answer}"
+    );
+    assert_eq!(third.ask(&Op::Get { key: POISON }), "Refused(Unavailable)");
+    let counters = service.counters(Duration::from_millis(10));
+    assert_eq!(counters, Err("no answer from shards [0, 1]".to_owned()));
+    service.stop();
+    answer == value
+}
+
+/// A worker that panics with a stripe ends, and the service says so: `drover serve` then ends. Until it does, clients of
+/// another worker go on; one that needs the broken stripe gets no value but an error, and so do all once that worker has
+/// met it.
+#[test]
+fn rfp_a_worker_that_panics_with_a_stripe_ends_the_service() {
+    let seed = fresh_seed();
+    // The two keys have one stripe of a thousand.
+    let mut rounds = (0..3).map(|round| goes_on_after_a_panic(seed.wrapping_add(round)));
+    assert!(rounds.any(|goes_on| goes_on), "nobody is served");
 }

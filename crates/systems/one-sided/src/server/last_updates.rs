@@ -109,6 +109,7 @@ impl Kept {
 mod tests {
     use super::*;
     use crate::request::RequestKind;
+    use std::collections::BTreeSet;
 
     fn put(slot: u16, sequence: u64) -> Request {
         Request {
@@ -173,5 +174,121 @@ mod tests {
         }
         assert_eq!(kept.list.len(), KEPT_SLOTS_MAX / 1024);
         assert!(kept.has(ticket(1000), 1024) && !kept.has(ticket(1), 1024));
+    }
+
+    /// A client with two slots and three updates, sessions that break, and their server.
+    #[derive(Clone, Debug, Default)]
+    struct Model {
+        /// Number of the update that each slot has, and whether it was sent in this session.
+        slots: [Option<(u64, bool)>; 2],
+        begun: u64,
+        answered: u64,
+        breaks: u32,
+        /// Requests under way.
+        requests: Vec<(u16, u64)>,
+        /// Slots whose answers are under way.
+        answers: Vec<u16>,
+        /// How often each update was executed.
+        executed: [u32; UPDATES as usize],
+        /// Number of each slot's last update that the server knows, plus 1; 0: none.
+        known: [u64; 2],
+    }
+
+    const UPDATES: u64 = 3;
+
+    impl Model {
+        /// What may happen next. `guarded`: the server asks its record.
+        fn next(&self, guarded: bool) -> Vec<Model> {
+            let mut all = Vec::new();
+            let mut add = |change: &dyn Fn(&mut Model)| {
+                let mut next = self.clone();
+                change(&mut next);
+                all.push(next);
+            };
+            for slot in 0..2u16 {
+                match self.slots[usize::from(slot)] {
+                    None if self.begun < UPDATES => add(&|model| {
+                        model.slots[usize::from(slot)] = Some((model.begun, false));
+                        model.begun += 1;
+                    }),
+                    Some((number, false)) => add(&|model| {
+                        model.slots[usize::from(slot)] = Some((number, true));
+                        model.requests.push((slot, number));
+                    }),
+                    _ => {}
+                }
+            }
+            if !self.requests.is_empty() {
+                add(&|model| {
+                    let (slot, number) = model.requests.remove(0);
+                    model.execute(slot, number, guarded);
+                    model.answers.push(slot);
+                });
+            }
+            if !self.answers.is_empty() {
+                add(&|model| {
+                    let slot = model.answers.remove(0);
+                    model.slots[usize::from(slot)] = None;
+                    model.answered += 1;
+                });
+            }
+            if self.breaks < 2 {
+                add(&|model| {
+                    model.breaks += 1;
+                    model.requests.clear();
+                    model.answers.clear();
+                    for slot in model.slots.iter_mut().flatten() {
+                        slot.1 = false;
+                    }
+                });
+            }
+            all
+        }
+
+        /// A session ends with each request and the next one goes on from it, which must make no difference.
+        fn execute(&mut self, slot: u16, number: u64, guarded: bool) {
+            let mut updates = LastUpdates::new(2);
+            for (slot, known) in (0..).zip(self.known).filter(|(_, known)| *known != 0) {
+                updates.note(&put(slot, known - 1), Status::Stored);
+            }
+            let mut kept = Kept::default();
+            kept.keep(ticket(1), updates, Ns(0));
+            let mut updates = kept.take(ticket(1)).expect("it was kept");
+            let request = put(slot, number);
+            if guarded && let Some(status) = updates.answer(&request) {
+                assert_eq!(status, Status::Stored);
+                return;
+            }
+            updates.note(&request, Status::Stored);
+            assert_eq!(updates.answer(&request), Some(Status::Stored));
+            self.known[usize::from(slot)] = number + 1;
+            self.executed[number as usize] += 1;
+        }
+    }
+
+    /// Runs through every order of events; the most times that an update was executed.
+    fn most_executed(guarded: bool) -> u32 {
+        let (mut most, mut ends) = (0, 0);
+        let mut seen = BTreeSet::new();
+        let mut open = vec![Model::default()];
+        while let Some(model) = open.pop() {
+            if !seen.insert(format!("{model:?}")) {
+                continue;
+            }
+            most = most.max(*model.executed.iter().max().expect("updates"));
+            if model.answered == UPDATES {
+                assert!(model.executed.iter().all(|count| *count >= 1), "{model:?}");
+                ends += 1;
+            }
+            open.extend(model.next(guarded));
+        }
+        assert!(ends > 0 && seen.len() > 500, "{} states", seen.len());
+        most
+    }
+
+    #[test]
+    fn rfp_updates_survive_sessions_in_every_order_of_events_and_are_executed_once() {
+        assert_eq!(most_executed(true), 1);
+        assert_eq!(most_executed(false), 3, "the canary: once for each session");
     }
 }

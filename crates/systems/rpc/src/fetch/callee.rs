@@ -19,7 +19,7 @@
 //! mode is `Reply` when it is taken.
 
 use super::guards::{Guarded, Guards};
-use super::header::{First, Format, encode_time, next_seq, second, store_payload, sum};
+use super::header::{First, Format, encode_time, next_seq, second, store_payload, store_whole, sum};
 use super::layout::{Layout, Modes, has_tail};
 use super::switch::{Mode, Transfer};
 use drover_base::Ns;
@@ -90,8 +90,6 @@ pub struct CalleeStats {
     pub pushes: u64,
     /// Results pushed after their modes had been looked at again.
     pub late_pushes: u64,
-    /// Requests that came again and were answered with the result that was there.
-    pub repeated: u64,
     /// Requests found with a wrong checksum.
     pub sum_rejects: u64,
 }
@@ -278,16 +276,8 @@ impl<G: Guards> Callee<G> {
                 return Ok(None);
             }
             let is_its = (there >> 32) as u32 == self.incarnations.0;
-            let is_repeated = slot.seq != 0 && first.is_of(format, slot.seq);
-            let is_known = is_next || is_repeated;
-            if !is_its || !is_known || usize::from(rpc_id) >= layout.rpc_count {
+            if !is_its || !is_next || usize::from(rpc_id) >= layout.rpc_count {
                 return Err(BadCall { place });
-            }
-            if is_repeated && !is_next && G::ONCE {
-                inbound.store_u64(start, 0, Ordering::Relaxed);
-                self.stats.repeated += 1;
-                self.park(place, now);
-                return Ok(None);
             }
         }
         if G::ZERO {
@@ -321,18 +311,54 @@ impl<G: Guards> Callee<G> {
     /// If no call of the place is executing.
     #[inline]
     pub fn publish(&mut self, place: usize, pieces: &[&[u8]], time: Ns, results: &Region, now: Ns) {
+        let size = pieces.iter().map(|piece| piece.len()).sum();
+        let store = |start, format, first, fits| match fits {
+            true => store_payload(results, start, format, first, pieces, size),
+            false => store_payload(results, start, format, first, &[], 0),
+        };
+        self.publish_with(place, size, time, results, now, store);
+    }
+
+    /// As [`publish`](Callee::publish), with the first `size` bytes of `buffer` as the result; the byte behind them is
+    /// overwritten, so that all goes to the slot in one copy.
+    ///
+    /// # Panics
+    /// As `publish`, or if the buffer ends with the result.
+    #[inline]
+    pub fn publish_from(
+        &mut self,
+        place: usize,
+        (buffer, size): (&mut [u8], usize),
+        time: Ns,
+        results: &Region,
+        now: Ns,
+    ) {
+        let store = |start, format, first, fits| match fits {
+            true => store_whole(results, start, format, first, &mut buffer[..=size]),
+            false => store_payload(results, start, format, first, &[], 0),
+        };
+        self.publish_with(place, size, time, results, now, store);
+    }
+
+    /// `store` stores payload and tail where it is told, or what replaces them if the payload does not fit; it returns the
+    /// end and the checksum.
+    #[inline(always)]
+    fn publish_with(
+        &mut self,
+        place: usize,
+        size: usize,
+        time: Ns,
+        results: &Region,
+        now: Ns,
+        store: impl FnOnce(usize, Format, u64, bool) -> (usize, u32),
+    ) {
         let (layout, format) = (&self.layout, self.layout.format);
         let slot = &mut self.slots[place];
         assert!(slot.state == State::Executing, "place {place} has no call");
         let start = place * self.strides.1;
-        let size = pieces.iter().map(|piece| piece.len()).sum();
         let mut first = First::new(size, encode_time(time), slot.seq).encode(format);
-        let (pieces, stored) = match size > layout.result_bytes {
-            true => (&[][..], 0),
-            false => (pieces, size),
-        };
         let payload = start + format.result_header_bytes();
-        let (end, sum) = store_payload(results, payload, format, first, pieces, stored);
+        let (end, sum) = store(payload, format, first, size <= layout.result_bytes);
         match format {
             Format::V1 => {
                 let second = second(sum, self.incarnations.1);
@@ -397,16 +423,6 @@ impl<G: Guards> Callee<G> {
         self.parked[place / 64] |= 1 << (place % 64);
         if self.next_look == Ns::MAX && self.options.transfer == Transfer::Auto {
             self.next_look = now + self.options.look_every;
-        }
-    }
-
-    /// The queue pair has failed and another one takes its place: results that were being pushed are pushed again if their
-    /// clients still want that. Requests that the client sends again are answered, not executed, if they were.
-    pub fn resume(&mut self, now: Ns) {
-        for place in 0..self.slots.len() {
-            if self.slots[place].state == State::Pushing {
-                self.park(place, now);
-            }
         }
     }
 

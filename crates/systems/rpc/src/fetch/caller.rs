@@ -54,8 +54,6 @@ struct Call {
     is_given_up: bool,
     seq: u16,
     rpc_id: u16,
-    /// Bytes of the request with header and tail.
-    len: usize,
     fails: u32,
     torn: u32,
     deadline: Ns,
@@ -98,7 +96,6 @@ impl<G: Guards> Caller<G> {
             is_given_up: false,
             seq: 0,
             rpc_id: 0,
-            len: 0,
             fails: 0,
             torn: 0,
             deadline: Ns::MAX,
@@ -291,9 +288,7 @@ impl<G: Guards> Caller<G> {
             }
             Format::Paper => requests.copy_in(start, &first.to_le_bytes()[..header_bytes]),
         }
-        let len = end - start;
-        self.calls[place].len = len;
-        Ok(len)
+        Ok(end - start)
     }
 
     /// The WRITE of the request of `place` has completed.
@@ -552,41 +547,6 @@ impl<G: Guards> Caller<G> {
             self.stats.timeouts += 1;
             expired(place);
         }
-    }
-
-    /// The queue pair has failed, and another one to the same incarnation of the server takes its place: calls under way
-    /// begin again with the same numbers. WRITE the modes that [`modes`](Caller::modes) gives first; then `send` gets the
-    /// place and length of each request that must be WRITTEN again as it is in its slot. The server executes none twice.
-    pub fn resume(&mut self, mut send: impl FnMut(usize, usize)) {
-        self.turns.clear();
-        for place in 0..self.calls.len() {
-            let mode = self.mode(place, self.calls[place].rpc_id);
-            let call = &mut self.calls[place];
-            call.is_carried = call.state == State::Free;
-            if call.state == State::Free {
-                continue;
-            }
-            call.state = match mode {
-                Mode::Fetch if self.turns.are_taken() => {
-                    self.turns.wait(place);
-                    State::Held
-                }
-                Mode::Fetch => State::Begun,
-                Mode::Reply => State::Waiting,
-            };
-            send(place, call.len);
-        }
-    }
-
-    /// The modes of all places as bytes of the inbound memory, each with its offset there.
-    pub fn modes(&self) -> impl Iterator<Item = ModeChange> {
-        let offset = |place, rpc_id| self.layout.mode_offset(place, rpc_id as u16);
-        let places = 0..self.layout.place_count;
-        let all = places.flat_map(move |place| (0..self.layout.rpc_count).map(move |rpc_id| (place, rpc_id)));
-        all.map(move |(place, rpc_id)| ModeChange {
-            offset: offset(place, rpc_id),
-            mode: self.mode(place, rpc_id as u16),
-        })
     }
 
     /// The connection is lost: reports the places with calls, which have ended with [`CallError::Unknown`]: the server

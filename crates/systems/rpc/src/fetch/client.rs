@@ -3,7 +3,6 @@
 use super::caller::Caller;
 use super::choose::Choice;
 use super::guards::{Guarded, Guards};
-use super::header::Format;
 use super::known::{Over, recall, remember};
 use super::layout::Layout;
 use super::measure::{Measured, Probe, ProbeVerb};
@@ -170,8 +169,13 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     pub fn use_measured(&mut self, measured: &Measured) {
         self.caller.set_switch(measured.switch());
         if measured.has_short_reads() {
-            self.caller.take_turns();
+            self.take_turns();
         }
+    }
+
+    /// See [`Caller::take_turns`](super::Caller::take_turns).
+    pub fn take_turns(&mut self) {
+        self.caller.take_turns();
     }
 
     /// What verbs take on the fabric, and whether this connection has measured that: the first one over a device does, for
@@ -259,48 +263,6 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         if self.caller.is_waiting(place) {
             self.watched.push(place as u32);
         }
-    }
-
-    /// The queue pair has failed, and `queues` is another one to the same incarnation of the server, which exported its
-    /// memory again and [resumes](super::FetchServer::resume), too. Calls under way go on; the server executes none twice.
-    ///
-    /// # Errors
-    /// [`ResourceError`] if the memory cannot be imported, or the format is the paper's, which cannot tell a request that
-    /// comes again from the next one; then the connection is [lost](FetchClient::lose).
-    pub fn resume(
-        &mut self,
-        queues: &mut Queues<P>,
-        exports: (&Export, &Export),
-    ) -> Result<(), ResourceError> {
-        let layout = *self.caller.layout();
-        if layout.format == Format::Paper {
-            return Err(ResourceError::Unusable { what: "format" });
-        }
-        let (inbound, results) = import::<P>(&self.ctx, &layout, exports)?;
-        let old = (
-            std::mem::replace(&mut self.inbound, inbound),
-            std::mem::replace(&mut self.results, results),
-        );
-        self.ctx.forget_region(&old.0);
-        self.ctx.forget_region(&old.1);
-        // Changes of modes may be lost, too.
-        for ModeChange { offset, mode } in self.caller.modes() {
-            self.requests.region().copy_in(offset, &[mode as u8]);
-        }
-        let offset = layout.requests_bytes();
-        let op = SendOp::Write {
-            remote: self.inbound.at(offset),
-            imm: None,
-        };
-        let sge = self.requests.sge(offset, layout.modes_bytes());
-        queues.stage(self.kinds + MODE, op, sge, false);
-        self.watched.clear();
-        let mut again = Vec::new();
-        self.caller.resume(|place, len| again.push((place, len)));
-        for (place, len) in again {
-            self.write_request(queues, place, len);
-        }
-        Ok(())
     }
 
     /// Handles the successful completion with id `wr_id`, of one of this end's kinds. Returns the place of a call that

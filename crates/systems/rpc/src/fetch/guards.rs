@@ -15,8 +15,6 @@ pub trait Guards: Copy + Default + Debug + Eq + Hash + 'static {
     const OWN_AREA: bool = true;
     /// The server looks again at the modes of results that nobody has fetched as far as it knows.
     const RECHECK: bool = true;
-    /// A request that came again with a connection made again is not executed again.
-    const ONCE: bool = true;
     /// A result is visible before its mode is looked at.
     const FENCE: bool = true;
 }

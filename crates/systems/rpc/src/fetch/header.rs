@@ -184,6 +184,27 @@ pub(super) fn store_payload(
     (start + end + 1, sum)
 }
 
+/// As [`store_payload`], for a payload in one piece, with space for the tail as its last byte.
+#[inline]
+pub(super) fn store_whole(
+    slots: &Region,
+    start: usize,
+    format: Format,
+    first: u64,
+    whole: &mut [u8],
+) -> (usize, u32) {
+    let [payload @ .., tail] = whole else {
+        unreachable!("there is space for the tail");
+    };
+    *tail = TAIL;
+    let sum = match format {
+        Format::V1 => crc32c_of(first, &[payload]),
+        Format::Paper => 0,
+    };
+    slots.copy_in(start, whole);
+    (start + whole.len(), sum)
+}
+
 #[inline(never)]
 fn store_pieces(slots: &Region, start: usize, format: Format, first: u64, pieces: &[&[u8]]) -> (usize, u32) {
     let mut end = start;

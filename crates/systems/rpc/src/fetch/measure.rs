@@ -6,7 +6,7 @@
 //! **P.** A push takes a server about as long as a WRITE takes. It is worth it once that is less than a quarter of the time
 //! per call (the `switch_loss` of a call that is fetched: 7 us in the paper, whose WRITEs take 1.56 us).
 //!
-//! **R.** So many READs, one after the other, take P.
+//! **R.** So many READs, one after the other, take P. Where calls take turns it is 32: then READs cost nobody anything.
 //!
 //! **Turns.** Where a READ takes less than half a microsecond, calls take turns with their READs ([`turns`](super::turns)).
 //!
@@ -38,6 +38,10 @@ const SWITCH_LOSS_INVERSE: u64 = 4;
 
 /// Bounds of R. *(5: stated in `[RFP]`; 2: one READ may come too early on any fabric)*
 const SLOW_READS: (u64, u64) = (2, 5);
+
+/// R where calls take turns. The READs of one call serve all, and whoever makes them has nothing else to do; so only calls
+/// that are worth sleeping for are pushed. *(our choice)*
+const SLOW_READS_IN_TURN: u32 = 32;
 
 /// F is a multiple of it, up to the longest READ that was measured.
 const STEP_BYTES: usize = 64;
@@ -158,8 +162,12 @@ impl Measured {
         };
         let push_time = write * SWITCH_LOSS_INVERSE;
         let reads = push_time.0.div_ceil(short.0.max(1));
+        let (least, most) = SLOW_READS;
         SwitchOptions {
-            slow_reads: reads.clamp(SLOW_READS.0, SLOW_READS.1) as u32,
+            slow_reads: match self.has_short_reads() {
+                true => SLOW_READS_IN_TURN,
+                false => reads.clamp(least, most) as u32,
+            },
             push_time,
             ..usual
         }
@@ -240,7 +248,7 @@ mod tests {
         // Memory that a READ copies by the client's own core.
         let (measured, _) = probe(|_| Ns(100));
         let switch = measured.switch();
-        assert_eq!((switch.slow_reads, switch.push_time), (4, Ns(400)));
+        assert_eq!((switch.slow_reads, switch.push_time), (32, Ns(400)));
         assert!(Measured::default().switch() == SwitchOptions::default());
     }
 

@@ -19,8 +19,7 @@
 //! protections; tests take one away at a time.
 //!
 //! **What we chose.** A header of our own ([`Format::V1`]; the paper's is an option), places with slots and modes of
-//! their own, deadlines, the way back from pushing, calls that outlive a queue pair, and what happens to malformed
-//! requests. Source: `[RFP]`.
+//! their own, deadlines, the way back from pushing, and what happens to malformed requests. Source: `[RFP]`.
 //!
 //! - [`FetchClient`] and [`FetchServer`] are the two ends of a connection, with a client's window of calls.
 //! - [`Caller`] and [`Callee`] are what they decide, without I/O; [`Layout`] is where their slots are.

@@ -23,6 +23,17 @@ pub struct ServerCall {
     started: Ns,
 }
 
+impl ServerCall {
+    /// How long the call has taken until now, if that is measured.
+    #[inline(always)]
+    fn time(&self, cpu: &impl Cpu) -> Ns {
+        match self.taken.is_timed {
+            true => cpu.refresh().since(self.started),
+            false => Ns::ZERO,
+        }
+    }
+}
+
 /// A server's slots of one client. What it posts is staged in the [`Queues`] of the connection, at most one WRITE per
 /// place at a time.
 pub struct FetchServer<P: Provider, G: Guards = Guarded> {
@@ -92,20 +103,6 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         }
     }
 
-    /// The queue pair has failed, and another one takes its place: imports the client's memory again. The client gets this
-    /// end's [exports](FetchServer::exports) again and [resumes](super::FetchClient::resume), too. The old queue pair must
-    /// be gone, so that nothing lands through it any more.
-    ///
-    /// # Errors
-    /// [`ResourceError`] as for [`attach`](FetchServer::attach).
-    pub fn resume(&mut self, pushed: &Export, now: Ns) -> Result<(), ResourceError> {
-        if let Some(old) = self.pushed.take() {
-            self.ctx.forget_region(&old);
-        }
-        self.callee.resume(now);
-        self.attach(pushed)
-    }
-
     /// Counters since the beginning.
     pub fn stats(&self) -> &CalleeStats {
         self.callee.stats()
@@ -146,13 +143,21 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     /// [`TooLarge`](crate::CallError::TooLarge). After the last result of a step, [`settle`](FetchServer::settle).
     #[inline]
     pub fn reply(&mut self, cpu: &P::Cpu, call: &ServerCall, pieces: &[&[u8]]) {
-        let time = match call.taken.is_timed {
-            true => cpu.refresh().since(call.started),
-            false => Ns::ZERO,
-        };
-        let results = self.results.region();
+        let (time, results) = (call.time(cpu), self.results.region());
         self.callee
             .publish(call.taken.place, pieces, time, results, cpu.now());
+    }
+
+    /// As [`reply`](FetchServer::reply), with the first `size` bytes of `buffer` as the result. The byte behind them is
+    /// overwritten.
+    ///
+    /// # Panics
+    /// If the buffer ends with the result.
+    #[inline]
+    pub fn reply_from(&mut self, cpu: &P::Cpu, call: &ServerCall, buffer: &mut [u8], size: usize) {
+        let (time, results) = (call.time(cpu), self.results.region());
+        self.callee
+            .publish_from(call.taken.place, (buffer, size), time, results, cpu.now());
     }
 
     /// Stages the WRITEs of results that were published and are to be pushed. Call it when all results of a step are

@@ -6,7 +6,7 @@ use drover_rpc::fetch::{
     CalleeOptions, CallerOptions, ConnParams, FetchClient, FetchServer, Format, Layout, ServerCall,
 };
 use drover_rt::{Depths, Queues};
-use drover_verbs::{Context, Export, Provider, QueuePair, Wc, WcStatus};
+use drover_verbs::{Export, Provider, QueuePair, Wc, WcStatus};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -272,24 +272,4 @@ pub fn connect<P: Provider>(
     let client = EchoClient::new(client_ctx, params, options, &server.exports());
     server.attach(&client.exports());
     (server, client)
-}
-
-/// The queue pair fails at both ends, and another one takes its place.
-pub fn reconnect<P: Provider>(
-    (server_ctx, client_ctx): (&Rc<P::Context>, &Rc<P::Context>),
-    server: &mut EchoServer<P>,
-    client: &mut EchoClient<P>,
-) {
-    let queues = |ctx, sends| Queues::<P>::new(ctx, Depths::of_sends(sends)).expect("queues");
-    let places = client.book.calls.len();
-    // The old queue pairs go to the error state when they are dropped.
-    client.queues = queues(client_ctx, FetchClient::<P>::sends_max(places));
-    server.queues = queues(server_ctx, places);
-    let (theirs, ours) = (server.exports(), client.exports());
-    server.queues.qp.connect(&ours[0]).expect("a connection");
-    client.queues.qp.connect(&theirs[0]).expect("a connection");
-    let resumed = server.server.resume(&ours[1], server_ctx.cpu().now());
-    resumed.expect("the client's memory");
-    let resumed = client.client.resume(&mut client.queues, (&theirs[1], &theirs[2]));
-    resumed.expect("the server's memory");
 }

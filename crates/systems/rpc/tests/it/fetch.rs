@@ -1,6 +1,6 @@
 //! Both ends of `fetch` over fabrics: results, verbs per call, and modes that follow the server's time.
 
-use crate::bed::{EchoClient, EchoServer, Handler, WORK, connect, params, reconnect};
+use crate::bed::{EchoClient, EchoServer, Handler, WORK, connect, params};
 use drover_base::{Actor, Cpu, Ns};
 use drover_rpc::fetch::{CalleeOptions, CallerOptions, CallerStats, Mode, Transfer};
 use drover_verbs::{Context, Device, Export, Provider};
@@ -57,44 +57,6 @@ fn calls_over_loopback() {
 #[test]
 fn calls_over_shared_memory() {
     echoes::<Shm>(&ShmDevice::default());
-}
-
-/// The queue pair fails again and again: every call ends with its result, and is executed once.
-fn survives<P: Provider>(device: &P::Device) {
-    for transfer in TRANSFERS {
-        let context = || Rc::new(device.context().expect("a context"));
-        let (there, here) = (context(), context());
-        let (mut server, mut client) = connect::<P>((&there, &here), &params(8), options(transfer));
-        client.count = 2_000;
-        client.book.size_of = |number| number as usize * 7 % 1001;
-        let mut steps = 0;
-        while client.book.seen.borrow().ended < client.count {
-            here.cpu().refresh();
-            client.step(here.cpu());
-            // The server lags behind, so that calls are in all states when the queue pair fails.
-            if steps % 3 != 0 {
-                there.cpu().refresh();
-                server.step(there.cpu());
-            }
-            steps += 1;
-            if steps % 17 == 0 {
-                reconnect((&there, &here), &mut server, &mut client);
-            }
-        }
-        assert!(client.book.seen.borrow().failed.is_empty(), "{transfer:?}");
-        assert_eq!(server.calls, client.count, "{transfer:?}");
-        assert!(server.server.stats().repeated > 0, "{transfer:?}");
-    }
-}
-
-#[test]
-fn rfp_calls_survive_queue_pairs_over_loopback() {
-    survives::<Loopback>(&LoopbackDevice::new());
-}
-
-#[test]
-fn rfp_calls_survive_queue_pairs_over_shared_memory() {
-    survives::<Shm>(&ShmDevice::default());
 }
 
 /// A thread for each end: nothing is lost and nothing is torn, whatever happens at the same time. Handlers that are slow for

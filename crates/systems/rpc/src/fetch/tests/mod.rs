@@ -28,5 +28,4 @@ without! {
     NoZero: ZERO;
     NoRecheck: RECHECK;
     NoSumNoOwnArea: SUM, OWN_AREA;
-    NoOnce: ONCE;
 }

@@ -3,10 +3,10 @@
 //!
 //! An event is as small as the two ends can tell: a verb is executed, its completion polled, a request taken, a result
 //! published, modes looked at again, a push lands, its completion is seen, the client looks for a push, the next call
-//! begins. Or, once, the queue pair fails and another one takes its place. Time stands still, and everything that waits for time may happen at any time.
+//! begins. Time stands still, and everything that waits for time may happen at any time.
 
 use super::pair::{Memory, NERVOUS, Pair, Verb};
-use super::{NoOnce, NoRecheck, NoSequence};
+use super::{NoRecheck, NoSequence};
 use crate::CallError;
 use crate::fetch::{CallerOptions, Format, Guarded, Guards, Layout};
 use drover_base::Ns;
@@ -25,7 +25,6 @@ const LAYOUT: Layout = Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Begin,
-    Reconnect,
     Execute(usize),
     Complete,
     Take,
@@ -43,8 +42,6 @@ struct State<G: Guards> {
     bytes: [Vec<u8>; 5],
     begun: u8,
     is_executing: bool,
-    /// How often the queue pair may still fail.
-    failures: u8,
     /// The requests that were executed.
     executed: Vec<u8>,
     /// Pushes that have landed, and whose completion the server has not seen.
@@ -62,7 +59,7 @@ fn regions(memory: &Memory) -> [&drover_mem::Region; 5] {
 }
 
 impl<G: Guards> State<G> {
-    fn first(failures: u8) -> State<G> {
+    fn first() -> State<G> {
         let options = CallerOptions {
             switch: NERVOUS,
             ..CallerOptions::default()
@@ -72,7 +69,6 @@ impl<G: Guards> State<G> {
             bytes: Default::default(),
             begun: 0,
             is_executing: false,
-            failures,
             executed: Vec::new(),
             landed: 0,
         };
@@ -98,7 +94,7 @@ impl<G: Guards> State<G> {
     fn key(&self) -> String {
         let pair = &self.pair;
         format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {} {}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {} {} {}",
             pair.request,
             (pair.caller.state(), pair.caller.stats().switches),
             pair.callee.state(),
@@ -109,7 +105,6 @@ impl<G: Guards> State<G> {
             self.bytes,
             self.executed,
             self.begun,
-            self.failures,
             self.is_executing,
             self.landed,
             pair.callee.next_look() == Ns::MAX
@@ -131,7 +126,6 @@ impl<G: Guards> State<G> {
             }
         };
         add(self.begun < CALLS && pair.caller.is_free(0), Event::Begin);
-        add(self.failures > 0, Event::Reconnect);
         let first = |is_mode: bool| {
             pair.wire
                 .iter()
@@ -158,11 +152,6 @@ impl<G: Guards> State<G> {
             Event::Begin => {
                 pair.begin(0, &[next.begun]);
                 next.begun += 1;
-            }
-            Event::Reconnect => {
-                pair.reconnect();
-                next.landed = 0;
-                next.failures -= 1;
             }
             Event::Execute(index) => {
                 let verb = pair.wire.remove(index).expect("a verb under way");
@@ -215,9 +204,8 @@ struct Explored {
     switches: BTreeSet<[u64; 2]>,
 }
 
-/// `failures`: how often the queue pair may fail.
-fn explore<G: Guards>(in_order: bool, failures: u8) -> Explored {
-    let first = State::<G>::first(failures);
+fn explore<G: Guards>(in_order: bool) -> Explored {
+    let first = State::<G>::first();
     let mut explored = Explored::default();
     let mut numbers = BTreeMap::from([(first.key(), 0)]);
     let mut before: Vec<Vec<usize>> = vec![Vec::new()];
@@ -256,7 +244,7 @@ fn explore<G: Guards>(in_order: bool, failures: u8) -> Explored {
 
 #[test]
 fn rfp_every_order_of_events_ends_three_calls() {
-    let explored = explore::<Guarded>(true, 0);
+    let explored = explore::<Guarded>(true);
     assert_eq!(
         (explored.stuck, explored.wrong, explored.repeated),
         (0, 0, 0),
@@ -271,28 +259,14 @@ fn rfp_every_order_of_events_ends_three_calls() {
 /// Modes that overtake requests do no harm as long as the server looks again.
 #[test]
 fn rfp_looking_again_heals_modes_that_overtake() {
-    let explored = explore::<Guarded>(false, 0);
+    let explored = explore::<Guarded>(false);
     assert_eq!((explored.stuck, explored.wrong), (0, 0), "{explored:?}");
-}
-
-/// Whenever the queue pair fails, all calls end and none is executed twice.
-#[test]
-fn rfp_calls_survive_a_queue_pair_and_are_executed_once() {
-    let explored = explore::<Guarded>(true, 1);
-    println!("{explored:?}");
-    assert_eq!(
-        (explored.stuck, explored.wrong, explored.repeated),
-        (0, 0, 0),
-        "{explored:?}"
-    );
-    let explored = explore::<NoOnce>(true, 1);
-    assert!(explored.repeated > 0, "the canary: {explored:?}");
 }
 
 #[test]
 fn rfp_the_model_finds_what_is_missing() {
-    let explored = explore::<NoRecheck>(true, 0);
+    let explored = explore::<NoRecheck>(true);
     assert!(explored.stuck > 0, "the canary: {explored:?}");
-    let explored = explore::<NoSequence>(true, 0);
+    let explored = explore::<NoSequence>(true);
     assert!(explored.wrong > 0, "the canary: {explored:?}");
 }

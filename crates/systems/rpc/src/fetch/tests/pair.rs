@@ -284,20 +284,6 @@ impl<G: Guards> Pair<G> {
         pushed.copy_in(push.place * self.caller.layout().result_stride(), bytes);
     }
 
-    /// The queue pair fails: what was under way on it is lost, and another one takes its place.
-    pub fn reconnect(&mut self) {
-        self.wire.clear();
-        self.completions.clear();
-        self.pushes.clear();
-        self.callee.resume(self.now);
-        self.wire.extend(self.caller.modes().map(Verb::Mode));
-        let mut again = Vec::new();
-        self.caller.resume(|place, len| again.push((place, len)));
-        for (place, len) in again {
-            self.request(place, len);
-        }
-    }
-
     /// Everything goes on without delay until the call of `place` has ended. The server answers with the request, and says
     /// that it took `time`; it does so when the client's `reads`th READ is under way.
     pub fn finish(&mut self, place: usize, reads: u32, time: Ns) -> Result<Vec<u8>, CallError> {

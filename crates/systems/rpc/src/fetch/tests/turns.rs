@@ -99,7 +99,7 @@ proptest! {
         let mut ended = 0;
         for step in 0..4_000 {
             let place = rng.below(PLACES as u64) as usize;
-            match rng.below(9) {
+            match rng.below(8) {
                 0 | 1 if step < 3_000 && pair.caller.is_free(place) => {
                     begun += 1;
                     expected[place] = begun;
@@ -116,7 +116,6 @@ proptest! {
                 },
                 6 if !pair.wire.is_empty() => pair.execute(),
                 7 if !pair.completions.is_empty() => pair.complete(),
-                8 if step % 500 == 1 => pair.reconnect(),
                 _ => run(&mut pair),
             }
             pair.now += Ns(300);
