@@ -1,10 +1,11 @@
 //! How results travel: as the client asks, and as it measures.
 
-use crate::raw::{Cluster, put};
-use drover_kv::{KvClient, Op, ResultTransfer, ServiceClient};
+use crate::raw::Cluster;
+use drover_kv::{ConnectOptions, KvClient, Op, ResultTransfer, ServiceClient};
 use drover_kv_rfp::server::ServerOptions;
 use drover_kv_rfp::{JakiroVariant, ServerReplyVariant, Variant};
 use drover_rpc::fetch::Transfer;
+use drover_testkit::beds::put;
 use drover_verbs::Provider;
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
@@ -21,7 +22,10 @@ fn calls_in<P: Provider, V: Variant>(
     mut cluster: Cluster<P, V>,
     transfer: ResultTransfer,
 ) -> drover_kv::Calls {
-    let mut client = cluster.client_with(transfer);
+    let mut client = cluster.client_with(&ConnectOptions {
+        transfer,
+        ..ConnectOptions::default()
+    });
     let value = [7; 32];
     assert_eq!(cluster.ask(&mut client, put(KEY, &value)), "stored");
     for _ in 0..GETS {
