@@ -17,7 +17,9 @@ use crate::load_threads::{LoadThreads, System};
 use crate::machine::Machine;
 use crate::pin;
 use crate::progress::Progress;
-use crate::report::{CoreProbes, Lone, ReadsSummary, Report, RivalResult, RunInfo, Sample, SampleCounts};
+use crate::report::{
+    CoreProbes, Lone, ProcessorTime, ReadsSummary, Report, RivalResult, RunInfo, Sample, SampleCounts,
+};
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Tape, TapeOptions, Values};
@@ -313,8 +315,10 @@ impl<'a> Stage<'a> {
             },
             reads: measured.reads,
             calls: measured.calls,
-            server_ns: processor_time::per_op(used, used_now, measured.counts.ops),
-            client_ns: Some(measured.processor_time.0 as f64 / measured.counts.ops.max(1) as f64),
+            processor_time: ProcessorTime {
+                server_ns: processor_time::per_op(used, used_now, measured.counts.ops),
+                client_ns: Some(measured.processor_time.0 as f64 / measured.counts.ops.max(1) as f64),
+            },
             ..Sample::default()
         })
     }

@@ -100,8 +100,8 @@ impl PartitionMap {
     /// # Errors
     /// [`BadMap`]: an owner does not exist, or the epoch is not higher.
     pub fn check(&self, shard_count: usize, current: Option<&PartitionMap>) -> Result<(), BadMap> {
-        let owners = self.owners.iter().enumerate();
-        for (partition, owner) in owners.filter(|(_, owner)| usize::from(**owner) >= shard_count) {
+        let mut owners = self.owners.iter().enumerate();
+        if let Some((partition, owner)) = owners.find(|(_, owner)| usize::from(**owner) >= shard_count) {
             return Err(BadMap::Owner {
                 partition,
                 owner: *owner,
