@@ -16,6 +16,9 @@ pub struct Counting;
 /// A device and its counts.
 #[derive(Clone)]
 pub struct CountingDevice(pub ShmDevice, pub Counts);
+/// A domain of the device.
+#[derive(Clone)]
+pub struct CountingDomain(<Shm as Provider>::Domain, Counts);
 /// A context of the device.
 pub struct CountingContext(<Shm as Provider>::Context, Counts);
 /// A queue pair.
@@ -29,8 +32,10 @@ impl Provider for Counting {
     const NAME: &'static str = "counting";
     type Cpu = <Shm as Provider>::Cpu;
     type Device = CountingDevice;
+    type Domain = CountingDomain;
     type Context = CountingContext;
     type Mr = <Shm as Provider>::Mr;
+    type SharedMr = <Shm as Provider>::SharedMr;
     type Qp = CountingQp;
     type Cq = CountingCq;
     type Srq = CountingSrq;
@@ -40,8 +45,33 @@ impl Device<Counting> for CountingDevice {
     fn context(&self) -> Result<CountingContext, OpenError> {
         Ok(CountingContext(self.0.context()?, self.1.clone()))
     }
+    fn domain(&self, options: &DomainOptions) -> Result<CountingDomain, OpenError> {
+        Ok(CountingDomain(self.0.domain(options)?, self.1.clone()))
+    }
     fn caps(&self) -> &Caps {
         self.0.caps()
+    }
+}
+
+impl Domain<Counting> for CountingDomain {
+    fn context(&self) -> Result<CountingContext, OpenError> {
+        Ok(CountingContext(self.0.context()?, self.1.clone()))
+    }
+    fn register(
+        &self,
+        region: &Region,
+        access: Access,
+    ) -> Result<<Shm as Provider>::SharedMr, RegisterError> {
+        self.0.register(region, access)
+    }
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        self.0.import_region(export)
+    }
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.0.forget_region(region);
+    }
+    fn doorbells(&self) -> DoorbellReport {
+        self.0.doorbells()
     }
 }
 
@@ -58,6 +88,9 @@ impl Context<Counting> for CountingContext {
     }
     fn register(&self, region: &Region, access: Access) -> Result<<Shm as Provider>::Mr, RegisterError> {
         self.0.register(region, access)
+    }
+    fn adopt(&self, shared: &<Shm as Provider>::SharedMr) -> Result<<Shm as Provider>::Mr, RegisterError> {
+        self.0.adopt(shared)
     }
     fn create_cq(&self, depth: usize) -> Result<CountingCq, CreateError> {
         self.0.create_cq(depth).map(CountingCq)
@@ -126,6 +159,9 @@ impl QueuePair<Counting> for CountingQp {
     }
     fn to_error(&mut self) {
         self.0.to_error();
+    }
+    fn fence(&mut self) -> Fenced {
+        self.0.fence()
     }
     fn post_send(&mut self, cpu: &<Shm as Provider>::Cpu, list: &SendList) -> Result<(), PostError> {
         for wr in list.wrs() {

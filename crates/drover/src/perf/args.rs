@@ -246,7 +246,7 @@ mod tests {
             caps.supports.uc,
             caps.supports.ud,
             caps.supports.atomics,
-        ) = (true, true, true, true);
+        ) = (true, true, true, drover_verbs::Atomics::Card);
         (caps.inline_bytes_max, caps.message_bytes_max, caps.mtu_bytes) = (512, 8 << 20, 1024);
         (caps.send_depth_max, caps.recv_depth_max, caps.send_bytes_max) = (4096, 4096, 1 << 20);
         let args =

@@ -8,6 +8,7 @@ use drover_verbs_ibv::survey::{Atomics, Limits};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
 use std::ptr::null_mut;
 
 /// Longest inline payload, as in software RoCE.
@@ -126,16 +127,18 @@ extern "C" fn get_device_name(_device: *mut ffi::Device) -> *const c_char {
 }
 
 extern "C" fn open_device(device: *mut ffi::Device) -> *mut ffi::Context {
-    let ops = ffi::ContextOps {
-        poll_cq: Some(execute::poll_cq),
-        req_notify_cq: Some(execute::req_notify_cq),
-        post_srq_recv: Some(execute::post_srq_recv),
-        post_send: Some(execute::post_send),
-        post_recv: Some(execute::post_recv),
-        ..NO_OPS
-    };
-    open_with(device, ops)
+    open_with(device, OPS)
 }
+
+/// The data path.
+const OPS: ffi::ContextOps = ffi::ContextOps {
+    poll_cq: Some(execute::poll_cq),
+    req_notify_cq: Some(execute::req_notify_cq),
+    post_srq_recv: Some(execute::post_srq_recv),
+    post_send: Some(execute::post_send),
+    post_recv: Some(execute::post_recv),
+    ..NO_OPS
+};
 
 /// A data path without functions.
 pub const NO_OPS: ffi::ContextOps = ffi::ContextOps {
@@ -150,15 +153,52 @@ pub const NO_OPS: ffi::ContextOps = ffi::ContextOps {
     unused_27: [null_mut(); 5],
 };
 
-/// Opens `device` with the data path `ops`.
+/// Opens `device` with the data path `ops`, and thread domains.
 pub fn open_with(device: *mut ffi::Device, ops: ffi::ContextOps) -> *mut ffi::Context {
-    give(ffi::Context {
-        device,
-        ops,
-        cmd_fd: -1,
-        async_fd: -1,
-        num_comp_vectors: 1,
-    })
+    open_extended(device, ops, size_of::<ffi::VerbsContext>())
+}
+
+/// As `open_device`, with a driver of which the library knows `sz` bytes of functions and context.
+fn open_extended(device: *mut ffi::Device, ops: ffi::ContextOps, sz: usize) -> *mut ffi::Context {
+    fabric().counts.devices += 1;
+    let outer = give(ffi::VerbsContext {
+        unused_0: [null_mut(); 14],
+        alloc_parent_domain: Some(alloc_parent_domain),
+        dealloc_td: Some(dealloc_td),
+        alloc_td: Some(alloc_td),
+        unused_17: [null_mut(); 22],
+        sz,
+        context: ffi::Context {
+            device,
+            ops,
+            cmd_fd: -1,
+            async_fd: -1,
+            num_comp_vectors: 1,
+            mutex: [0; 5],
+            abi_compat: ffi::EXTENDED,
+        },
+    });
+    &raw mut at(outer).context
+}
+
+/// As `open_device`, but the library is too old to know thread domains.
+pub extern "C" fn open_old(device: *mut ffi::Device) -> *mut ffi::Context {
+    let sz = ffi::VerbsContext::bytes_from(offset_of!(ffi::VerbsContext, alloc_td));
+    open_extended(device, OPS, sz)
+}
+
+/// As `open_device`, but the driver has no thread domains, as software RoCE.
+pub extern "C" fn open_plain(device: *mut ffi::Device) -> *mut ffi::Context {
+    let context = open_device(device);
+    let outer = at(outer(context));
+    (outer.alloc_td, outer.dealloc_td, outer.alloc_parent_domain) = (None, None, None);
+    context
+}
+
+/// What a context of ours is part of.
+fn outer(context: *mut ffi::Context) -> *mut ffi::VerbsContext {
+    let before = offset_of!(ffi::VerbsContext, context);
+    context.wrapping_byte_sub(before).cast()
 }
 
 /// As `open_device`, but fails with `EACCES`.
@@ -167,7 +207,8 @@ pub extern "C" fn not_permitted(_device: *mut ffi::Device) -> *mut ffi::Context 
 }
 
 extern "C" fn close_device(context: *mut ffi::Context) -> i32 {
-    drop(take(context));
+    fabric().counts.devices -= 1;
+    drop(take(outer(context)));
     0
 }
 
@@ -207,12 +248,56 @@ extern "C" fn query_gid_table(
 }
 
 extern "C" fn alloc_pd(_context: *mut ffi::Context) -> *mut ffi::Pd {
+    fabric().counts.protection_domains += 1;
     opaque(0)
 }
 
+/// Frees a protection domain or a parent domain.
 extern "C" fn dealloc_pd(pd: *mut ffi::Pd) -> i32 {
     drop(take(pd.cast::<u32>()));
+    let fabric = &mut *fabric();
+    let is_used = |of: &(usize, usize)| of.0 == pd as usize;
+    assert!(
+        !fabric.parents.values().any(is_used),
+        "a parent domain outlives its protection domain"
+    );
+    match fabric.parents.remove(&(pd as usize)) {
+        Some(_) => fabric.counts.parent_domains -= 1,
+        None => fabric.counts.protection_domains -= 1,
+    }
     0
+}
+
+extern "C" fn alloc_td(_context: *mut ffi::Context, attr: *mut ffi::TdInitAttr) -> *mut ffi::Td {
+    assert_eq!(at(attr).comp_mask, 0);
+    fabric().counts.thread_domains += 1;
+    opaque(2)
+}
+
+extern "C" fn dealloc_td(td: *mut ffi::Td) -> i32 {
+    drop(take(td.cast::<u32>()));
+    let fabric = &mut *fabric();
+    let is_used = |of: &(usize, usize)| of.1 == td as usize;
+    assert!(
+        !fabric.parents.values().any(is_used),
+        "a parent domain outlives its thread domain"
+    );
+    fabric.counts.thread_domains -= 1;
+    0
+}
+
+extern "C" fn alloc_parent_domain(
+    _context: *mut ffi::Context,
+    attr: *mut ffi::ParentDomainInitAttr,
+) -> *mut ffi::Pd {
+    let attr = at(attr);
+    assert_eq!(attr.comp_mask, 0);
+    let parent = opaque::<ffi::Pd>(3);
+    let fabric = &mut *fabric();
+    fabric.counts.parent_domains += 1;
+    let of = (attr.pd as usize, attr.td as usize);
+    fabric.parents.insert(parent as usize, of);
+    parent
 }
 
 extern "C" fn reg_mr_iova(
@@ -225,7 +310,7 @@ extern "C" fn reg_mr_iova(
     assert_eq!(iova, 0, "memory is registered at address 0");
     let key = fabric().number();
     let mr = Mr {
-        pd: pd as usize,
+        pd: fabric().protection(pd),
         addr: addr as usize,
         len: length as u64,
         access,
@@ -374,7 +459,7 @@ extern "C" fn create_qp(pd: *mut ffi::Pd, init: *mut ffi::QpInitAttr) -> *mut ff
     let srq = (!init.srq.is_null()).then(|| at(init.srq).handle);
     let depth = init.cap.max_recv_wr as usize;
     let state = Qp {
-        pd: pd as usize,
+        pd: fabric().protection(pd),
         kind: init.qp_type,
         state: ffi::QPS_RESET,
         send_cq: at(init.send_cq).handle,

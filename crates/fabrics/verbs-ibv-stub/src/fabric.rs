@@ -18,6 +18,9 @@ pub fn fabric() -> MutexGuard<'static, Fabric> {
 pub struct Fabric {
     next: u32,
     pub objects_alive: usize,
+    pub counts: Counts,
+    /// Protection domain and thread domain of each parent domain.
+    pub parents: BTreeMap<usize, (usize, usize)>,
     pub qps: BTreeMap<u32, Qp>,
     pub cqs: BTreeMap<u32, Cq>,
     pub srqs: BTreeMap<u32, Recvs>,
@@ -25,6 +28,32 @@ pub struct Fabric {
     /// Events not yet taken, by file descriptor of the completion channel. An event is the address of the `ibv_cq` that
     /// raised it.
     pub channels: BTreeMap<i32, VecDeque<usize>>,
+}
+
+/// Numbers of objects that are alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Opened devices.
+    pub devices: usize,
+    /// Protection domains, without parent domains.
+    pub protection_domains: usize,
+    /// Thread domains.
+    pub thread_domains: usize,
+    /// Parent domains.
+    pub parent_domains: usize,
+    /// Registrations of memory.
+    pub registrations: usize,
+}
+
+impl Counts {
+    /// No objects.
+    pub const NONE: Counts = Counts {
+        devices: 0,
+        protection_domains: 0,
+        thread_domains: 0,
+        parent_domains: 0,
+        registrations: 0,
+    };
 }
 
 /// Registered memory; its key is both local and remote.
@@ -92,12 +121,19 @@ impl Fabric {
         Fabric {
             next: 0x100,
             objects_alive: 0,
+            counts: Counts::NONE,
+            parents: BTreeMap::new(),
             qps: BTreeMap::new(),
             cqs: BTreeMap::new(),
             srqs: BTreeMap::new(),
             mrs: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
+    }
+
+    /// The protection domain that `pd` is, or is a parent domain of.
+    pub fn protection(&self, pd: *mut ffi::Pd) -> usize {
+        self.parents.get(&(pd as usize)).map_or(pd as usize, |of| of.0)
     }
 
     /// Returns an unused number for a new object. Numbers are seven apart, so that a neighbouring one is invalid.

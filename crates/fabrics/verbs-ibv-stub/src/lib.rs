@@ -17,6 +17,8 @@ mod memory;
 mod odd;
 mod send_queue;
 
+pub use fabric::Counts;
+
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
 
@@ -108,6 +110,33 @@ pub fn narrow_library() -> Arc<Library> {
         query_device,
         ..control::table()
     })
+}
+
+/// As [`library`], but the driver has no thread domains.
+pub fn plain_library() -> Arc<Library> {
+    let open_device = control::open_plain;
+    Arc::new(Library {
+        open_device,
+        ..control::table()
+    })
+}
+
+/// As [`library`], but of a version before thread domains: its contexts are shorter.
+pub fn old_library() -> Arc<Library> {
+    let open_device = control::open_old;
+    Arc::new(Library {
+        open_device,
+        ..control::table()
+    })
+}
+
+/// Numbers of objects of some kinds that are alive, of all libraries of this process together.
+pub fn counts() -> Counts {
+    let fabric = fabric::fabric();
+    Counts {
+        registrations: fabric.mrs.len(),
+        ..fabric.counts
+    }
 }
 
 /// Number of objects (contexts, queues, registrations, device lists and so on) of all libraries of this process that

@@ -5,56 +5,52 @@ use crate::agree::agree;
 use crate::chain::Chains;
 use crate::core::{Alone, Core};
 use crate::cq::IbvCq;
-use crate::device::Opening;
-use crate::mr::IbvMr;
+use crate::domain::{IbvDomain, OwnRegister, failed, table_full};
+use crate::mr::{IbvMr, IbvSharedMr};
 use crate::park::Sleeper;
 use crate::qp::{IbvQp, unfit};
-use crate::raw::{Channel, Completions, Handle, Opened, Protection, SharedRecvs};
+use crate::raw::{Channel, Completions, Handle, Protection, SharedRecvs};
 use crate::srq::IbvSrq;
 use crate::tables::Tables;
 use crate::watch::StuckQp;
 use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
-use drover_verbs::provide::check_limit;
+use drover_verbs::provide::{check_domain, check_limit};
 use drover_verbs::{
-    Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
+    Access, Bell, Caps, Context, CreateError, Domain, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-/// One thread's view of a device. It opens the device itself, so that threads share only the card.
+/// One thread's view of a device.
 pub struct IbvContext {
     core: Rc<Core>,
 }
 
 impl IbvContext {
-    pub(crate) fn open(opening: &Arc<Opening>, caps: &Caps) -> Result<IbvContext, OpenError> {
-        let failed = |what| move |source: io::Error| OpenError::System { what, source };
-        let name = &opening.choice.device;
-        let opened = Opened::open(&opening.lib, name).map_err(failed("ibv_open_device"))?;
-        let opened = opened.ok_or_else(|| OpenError::Unavailable {
-            fabric: "ibv",
-            reason: format!("{name} has gone since it was chosen; open the device again"),
-        })?;
-        // Relaxed: contexts need different numbers, in any order.
-        let index = opening.opened.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn open(
+        domain: &IbvDomain,
+        caps: Caps,
+        cpu: NativeCpu,
+        pd: Arc<Protection>,
+        own_register: Arc<OwnRegister>,
+    ) -> Result<IbvContext, OpenError> {
         let core = Core {
-            cpu: NativeCpu::nth(opening.seed, index),
-            caps: caps.clone(),
-            opening: opening.clone(),
-            tables: Tables::default(),
+            cpu,
+            caps,
+            opening: domain.opening().clone(),
+            tables: Tables::new(domain),
             chains: Alone::new(Chains::new()),
             qps: Default::default(),
             watch_at: Default::default(),
             cqs: Default::default(),
             sleeper: Sleeper::new()?,
-            channel: Channel::new(&opened).map_err(failed("ibv_create_comp_channel"))?,
-            pd: Protection::new(&opened).map_err(failed("ibv_alloc_pd"))?,
+            channel: Channel::new(domain.base().opened()).map_err(failed("ibv_create_comp_channel"))?,
+            pd,
+            _own_register: own_register,
         };
         Ok(IbvContext { core: Rc::new(core) })
     }
@@ -68,13 +64,6 @@ impl IbvContext {
     /// returned.
     pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         self.core.stuck(patience)
-    }
-}
-
-fn table_full() -> ImportError {
-    ImportError::System {
-        what: "import",
-        source: io::Error::other("the context's table of imports is full"),
     }
 }
 
@@ -92,7 +81,12 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<IbvMr, RegisterError> {
-        IbvMr::register(&self.core, region, access)
+        self.adopt(&self.core.tables.domain().register(region, access)?)
+    }
+
+    fn adopt(&self, shared: &IbvSharedMr) -> Result<IbvMr, RegisterError> {
+        check_domain(self.core.tables.domain().is(&shared.domain))?;
+        Ok(IbvMr::of(shared))
     }
 
     fn create_cq(&self, depth: usize) -> Result<IbvCq, CreateError> {
@@ -127,18 +121,14 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let region = wire::decode_region(export)?;
-        let tables = &self.core.tables;
-        let rkey = tables.remotes.insert(region.rkey).ok_or_else(table_full)?;
-        Ok(RemoteRegion {
-            rkey,
-            len: region.len,
-            access: region.access,
-        })
+        let region = self.core.tables.domain().import_region(export)?;
+        self.core.tables.learn(region.rkey);
+        Ok(region)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.core.tables.remotes.remove(region.rkey);
+        self.core.tables.domain().forget_region(region);
+        self.core.tables.remotes.forget(region.rkey);
     }
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {

@@ -2,6 +2,7 @@
 
 use crate::chain::Chains;
 use crate::device::Opening;
+use crate::domain::OwnRegister;
 use crate::park::Sleeper;
 use crate::raw::{Channel, Completions, Protection};
 use crate::tables::Tables;
@@ -28,7 +29,9 @@ pub(crate) struct Core {
     pub(crate) cqs: RefCell<Vec<Weak<Completions>>>,
     pub(crate) sleeper: Sleeper,
     pub(crate) channel: Rc<Channel>,
-    pub(crate) pd: Rc<Protection>,
+    /// That of the domain, or this thread's parent domain over it.
+    pub(crate) pd: Arc<Protection>,
+    pub(crate) _own_register: Arc<OwnRegister>,
 }
 
 /// A value that one thread borrows for the length of a call, without the borrow count of a `RefCell`: a post takes a
@@ -69,6 +72,6 @@ impl Core {
 
     /// Adds the place of a failure and advice to its error.
     pub(crate) fn explain(&self, why: &dyn std::error::Error, advice: &str) -> io::Error {
-        io::Error::other(format!("{why} ({}); {advice}", self.opening.place()))
+        self.opening.explain(why, advice)
     }
 }

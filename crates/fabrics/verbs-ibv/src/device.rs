@@ -5,13 +5,14 @@ use crate::agree::{asked_mtu, mtu_bytes};
 use crate::chain::SGE_MAX;
 use crate::choose::{Choice, GidFacts, GidKind, PortFacts, PortState, UnopenedDevice, Wish, choose_among};
 use crate::context::IbvContext;
+use crate::domain::IbvDomain;
 use crate::ffi::{self, Library};
 use crate::limits::{Atomics, Limits};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
 use drover_base::Ns;
 use drover_mem::entropy;
-use drover_verbs::{Caps, Device, OpenError};
+use drover_verbs::{Caps, Device, Domain, DomainOptions, OpenError};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -41,6 +42,10 @@ pub struct IbvOptions {
     /// polled, before its context logs a warning with the device's report. The queue pair is left as it is. A context
     /// checks about once a second, when it parks or finds its completion queues empty.
     pub stuck_after: Ns,
+    /// What the operator states of this machine and its card: aligned bytes that a READ sees as they were before or after
+    /// a WRITE ([`Caps::read_unit_bytes`]). 8, the default, or 64, which holds on x86 with the cards that we know, but
+    /// which nobody promises. Other numbers are refused.
+    pub read_unit_bytes: usize,
     /// Verbs library to use; `None` loads the machine's.
     pub library: Option<Arc<Library>>,
 }
@@ -56,12 +61,13 @@ impl Default for IbvOptions {
             retry_count: 6,
             mtu_bytes: None,
             stuck_after: Ns::from_s(5),
+            read_unit_bytes: READ_UNIT_BYTES,
             library: None,
         }
     }
 }
 
-/// A chosen device, port and address, with the limits read from it. It holds no open device: every context opens the
+/// A chosen device, port and address, with the limits read from it. It holds no open device: every domain opens the
 /// device for itself.
 #[derive(Clone, Debug)]
 pub struct IbvDevice {
@@ -107,6 +113,11 @@ impl Opening {
     /// Device and port for errors: `rxe0 port 1`.
     pub(crate) fn place(&self) -> String {
         format!("{} port {}", self.choice.device, self.choice.port)
+    }
+
+    /// Adds the place of a failure and advice to its error.
+    pub(crate) fn explain(&self, why: &dyn std::error::Error, advice: &str) -> io::Error {
+        io::Error::other(format!("{why} ({}); {advice}", self.place()))
     }
 
     /// Route to a peer.
@@ -163,7 +174,7 @@ impl IbvDevice {
 
     fn read(
         lib: Arc<Library>,
-        opened: &Rc<Opened>,
+        opened: &Arc<Opened>,
         choice: Choice,
         options: &IbvOptions,
     ) -> Result<IbvDevice, OpenError> {
@@ -175,6 +186,14 @@ impl IbvDevice {
         let port = opened.port_attr(choice.port).map_err(failed)?;
         let limits = device.limits();
         let mut caps = caps(opened, &limits, &port).map_err(failed)?;
+        caps.read_unit_bytes = match options.read_unit_bytes {
+            bytes @ (8 | 64) => bytes,
+            bytes => {
+                return Err(unavailable(format!(
+                    "a READ sees 8 or 64 bytes whole, not {bytes}"
+                )));
+            }
+        };
         let mut opening = Opening {
             lib,
             choice,
@@ -217,7 +236,11 @@ impl IbvDevice {
 
 impl Device<Ibv> for IbvDevice {
     fn context(&self) -> Result<IbvContext, OpenError> {
-        IbvContext::open(&self.opening, &self.caps)
+        self.domain(&DomainOptions::default())?.context()
+    }
+
+    fn domain(&self, options: &DomainOptions) -> Result<IbvDomain, OpenError> {
+        IbvDomain::open(&self.opening, &self.caps, options)
     }
 
     fn caps(&self) -> &Caps {
@@ -260,7 +283,7 @@ fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<UnopenedDevice>), O
     Ok((table, unopened))
 }
 
-pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
+pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Arc<Opened>, String> {
     match Opened::open(lib, name) {
         Ok(Some(opened)) => Ok(opened),
         Ok(None) => Err(format!("{name} is gone again")),
@@ -320,13 +343,15 @@ fn kind(gid_type: u32) -> GidKind {
 
 /// Most READs and atomics in flight per queue pair, whatever a device offers. *(our choice)*
 const READS_MAX: usize = 16;
+/// Aligned bytes that a READ sees whole, unless [`IbvOptions::read_unit_bytes`] says more.
+const READ_UNIT_BYTES: usize = 8;
 /// Number of requests worth one doorbell: with software RoCE each doorbell is a system call. *(our choice)*
 const POST_BATCH: usize = 16;
 /// Inline payload lengths to try, longest first: devices do not report their limit.
 const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 
 /// Capabilities of a device, as it reports them and as trial creation of queue pairs shows.
-pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
+pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
     let cq = Completions::new(&Channel::new(opened)?, 1)?;
     let mut caps = Caps::none();
@@ -334,7 +359,13 @@ pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -
     let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));
     [caps.supports.rc, caps.supports.uc, caps.supports.ud] = inline.map(|bytes| bytes.is_some());
     caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
-    caps.supports.atomics = limits.atomics != Atomics::None;
+    caps.supports.atomics = match limits.atomics {
+        Atomics::None => drover_verbs::Atomics::None,
+        Atomics::Device => drover_verbs::Atomics::Card,
+        Atomics::Machine => drover_verbs::Atomics::Host,
+    };
+    // No card promises more than a word. Requests of one RC queue pair execute in order. [IBTA 10.8.3]
+    (caps.read_unit_bytes, caps.reads_see_earlier) = (READ_UNIT_BYTES, true);
     caps.supports.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
     caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;
@@ -349,7 +380,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, limits: &Limits, port: &ffi::PortAttr) -
 }
 
 /// Longest inline payload of queue pairs of this kind, found by trial; `None` if the device lacks the kind.
-fn probe(pd: &Rc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
+fn probe(pd: &Arc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
     INLINE_BYTES.into_iter().find(|&max_inline_data| {
         let cap = ffi::QpCap {
             max_send_wr: 1,

@@ -6,10 +6,11 @@
 //! error says what to do.
 //!
 //! - [`IbvDevice`] is a choice of device, port and address ([`choose`]), with the limits read from it;
-//!   [`IbvContext`] is one thread's view, which opens the device separately.
+//!   an [`IbvDomain`] is the opened device and its protection domain, for all threads of a process; [`IbvContext`] is one
+//!   thread's view. Threads that use no common domain open the device separately.
 //! - **Addresses** are offsets: memory is registered at device address 0, so neither end translates addresses.
-//! - **Remote keys** and address handles index the context's own tables, so that a released key gives no access; a post
-//!   looks them up in about a nanosecond.
+//! - **Remote keys** are numbers of the domain, and address handles of the context, both looked up in the context's own
+//!   tables, so that a released key gives no access; that takes about a nanosecond.
 //! - **Ownership**: every object of the library is held by its users (`raw/`) and destroyed once, after them.
 //! - [`ffi`] is the binding: symbols, structures, numbers.
 //!
@@ -54,6 +55,7 @@ mod context;
 mod core;
 mod cq;
 mod device;
+mod domain;
 pub mod ffi;
 mod limits;
 mod memlock;
@@ -74,7 +76,8 @@ pub use choose::{Choice, Wish};
 pub use context::IbvContext;
 pub use cq::IbvCq;
 pub use device::{IbvDevice, IbvOptions};
-pub use mr::IbvMr;
+pub use domain::IbvDomain;
+pub use mr::{IbvMr, IbvSharedMr};
 pub use qp::IbvQp;
 pub use srq::IbvSrq;
 pub use survey::Survey;
@@ -92,8 +95,10 @@ impl Provider for Ibv {
     const NAME: &'static str = "ibv";
     type Cpu = NativeCpu;
     type Device = IbvDevice;
+    type Domain = IbvDomain;
     type Context = IbvContext;
     type Mr = IbvMr;
+    type SharedMr = IbvSharedMr;
     type Qp = IbvQp;
     type Cq = IbvCq;
     type Srq = IbvSrq;

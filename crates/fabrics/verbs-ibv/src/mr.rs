@@ -1,6 +1,6 @@
 //! [`IbvMr`]: registered regions, and advice for registrations that the system refuses.
 
-use crate::core::Core;
+use crate::domain::IbvDomain;
 use crate::ffi;
 use crate::memlock::{Memlock, Shortage};
 use crate::raw::Memory;
@@ -10,38 +10,66 @@ use drover_verbs::provide::{check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
 
-/// A registered region. Dropping it deregisters it; its keys are then invalid.
-pub struct IbvMr {
-    memory: Memory,
-    access: Access,
-    lkey: u32,
-    rkey: u32,
+/// A region registered for all contexts of a domain. Dropping the last clone, and the last handle made from one,
+/// deregisters it.
+#[derive(Clone)]
+pub struct IbvSharedMr {
+    pub(crate) domain: IbvDomain,
+    pub(crate) registration: Arc<Registration>,
 }
 
-impl IbvMr {
-    pub(crate) fn register(core: &Core, region: &Region, access: Access) -> Result<IbvMr, RegisterError> {
+/// A registration.
+pub(crate) struct Registration {
+    memory: Memory,
+    access: Access,
+}
+
+impl Registration {
+    pub(crate) fn new(
+        domain: &IbvDomain,
+        region: &Region,
+        access: Access,
+    ) -> Result<Registration, RegisterError> {
         check_registration(region, access)?;
-        let bytes = region.len();
+        let (bytes, opening) = (region.len(), domain.opening());
         let failed = |source| RegisterError::System { bytes, source };
-        if bytes as u64 > core.opening.limits.registration_bytes() {
-            let most = core.opening.limits.registration_bytes();
+        if bytes as u64 > opening.limits.registration_bytes() {
+            let most = opening.limits.registration_bytes();
             let why = io::Error::other(format!("the device registers at most {most} bytes at once"));
-            return Err(failed(core.explain(&why, "use smaller regions")));
+            return Err(failed(opening.explain(&why, "use smaller regions")));
         }
         let memlock = Memlock::read();
         memlock
             .check(bytes)
-            .map_err(|why| failed(core.explain(&why, why.advice())))?;
-        let memory = Memory::register(&core.pd, region, flags(access))
-            .map_err(|why| failed(core.explain(&why, &advice(&why, memlock.check_limit(bytes)))))?;
-        let (lkey, rkey) = memory.keys();
-        Ok(IbvMr {
-            memory,
-            access,
+            .map_err(|why| failed(opening.explain(&why, why.advice())))?;
+        let memory = Memory::register(domain.base(), region, flags(access))
+            .map_err(|why| failed(opening.explain(&why, &advice(&why, memlock.check_limit(bytes)))))?;
+        Ok(Registration { memory, access })
+    }
+}
+
+/// A registered region. Dropping it deregisters it, unless the registration is shared; its keys are then invalid.
+pub struct IbvMr {
+    registration: Arc<Registration>,
+    lkey: u32,
+    rkey: u32,
+    _one_thread: PhantomData<Rc<()>>,
+}
+
+impl IbvMr {
+    pub(crate) fn of(shared: &IbvSharedMr) -> IbvMr {
+        let registration = shared.registration.clone();
+        let (lkey, rkey) = registration.memory.keys();
+        IbvMr {
+            registration,
             lkey,
             rkey,
-        })
+            _one_thread: PhantomData,
+        }
     }
 }
 
@@ -69,12 +97,12 @@ fn flags(access: Access) -> i32 {
 
 impl MemoryRegion for IbvMr {
     fn region(&self) -> &Region {
-        self.memory.region()
+        self.registration.memory.region()
     }
 
     #[inline]
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        sge_within(self.memory.region(), self.lkey, offset, len)
+        sge_within(self.registration.memory.region(), self.lkey, offset, len)
     }
 
     /// Never fails. Ignores `watches`: a WRITE into memory raises no notification, and the capabilities say so.
@@ -85,14 +113,14 @@ impl MemoryRegion for IbvMr {
         debug_assert!(watches.iter().all(|watch| wire::is_bell(&watch.bell.0)));
         Ok(wire::encode_region(&RegionName {
             rkey: self.rkey,
-            len: self.memory.region().len() as u64,
-            access: self.access,
+            len: self.registration.memory.region().len() as u64,
+            access: self.registration.access,
         }))
     }
 }
 
 impl fmt::Debug for IbvMr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IbvMr({:?}, {:?})", self.memory.region(), self.access)
+        write!(f, "IbvMr({:?}, {:?})", self.region(), self.registration.access)
     }
 }

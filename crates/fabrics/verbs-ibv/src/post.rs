@@ -306,7 +306,7 @@ fn with_imm(to: &mut ffi::SendWr, imm: Option<Imm>, without: u32, with: u32) -> 
 
 #[inline(always)]
 fn translated(tables: &Tables, remote: RemoteAddr) -> (u64, u32) {
-    match tables.remotes.find(remote.rkey) {
+    match tables.remote(remote.rkey) {
         Some(rkey) => (remote.offset, rkey),
         None => NOWHERE,
     }

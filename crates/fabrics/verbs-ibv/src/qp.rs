@@ -14,12 +14,13 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
-    ConnectError, CreateError, Export, ImportError, PostError, PostErrorKind, QpKind, QpOptions, QpState,
-    Qpn, QueuePair, RecvList, RecvWr, SendList, SendWr,
+    ConnectError, CreateError, Export, Fenced, ImportError, PostError, PostErrorKind, QpKind, QpOptions,
+    QpState, Qpn, QueuePair, RecvList, RecvWr, SendList, SendWr,
 };
 use std::io;
 use std::ptr::null_mut;
 use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
 
 /// Most routers that a packet may pass. *(our choice: IP's usual limit)*
 pub(crate) const HOP_LIMIT: u8 = 64;
@@ -78,7 +79,7 @@ impl IbvQp {
         };
         let bounds = Bounds {
             kind,
-            atomics: core.caps.supports.atomics,
+            atomics: core.caps.supports.atomics.are_offered(),
             inline_bytes: options.inline_bytes.min(message_bytes),
             message_bytes,
             sge_max: cap.max_send_sge as usize,
@@ -333,6 +334,21 @@ impl QueuePair<Ibv> for IbvQp {
 
     fn to_error(&mut self) {
         self.fail();
+    }
+
+    /// The device acknowledges the error state: it accepts nothing from then on, and what it accepted before is in memory.
+    fn fence(&mut self) -> Fenced {
+        if self.link.state.get() != QpState::Error {
+            self.fail();
+        }
+        match self.link.raw.query() {
+            Ok(attr) if attr.qp_state == ffi::QPS_ERR => {
+                // Acquire: what is loaded after this is no older than what the device wrote before.
+                fence(Ordering::Acquire);
+                Fenced::Done
+            }
+            _ => Fenced::Pending,
+        }
     }
 
     #[inline]

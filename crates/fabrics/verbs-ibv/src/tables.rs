@@ -1,95 +1,121 @@
-//! [`Tables`]: lookup tables for the keys in requests, and [`Lookup`], which makes lookups cheap.
+//! [`Tables`]: lookup tables for the keys in requests, and [`Places`], which makes lookups cheap.
 
+use crate::domain::IbvDomain;
 use crate::ffi;
 use crate::raw::Handle;
 use drover_verbs::provide::Keys;
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
 
 /// The tables of a context.
-#[derive(Default)]
 pub(crate) struct Tables {
-    /// Remote keys of imported regions, as their owners' devices know them. Requests use an index of this table
-    /// instead, so that a key that was released, or imported by another context, gives no access.
-    pub(crate) remotes: Lookup<u32>,
-    pub(crate) handles: Lookup<Handle>,
+    domain: IbvDomain,
+    /// Remote keys of imported regions, as their owners' devices know them, under the domain's keys: those that this
+    /// context has used. A key that was released, or that another domain imported, gives no access.
+    pub(crate) remotes: Places<u32>,
+    pub(crate) handles: Handles,
 }
 
-/// The part of an entry that posts need.
-pub(crate) trait Entry {
-    type Value: Copy;
-    fn value(&self) -> Self::Value;
-}
+impl Tables {
+    pub(crate) fn new(domain: &IbvDomain) -> Tables {
+        Tables {
+            domain: domain.clone(),
+            remotes: Places::default(),
+            handles: Handles::default(),
+        }
+    }
 
-impl Entry for u32 {
-    type Value = u32;
+    pub(crate) fn domain(&self) -> &IbvDomain {
+        &self.domain
+    }
+
+    /// The device's key for the domain's `rkey`.
     #[inline(always)]
-    fn value(&self) -> u32 {
-        *self
+    pub(crate) fn remote(&self, rkey: u32) -> Option<u32> {
+        match self.remotes.find(rkey) {
+            None => self.learn(rkey),
+            known => known,
+        }
+    }
+
+    /// Copies what the domain knows of `rkey`.
+    #[cold]
+    pub(crate) fn learn(&self, rkey: u32) -> Option<u32> {
+        let known = self.domain.find(rkey)?;
+        self.remotes.put(rkey, known);
+        Some(known)
     }
 }
 
-impl Entry for Handle {
-    type Value = *mut ffi::Ah;
-    #[inline(always)]
-    fn value(&self) -> *mut ffi::Ah {
-        self.ptr()
-    }
-}
-
-/// [`Keys`] shared within one thread, without the borrow count of a `RefCell`: no method returns a reference or calls
-/// code that could come back here. The values that posts need are stored separately from the owners, so that a lookup
-/// is one comparison of the key.
-pub(crate) struct Lookup<T: Entry>(UnsafeCell<Inside<T>>);
-
-struct Inside<T: Entry> {
-    owners: Keys<T>,
-    /// Per index: the valid key and its value.
-    known: Vec<(u32, T::Value)>,
-}
+/// Values by the index of their keys, each with its valid key, so that a lookup is one comparison. Shared within one
+/// thread, without the borrow count of a `RefCell`: no method returns a reference or calls code that could come back
+/// here.
+pub(crate) struct Places<V: Copy>(UnsafeCell<Vec<(u32, V)>>);
 
 /// A key that is never valid: its index is beyond the limit.
 const NO_KEY: u32 = u32::MAX;
 const _: () = assert!(Keys::<u32>::index_of(NO_KEY) >= Keys::<u32>::LIMIT);
 
-impl<T: Entry> Default for Lookup<T> {
-    fn default() -> Lookup<T> {
-        Lookup(UnsafeCell::new(Inside {
-            owners: Keys::new(),
-            known: Vec::new(),
-        }))
+impl<V: Copy> Default for Places<V> {
+    fn default() -> Places<V> {
+        Places(UnsafeCell::default())
     }
 }
 
-impl<T: Entry> Lookup<T> {
-    /// Adds a value; `None` when the table is full.
-    pub(crate) fn insert(&self, value: T) -> Option<u32> {
-        // SAFETY: not `Sync`, and no other reference to the table is alive: methods return none.
-        let Inside { owners, known } = unsafe { &mut *self.0.get() };
-        let seen = value.value();
-        let key = owners.insert(value)?;
-        let index = Keys::<T>::index_of(key);
-        if index == known.len() {
-            known.push((NO_KEY, seen));
+impl<V: Copy> Places<V> {
+    pub(crate) fn put(&self, key: u32, value: V) {
+        // SAFETY: not `Sync`, and no other reference to the places is alive: methods return none.
+        let places = unsafe { &mut *self.0.get() };
+        let index = Keys::<V>::index_of(key);
+        if places.len() <= index {
+            places.resize(index + 1, (NO_KEY, value));
         }
-        known[index] = (key, seen);
-        Some(key)
+        places[index] = (key, value);
     }
 
-    /// Removes a value and returns it for the caller to drop: dropping may call the library.
-    pub(crate) fn remove(&self, key: u32) -> Option<T> {
-        // SAFETY: as for `insert`.
-        let Inside { owners, known } = unsafe { &mut *self.0.get() };
-        let value = owners.remove(key)?;
-        known[Keys::<T>::index_of(key)].0 = NO_KEY;
-        Some(value)
+    pub(crate) fn forget(&self, key: u32) {
+        // SAFETY: as for `put`.
+        let places = unsafe { &mut *self.0.get() };
+        if let Some(place) = places.get_mut(Keys::<V>::index_of(key))
+            && place.0 == key
+        {
+            place.0 = NO_KEY;
+        }
     }
 
     #[inline(always)]
-    pub(crate) fn find(&self, key: u32) -> Option<T::Value> {
-        // SAFETY: as for `insert`.
-        let known = unsafe { &(*self.0.get()).known };
-        let (valid, value) = *known.get(Keys::<T>::index_of(key))?;
+    pub(crate) fn find(&self, key: u32) -> Option<V> {
+        // SAFETY: as for `put`.
+        let places = unsafe { &*self.0.get() };
+        let (valid, value) = *places.get(Keys::<V>::index_of(key))?;
         (valid == key).then_some(value)
+    }
+}
+
+/// Address handles by key; what posts need is stored separately from the owners.
+#[derive(Default)]
+pub(crate) struct Handles {
+    owners: RefCell<Keys<Handle>>,
+    known: Places<*mut ffi::Ah>,
+}
+
+impl Handles {
+    /// Adds a handle; `None` when the table is full.
+    pub(crate) fn insert(&self, handle: Handle) -> Option<u32> {
+        let ah = handle.ptr();
+        let key = self.owners.borrow_mut().insert(handle)?;
+        self.known.put(key, ah);
+        Some(key)
+    }
+
+    /// Removes a handle and returns it for the caller to drop: dropping calls the library.
+    pub(crate) fn remove(&self, key: u32) -> Option<Handle> {
+        self.known.forget(key);
+        self.owners.borrow_mut().remove(key)
+    }
+
+    #[inline(always)]
+    pub(crate) fn find(&self, key: u32) -> Option<*mut ffi::Ah> {
+        self.known.find(key)
     }
 }
 
@@ -98,15 +124,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removed_key_finds_nothing_even_when_its_place_is_taken_again() {
-        let table = Lookup::<u32>::default();
-        let (first, second) = (table.insert(7).expect("space"), table.insert(8).expect("space"));
-        assert_eq!((table.find(first), table.find(second)), (Some(7), Some(8)));
-        assert_eq!(table.remove(first), Some(7));
-        assert_eq!((table.find(first), table.remove(first)), (None, None));
-        let again = table.insert(9).expect("space");
-        assert_eq!((table.find(first), table.find(again)), (None, Some(9)));
-        assert_eq!(table.find(second), Some(8));
-        assert_eq!((table.find(0), table.find(NO_KEY)), (None, None));
+    fn a_forgotten_key_finds_nothing_even_when_its_place_is_taken_again() {
+        let (mut keys, places) = (Keys::<u32>::new(), Places::<u32>::default());
+        let mut add = |value| {
+            let key = keys.insert(value).expect("space");
+            places.put(key, value);
+            key
+        };
+        let (first, second) = (add(7), add(8));
+        assert_eq!((places.find(first), places.find(second)), (Some(7), Some(8)));
+        places.forget(first);
+        assert_eq!(places.find(first), None);
+        keys.remove(first);
+        let again = keys.insert(9).expect("space");
+        places.put(again, 9);
+        places.forget(first);
+        assert_eq!((places.find(first), places.find(again)), (None, Some(9)));
+        assert_eq!(places.find(second), Some(8));
+        assert_eq!((places.find(0), places.find(NO_KEY)), (None, None));
     }
 }

@@ -25,6 +25,7 @@
 //! [`ShmOptions::park_max`](crate::ShmOptions::park_max). *(our choice: one page per peer would need a wait on many
 //! futexes)*
 
+use crate::domain::{Identity, map};
 use crate::wire;
 use drover_base::Ns;
 use drover_mem::{AllocError, PageWish, Region, pause};
@@ -104,6 +105,20 @@ impl OwnBell {
         }
     }
 
+    /// Whether the kernel can run barriers on other threads, and runs theirs on us.
+    pub(crate) fn has_barrier(&self) -> bool {
+        self.barrier
+    }
+
+    /// Has the kernel run a memory barrier on every running thread of every process that registered for it. Where that
+    /// is not possible, peers were told to have fences of their own.
+    pub(crate) fn barrier_everywhere(&self) {
+        fence(Ordering::SeqCst);
+        if self.barrier {
+            let _ = membarrier(MembarrierCommand::GlobalExpedited);
+        }
+    }
+
     /// Writes down that this thread runs on core `here`. Returns whether a peer has said that it wants that core, since
     /// the last call.
     pub(crate) fn is_wanted(&self, here: u32) -> bool {
@@ -167,11 +182,25 @@ fn wake(page: &Region) {
     let _ = futex::wake(word, futex::Flags::empty(), 1);
 }
 
-/// A peer's bell.
+/// A peer's bell page, mapped once per domain: bells are in many exports.
+pub(crate) struct BellPage {
+    region: Region,
+    pub(crate) identity: Identity,
+}
+
+impl BellPage {
+    /// Maps the page behind `fd`.
+    pub(crate) fn map(fd: &OwnedFd, identity: Identity) -> Result<BellPage, ImportError> {
+        let region = map(fd, PAGE_BYTES, true)?;
+        Ok(BellPage { region, identity })
+    }
+}
+
+/// A peer's bell, as one context rings it.
 pub(crate) struct RemoteBell {
     region: Region,
-    /// Identity of the memfd, so that a bell in many exports is mapped once.
-    identity: (u64, u64),
+    /// Tells the domain that the page is in use.
+    page: Arc<BellPage>,
     /// Epoch of the last sleep that was woken: one wake per sleep.
     woken: Cell<u64>,
     wakes: Rc<Cell<u64>>,
@@ -221,37 +250,21 @@ impl RemoteBells {
         })
     }
 
-    /// The bell behind `fd`, mapped now unless it already is.
-    pub(crate) fn import(&mut self, fd: &OwnedFd) -> Result<Rc<RemoteBell>, ImportError> {
-        let system = |what| {
-            move |e: rustix::io::Errno| ImportError::System {
-                what,
-                source: e.into(),
-            }
-        };
-        let stat = rustix::fs::fstat(fd).map_err(system("fstat of a bell"))?;
-        let identity = (stat.st_dev as u64, stat.st_ino as u64);
+    /// This context's handle of a peer's bell.
+    pub(crate) fn adopt(&mut self, page: &Arc<BellPage>) -> Rc<RemoteBell> {
         self.known.retain(|bell| bell.strong_count() > 0);
-        if let Some(bell) = self
-            .known
-            .iter()
-            .filter_map(Weak::upgrade)
-            .find(|bell| bell.identity == identity)
-        {
-            return Ok(bell);
+        let mut known = self.known.iter().filter_map(Weak::upgrade);
+        if let Some(bell) = known.find(|bell| Arc::ptr_eq(&bell.page, page)) {
+            return bell;
         }
-        let copy = fd
-            .try_clone()
-            .map_err(|source| ImportError::System { what: "dup", source })?;
-        let region = Region::from_fd(copy, PAGE_BYTES, true)?;
         let bell = Rc::new(RemoteBell {
-            region,
-            identity,
+            region: page.region.clone(),
+            page: page.clone(),
             woken: 0.into(),
             wakes: self.wakes.clone(),
         });
         self.known.push(Rc::downgrade(&bell));
-        Ok(bell)
+        bell
     }
 }
 
@@ -299,10 +312,15 @@ mod tests {
 
     const HOUR: Ns = Ns::from_s(3600);
 
+    /// The page of a bell as a peer maps it.
+    fn page(own: &OwnBell) -> Arc<BellPage> {
+        Arc::new(BellPage::map(&own.fd(), (0, 0)).expect("mapped"))
+    }
+
     /// A bell and a peer's view of it; `None` where the kernel offers no barrier, so that all sleeps are naps.
     fn bells() -> Option<(OwnBell, Rc<RemoteBell>)> {
         let own = OwnBell::new().expect("bell");
-        let remote = RemoteBells::default().import(&own.fd()).expect("import");
+        let remote = RemoteBells::default().adopt(&page(&own));
         if !own.barrier {
             eprintln!("skipped: membarrier is not available");
         }
@@ -349,7 +367,7 @@ mod tests {
     fn a_peer_that_wants_the_core_of_a_sleeper_does_not_say_so() {
         let Some((own, _remote)) = bells() else { return };
         let mut bells = RemoteBells::default();
-        let _kept = bells.import(&own.fd()).expect("import");
+        let _kept = bells.adopt(&page(&own));
         assert!(!own.is_wanted(3), "it has written down its core now");
         assert!(bells.want(3));
         assert!(!bells.want(4), "another core");

@@ -2,21 +2,21 @@
 
 use crate::Shm;
 use crate::bell::{OwnBell, RemoteBells};
-use crate::core::{Core, Remote, RemoteWatch, Sender, Tables};
+use crate::core::{Core, Sender, Tables};
 use crate::cq::{CqShared, ShmCq};
 use crate::device::{DEPTH_MAX, ShmOptions};
+use crate::domain::{ShmDomain, table_full};
 use crate::lane::{CLAIM, CLAIMED, REVOKED};
-use crate::mr::ShmMr;
+use crate::mr::{ShmMr, ShmSharedMr};
 use crate::qp::{Queue, ShmQp, import_lane};
 use crate::recv::{RecvQueue, ShmSrq};
 use crate::stats::{Counters, ShmStats};
 use crate::watcher::Watcher;
-use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_limit;
 use drover_verbs::{
-    Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
+    Access, Bell, Caps, Context, CreateError, Domain, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
 use rustix::thread::sched_getcpu;
@@ -36,8 +36,14 @@ pub struct ShmContext {
 }
 
 impl ShmContext {
-    pub(crate) fn open(options: ShmOptions, caps: Caps, cpu: NativeCpu) -> Result<ShmContext, OpenError> {
+    pub(crate) fn open(
+        domain: ShmDomain,
+        options: ShmOptions,
+        caps: Caps,
+        cpu: NativeCpu,
+    ) -> Result<ShmContext, OpenError> {
         let core = Core {
+            domain,
             cpu,
             caps,
             options,
@@ -60,14 +66,6 @@ impl ShmContext {
     }
 }
 
-fn table_full() -> ImportError {
-    let source = std::io::Error::other("the context's table of imports is full");
-    ImportError::System {
-        what: "import",
-        source,
-    }
-}
-
 impl Context<Shm> for ShmContext {
     fn cpu(&self) -> &NativeCpu {
         &self.core.cpu
@@ -82,7 +80,11 @@ impl Context<Shm> for ShmContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<ShmMr, RegisterError> {
-        ShmMr::register(&self.core, region, access)
+        self.adopt(&self.core.domain.register(region, access)?)
+    }
+
+    fn adopt(&self, shared: &ShmSharedMr) -> Result<ShmMr, RegisterError> {
+        ShmMr::adopt(&self.core, shared)
     }
 
     fn create_cq(&self, depth: usize) -> Result<ShmCq, CreateError> {
@@ -106,55 +108,15 @@ impl Context<Shm> for ShmContext {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let decoded = wire::decode_region(&export.bytes, export.fds.len())?;
-        let missing = ImportError::Malformed {
-            reason: "a region's export has its descriptor first",
-        };
-        let fd = export.fds.first().ok_or(missing)?;
-        let fd = fd
-            .try_clone()
-            .map_err(|source| ImportError::System { what: "dup", source })?;
-        let len = usize::try_from(decoded.len).map_err(|_| ImportError::Malformed {
-            reason: "a region beyond the address space",
-        })?;
-        let writable = decoded.access.remote_write || decoded.access.remote_atomic;
-        let region = Region::from_fd(fd, len, writable)?;
-        let mut watches = Vec::new();
-        for watch in &decoded.watches {
-            let bell = self
-                .core
-                .bells
-                .borrow_mut()
-                .import(&export.fds[usize::from(watch.bell_fd)])?;
-            watches.push(RemoteWatch {
-                start: watch.start,
-                end: watch.end,
-                bell,
-            });
-        }
-        let remote = Remote {
-            region,
-            len: decoded.len,
-            access: decoded.access,
-            watches_disjoint: watches.is_sorted_by(|a: &RemoteWatch, b| a.end <= b.start),
-            watches,
-        };
-        let rkey = self
-            .core
-            .tables
-            .borrow_mut()
-            .remote
-            .insert(remote)
-            .ok_or_else(table_full)?;
-        Ok(RemoteRegion {
-            rkey,
-            len: decoded.len,
-            access: decoded.access,
-        })
+        let region = self.core.domain.import_region(export)?;
+        self.core.learn(region.rkey);
+        Ok(region)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.core.tables.borrow_mut().remote.remove(region.rkey);
+        let remote = self.core.tables.borrow_mut().remote.remove(region.rkey);
+        drop(remote);
+        self.core.domain.forget_region(region);
     }
 
     /// One export serves one address handle: a second attempt returns an error.

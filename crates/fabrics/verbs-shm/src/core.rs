@@ -2,12 +2,13 @@
 
 use crate::bell::{OwnBell, RemoteBell, RemoteBells, Ringing};
 use crate::device::ShmOptions;
+use crate::domain::ShmDomain;
 use crate::lane::{CLOSED, LaneProducer};
 use crate::ring::{Head, Memory};
 use crate::stats::Counters;
 use drover_base::sync::Ordering;
 use drover_mem::{NativeCpu, Region};
-use drover_verbs::provide::Keys;
+use drover_verbs::provide::{Keys, KnownKeys};
 use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};
@@ -18,6 +19,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Shared state of a context. One thread: no lock, and no `RefCell` stays borrowed across a call out.
 pub(crate) struct Core {
+    pub(crate) domain: ShmDomain,
     pub(crate) cpu: NativeCpu,
     pub(crate) caps: Caps,
     pub(crate) options: ShmOptions,
@@ -32,11 +34,37 @@ pub(crate) struct Core {
 /// Lookup tables for the keys in requests. Borrowed once per post or poll.
 pub(crate) struct Tables {
     pub(crate) local: Keys<Local>,
-    pub(crate) remote: Keys<Remote>,
+    /// Regions of peers, under the domain's keys: those that this context imported, or has used.
+    pub(crate) remote: KnownKeys<Remote>,
     pub(crate) senders: Keys<Sender>,
     /// Seal of lists of RECVs that were found good in these tables: another one after each deregistration, and no two
     /// contexts of the process have the same.
     pub(crate) seal: u64,
+}
+
+impl Core {
+    /// Copies what the domain knows of `rkey` to this context's tables.
+    #[cold]
+    pub(crate) fn learn(&self, rkey: u32) {
+        let Some(import) = self.domain.find(rkey) else {
+            return;
+        };
+        let mut bells = self.bells.borrow_mut();
+        let watches = import.watches.iter().map(|watch| RemoteWatch {
+            start: watch.start,
+            end: watch.end,
+            bell: bells.adopt(&watch.bell),
+        });
+        let watches: Vec<RemoteWatch> = watches.collect();
+        let remote = Remote {
+            region: import.region,
+            len: import.len,
+            access: import.access,
+            watches_disjoint: watches.is_sorted_by(|a, b| a.end <= b.start),
+            watches,
+        };
+        self.tables.borrow_mut().remote.put(rkey, remote);
+    }
 }
 
 /// A number that no caller had before.
@@ -49,7 +77,7 @@ impl Tables {
     pub(crate) fn new() -> Tables {
         Tables {
             local: Keys::new(),
-            remote: Keys::new(),
+            remote: KnownKeys::new(),
             senders: Keys::new(),
             seal: next_seal(),
         }

@@ -2,13 +2,14 @@
 
 use crate::Shm;
 use crate::context::ShmContext;
+use crate::domain::ShmDomain;
 use crate::lane::Geometry;
 use crate::ring::{FIRST_BYTES, LENGTH_MAX, MORE_BYTES};
 use drover_base::Ns;
-use drover_mem::{NativeCpu, entropy};
-use drover_verbs::{Caps, Device, OpenError, Support};
+use drover_mem::entropy;
+use drover_verbs::{Caps, Device, Domain, DomainOptions, OpenError, Support};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// Options of a [`ShmDevice`]; the defaults are right for services.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ struct Inner {
     options: ShmOptions,
     caps: Caps,
     /// Number of contexts opened so far: the next one's index among the random streams.
-    opened: AtomicU64,
+    opened: Arc<AtomicU64>,
 }
 
 impl ShmDevice {
@@ -71,7 +72,7 @@ impl ShmDevice {
             inner: Arc::new(Inner {
                 options,
                 caps: caps(),
-                opened: AtomicU64::new(0),
+                opened: Arc::default(),
             }),
         }
     }
@@ -85,14 +86,17 @@ impl Default for ShmDevice {
 
 impl Device<Shm> for ShmDevice {
     fn context(&self) -> Result<ShmContext, OpenError> {
+        self.domain(&DomainOptions::default())?.context()
+    }
+
+    /// Never fails. There are no doorbells, so the options make no difference.
+    fn domain(&self, _options: &DomainOptions) -> Result<ShmDomain, OpenError> {
         let Inner {
             options,
             caps,
             opened,
         } = &*self.inner;
-        // Relaxed: contexts need different numbers, in any order.
-        let cpu = NativeCpu::nth(options.seed, opened.fetch_add(1, Ordering::Relaxed));
-        ShmContext::open(options.clone(), caps.clone(), cpu)
+        Ok(ShmDomain::new(options, caps, opened))
     }
 
     fn caps(&self) -> &Caps {
@@ -122,6 +126,8 @@ fn caps() -> Caps {
     caps.recv_depth_max = DEPTH_MAX;
     caps.sge_max = SGE_MAX;
     caps.reads_outstanding_max = DEPTH_MAX;
+    // Copies are made of whole words; atomics are the processor's own.
+    (caps.read_unit_bytes, caps.reads_see_earlier) = (8, true);
     caps.writes.ordered = true;
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;

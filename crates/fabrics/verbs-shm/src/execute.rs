@@ -18,6 +18,8 @@ pub(crate) enum Attempt {
     Done(u32),
     /// Not yet: the peer has no RECV for it, or its ring is full.
     Wait { for_recv: bool },
+    /// Nothing was done: the domain knows this key, the context's tables do not yet.
+    Unknown { rkey: u32 },
     /// The request failed, and with it the queue pair.
     Failed(WcStatus),
 }
@@ -37,7 +39,9 @@ pub(crate) fn execute<'t>(
     let outcome = match *op {
         SendOp::Send { imm, .. } => return send(queue, peer, source, imm, tables, ringing),
         SendOp::Write { remote, imm: None } => write(remote, source, tables, ringing),
-        SendOp::Write { remote, imm } => return write_imm(queue, peer, remote, source, imm, tables, ringing),
+        SendOp::Write { imm, .. } => {
+            return write_imm(queue, peer, op, source, imm, tables, ringing);
+        }
         SendOp::Read { remote } => read(remote, source, tables),
         SendOp::CompareSwap {
             remote,
@@ -52,7 +56,20 @@ pub(crate) fn execute<'t>(
     };
     match outcome {
         Ok(len) => Attempt::Done(len),
-        Err(status) => failed(queue, status),
+        Err(status) => refused(queue, op, status, tables),
+    }
+}
+
+/// Fails a request that has had no effect, unless its key is one that the context has yet to learn.
+#[cold]
+fn refused(queue: &Queue, op: &SendOp, status: WcStatus, tables: &Tables) -> Attempt {
+    match op.remote() {
+        Some(RemoteAddr { rkey, .. })
+            if tables.remote.find(rkey).is_none() && queue.core().domain.find(rkey).is_some() =>
+        {
+            Attempt::Unknown { rkey }
+        }
+        _ => failed(queue, status),
     }
 }
 
@@ -207,7 +224,7 @@ fn send<'t>(
 fn write_imm<'t>(
     queue: &Queue,
     peer: &'t RemoteEnd,
-    remote: RemoteAddr,
+    op: &SendOp,
     source: &Source<'_>,
     imm: Option<Imm>,
     tables: &'t Tables,
@@ -219,9 +236,10 @@ fn write_imm<'t>(
     if !peer.lane.has_space(1) {
         return no_space(queue);
     }
+    let remote = op.remote().expect("a WRITE has a target");
     let len = match write(remote, source, tables, ringing) {
         Ok(len) => len,
-        Err(status) => return failed(queue, status),
+        Err(status) => return refused(queue, op, status, tables),
     };
     let head = Head {
         flags: Head::IMM | Head::WRITE,

@@ -3,6 +3,7 @@
 //! ```text
 //! word   line  written by  field
 //!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX revoked by the receiver
+//!    1     0   sender      in flight: 1 while it executes one-sided requests (RC, UC)
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone
@@ -11,9 +12,9 @@
 //!   32     4.. receiver    lengths of posted RECVs (RC), two u32 per word, ring of `recv_slots`
 //!    R         sender      the ring, a power of two of 64-byte lines; R is a multiple of 8
 //! ```
-//! The creator maps the lane first and passes the memfd on. For a datagram lane the memfd is a *ticket*: an open file
-//! description that stays locked while any holder of it exists: a message in flight, a process that may claim the lane,
-//! or its sender. If the receiver can take the lock, no message will come. Both sides can write the lane, so neither
+//! The creator maps the lane first and passes the memfd on. The memfd is a *ticket*: an open file description that stays
+//! locked while any holder of it exists: a message in flight, a process that may claim the lane, or its sender. If the
+//! receiver can take the lock, nothing will come through the lane. Both sides can write the lane, so neither
 //! trusts it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
 
 use crate::ring::{Consumer, FIRST_BYTES, Memory, Producer, partial_word};
@@ -22,6 +23,7 @@ use drover_mem::{RawRegion, Region};
 use std::sync::atomic::AtomicU64;
 
 pub(crate) const CLAIM: usize = 0;
+pub(crate) const IN_FLIGHT: usize = 1;
 pub(crate) const CONSUMED: usize = 8;
 pub(crate) const POSTED: usize = 9;
 pub(crate) const CLOSED: usize = 16;

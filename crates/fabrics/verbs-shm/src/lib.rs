@@ -4,7 +4,8 @@
 //! Release; a message goes through a ring that only its sender writes; a peer may be killed at any instruction. It is
 //! not a network: messages are lost only by the rules of verbs (no RECV posted, ring full, bad key).
 //!
-//! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources.
+//! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources; a [`ShmDomain`]
+//!   is what threads share: one mapping of each region.
 //! - **One-sided requests** are executed when posted, by the initiating core, on mapped memory. Rights are
 //!   enforced by the MMU: a region exported without remote write is sealed against writable mappings. (Memory
 //!   that can be written can also be read: MMUs have no write-only pages.)
@@ -46,7 +47,8 @@
 //!   receive queue, as soon as it is in the lane.
 //! - A peer that is killed is not noticed: WRITEs, READs and atomics to its memory go on succeeding.
 //! - Destroying a queue pair does not unmap memory that its peer imported: give every peer memory of its own, and never
-//!   reuse it for another peer.
+//!   reuse it for another peer before [`fence`](drover_verbs::QueuePair::fence) is done (`flight.rs`). Against a process
+//!   that breaks the rules even that does not help.
 //! - Queue pair numbers start at a random number per process: unique with high probability, not by construction.
 
 mod bell;
@@ -54,7 +56,9 @@ mod context;
 mod core;
 mod cq;
 mod device;
+mod domain;
 mod execute;
+mod flight;
 mod inbox;
 mod lane;
 mod lanes;
@@ -70,7 +74,8 @@ mod wire;
 pub use context::ShmContext;
 pub use cq::ShmCq;
 pub use device::{ShmDevice, ShmOptions};
-pub use mr::ShmMr;
+pub use domain::ShmDomain;
+pub use mr::{ShmMr, ShmSharedMr};
 pub use qp::ShmQp;
 pub use recv::ShmSrq;
 pub use stats::ShmStats;
@@ -86,8 +91,10 @@ impl Provider for Shm {
     const NAME: &'static str = "shm";
     type Cpu = NativeCpu;
     type Device = ShmDevice;
+    type Domain = ShmDomain;
     type Context = ShmContext;
     type Mr = ShmMr;
+    type SharedMr = ShmSharedMr;
     type Qp = ShmQp;
     type Cq = ShmCq;
     type Srq = ShmSrq;

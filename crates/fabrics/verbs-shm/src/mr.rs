@@ -2,9 +2,10 @@
 
 use crate::bell::too_many_descriptors;
 use crate::core::{Core, Local};
+use crate::domain::ShmDomain;
 use crate::wire::{self, RegionExport, WatchExport};
 use drover_mem::{AllocError, Region};
-use drover_verbs::provide::{Keys, check_registration, sge_within};
+use drover_verbs::provide::{Keys, check_domain, check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::rc::Rc;
@@ -20,15 +21,30 @@ pub struct ShmMr {
     lkey: u32,
 }
 
+/// A region registered in a [`ShmDomain`]. It costs nothing: what a context needs to know of it is in the context.
+#[derive(Clone, Debug)]
+pub struct ShmSharedMr {
+    pub(crate) domain: ShmDomain,
+    pub(crate) region: Region,
+    pub(crate) access: Access,
+}
+
+/// Checks that `region` can be registered with `access`.
+pub(crate) fn check_shared(region: &Region, access: Access) -> Result<(), RegisterError> {
+    check_registration(region, access)?;
+    let remote = access.remote_read || access.remote_write || access.remote_atomic;
+    if remote && !region.is_shared() {
+        return Err(RegisterError::Unsuitable {
+            reason: "peers can only reach memory from Context::alloc",
+        });
+    }
+    Ok(())
+}
+
 impl ShmMr {
-    pub(crate) fn register(core: &Rc<Core>, region: &Region, access: Access) -> Result<ShmMr, RegisterError> {
-        check_registration(region, access)?;
-        let remote = access.remote_read || access.remote_write || access.remote_atomic;
-        if remote && !region.is_shared() {
-            return Err(RegisterError::Unsuitable {
-                reason: "peers can only reach memory from Context::alloc",
-            });
-        }
+    pub(crate) fn adopt(core: &Rc<Core>, shared: &ShmSharedMr) -> Result<ShmMr, RegisterError> {
+        check_domain(core.domain.is(&shared.domain))?;
+        let (region, access) = (shared.region.clone(), shared.access);
         let local = Local {
             region: region.clone(),
             writable: access.local_write,
@@ -38,7 +54,7 @@ impl ShmMr {
         let lkey = lkey.ok_or(RegisterError::TooMany { limit })?;
         Ok(ShmMr {
             core: core.clone(),
-            region: region.clone(),
+            region,
             access,
             lkey,
         })

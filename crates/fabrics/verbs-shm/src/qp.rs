@@ -6,6 +6,8 @@ use crate::Shm;
 use crate::bell::RemoteBell;
 use crate::core::Core;
 use crate::cq::{CqShared, Retired};
+use crate::domain::map;
+use crate::flight::{self, Flight};
 use crate::inbox::Inbox;
 use crate::lane::{
     CLAIM, CLAIMED, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted,
@@ -19,9 +21,9 @@ use drover_base::sync::Ordering;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
-    ConnectError, CreateError, DatagramList, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind,
-    QpOptions, QpState, Qpn, QueuePair, RecvList, SHORT_BYTES, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
-    WriteList,
+    ConnectError, CreateError, DatagramList, Export, Fenced, ImportError, Opcode, PostError, PostErrorKind,
+    QpKind, QpOptions, QpState, Qpn, QueuePair, RecvList, SHORT_BYTES, SendList, SendOp, SendWr, Wc,
+    WcStatus, WrId, WriteList,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -68,12 +70,16 @@ pub(crate) struct Queue {
     /// Whether the lane of a connected queue pair is observed.
     listening: Cell<bool>,
     lanes_made: Cell<u64>,
+    /// Whether all posts of the peer see that this end has failed.
+    fenced: Cell<bool>,
 }
 
 struct OwnLane {
     memory: LaneMemory,
     geometry: Geometry,
     recvs_posted: Cell<u64>,
+    /// Whether all its descriptors that were given away are locked.
+    ticketed: Cell<bool>,
 }
 
 /// The other end of a connected queue pair.
@@ -81,12 +87,22 @@ pub(crate) struct RemoteEnd {
     pub(crate) lane: LaneProducer,
     pub(crate) geometry: Geometry,
     pub(crate) bell: Rc<RemoteBell>,
+    /// Whether the kernel's barrier is missing at one end, so that every post has a fence.
+    needs_fences: bool,
+    /// Lock on the lane's file, which shows the receiver that we live; the kernel releases it when the process ends.
+    _ticket: Arc<OwnedFd>,
     /// Number of messages sent that take a RECV, and number of RECVs known to be posted for them.
     pub(crate) sent: Cell<u64>,
     pub(crate) posted_seen: Cell<u64>,
 }
 
 impl RemoteEnd {
+    /// Announces one-sided requests; to be called before [`is_gone`](RemoteEnd::is_gone).
+    #[inline(always)]
+    pub(crate) fn take_off(&self) -> Flight<'_, LaneMemory> {
+        flight::take_off(self.lane.memory(), self.needs_fences)
+    }
+
     /// Whether the other end is gone or failed. One load of a line that changes only once.
     #[inline(always)]
     pub(crate) fn is_gone(&self) -> bool {
@@ -162,6 +178,7 @@ impl Queue {
             pending: Pending::default().into(),
             pending_count: 0.into(),
             lanes_made: 0.into(),
+            fenced: false.into(),
             listening: Cell::new(options.srq.is_some() || options.kind == QpKind::Ud),
         });
         if let Some(lane) = &queue.lane {
@@ -203,7 +220,7 @@ impl Queue {
         self.recv_cq.reap(self);
         let lane = OwnLane::create(&self.core, self.recv_depth, 0)?;
         let fd = lane.descriptor()?;
-        let ticket = ticket(&fd);
+        let ticket = ticket(&fd, FlockOperation::NonBlockingLockExclusive);
         let region = lane.memory.region().clone();
         self.receive_from(region, lane.geometry, false, ticket.is_some());
         Ok((lane.geometry, ticket.unwrap_or(fd)))
@@ -272,6 +289,21 @@ impl Queue {
         }
     }
 
+    /// Shuts the peer out, and says whether its last request is over.
+    fn fence(&self) -> Fenced {
+        self.fail(); // the peer's posts see it from now on
+        let Some(lane) = &self.lane else {
+            return Fenced::Done;
+        };
+        if !self.fenced.replace(true) {
+            self.core.bell.barrier_everywhere();
+        }
+        match flight::has_landed(&lane.memory) || lane.is_abandoned() {
+            true => Fenced::Done,
+            false => Fenced::Pending,
+        }
+    }
+
     fn flushed_recv(&self, wr_id: drover_verbs::WrId) {
         let wc = Wc {
             wr_id,
@@ -329,23 +361,44 @@ impl OwnLane {
             memory: LaneMemory::new(region, geometry),
             geometry,
             recvs_posted: 0.into(),
+            ticketed: true.into(),
         })
     }
 
-    /// The descriptor for the peer of a connection.
     fn descriptor(&self) -> Result<OwnedFd, AllocError> {
         let fd = self.memory.region().share(true)?;
         Ok(fd.expect("shared memory has a descriptor"))
+    }
+
+    /// The descriptor for the peer of a connection, with a lock that it keeps: exports may be made repeatedly, so they share
+    /// it.
+    fn ticket(&self) -> Result<OwnedFd, AllocError> {
+        let fd = self.descriptor()?;
+        let ticket = ticket(&fd, FlockOperation::NonBlockingLockShared);
+        self.ticketed.set(self.ticketed.get() && ticket.is_some());
+        Ok(ticket.unwrap_or(fd))
+    }
+
+    /// Whether no process holds a ticket of this connection's lane any more. Costs one or two system calls.
+    fn is_abandoned(&self) -> bool {
+        let (true, Some(fd)) = (self.ticketed.get(), self.memory.region().fd()) else {
+            return false;
+        };
+        let free = flock(fd, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if free {
+            let _ = flock(fd, FlockOperation::Unlock);
+        }
+        free
     }
 }
 
 /// A second description of a lane's file, locked. A lock belongs to one open file description, so the file is opened
 /// again through /proc; the lock ends when the last descriptor of it is closed, in any process. `None` without /proc:
 /// then the liveness of senders is unknown.
-fn ticket(file: &OwnedFd) -> Option<OwnedFd> {
+fn ticket(file: &OwnedFd, lock: FlockOperation) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let ticket = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    flock(&ticket, FlockOperation::NonBlockingLockExclusive).ok()?;
+    flock(&ticket, lock).ok()?;
     Some(ticket)
 }
 
@@ -375,7 +428,7 @@ impl QueuePair<Shm> for ShmQp {
     fn export(&self) -> Result<Export, AllocError> {
         let queue = &*self.queue;
         let (geometry, fd) = match &queue.lane {
-            Some(lane) => (lane.geometry, lane.descriptor()?),
+            Some(lane) => (lane.geometry, lane.ticket()?),
             None => queue.lane_for_a_sender()?,
         };
         let export = QpExport {
@@ -384,6 +437,7 @@ impl QueuePair<Shm> for ShmQp {
             qkey: queue.qkey,
             ring_shift: geometry.shift() as u8,
             recv_slots: geometry.recv_slots() as u32,
+            needs_fences: !queue.core.bell.has_barrier(),
         };
         Ok(Export {
             bytes: wire::encode_qp(&export),
@@ -400,6 +454,7 @@ impl QueuePair<Shm> for ShmQp {
             });
         }
         let (export, lane, geometry, bell) = import_lane(&queue.core, peer)?;
+        let ticket = peer.fds[0].clone();
         if export.kind != queue.kind {
             return Err(ConnectError::KindMismatch {
                 ours: queue.kind,
@@ -414,6 +469,8 @@ impl QueuePair<Shm> for ShmQp {
             lane,
             geometry,
             bell,
+            needs_fences: export.needs_fences || !queue.core.bell.has_barrier(),
+            _ticket: ticket,
             sent: 0.into(),
             posted_seen: 0.into(),
         };
@@ -428,6 +485,10 @@ impl QueuePair<Shm> for ShmQp {
 
     fn to_error(&mut self) {
         self.queue.fail();
+    }
+
+    fn fence(&mut self) -> Fenced {
+        self.queue.fence()
     }
 
     #[inline]
@@ -526,11 +587,8 @@ pub(crate) fn import_lane(
         Geometry::new(u32::from(qp.ring_shift), qp.recv_slots as usize).ok_or(ImportError::Malformed {
             reason: "a ring beyond reason",
         })?;
-    let copy = lane_fd
-        .try_clone()
-        .map_err(|source| ImportError::System { what: "dup", source })?;
-    let region = Region::from_fd(copy, geometry.bytes(), true)?;
-    let bell = core.bells.borrow_mut().import(bell_fd)?;
+    let region = map(lane_fd, geometry.bytes(), true)?;
+    let bell = core.bells.borrow_mut().adopt(&core.domain.bell(bell_fd)?);
     Ok((
         qp,
         LaneProducer::new(LaneMemory::new(region, geometry), geometry),

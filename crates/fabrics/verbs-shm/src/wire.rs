@@ -6,7 +6,7 @@
 //!          then per watch: 8 start, 8 end (offsets), 1 index of its bell's descriptor
 //!          descriptors: the region, then bells
 //! queue    7 1  kind (0 RC, 1 UC, 2 UD)   8 4 number   12 4 queue key   16 1 log2 of ring lines
-//! pair    17 4  RECV length slots
+//! pair    17 4  RECV length slots   21 1  1: the peer must fence every post, because the exporter has no barrier
 //!          descriptors: the lane, the bell
 //! bell     nothing more; descriptor: the bell page
 //! ```
@@ -16,7 +16,7 @@ use drover_verbs::provide::{kind_code, kind_of};
 use drover_verbs::{Access, ImportError, QpKind};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"dShm");
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WatchExport {
@@ -39,6 +39,7 @@ pub(crate) struct QpExport {
     pub(crate) qkey: u32,
     pub(crate) ring_shift: u8,
     pub(crate) recv_slots: u32,
+    pub(crate) needs_fences: bool,
 }
 
 const KIND_REGION: u8 = 1;
@@ -68,6 +69,7 @@ pub(crate) fn encode_qp(qp: &QpExport) -> Vec<u8> {
     out.extend_from_slice(&qp.qkey.to_le_bytes());
     out.push(qp.ring_shift);
     out.extend_from_slice(&qp.recv_slots.to_le_bytes());
+    out.push(u8::from(qp.needs_fences));
     out
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn decode_qp(bytes: &[u8]) -> Result<QpExport, ImportError> {
         qkey: reader.u32()?,
         ring_shift: reader.u8()?,
         recv_slots: reader.u32()?,
+        needs_fences: reader.u8()? != 0,
     };
     reader.finish()?;
     Ok(qp)
@@ -215,7 +218,7 @@ mod tests {
             };
             prop_assert_eq!(decode_region(&encode_region(&region), 2).expect("valid"), region);
             let kind = [QpKind::Rc, QpKind::Uc, QpKind::Ud][kind];
-            let qp = QpExport { kind, qpn, qkey: !qpn, ring_shift: 9, recv_slots: slots };
+            let qp = QpExport { kind, qpn, qkey: !qpn, ring_shift: 9, recv_slots: slots, needs_fences: slots & 1 == 1 };
             prop_assert_eq!(decode_qp(&encode_qp(&qp)).expect("valid"), qp);
         }
 

@@ -1,7 +1,7 @@
 //! [`SimContext`]: the control path, and sleeping.
 
 use crate::device::NEVER;
-use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
+use crate::handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSrq};
 use crate::model::objects::{Cq, Qp, QpInCard, QpQueues, RecvQueue, Reliable};
 use crate::model::order::Order;
 use crate::model::send_queue::SendQueue;
@@ -10,7 +10,7 @@ use crate::{Sim, SimDevice};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
 use drover_sim::{Ps, VirtualCpu};
-use drover_verbs::provide::{check_limit, check_queue_pair, check_registration};
+use drover_verbs::provide::{check_domain, check_limit, check_queue_pair, check_registration};
 use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
@@ -25,16 +25,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct SimContext {
     sim: SimNet,
     id: u32,
+    domain: u32,
     cpu: VirtualCpu,
     device: SimDevice,
     woken: Arc<AtomicBool>,
 }
 
 impl SimContext {
-    pub(crate) fn new(sim: SimNet, id: u32, cpu: VirtualCpu, device: &SimDevice) -> SimContext {
+    pub(crate) fn new(
+        sim: SimNet,
+        (id, domain): (u32, u32),
+        cpu: VirtualCpu,
+        device: &SimDevice,
+    ) -> SimContext {
         SimContext {
             sim,
             id,
+            domain,
             cpu,
             device: device.clone(),
             woken: Arc::default(),
@@ -73,7 +80,13 @@ impl Context<Sim> for SimContext {
 
     fn register(&self, region: &Region, access: Access) -> Result<SimMr, RegisterError> {
         check_registration(region, access)?;
-        Ok(SimMr::new(self.sim.clone(), self.id, region.clone(), access))
+        let shared = SimSharedMr::new(&self.sim, &self.device, self.domain, region, access);
+        Ok(SimMr::of(&self.sim, &shared))
+    }
+
+    fn adopt(&self, shared: &SimSharedMr) -> Result<SimMr, RegisterError> {
+        check_domain(shared.is_of(&self.device, self.domain))?;
+        Ok(SimMr::of(&self.sim, shared))
     }
 
     fn create_cq(&self, depth: usize) -> Result<SimCq, CreateError> {
@@ -89,7 +102,7 @@ impl Context<Sim> for SimContext {
 
     fn create_srq(&self, depth: usize) -> Result<SimSrq, CreateError> {
         check_limit("a shared receive queue", depth, self.caps().recv_depth_max)?;
-        let recvs = RecvQueue::new(self.id, depth);
+        let recvs = RecvQueue::new(self.domain, depth);
         let id = self.sim.with(|net, _| net.srqs.add(recvs));
         Ok(SimSrq::new(self.sim.clone(), id))
     }
@@ -100,11 +113,11 @@ impl Context<Sim> for SimContext {
         let qpn = self.sim.with(|net, _| {
             let contexts = &net.prices.p.context;
             let (out, served) = (contexts.weight_out, contexts.weight_in);
-            let low = net.prices.p.lock.low_registers;
-            let register = net.registers.at(self.device.registers).assign(low);
+            let register = net.registers.at(self.device.registers).assign(self.id);
             let places = net.nic(machine).caches.add(options.kind, out, served);
             net.qps.add(Qp {
                 ctx: self.id,
+                domain: self.domain,
                 machine,
                 kind: options.kind,
                 state: match options.kind {
@@ -119,7 +132,7 @@ impl Context<Sim> for SimContext {
                     recv_cq: options.recv_cq.id,
                     srq: options.srq.map(|srq| srq.id),
                     srq_taken: 0,
-                    recvs: RecvQueue::new(self.id, options.recv_depth),
+                    recvs: RecvQueue::new(self.domain, options.recv_depth),
                 },
                 sends: SendQueue::new(options.send_depth),
                 order: Order::default(),
@@ -134,11 +147,11 @@ impl Context<Sim> for SimContext {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        self.sim.with(|net, _| net.import(self.id, export))
+        self.sim.with(|net, _| net.import(self.domain, export))
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.sim.with(|net, _| net.keys.forget(self.id, region.rkey));
+        self.sim.with(|net, _| net.keys.forget(self.domain, region.rkey));
     }
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {

@@ -1,12 +1,11 @@
 //! [`SimDevice`]: a machine's card, opened by a process.
 
-use crate::model::doorbell::{Doorbells, Registers};
 use crate::model::objects::Ctx;
 use crate::world;
-use crate::{Sim, SimContext};
+use crate::{Sim, SimContext, SimDomain};
 use drover_base::Ns;
 use drover_sim::{CostTable, CpuOptions, LinePrices, Ps, VirtualCpu};
-use drover_verbs::{Caps, Device, OpenError};
+use drover_verbs::{Caps, Device, DomainOptions, Doorbells, OpenError};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,13 +34,19 @@ impl SimDevice {
     /// # Panics
     /// If `cpu` belongs to another machine.
     pub fn context_on(&self, cpu: &VirtualCpu) -> Result<SimContext, OpenError> {
+        self.context_in(None, cpu)
+    }
+
+    /// Creates a context of `domain`, or in one of its own, on `cpu`.
+    pub(crate) fn context_in(&self, domain: Option<u32>, cpu: &VirtualCpu) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         assert_eq!(cpu.machine(), self.machine, "a core of the card's machine");
-        let id = sim.with(|net, _| {
+        let (id, domain) = sim.with(|net, _| {
+            let domain = domain.unwrap_or_else(|| net.new_domain());
             let p = &net.prices.p.machine;
             let index = u64::from(cpu.report().index);
             let far_socket = p.sockets > 1 && index % p.cores >= p.cores / p.sockets;
-            net.ctxs.add(Ctx {
+            let id = net.ctxs.add(Ctx {
                 machine: self.machine,
                 cpu: cpu.clone(),
                 far_socket,
@@ -49,14 +54,15 @@ impl SimDevice {
                 rung: false,
                 lines_ahead: 0,
                 posted_at: Ps::ZERO,
-            })
+            });
+            (id, domain)
         });
-        Ok(SimContext::new(sim, id, cpu.clone(), self))
+        Ok(SimContext::new(sim, (id, domain), cpu.clone(), self))
     }
 
     /// Adds a core of the profile's kind. Cores are assigned socket by socket, then as siblings of the first ones,
     /// which slows both siblings down from then on.
-    fn add_core(&self, sim: &world::SimNet) -> VirtualCpu {
+    pub(crate) fn add_core(&self, sim: &world::SimNet) -> VirtualCpu {
         let (options, siblings) = sim.with(|net, _| {
             let machine = &net.prices.p.machine;
             let siblings = (machine.cores, machine.sibling_factor);
@@ -119,6 +125,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
         lines,
         last_level: net.nics[usize::from(machine)].last_level.clone(),
         address_space: net.fabric.address_space.clone(),
+        locks: net.fabric.locks.clone(),
         detect: Ps::from_ns(p.cpu.detect_ns),
         phase: options.phase,
         slowdown: 1.0,
@@ -138,6 +145,15 @@ impl Device<Sim> for SimDevice {
         self.context_on(&cpu)
     }
 
+    /// Creates a domain with doorbell registers of its own. Contexts created without a domain share those of the
+    /// process.
+    ///
+    /// # Errors
+    /// As [`context`](Device::context).
+    fn domain(&self, options: &DomainOptions) -> Result<SimDomain, OpenError> {
+        SimDomain::open(self, options)
+    }
+
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -152,11 +168,8 @@ impl SimDevice {
                 "machine {machine} of {}",
                 net.nics.len()
             );
-            let shared = net.prices.p.lock.shared_registers;
-            (
-                net.registers.add(Registers::new(doorbells, shared)),
-                net.fabric.caps.clone(),
-            )
+            let registers = net.new_registers(&DomainOptions::with(doorbells));
+            (registers, net.fabric.caps.clone())
         });
         SimDevice {
             world,

@@ -1,17 +1,18 @@
 //! Handles of queue pairs, queues and registrations; dropping a handle destroys its object.
 
-use crate::Sim;
 use crate::model::keys::Mr;
 use crate::model::post::{POST_RECV, POST_RECV_LIST};
-use crate::world::SimNet;
+use crate::world::{self, SimNet};
+use crate::{Sim, SimDevice};
 use drover_base::{Cost, Cpu};
 use drover_mem::{AllocError, Region};
 use drover_sim::VirtualCpu;
 use drover_verbs::provide::{Name, sge_within};
 use drover_verbs::{
-    Access, CompletionQueue, ConnectError, Export, ImportError, MemoryRegion, PostError, QpKind, QpState,
-    Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
+    Access, CompletionQueue, ConnectError, Export, Fenced, ImportError, MemoryRegion, PostError, QpKind,
+    QpState, Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
 };
+use std::sync::Arc;
 
 /// Poll of an available completion.
 const POLL: Cost = Cost::new("verbs.poll");
@@ -69,6 +70,11 @@ impl QueuePair<Sim> for SimQp {
 
     fn to_error(&mut self) {
         self.sim.with(|net, queue| net.break_qp(self.qpn, queue));
+    }
+
+    /// `Pending` until what the card has accepted is visible.
+    fn fence(&mut self) -> Fenced {
+        self.sim.with(|net, queue| net.fence(self.qpn, queue))
     }
 
     fn post_send(&mut self, cpu: &VirtualCpu, list: &SendList) -> Result<(), PostError> {
@@ -158,45 +164,83 @@ impl Drop for SimSrq {
     }
 }
 
-/// A registered region. Dropping it deregisters it; its keys are then invalid.
+/// A region registered for all contexts of a domain.
+#[derive(Clone, Debug)]
+pub struct SimSharedMr(Arc<Registration>);
+
+/// A registration; dropping it on the world's thread removes it.
 #[derive(Debug)]
-pub struct SimMr {
-    sim: SimNet,
+struct Registration {
+    world: u64,
+    domain: u32,
     region: Region,
     lkey: u32,
 }
 
-impl SimMr {
-    pub(crate) fn new(sim: SimNet, ctx: u32, region: Region, access: Access) -> SimMr {
+impl SimSharedMr {
+    pub(crate) fn new(
+        sim: &SimNet,
+        device: &SimDevice,
+        domain: u32,
+        region: &Region,
+        access: Access,
+    ) -> SimSharedMr {
         let mr = Mr {
-            ctx,
+            domain,
+            machine: device.machine,
             region: region.clone(),
             access,
         };
-        let lkey = sim.with(|net, _| net.add_mr(mr));
-        SimMr { sim, region, lkey }
+        SimSharedMr(Arc::new(Registration {
+            world: device.world,
+            domain,
+            region: region.clone(),
+            lkey: sim.with(|net, _| net.add_mr(mr)),
+        }))
+    }
+
+    pub(crate) fn is_of(&self, device: &SimDevice, domain: u32) -> bool {
+        (self.0.world, self.0.domain) == (device.world, domain)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Ok(sim) = world::find(self.world) {
+            sim.with(|net, _| net.remove_mr(self.lkey));
+        }
+    }
+}
+
+/// A registered region. Dropping it deregisters it, unless the registration is shared; its keys are then invalid.
+#[derive(Debug)]
+pub struct SimMr {
+    sim: SimNet,
+    registration: Arc<Registration>,
+}
+
+impl SimMr {
+    pub(crate) fn of(sim: &SimNet, shared: &SimSharedMr) -> SimMr {
+        SimMr {
+            sim: sim.clone(),
+            registration: shared.0.clone(),
+        }
     }
 }
 
 impl MemoryRegion for SimMr {
     fn region(&self) -> &Region {
-        &self.region
+        &self.registration.region
     }
 
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        sge_within(&self.region, self.lkey, offset, len)
+        sge_within(&self.registration.region, self.registration.lkey, offset, len)
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
         Ok(self
             .sim
             .with(|net, _| net.fabric.names)
-            .region(self.lkey, watches))
-    }
-}
-
-impl Drop for SimMr {
-    fn drop(&mut self) {
-        self.sim.with(|net, _| net.remove_mr(self.lkey));
+            .region(self.registration.lkey, watches))
     }
 }

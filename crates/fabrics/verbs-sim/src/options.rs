@@ -3,7 +3,7 @@
 use crate::profile::{Parameters, Profile};
 use drover_base::Ns;
 use drover_sim::{Noise, Phase};
-use drover_verbs::{Caps, Support};
+use drover_verbs::{Atomics, Caps, Support};
 
 /// Costs to switch off in cards, hosts and network, to see their effect. By default none is switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Ablations {
     /// first use, a work request never. The first-level cache of contexts (`near_entries` of the profile) keeps its
     /// size.
     pub caches: bool,
-    /// If true, doorbell registers have no locks.
+    /// If true, doorbell registers have no locks, and what cores share otherwise costs no waiting.
     pub locks: bool,
     /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays,
     /// and so does the bandwidth of the PCIe bus.
@@ -65,6 +65,8 @@ pub struct WorldOptions {
     /// Torn mode. If true, the 64-byte lines of a WRITE or SEND become visible at the receiver one by one in ascending
     /// order, and a READ copies the peer's lines one by one. If false, all bytes of a message at one time.
     pub torn: bool,
+    /// In torn mode, words of 8 bytes become visible, and are READ, one by one, instead of lines of 64. False by default.
+    pub torn_words: bool,
     /// Whether cards report [`WriteCaps::lossless`](drover_verbs::WriteCaps::lossless); this option changes nothing
     /// else. With `loss` above 0 or in torn mode, cards never report it. False by default.
     pub lossless: bool,
@@ -92,11 +94,20 @@ impl WorldOptions {
             phase: Phase::Uniform,
             loss: 0.0,
             torn: false,
+            torn_words: false,
             lossless: false,
             tear_max: Ns(50),
             rc: RcOptions::default(),
             step_cap: Ns::from_us(50),
             costs: Vec::new(),
+        }
+    }
+
+    /// Aligned bytes that always become visible, and are READ, at one time.
+    pub(crate) fn tear_unit(&self) -> u64 {
+        match self.torn && self.torn_words {
+            true => 8,
+            false => 64,
         }
     }
 
@@ -115,6 +126,9 @@ impl WorldOptions {
         // Lines become visible in ascending order, torn or not.
         (caps.writes.ordered, caps.wakes.on_memory) = (true, true);
         caps.writes.lossless = self.lossless && self.loss == 0.0 && !self.torn;
+        // As on cards of this kind: the atomics unit excludes other requests, not cores.
+        caps.supports.atomics = Atomics::Card;
+        (caps.read_unit_bytes, caps.reads_see_earlier) = (self.tear_unit() as usize, true);
         caps.post_batch = 16;
         caps
     }

@@ -3,14 +3,13 @@
 use crate::SimContext;
 use crate::SimDevice;
 use crate::model::Net;
-use crate::model::doorbell::Doorbells;
 use crate::options::WorldOptions;
 use crate::profile::Profile;
 use crate::report::Report;
 use drover_base::{Actor, Ns};
 use drover_mem::{MapObserver, observe_mappings};
 use drover_sim::{AddressSpace, VirtualCpu};
-use drover_verbs::{Context, OpenError};
+use drover_verbs::{Context, Doorbells, OpenError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,8 +29,9 @@ thread_local! {
 /// # Errors
 /// [`OpenError`] if the world lives on another thread or has ended.
 pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
-    let found = WORLDS.with_borrow(|worlds| worlds.get(&id).cloned());
-    found.ok_or_else(|| OpenError::Unavailable {
+    let found = WORLDS.try_with(|worlds| worlds.borrow().get(&id).cloned());
+    // No table: the thread is ending.
+    found.ok().flatten().ok_or_else(|| OpenError::Unavailable {
         fabric: "sim",
         reason: format!(
             "simulated cluster {id} lives on another thread, or has ended: everything of a cluster runs on the thread that made it"

@@ -63,6 +63,25 @@ impl Access {
     }
 }
 
+/// Between whom CAS and FAA are atomic. Each scope includes the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Atomics {
+    /// There are no CAS and FAA.
+    None,
+    /// Between requests to one device of the responder, its own included. A word must not be changed by cores at the
+    /// same time: a CPU's store or atomic may be lost. Repairs at the responder go through its card.
+    Card,
+    /// Between everything, also with atomic operations of the responder's cores.
+    Host,
+}
+
+impl Atomics {
+    /// Whether there are CAS and FAA at all.
+    pub fn are_offered(self) -> bool {
+        self != Atomics::None
+    }
+}
+
 /// Optional features of a fabric: kinds of queue pairs, atomics, shared receive queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
@@ -72,8 +91,8 @@ pub struct Support {
     pub uc: bool,
     /// Whether there are UD queue pairs.
     pub ud: bool,
-    /// Whether RC queue pairs offer CAS and FAA on 8-byte words.
-    pub atomics: bool,
+    /// Whether RC queue pairs offer CAS and FAA on 8-byte words, and between whom these are atomic.
+    pub atomics: Atomics,
     /// Whether there are shared receive queues.
     pub srq: bool,
 }
@@ -84,7 +103,7 @@ impl Support {
         rc: false,
         uc: false,
         ud: false,
-        atomics: false,
+        atomics: Atomics::None,
         srq: false,
     };
     /// All features are supported.
@@ -92,7 +111,7 @@ impl Support {
         rc: true,
         uc: true,
         ud: true,
-        atomics: true,
+        atomics: Atomics::Host,
         srq: true,
     };
 }
@@ -145,6 +164,12 @@ pub struct Caps {
     /// Maximum number of READs and atomics of a queue pair that are in flight at the same time, or fewer if the peer's
     /// device supports fewer. More may be posted; they wait.
     pub reads_outstanding_max: usize,
+    /// A READ sees each aligned unit of so many bytes as it was before or after a WRITE of the whole unit at the same
+    /// time, never a mixture, if the bytes have the same alignment at both ends. 8 nearly everywhere. Nothing is promised
+    /// about several units: a structure that is longer brings its own check.
+    pub read_unit_bytes: usize,
+    /// Whether a READ sees the effect of the WRITEs, CAS and FAA that were posted before it to the same RC queue pair.
+    pub reads_see_earlier: bool,
     /// Guarantees about WRITEs.
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
@@ -168,6 +193,8 @@ impl Caps {
             recv_depth_max: 0,
             sge_max: 1,
             reads_outstanding_max: 0,
+            read_unit_bytes: 1,
+            reads_see_earlier: false,
             writes: WriteCaps {
                 ordered: false,
                 lossless: false,

@@ -5,6 +5,7 @@
 //! the wrappers `Faulty` and `Traced` are in `drover-verbs-suite`.
 //!
 //! **Threads.** A [`Device`] is shared and `Send`; a [`Context`] and all objects created from it belong to one thread.
+//! Threads that use the same memory open their contexts in one [`Domain`]: each region is registered and mapped once.
 //! Threads and processes exchange [`Export`]s: plain bytes, with file descriptors where a fabric passes memory.
 //!
 //! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock and make system
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod domain;
 mod error;
 mod export;
 mod list;
@@ -31,13 +33,14 @@ mod request;
 mod short;
 mod wc;
 
-pub use caps::{Access, Caps, QpKind, Support, WakeCaps, WriteCaps};
+pub use caps::{Access, Atomics, Caps, QpKind, Support, WakeCaps, WriteCaps};
+pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
 pub use pieces::{PIECES_MAX, Pieces};
 pub use provider::{
-    Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
+    Bell, CompletionQueue, Context, Device, Fenced, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
     RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,
 };
 pub use short::{DatagramList, SHORT_BYTES, Short, ShortList, ShortSend, ShortWrite, Signed, WriteList};

@@ -112,6 +112,20 @@ pub enum SendOp {
     },
 }
 
+impl SendOp {
+    /// Address in the peer's memory; `None` for a SEND.
+    #[inline]
+    pub fn remote(&self) -> Option<RemoteAddr> {
+        match *self {
+            SendOp::Send { .. } => None,
+            SendOp::Write { remote, .. }
+            | SendOp::Read { remote }
+            | SendOp::CompareSwap { remote, .. }
+            | SendOp::FetchAdd { remote, .. } => Some(remote),
+        }
+    }
+}
+
 /// One request of a send queue: a SEND, WRITE, READ, CAS or FAA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendWr {

@@ -1,8 +1,8 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, DatagramList, Export, ImportError, OpenError, PostError, QpKind,
-    Qpn, RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
+    Access, Caps, ConnectError, CreateError, DatagramList, Domain, DomainOptions, Export, ImportError,
+    OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -19,10 +19,14 @@ pub trait Provider: Sized + 'static {
     type Cpu: Cpu;
     /// The opened fabric, shared by threads.
     type Device: Device<Self>;
+    /// What threads of one process share.
+    type Domain: Domain<Self>;
     /// One thread's handle of the device.
     type Context: Context<Self>;
     /// A registered region; dropping it deregisters it.
     type Mr: MemoryRegion;
+    /// A region registered for all contexts of a domain; see [`Domain::register`].
+    type SharedMr: Clone + Send + Sync + 'static;
     /// A queue pair.
     type Qp: QueuePair<Self>;
     /// A completion queue.
@@ -33,12 +37,18 @@ pub trait Provider: Sized + 'static {
 
 /// An opened fabric, shared by threads. Clones are handles of the same one.
 pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
-    /// Creates a context for the calling thread. Contexts of one device access each other's memory only through
-    /// exports.
+    /// Creates a context for the calling thread, in a domain of its own. Contexts of different domains access each
+    /// other's memory only through exports.
     ///
     /// # Errors
     /// [`OpenError`] if the fabric is not available or lacks resources.
     fn context(&self) -> Result<P::Context, OpenError>;
+
+    /// Creates a domain, for threads that share registrations and imports.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the fabric is not available or lacks resources.
+    fn domain(&self, options: &DomainOptions) -> Result<P::Domain, OpenError>;
 
     /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
@@ -67,6 +77,12 @@ pub trait Context<P: Provider>: 'static {
     /// [`RegisterError`] if the access or the memory is unsuitable, or a limit is reached.
     fn register(&self, region: &Region, access: Access) -> Result<P::Mr, RegisterError>;
 
+    /// This context's handle of a region that was registered in its domain. Cheap: nothing is registered again.
+    ///
+    /// # Errors
+    /// [`RegisterError`] if `shared` is of another domain, or a limit is reached.
+    fn adopt(&self, shared: &P::SharedMr) -> Result<P::Mr, RegisterError>;
+
     /// Creates a completion queue for at least `depth` completions. The caller limits the requests that complete in it
     /// and are not yet polled to that number: more may overrun the queue, which is fatal.
     ///
@@ -86,15 +102,15 @@ pub trait Context<P: Provider>: 'static {
     /// [`CreateError`] if a limit is exceeded, the fabric lacks the kind, or the system refuses.
     fn create_qp(&self, options: &QpOptions<'_, P>) -> Result<P::Qp, CreateError>;
 
-    /// Makes the region that a peer exported usable in WRITE, READ and atomics posted from this context. The result's
-    /// key is a number of this context, not the peer's rkey.
+    /// Makes the region that a peer exported usable in WRITE, READ and atomics posted from the contexts of this
+    /// context's domain. The result's key is a number of the domain, not the peer's rkey.
     ///
     /// # Errors
     /// [`ImportError`] if the export is malformed, the peer is gone, or resources do not suffice.
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError>;
 
-    /// Releases an imported region: later requests with its key fail with `RemoteAccess` (over UC, are lost). An
-    /// unknown region is ignored.
+    /// Releases an imported region: later requests of this context with its key fail with `RemoteAccess` (over UC, are
+    /// lost); for other contexts of the domain see [`Domain::forget_region`]. An unknown region is ignored.
     fn forget_region(&self, region: &RemoteRegion);
 
     /// Creates an address handle for the UD queue pair that `export` names. Fabrics may allow only one handle per
@@ -212,19 +228,20 @@ pub trait MemoryRegion: Debug + 'static {
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError>;
 }
 
-/// An address in an imported region: the importing context's key for the region, and an offset from its start.
+/// An address in an imported region: the importing domain's key for the region, and an offset from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RemoteAddr {
-    /// Key from [`RemoteRegion::rkey`], valid in the context that imported the region.
+    /// Key from [`RemoteRegion::rkey`], valid in the domain that imported the region.
     pub rkey: u32,
     /// Offset in bytes from the start of the region.
     pub offset: u64,
 }
 
-/// A peer's region as one context imported it. A plain value: only [`Context::forget_region`] releases the import.
+/// A peer's region as one domain imported it. A plain value: only [`Context::forget_region`] and
+/// [`Domain::forget_region`] release the import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
-    /// Key of the region: a number that the importing context assigned and that is valid only there, not the rkey of
+    /// Key of the region: a number that the importing domain assigned and that is valid only there, not the rkey of
     /// the peer's device.
     pub rkey: u32,
     /// Length of the region in bytes.
@@ -304,6 +321,16 @@ pub enum QpState {
     Error,
 }
 
+/// Result of [`QueuePair::fence`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Fenced {
+    /// Nothing of the peer lands through the queue pair any more.
+    Done,
+    /// A request of the peer may still be under way: ask again.
+    Pending,
+}
+
 /// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it, and its completions
 /// that were not polled may be lost.
 pub trait QueuePair<P: Provider>: 'static {
@@ -327,6 +354,15 @@ pub trait QueuePair<P: Provider>: 'static {
 
     /// Moves the queue pair to the error state: outstanding requests and its own RECVs complete as `Flushed`.
     fn to_error(&mut self);
+
+    /// Shuts the peer out: moves the queue pair to the error state, and says whether all that the peer posted through
+    /// it has taken effect or never will. Call it until it is `Done`: from then on nothing of the peer lands through this
+    /// queue pair. It never waits. Costs a system call the first time, and more while it is `Pending`.
+    ///
+    /// Over shared memory a process that is stopped in the middle of a request keeps it `Pending`; the caller waits, or
+    /// has the process killed. Against a process that breaks the rules it does not help there: that process has the
+    /// mapping.
+    fn fence(&mut self) -> Fenced;
 
     /// Posts a list of requests: one doorbell (over `ibv`, one per 256 requests). There is no allocation, lock or
     /// system call, except to wake a parked peer, to keep a request that must wait for its peer, and in the device's

@@ -250,7 +250,7 @@ impl Plan {
         if !caps.has(*kind) {
             return Err(format!("this fabric has no {name} queue pairs (-c)"));
         }
-        if op.verb == Verb::Atomic && !caps.supports.atomics {
+        if op.verb == Verb::Atomic && !caps.supports.atomics.are_offered() {
             return Err("this fabric has no atomics".to_string());
         }
         Ok(())
@@ -380,7 +380,7 @@ mod tests {
             caps.supports.uc,
             caps.supports.ud,
             caps.supports.atomics,
-        ) = (true, true, true, true);
+        ) = (true, true, true, drover_verbs::Atomics::Card);
         (caps.inline_bytes_max, caps.mtu_bytes) = (512, 1024);
         (caps.message_bytes_max, caps.send_bytes_max) = (8 << 20, 1 << 20);
         (caps.send_depth_max, caps.recv_depth_max) = (4096, 4096);

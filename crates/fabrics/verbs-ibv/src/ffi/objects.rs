@@ -16,6 +16,12 @@ pub struct Pd {
     _opaque: [u8; 0],
 }
 
+/// `ibv_td`: opaque.
+#[repr(C)]
+pub struct Td {
+    _opaque: [u8; 0],
+}
+
 /// `ibv_ah`: opaque.
 #[repr(C)]
 pub struct Ah {
@@ -44,7 +50,7 @@ pub struct ContextOps {
     pub unused_27: [*mut c_void; 5],
 }
 
-/// `ibv_context`, up to the last field that we read.
+/// `ibv_context`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -53,7 +59,64 @@ pub struct Context {
     pub cmd_fd: c_int,
     pub async_fd: c_int,
     pub num_comp_vectors: c_int,
+    /// A mutex of the library.
+    pub mutex: [u64; 5],
+    /// [`EXTENDED`], if the context is part of a [`VerbsContext`].
+    pub abi_compat: *mut c_void,
 }
+
+/// `__VERBS_ABI_IS_EXTENDED`.
+pub const EXTENDED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
+
+pub type AllocTd = unsafe extern "C" fn(context: *mut Context, attr: *mut TdInitAttr) -> *mut Td;
+pub type DeallocTd = unsafe extern "C" fn(td: *mut Td) -> c_int;
+pub type AllocParentDomain =
+    unsafe extern "C" fn(context: *mut Context, attr: *mut ParentDomainInitAttr) -> *mut Pd;
+
+/// `verbs_context`: functions that inline functions of the C header call, and the context as its last field. It grows
+/// at its beginning: a function is there only if `sz` reaches so far ([`VerbsContext::bytes_from`]).
+#[repr(C)]
+#[derive(Debug)]
+pub struct VerbsContext {
+    pub unused_0: [*mut c_void; 14],
+    pub alloc_parent_domain: Option<AllocParentDomain>,
+    pub dealloc_td: Option<DeallocTd>,
+    pub alloc_td: Option<AllocTd>,
+    pub unused_17: [*mut c_void; 22],
+    /// Number of bytes of this structure that the library knows, from its end.
+    pub sz: usize,
+    pub context: Context,
+}
+
+impl VerbsContext {
+    /// Value of `sz` from which on the library has the field at `offset`.
+    pub const fn bytes_from(offset: usize) -> usize {
+        size_of::<VerbsContext>() - offset
+    }
+}
+
+/// `ibv_td_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TdInitAttr {
+    pub comp_mask: u32,
+}
+
+/// `ibv_parent_domain_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ParentDomainInitAttr {
+    pub pd: *mut Pd,
+    pub td: *mut Td,
+    pub comp_mask: u32,
+    pub alloc: *mut c_void,
+    pub free: *mut c_void,
+    pub pd_context: *mut c_void,
+}
+assert_layout!(ParentDomainInitAttr: 48, td @ 8, comp_mask @ 16, pd_context @ 40);
+assert_layout!(VerbsContext: 648, alloc_parent_domain @ 112, dealloc_td @ 120, alloc_td @ 128, sz @ 312,
+    context @ 320);
+assert_layout!(Context: 328, mutex @ 280, abi_compat @ 320);
 assert_layout!(ContextOps: 256, poll_cq @ 88, req_notify_cq @ 96, post_srq_recv @ 160, post_send @ 200,
     post_recv @ 208);
 const _: () = assert!(offset_of!(Context, ops) == 8 && offset_of!(Context, cmd_fd) == 264);

@@ -7,16 +7,17 @@ use std::ffi::c_int;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A completion channel: its descriptor becomes readable when a request completes.
 pub(crate) struct Channel {
-    opened: Rc<Opened>,
+    opened: Arc<Opened>,
     ptr: NonNull<ffi::CompChannel>,
 }
 
 impl Channel {
     /// Creates a channel whose descriptor never blocks.
-    pub(crate) fn new(opened: &Rc<Opened>) -> io::Result<Rc<Channel>> {
+    pub(crate) fn new(opened: &Arc<Opened>) -> io::Result<Rc<Channel>> {
         // SAFETY: an open device.
         let ptr = made(unsafe { (opened.lib.create_comp_channel)(opened.ptr.as_ptr()) })?;
         let opened = opened.clone();

@@ -7,7 +7,8 @@
 //!    |                     |
 //!    +---- Channel <- Completions
 //! ```
-//! All of them belong to one thread, to which `Rc` confines them.
+//! The first three are shared by the threads of a domain; all others belong to one thread, to which `Rc` confines them.
+//! A `Protection` may be a thread's own, over that of its domain.
 
 mod completions;
 mod queues;
@@ -19,8 +20,8 @@ use crate::ffi::{self, Library};
 use drover_mem::Region;
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::mem::offset_of;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Converts the result of a call that returns an error number.
@@ -55,9 +56,22 @@ pub(crate) struct Opened {
     pub(crate) path: DataPath,
 }
 
+// SAFETY: the library's functions may be called by any thread; the object is only passed to them, and what is read of
+// it is never written after opening.
+unsafe impl Send for Opened {}
+// SAFETY: as above, also at the same time.
+unsafe impl Sync for Opened {}
+
+/// Functions of a driver that has thread domains.
+struct ThreadDomains {
+    alloc_td: ffi::AllocTd,
+    dealloc_td: ffi::DeallocTd,
+    alloc_parent_domain: ffi::AllocParentDomain,
+}
+
 impl Opened {
     /// Opens the device called `name`; `None` if there is none.
-    pub(crate) fn open(lib: &Arc<Library>, name: &str) -> io::Result<Option<Rc<Opened>>> {
+    pub(crate) fn open(lib: &Arc<Library>, name: &str) -> io::Result<Option<Arc<Opened>>> {
         let list = DeviceList::get(lib)?;
         let Some(device) = list.devices().find(|device| list.name(*device) == name) else {
             return Ok(None);
@@ -81,7 +95,36 @@ impl Opened {
             post_recv,
         };
         let lib = lib.clone();
-        Ok(Some(Rc::new(Opened { lib, ptr, path })))
+        Ok(Some(Arc::new(Opened { lib, ptr, path })))
+    }
+
+    /// The functions for thread domains, if the driver has them.
+    fn thread_domains(&self) -> Option<ThreadDomains> {
+        // SAFETY: an open device; this field is never written after opening.
+        if unsafe { self.ptr.as_ref() }.abi_compat != ffi::EXTENDED {
+            return None;
+        }
+        let before = offset_of!(ffi::VerbsContext, context);
+        // SAFETY: an extended context is the last field of a `VerbsContext`.
+        let outer = unsafe { self.ptr.as_ptr().byte_sub(before) }.cast::<ffi::VerbsContext>();
+        // SAFETY: as above; `sz` is directly before the context in every version.
+        let bytes = unsafe { (&raw const (*outer).sz).read() };
+        if bytes < ffi::VerbsContext::bytes_from(offset_of!(ffi::VerbsContext, alloc_parent_domain)) {
+            return None;
+        }
+        // SAFETY: the library has these fields, as its size says.
+        let (alloc_parent_domain, dealloc_td, alloc_td) = unsafe {
+            (
+                (*outer).alloc_parent_domain,
+                (*outer).dealloc_td,
+                (*outer).alloc_td,
+            )
+        };
+        Some(ThreadDomains {
+            alloc_td: alloc_td?,
+            dealloc_td: dealloc_td?,
+            alloc_parent_domain: alloc_parent_domain?,
+        })
     }
 
     pub(crate) fn device_attr(&self) -> io::Result<ffi::DeviceAttr> {
@@ -117,7 +160,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once; all objects created from it held an Rc of it and are gone.
+        // SAFETY: opened by us, closed once; all objects created from it held an Arc of it and are gone.
         unsafe { (self.lib.close_device)(self.ptr.as_ptr()) };
     }
 }
@@ -170,37 +213,99 @@ impl Drop for DeviceList<'_> {
     }
 }
 
-/// A protection domain.
-pub(crate) struct Protection {
-    opened: Rc<Opened>,
-    ptr: NonNull<ffi::Pd>,
+/// A thread domain: the promise that one thread uses what is made in it, so that the driver takes no locks and gives it
+/// a doorbell register of its own.
+struct ThreadDomain {
+    opened: Arc<Opened>,
+    ptr: NonNull<ffi::Td>,
+    dealloc: ffi::DeallocTd,
 }
 
+impl Drop for ThreadDomain {
+    fn drop(&mut self) {
+        // SAFETY: made by us, freed once; the parent domain that used it is gone.
+        unsafe { (self.dealloc)(self.ptr.as_ptr()) };
+        // The device is closed after it.
+        let _ = &self.opened;
+    }
+}
+
+/// A protection domain; or a parent domain: a protection domain as one thread uses it, in which memory registered in the
+/// former is valid.
+pub(crate) struct Protection {
+    opened: Arc<Opened>,
+    ptr: NonNull<ffi::Pd>,
+    /// What a parent domain consists of: freed after it.
+    _parts: Option<(Arc<Protection>, ThreadDomain)>,
+}
+
+// SAFETY: the library's functions may be called by any thread; the object is only passed to them.
+unsafe impl Send for Protection {}
+// SAFETY: as above, also at the same time.
+unsafe impl Sync for Protection {}
+
 impl Protection {
-    pub(crate) fn new(opened: &Rc<Opened>) -> io::Result<Rc<Protection>> {
+    pub(crate) fn new(opened: &Arc<Opened>) -> io::Result<Arc<Protection>> {
         // SAFETY: an open device.
         let ptr = made(unsafe { (opened.lib.alloc_pd)(opened.ptr.as_ptr()) })?;
-        let opened = opened.clone();
-        Ok(Rc::new(Protection { opened, ptr }))
+        let (opened, _parts) = (opened.clone(), None);
+        Ok(Arc::new(Protection { opened, ptr, _parts }))
+    }
+
+    pub(crate) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
+    /// A parent domain over `self` with a new thread domain; `None` if the driver has none to give.
+    pub(crate) fn for_thread(self: &Arc<Protection>) -> Option<Arc<Protection>> {
+        let (opened, of) = (&self.opened, self.opened.thread_domains()?);
+        let context = opened.ptr.as_ptr();
+        // SAFETY: a function of this open device; the attributes are only read.
+        let td = made(unsafe { (of.alloc_td)(context, &mut ffi::TdInitAttr::default()) }).ok()?;
+        let td = ThreadDomain {
+            opened: opened.clone(),
+            ptr: td,
+            dealloc: of.dealloc_td,
+        };
+        let mut attr = ffi::ParentDomainInitAttr {
+            pd: self.ptr.as_ptr(),
+            td: td.ptr.as_ptr(),
+            comp_mask: 0,
+            alloc: std::ptr::null_mut(),
+            free: std::ptr::null_mut(),
+            pd_context: std::ptr::null_mut(),
+        };
+        // SAFETY: a function of this open device, and objects of it; the attributes are only read.
+        let ptr = made(unsafe { (of.alloc_parent_domain)(context, &mut attr) }).ok()?;
+        Some(Arc::new(Protection {
+            opened: opened.clone(),
+            ptr,
+            _parts: Some((self.clone(), td)),
+        }))
     }
 }
 
 impl Drop for Protection {
     fn drop(&mut self) {
-        // SAFETY: created by us, freed once; all objects created in it held an Rc of it and are gone.
+        // SAFETY: created by us, freed once; all objects created in it held an Arc of it and are gone.
         unsafe { (self.opened.lib.dealloc_pd)(self.ptr.as_ptr()) };
     }
 }
 
 /// Registered memory: at device address 0, so that an address is an offset.
 pub(crate) struct Memory {
-    pd: Rc<Protection>,
+    pd: Arc<Protection>,
     ptr: NonNull<ffi::Mr>,
     region: Region,
 }
 
+// SAFETY: as for `Protection`; a region may be shared by threads.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
 impl Memory {
-    pub(crate) fn register(pd: &Rc<Protection>, region: &Region, access: c_int) -> io::Result<Memory> {
+    pub(crate) fn register(pd: &Arc<Protection>, region: &Region, access: c_int) -> io::Result<Memory> {
         let (addr, len) = (region.addr() as *mut c_void, region.len());
         // SAFETY: the registration holds `region`, which keeps the memory mapped; it is never a Rust reference, so the
         // device may write to it at any time.
@@ -230,12 +335,12 @@ impl Drop for Memory {
 
 /// An address handle.
 pub(crate) struct Handle {
-    pd: Rc<Protection>,
+    pd: Arc<Protection>,
     ptr: NonNull<ffi::Ah>,
 }
 
 impl Handle {
-    pub(crate) fn new(pd: &Rc<Protection>, mut attr: ffi::AhAttr) -> io::Result<Handle> {
+    pub(crate) fn new(pd: &Arc<Protection>, mut attr: ffi::AhAttr) -> io::Result<Handle> {
         // SAFETY: our protection domain; the attributes are only read.
         let ptr = made(unsafe { (pd.opened.lib.create_ah)(pd.ptr.as_ptr(), &mut attr) })?;
         let pd = pd.clone();

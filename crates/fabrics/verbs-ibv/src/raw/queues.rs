@@ -7,16 +7,17 @@ use std::ffi::c_int;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A shared receive queue.
 pub(crate) struct SharedRecvs {
-    pd: Rc<Protection>,
+    pd: Arc<Protection>,
     ptr: NonNull<ffi::Srq>,
     post: ffi::PostSrqRecv,
 }
 
 impl SharedRecvs {
-    pub(crate) fn new(pd: &Rc<Protection>, depth: u32) -> io::Result<Rc<SharedRecvs>> {
+    pub(crate) fn new(pd: &Arc<Protection>, depth: u32) -> io::Result<Rc<SharedRecvs>> {
         let post = pd.opened.path.post_srq_recv;
         let post = post.ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))?;
         let mut attr = ffi::SrqInitAttr {
@@ -51,7 +52,7 @@ impl Drop for SharedRecvs {
 
 /// A queue pair and the objects that it uses.
 pub(crate) struct Pair {
-    pd: Rc<Protection>,
+    pd: Arc<Protection>,
     ptr: NonNull<ffi::Qp>,
     send: Cell<ffi::PostSend>,
     recv: ffi::PostRecv,
@@ -62,7 +63,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(
-        pd: &Rc<Protection>,
+        pd: &Arc<Protection>,
         send_cq: &Rc<Completions>,
         recv_cq: &Rc<Completions>,
         srq: Option<&Rc<SharedRecvs>>,

@@ -52,7 +52,7 @@ fn limits_are_read_from_the_device() {
         caps.supports.rc
             && caps.supports.uc
             && caps.supports.ud
-            && caps.supports.atomics
+            && caps.supports.atomics == drover_verbs::Atomics::Card
             && caps.supports.srq
     );
     assert!(!caps.writes.ordered && !caps.wakes.on_memory);

@@ -5,6 +5,8 @@ use crate::bell::Ringing;
 use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
+use crate::flight::Flight;
+use crate::lane::LaneMemory;
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_base::sync::{Ordering, fence};
@@ -74,6 +76,16 @@ unsafe fn store_writes(to: &Remote, writes: &[ShortWrite], kept: &[u8]) {
             watched = to.ring(offset, write.len(), &mut ringing);
         }
     }
+}
+
+/// What became of a request.
+enum Posted {
+    /// Executed, or waiting.
+    Taken,
+    /// Failed, and the queue pair with it.
+    Failed,
+    /// Nothing was done: the context has yet to learn this key of its domain.
+    Unknown { rkey: u32 },
 }
 
 impl Queue {
@@ -307,17 +319,25 @@ impl Queue {
         }
     }
 
+    #[inline(always)]
     pub(super) fn post_connected(&self, list: &SendList) -> Result<(), PostError> {
+        self.post_from(list, 0)
+    }
+
+    /// Posts the requests of `list` behind the first `from`, which are posted.
+    fn post_from(&self, list: &SendList, from: usize) -> Result<(), PostError> {
         let kind = PostErrorKind::NotReady;
-        let peer = self.peer.get().ok_or(PostError { accepted: 0, kind })?;
+        let peer = self.peer.get().ok_or(PostError { accepted: from, kind })?;
+        let _flight = peer.take_off();
         let wrs = list.wrs();
-        let space = self.space();
-        let tables = &*self.core.tables.borrow();
+        let space = from + self.space();
+        let borrowed = self.core.tables.borrow();
+        let tables = &*borrowed;
         let mut ringing = Ringing::new();
         if wrs.len() > 1 {
             prefetch_remote(wrs, tables);
         }
-        let mut accepted = 0;
+        let mut accepted = from;
         loop {
             let Some(wr) = wrs.get(accepted) else {
                 return Ok(());
@@ -326,12 +346,17 @@ impl Queue {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
-            if !self.post_piece(peer, wr, tables, &mut ringing)
-                && !self
-                    .post_one(peer, wr, list, tables, &mut ringing)
-                    .map_err(|kind| PostError { accepted, kind })?
-            {
-                return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
+            if !self.post_piece(peer, wr, tables, &mut ringing) {
+                match self.post_one(peer, wr, list, tables, &mut ringing) {
+                    Ok(Posted::Taken) => {}
+                    Ok(Posted::Failed) => return self.post_flushed(&wrs[accepted + 1..], accepted + 1),
+                    Ok(Posted::Unknown { rkey }) => {
+                        drop(ringing);
+                        drop(borrowed);
+                        return self.learn_and_post(rkey, list, accepted);
+                    }
+                    Err(kind) => return Err(PostError { accepted, kind }),
+                }
             }
             accepted += 1;
             if self.pending_count.get() > 0 {
@@ -340,22 +365,36 @@ impl Queue {
         }
     }
 
+    /// Goes on with a list at the first request to a region that another context of the domain imported.
+    #[cold]
+    #[inline(never)]
+    fn learn_and_post(&self, rkey: u32, list: &SendList, from: usize) -> Result<(), PostError> {
+        self.core.learn(rkey);
+        self.post_from(list, from)
+    }
+
     /// The region with key `rkey`, if `count` WRITEs to it can be executed now.
     #[inline(always)]
-    fn writable_now<'t>(&self, rkey: u32, count: usize, tables: &'t Tables) -> Option<&'t Remote> {
+    fn writable_now<'t>(
+        &self,
+        rkey: u32,
+        count: usize,
+        tables: &'t Tables,
+    ) -> Option<(&'t Remote, Flight<'_, LaneMemory>)> {
         let peer = self.peer.get()?;
+        let flight = peer.take_off();
         if self.pending_count.get() > 0 || peer.is_gone() || count > self.space() {
             return None;
         }
         let to = tables.remote.find(rkey)?;
-        to.access.remote_write.then_some(to)
+        to.access.remote_write.then_some((to, flight))
     }
 
     /// As [`post_short_writes`](Queue::post_short_writes), for one WRITE, unsignaled.
     #[inline(never)]
     pub(super) fn post_one_write(&self, write: &ShortWrite, kept: &[u8]) -> bool {
         let tables = &*self.core.tables.borrow();
-        let Some(to) = self.writable_now(write.remote.rkey, 1, tables) else {
+        let Some((to, _flight)) = self.writable_now(write.remote.rkey, 1, tables) else {
             return false;
         };
         let (offset, bytes) = (write.remote.offset, write.bytes(kept));
@@ -375,7 +414,7 @@ impl Queue {
     pub(super) fn post_short_writes(&self, writes: &[ShortWrite], signed: &[Signed], kept: &[u8]) -> bool {
         let tables = &*self.core.tables.borrow();
         let first = writes.first().map_or(RemoteAddr::default(), |write| write.remote);
-        let Some(to) = self.writable_now(first.rkey, writes.len(), tables) else {
+        let Some((to, _flight)) = self.writable_now(first.rkey, writes.len(), tables) else {
             return false;
         };
         let region = to.region.raw();
@@ -476,7 +515,7 @@ impl Queue {
         true
     }
 
-    /// Checks and attempts any request. Returns false if it failed, and with it the queue pair.
+    /// Checks and attempts any request.
     #[inline(never)]
     fn post_one<'t>(
         &self,
@@ -485,7 +524,7 @@ impl Queue {
         list: &SendList,
         tables: &'t Tables,
         ringing: &mut Ringing<'t>,
-    ) -> Result<bool, PostErrorKind> {
+    ) -> Result<Posted, PostErrorKind> {
         let source = Source::of(&wr.payload, list);
         self.check(wr, &source, tables)?;
         if matches!(wr.op, SendOp::Send { .. }) && lines_of(source.len()) > peer.geometry.lines() / 2 {
@@ -493,18 +532,19 @@ impl Queue {
         }
         if self.pending_count.get() > 0 {
             self.wait(wr, &source);
-            return Ok(true);
+            return Ok(Posted::Taken);
         }
         match execute(self, peer, &wr.op, &source, tables, ringing) {
             Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
             Attempt::Wait { .. } => self.wait(wr, &source),
+            Attempt::Unknown { rkey } => return Ok(Posted::Unknown { rkey }),
             Attempt::Failed(status) => {
                 self.complete(wr, status, 0);
                 self.fail();
-                return Ok(false);
+                return Ok(Posted::Failed);
             }
         }
-        Ok(true)
+        Ok(Posted::Taken)
     }
 
     /// Queues a request until those before it are done.
@@ -523,8 +563,9 @@ impl Queue {
     pub(crate) fn push_on(&self) -> bool {
         use drover_base::Cpu;
         let Some(peer) = self.peer.get() else { return true };
-        let mut failed = None;
+        let (mut failed, mut unknown) = (None, None);
         {
+            let _flight = peer.take_off();
             let tables = self.core.tables.borrow();
             let mut ringing = Ringing::new();
             let mut pending = self.pending.borrow_mut();
@@ -550,6 +591,10 @@ impl Queue {
                         pending.pop();
                         break;
                     }
+                    Attempt::Unknown { rkey } => {
+                        unknown = Some(rkey);
+                        break;
+                    }
                     Attempt::Failed(status) => {
                         failed = Some((wr, up_to, status));
                         pending.pop();
@@ -557,6 +602,10 @@ impl Queue {
                     }
                 }
             }
+        }
+        if let Some(rkey) = unknown {
+            self.core.learn(rkey);
+            return self.push_on();
         }
         if let Some((wr, up_to, status)) = failed {
             self.push_completion(wr.wr_id, opcode(&wr.op), status, 0, up_to);

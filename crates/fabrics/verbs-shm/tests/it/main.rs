@@ -2,7 +2,9 @@
 
 mod common;
 mod conformance;
+mod domains;
 mod faulty;
+mod fenced;
 mod hostile;
 mod killed;
 mod lifetimes;

@@ -7,8 +7,6 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{QpKind, WcStatus};
 
-const LINE: u64 = 64;
-
 /// Progress of copying the data of a READ.
 enum Sampled {
     Nothing,
@@ -65,22 +63,23 @@ impl Net {
             false => (0, len),
             true => {
                 let (start, from) = (o.wr.remote.offset, u64::from(o.responder.landed));
-                let line_end = (start.saturating_add(from) / LINE + 1).saturating_mul(LINE);
+                let unit = self.options.tear_unit();
+                let line_end = (start.saturating_add(from) / unit + 1).saturating_mul(unit);
                 (from as usize, len.min((line_end - start) as usize))
             }
         };
-        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
-        let Some((ctx, Some((peer, _)))) = ends else {
+        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let Some((domain, Some((peer, _)))) = ends else {
             return Sampled::Nothing;
         };
-        let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
+        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.domain) else {
             return Sampled::Nothing;
         };
         let remote = o.wr.remote;
         let mut data = std::mem::take(&mut self.ops[op].data);
         data.resize(len, 0);
         let part = &mut data[from..until];
-        match self.keys.remote(ctx, peer_ctx, remote, len, Want::Read) {
+        match self.keys.remote(domain, peer_domain, remote, len, Want::Read) {
             Some((region, offset)) => region.copy_out(offset + from, part),
             None => part.fill(0),
         }
@@ -95,15 +94,15 @@ impl Net {
     pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let o = &self.ops[op];
         let (remote, verb, (first, second)) = (o.wr.remote, o.wr.verb, o.wr.operands);
-        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
-        let peer_ctx = match ends {
-            Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.ctx),
+        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let peer_domain = match ends {
+            Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.domain),
             _ => None,
         };
-        let (Some((ctx, _)), Some(peer_ctx)) = (ends, peer_ctx) else {
+        let (Some((domain, _)), Some(peer_domain)) = (ends, peer_domain) else {
             return self.ops.release(op); // one end is gone
         };
-        let found = self.keys.remote(ctx, peer_ctx, remote, 8, Want::Atomic);
+        let found = self.keys.remote(domain, peer_domain, remote, 8, Want::Atomic);
         let old = found.map(|(region, offset)| match verb {
             Verb::CompareSwap => region.compare_swap_u64(offset, first, second),
             _ => region.fetch_add_u64(offset, first),

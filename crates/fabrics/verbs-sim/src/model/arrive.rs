@@ -196,9 +196,9 @@ impl Net {
         let Some(qp) = self.qps.get(to) else {
             return Verdict::Drop;
         };
-        let from = self.qps.get(o.qp).map(|qp| qp.ctx).unwrap_or_default();
+        let from = self.qps.get(o.qp).map(|qp| qp.domain).unwrap_or_default();
         let len = o.wr.len as usize;
-        let allowed = |want| match self.keys.remote(from, qp.ctx, o.wr.remote, len, want) {
+        let allowed = |want| match self.keys.remote(from, qp.domain, o.wr.remote, len, want) {
             Some(found) => Ok(found.1),
             None => Err(Verdict::Refuse(WcStatus::RemoteAccess)),
         };
@@ -221,12 +221,12 @@ impl Net {
         let Some(recv) = self.front_recv(to) else {
             return Verdict::NotReady;
         };
-        let (kind, ctx) = match self.qps.get(to) {
-            Some(qp) => (qp.kind, qp.ctx),
+        let (kind, domain) = match self.qps.get(to) {
+            Some(qp) => (qp.kind, qp.domain),
             None => return Verdict::Drop,
         };
         let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };
-        match (self.keys.local(ctx, &recv.sge, true), kind) {
+        match (self.keys.local(domain, &recv.sge, true), kind) {
             (Some((_, _, space)), _) if gap + o.wr.len as usize <= space => Verdict::Accept,
             (Some(_), QpKind::Rc) => Verdict::TooLong(recv),
             (None, QpKind::Rc) => Verdict::Refuse(WcStatus::RemoteOperation),
@@ -256,6 +256,7 @@ impl Net {
                 let address = self.ops[op].wr.remote.offset ^ u64::from(self.ops[op].wr.remote.rkey) << 40;
                 let from = self.pushed(machine, now);
                 let end = self.nic(machine).atomics.serve(from, address);
+                self.qps.at(to).order.land(end);
                 queue.schedule(end, Event::new(kind::ATOMIC, machine, op));
             }
             Verb::Send | Verb::Write => {

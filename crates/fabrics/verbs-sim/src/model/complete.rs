@@ -4,7 +4,7 @@ use super::Net;
 use super::objects::{Cq, Entry, Frees};
 use super::prices::Verb;
 use drover_sim::Queue;
-use drover_verbs::{Opcode, QpState, Qpn, RecvWr, Wc, WcStatus};
+use drover_verbs::{Fenced, Opcode, QpState, Qpn, RecvWr, Wc, WcStatus};
 
 impl Net {
     /// Retires the finished requests at the front of the queue pair.
@@ -159,6 +159,17 @@ impl Net {
         self.flush_recvs(qpn, queue);
     }
 
+    /// Breaks a queue pair, and says whether all messages and atomics that it had accepted are visible.
+    pub(crate) fn fence(&mut self, qpn: u32, queue: &mut Queue) -> Fenced {
+        if self.qps.at(qpn).state != QpState::Error {
+            self.break_qp(qpn, queue);
+        }
+        match self.qps.at(qpn).order.landed_at() < queue.now() {
+            true => Fenced::Done,
+            false => Fenced::Pending,
+        }
+    }
+
     /// Completes one request as flushed.
     pub(crate) fn flush(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
         let qp = self.qps.at(qpn);
@@ -246,6 +257,10 @@ impl Net {
             srq.used -= qp.queues.srq_taken;
         }
         self.nic(qp.machine).caches.forget(qp.card.places);
+        if let Some(register) = qp.card.register {
+            let of = self.ctxs.at(qp.ctx).registers;
+            self.registers.at(of).release(qp.ctx, register);
+        }
     }
 }
 

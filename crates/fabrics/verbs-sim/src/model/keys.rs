@@ -17,15 +17,16 @@ pub(crate) struct Keys {
 /// A registration, by local key.
 #[derive(Debug)]
 pub(crate) struct Mr {
-    pub(crate) ctx: u32,
+    pub(crate) domain: u32,
+    pub(crate) machine: u16,
     pub(crate) region: Region,
     pub(crate) access: Access,
 }
 
-/// A peer's region as one context imported it, by remote key.
+/// A peer's region as one domain imported it, by remote key.
 #[derive(Debug)]
 struct Import {
-    ctx: u32,
+    domain: u32,
     mr: u32,
     /// Watched offsets, each with the context to notify of writes.
     watches: Vec<(Range<u64>, u32)>,
@@ -50,22 +51,26 @@ impl Keys {
         self.mrs.remove(lkey)
     }
 
-    /// Makes the registration `mr` usable by `ctx`; `None` if there is none.
+    /// Makes the registration `mr` usable in `domain`; `None` if there is none.
     pub(crate) fn import(
         &mut self,
-        ctx: u32,
+        domain: u32,
         mr: u32,
         watches: Vec<(Range<u64>, u32)>,
     ) -> Option<RemoteRegion> {
         let found = self.mrs.get(mr)?;
         let (len, access) = (found.region.len() as u64, found.access);
-        let rkey = self.imports.add(Import { ctx, mr, watches });
+        let rkey = self.imports.add(Import { domain, mr, watches });
         Some(RemoteRegion { rkey, len, access })
     }
 
-    /// Removes an import of `ctx`.
-    pub(crate) fn forget(&mut self, ctx: u32, rkey: u32) {
-        if self.imports.get(rkey).is_some_and(|import| import.ctx == ctx) {
+    /// Removes an import of `domain`.
+    pub(crate) fn forget(&mut self, domain: u32, rkey: u32) {
+        if self
+            .imports
+            .get(rkey)
+            .is_some_and(|import| import.domain == domain)
+        {
             self.imports.remove(rkey);
         }
     }
@@ -94,27 +99,28 @@ impl Keys {
         }
     }
 
-    /// The region and range of `sge`, if `ctx` registered it and has the right.
+    /// The region and range of `sge`, if `domain` registered it and has the right.
     #[inline]
-    pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
-        let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;
+    pub(crate) fn local(&self, domain: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
+        let mr = self.mrs.get(sge.lkey).filter(|mr| mr.domain == domain)?;
         let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
         (mr.region.contains(offset, len) && (mr.access.local_write || !write))
             .then_some((&mr.region, offset, len))
     }
 
-    /// The region behind a remote key, if `ctx` may access it so through a queue pair to `peer_ctx`.
+    /// The region behind a remote key, if `domain` may access it so through a queue pair to `peer`, a domain.
     #[inline]
     pub(crate) fn remote(
         &self,
-        ctx: u32,
-        peer_ctx: u32,
+        domain: u32,
+        peer: u32,
         addr: RemoteAddr,
         len: usize,
         want: Want,
     ) -> Option<(&Region, usize)> {
-        let import = self.imports.get(addr.rkey).filter(|import| import.ctx == ctx)?;
-        let mr = self.mrs.get(import.mr).filter(|mr| mr.ctx == peer_ctx)?;
+        let import = self.imports.get(addr.rkey);
+        let import = import.filter(|import| import.domain == domain)?;
+        let mr = self.mrs.get(import.mr).filter(|mr| mr.domain == peer)?;
         let offset = usize::try_from(addr.offset).ok()?;
         (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
     }

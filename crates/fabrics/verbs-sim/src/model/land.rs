@@ -1,15 +1,13 @@
 //! Landing: the bytes of messages become visible in the responder's memory, line by line in ascending order.
 //!
 //! Usually all lines of a message become visible at one time. In torn mode each line has a seeded time, so that pollers
-//! see partial messages; the order is kept, and an acknowledgement waits.
+//! see partial messages; the order is kept, and an acknowledgement waits. With torn words it is each word of 8 bytes.
 
 use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
-
-const LINE: u64 = 64;
 
 impl Net {
     /// Plans the landing of an accepted message; returns the time when its last line is visible.
@@ -19,7 +17,8 @@ impl Net {
         let mut last = first;
         if self.options.torn {
             let (start, len) = (self.destination(op), u64::from(self.ops[op].wr.len));
-            let lines = ((start + len).div_ceil(LINE) - start / LINE).max(1);
+            let unit = self.options.tear_unit();
+            let lines = ((start + len).div_ceil(unit) - start / unit).max(1);
             let nic = &self.nics[usize::from(machine)];
             for _ in 1..lines {
                 last += Ps(1 + nic.chance.tear.below(self.options.tear_max.0 * 1_000));
@@ -43,7 +42,8 @@ impl Net {
             // To the end of the line, a line of memory, not of the message.
             true => {
                 let start = self.destination(op);
-                let line_end = (start + u64::from(landed)) / LINE * LINE + LINE;
+                let unit = self.options.tear_unit();
+                let line_end = (start + u64::from(landed)) / unit * unit + unit;
                 len.min((line_end - start) as u32)
             }
             false => len,
@@ -74,16 +74,16 @@ impl Net {
 
     fn land_write(&mut self, op: u32, from: u32, until: u32, queue: &mut Queue) {
         let o = &self.ops[op];
-        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
-        let Some((ctx, Some((peer, _)))) = ends else {
+        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let Some((domain, Some((peer, _)))) = ends else {
             return;
         };
-        let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
+        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.domain) else {
             return; // destroyed: the message is dropped
         };
         let (remote, len) = (o.wr.remote, o.wr.len as usize);
         if len > 0 {
-            let found = self.keys.remote(ctx, peer_ctx, remote, len, Want::Write);
+            let found = self.keys.remote(domain, peer_domain, remote, len, Want::Write);
             let Some((region, offset)) = found else { return };
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + from, &self.ops[op].data[from..until]);
@@ -100,12 +100,12 @@ impl Net {
         let Some((_, recv)) = self.ops[op].responder.recv else {
             return;
         };
-        let Some(ctx) = self.qps.get(to).map(|qp| qp.ctx) else {
+        let Some(domain) = self.qps.get(to).map(|qp| qp.domain) else {
             return;
         };
         let o = &self.ops[op];
         let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };
-        if let Some((region, offset, _)) = self.keys.local(ctx, &recv.sge, true) {
+        if let Some((region, offset, _)) = self.keys.local(domain, &recv.sge, true) {
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + gap + from, &o.data[from..until]);
         }

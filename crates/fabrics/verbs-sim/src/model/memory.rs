@@ -16,8 +16,8 @@ fn written_by_peers(mr: &Mr) -> Option<Range<usize>> {
 impl Net {
     /// Registers memory.
     pub(crate) fn add_mr(&mut self, mr: Mr) -> u32 {
-        if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
-            self.nics[usize::from(ctx.machine)].last_level.hold(bytes);
+        if let Some(bytes) = written_by_peers(&mr) {
+            self.nics[usize::from(mr.machine)].last_level.hold(bytes);
         }
         self.keys.add_mr(mr)
     }
@@ -27,18 +27,18 @@ impl Net {
         let Some(mr) = self.keys.remove_mr(lkey) else {
             return;
         };
-        if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
-            self.nics[usize::from(ctx.machine)].last_level.release(&bytes);
+        if let Some(bytes) = written_by_peers(&mr) {
+            self.nics[usize::from(mr.machine)].last_level.release(&bytes);
         }
     }
 
-    /// Makes the region in `export` usable by `ctx`.
-    pub(crate) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
+    /// Makes the region in `export` usable in `domain`.
+    pub(crate) fn import(&mut self, domain: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
         let Name::Region { mr, watches } = self.fabric.names.decode(export)? else {
             let reason = "not a region";
             return Err(ImportError::Malformed { reason });
         };
-        self.keys.import(ctx, mr, watches).ok_or(ImportError::PeerGone)
+        self.keys.import(domain, mr, watches).ok_or(ImportError::PeerGone)
     }
 
     /// Notifies the watchers of a range whose bytes have become visible.
@@ -57,14 +57,14 @@ impl Net {
     /// registered.
     pub(crate) fn gather(&mut self, op: u32) -> bool {
         let qp = self.ops[op].qp;
-        let Some(ctx) = self.qps.get(qp).map(|qp| qp.ctx) else {
+        let Some(domain) = self.qps.get(qp).map(|qp| qp.domain) else {
             return true; // it is gone, and its message will be dropped
         };
         let mut data = std::mem::take(&mut self.ops[op].data);
         data.clear();
         let mut whole = true;
         for sge in &self.ops[op].pieces {
-            let Some((region, offset, len)) = self.keys.local(ctx, sge, false) else {
+            let Some((region, offset, len)) = self.keys.local(domain, sge, false) else {
                 whole = false;
                 break;
             };
@@ -78,12 +78,12 @@ impl Net {
 
     /// Copies fetched bytes to the op's local memory. False if it is no longer registered.
     pub(crate) fn scatter(&mut self, op: u32) -> bool {
-        let Some(ctx) = self.qps.get(self.ops[op].qp).map(|qp| qp.ctx) else {
+        let Some(domain) = self.qps.get(self.ops[op].qp).map(|qp| qp.domain) else {
             return true;
         };
         let mut at = 0;
         for sge in &self.ops[op].pieces {
-            let Some((region, offset, len)) = self.keys.local(ctx, sge, true) else {
+            let Some((region, offset, len)) = self.keys.local(domain, sge, true) else {
                 return false;
             };
             region.copy_in(offset, &self.ops[op].data[at..at + len]);

@@ -38,9 +38,9 @@ pub(crate) mod table;
 
 use crate::options::WorldOptions;
 use doorbell::Registers;
-use drover_sim::{AddressSpace, Event, Model, Queue};
-use drover_verbs::Caps;
+use drover_sim::{AddressSpace, Event, Locks, Model, Queue};
 use drover_verbs::provide::Names;
+use drover_verbs::{Caps, DomainOptions};
 use keys::Keys;
 use nic::Nic;
 use objects::{Cq, Ctx, Qp, RecvQueue};
@@ -85,6 +85,7 @@ pub(crate) struct Net {
     pub(crate) nics: Vec<Nic>,
     pub(crate) ctxs: Table<Ctx>,
     pub(crate) registers: Table<Registers>,
+    domains: u32,
     pub(crate) qps: Table<Qp>,
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<RecvQueue>,
@@ -97,6 +98,8 @@ pub(crate) struct Fabric {
     pub(crate) names: Names,
     pub(crate) caps: Arc<Caps>,
     pub(crate) address_space: AddressSpace,
+    /// The locks that cores share.
+    pub(crate) locks: Locks,
 }
 
 impl Net {
@@ -108,6 +111,10 @@ impl Net {
         seed: u64,
     ) -> Net {
         let prices = Prices::new(&options.parameters());
+        let locks = match options.ablations.locks {
+            true => Locks::default(),
+            false => Locks::new(prices.lock.per_waiter),
+        };
         let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
         Net {
             fabric: Fabric {
@@ -117,18 +124,33 @@ impl Net {
                 },
                 caps: Arc::new(options.caps()),
                 address_space,
+                locks,
             },
             nics: nics.collect(),
             prices,
             options,
             ctxs: Table::default(),
             registers: Table::default(),
+            domains: 0,
             qps: Table::default(),
             cqs: Table::default(),
             srqs: Table::default(),
             keys: Keys::default(),
             ops: Ops::default(),
         }
+    }
+
+    /// Number of a new domain.
+    pub(crate) fn new_domain(&mut self) -> u32 {
+        self.domains += 1;
+        self.domains
+    }
+
+    /// The doorbell registers of a new process or domain.
+    pub(crate) fn new_registers(&mut self, options: &DomainOptions) -> u32 {
+        let lock = &self.prices.p.lock;
+        let registers = Registers::new(options, lock.low_registers, lock.shared_registers);
+        self.registers.add(registers)
     }
 
     #[inline]

@@ -13,7 +13,7 @@ pub(crate) struct Ctx {
     pub(crate) machine: u16,
     pub(crate) cpu: VirtualCpu,
     pub(crate) far_socket: bool,
-    /// Doorbell registers of its process.
+    /// Doorbell registers of its process or domain.
     pub(crate) registers: u32,
     /// Whether something has arrived since it was armed.
     pub(crate) rung: bool,
@@ -27,6 +27,8 @@ pub(crate) struct Ctx {
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub(crate) ctx: u32,
+    /// Domain of its context: the scope of its keys.
+    pub(crate) domain: u32,
     pub(crate) machine: u16,
     pub(crate) kind: QpKind,
     pub(crate) state: QpState,
@@ -55,7 +57,7 @@ pub(crate) struct QpQueues {
 /// What the card has of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpInCard {
-    /// Index of its shared doorbell register; `None` if it has its own.
+    /// Index of its doorbell register; `None` if registers have no locks.
     pub(crate) register: Option<u32>,
     /// Its entries in the context cache.
     pub(crate) places: Places,
@@ -88,7 +90,7 @@ pub(crate) struct Reliable {
 /// RECVs of one queue pair, or shared by several.
 #[derive(Debug)]
 pub(crate) struct RecvQueue {
-    pub(crate) ctx: u32,
+    pub(crate) domain: u32,
     pub(crate) depth: usize,
     /// RECVs posted whose completions are not polled yet.
     pub(crate) used: usize,
@@ -96,9 +98,9 @@ pub(crate) struct RecvQueue {
 }
 
 impl RecvQueue {
-    pub(crate) fn new(ctx: u32, depth: usize) -> RecvQueue {
+    pub(crate) fn new(domain: u32, depth: usize) -> RecvQueue {
         RecvQueue {
-            ctx,
+            domain,
             depth,
             used: 0,
             wrs: VecDeque::new(),

@@ -13,7 +13,7 @@ pub(crate) struct Order {
     fetch_at: Ps,
     /// Time when the last request was ready for the link.
     departed_at: Ps,
-    /// Time when the last message to this queue pair is completely visible.
+    /// Time when the last message to this queue pair, or the effect of its last atomic, is completely visible.
     landed_at: Ps,
 }
 
@@ -56,15 +56,15 @@ impl Order {
         self.departed_at
     }
 
-    /// Time when the last message to this queue pair is completely visible.
+    /// Time when the last message to this queue pair, or the effect of its last atomic, is completely visible.
     #[inline]
     pub(crate) fn landed_at(&self) -> Ps {
         self.landed_at
     }
 
-    /// The last message to this queue pair is completely visible at `at`.
+    /// The last message to this queue pair is completely visible at `at`, or earlier ones are later.
     #[inline]
     pub(crate) fn land(&mut self, at: Ps) {
-        self.landed_at = at;
+        self.landed_at = at.max(self.landed_at);
     }
 }

@@ -107,7 +107,7 @@ impl Net {
         }
         match sges
             .iter()
-            .all(|sge| self.keys.local(qp.ctx, sge, fetches).is_some())
+            .all(|sge| self.keys.local(qp.domain, sge, fetches).is_some())
         {
             true => Ok(()),
             false => Err(PostErrorKind::LocalProtection),
@@ -268,7 +268,7 @@ impl Net {
         if recvs.used >= recvs.depth {
             return Err(PostErrorKind::QueueFull);
         }
-        match self.keys.local(recvs.ctx, &wr.sge, true) {
+        match self.keys.local(recvs.domain, &wr.sge, true) {
             Some(_) => Ok(()),
             None => Err(PostErrorKind::LocalProtection),
         }

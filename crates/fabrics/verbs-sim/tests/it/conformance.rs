@@ -1,5 +1,5 @@
 //! The simulated fabric follows every rule: with each end on its own machine, with both on one, over another kind of
-//! card, with lines that become visible one by one, and over a network that loses packets.
+//! card, with lines or words that become visible one by one, and over a network that loses packets.
 #![allow(missing_docs, reason = "tests are named after the rules")]
 
 use drover_base::Ns;
@@ -16,6 +16,7 @@ struct Bed {
     profile: &'static str,
     machines: usize,
     torn: bool,
+    torn_words: bool,
     loss: f64,
     world: RefCell<Option<World>>,
 }
@@ -25,6 +26,7 @@ fn bed(profile: &'static str) -> Bed {
         profile,
         machines: 2,
         torn: false,
+        torn_words: false,
         loss: 0.0,
         world: RefCell::new(None),
     }
@@ -37,6 +39,7 @@ impl TestBed for Bed {
         let profile = Profile::named(self.profile).expect("a profile");
         let options = WorldOptions {
             torn: self.torn,
+            torn_words: self.torn_words,
             loss: self.loss,
             rc: RcOptions {
                 timeout: Ns::from_us(200),
@@ -80,6 +83,18 @@ mod torn {
         &Bed {
             torn: true,
             ..bed("rfp")
+        },
+        rule
+    ));
+}
+
+mod torn_words {
+    use super::*;
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(
+        &Bed {
+            torn: true,
+            torn_words: true,
+            ..bed("cx6")
         },
         rule
     ));

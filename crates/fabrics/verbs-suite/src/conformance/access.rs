@@ -4,8 +4,8 @@
 use super::link::{HALF_BYTES, Link, Setup, signaled};
 use super::{Check, End, ensure_eq};
 use drover_verbs::{
-    Access, Context, Device, MemoryRegion, Payload, Provider, QpKind, QpState, QueuePair, RemoteAddr, SendOp,
-    SendWr, WcStatus,
+    Access, Context, MemoryRegion, Payload, Provider, QpKind, QpState, QueuePair, RemoteAddr, SendOp, SendWr,
+    WcStatus,
 };
 
 /// A link to a peer that grants these rights.
@@ -21,7 +21,7 @@ async fn link_giving<P: Provider>(end: &mut End<P>, access: Access) -> Result<Li
 }
 
 /// Posts a request that must be refused, expects the refusal, and checks that the responder's region stays all zeros.
-async fn denied<P: Provider>(end: &mut End<P>, link: &mut Link<P>, wr: SendWr) -> Check {
+pub(super) async fn denied<P: Provider>(end: &mut End<P>, link: &mut Link<P>, wr: SendWr) -> Check {
     if end.initiates() {
         link.post(end, &[wr])?;
         let wc = end.take_one(link.send_cq).await?;
@@ -153,22 +153,5 @@ pub(super) async fn forgotten_rkey_denied<P: Provider>(end: &mut End<P>) -> Chec
         end.ctx.forget_region(&link.remote);
     }
     let wr = link.write(1, 64, b"intruder");
-    denied(end, &mut link, wr).await
-}
-
-/// A key that another context imported is refused here.
-pub(super) async fn rkey_of_other_context_denied<P: Provider>(end: &mut End<P>) -> Check {
-    let mut link = end.link(&Setup::new()).await?;
-    let mut wr = link.write(1, 64, b"intruder");
-    let other = end.device.context()?;
-    if end.initiates() {
-        // This context has released its regions when the other one imports.
-        end.ctx.forget_region(&link.remote);
-        let export = end.receive_export().await?;
-        let remote = other.import_region(&export)?.at(64);
-        wr.op = SendOp::Write { remote, imm: None };
-    } else {
-        end.send_export(link.mr.export(&[])?)?;
-    }
     denied(end, &mut link, wr).await
 }

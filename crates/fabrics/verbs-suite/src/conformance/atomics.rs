@@ -132,3 +132,30 @@ pub(super) async fn atomics_of_two_queue_pairs_add_up<P: Provider>(end: &mut End
     );
     end.meet().await
 }
+
+/// No addition is lost when a queue pair and the responder's CPU add to one word.
+pub(super) async fn host_atomics_add_up_with_the_cpu<P: Provider>(end: &mut End<P>) -> Check {
+    const ROUNDS: u64 = 200;
+    let mut link = end.link(&Setup::new()).await?;
+    for n in 0..ROUNDS {
+        if end.initiates() {
+            let op = faa(&link, 64, 1 << 32);
+            let payload = Payload::Region(link.mr.sge(RESULT, 8));
+            link.post(end, &[signaled(n, op, payload)])?;
+            end.take_one(link.send_cq).await?;
+        } else {
+            link.mr.region().fetch_add_u64(64, 1);
+            end.turn().await;
+        }
+    }
+    end.meet().await?;
+    if !end.initiates() {
+        let word = link.mr.region().load_u64(64, Ordering::Acquire);
+        ensure_eq!(
+            (word >> 32, word & 0xffff_ffff),
+            (ROUNDS, ROUNDS),
+            "additions of card and CPU"
+        );
+    }
+    end.meet().await
+}

@@ -3,7 +3,7 @@
 use super::link::{HALF_BYTES, Link, Setup, pattern, unsignaled};
 use super::{Check, End, ensure, ensure_eq};
 use drover_base::Ns;
-use drover_verbs::{Access, Provider, QpKind, QpState, QueuePair, SendWr, WcStatus};
+use drover_verbs::{Access, Fenced, Provider, QpKind, QpState, QueuePair, SendWr, WcStatus};
 
 /// Expects failed completions with exactly these ids, in this order.
 async fn flushed<P: Provider>(end: &mut End<P>, cq: usize, ids: std::ops::Range<u64>) -> Check {
@@ -208,4 +208,45 @@ fn last_try<P: Provider>(end: &End<P>, link: &mut Link<P>) -> SendWr {
         QpKind::Ud => link.send(1, b"a ghost", None),
         QpKind::Rc | QpKind::Uc => link.write(1, 64, b"a ghost"),
     }
+}
+
+/// Once `fence` is done, nothing that the peer posted before or posts later changes memory.
+pub(super) async fn fenced_peer_touches_nothing<P: Provider>(end: &mut End<P>) -> Check {
+    const BYTES: usize = 4000;
+    for round in 0..4u64 {
+        let mut link = end.link(&Setup::new()).await?;
+        if end.initiates() {
+            for n in 0..16u64 {
+                let wr = link.write(n, (n % 8) as usize * 4096, &pattern(100 * round + n + 1, BYTES));
+                link.post(end, &[wr])?;
+                end.turn().await;
+            }
+            end.meet().await?;
+            let wr = link.write(99, 0, &pattern(99, BYTES));
+            link.post(end, &[wr])?;
+            end.meet().await?;
+        } else {
+            for _ in 0..3 * round {
+                end.turn().await;
+            }
+            end.until("the fence", |_| {
+                Ok((link.qp.fence() == Fenced::Done).then_some(()))
+            })
+            .await?;
+            ensure_eq!(link.qp.state(), QpState::Error, "state of a fenced queue pair");
+            let before = link.bytes(0, HALF_BYTES);
+            end.meet().await?;
+            end.meet().await?;
+            for _ in 0..24 {
+                end.turn().await;
+            }
+            ensure!(
+                link.bytes(0, HALF_BYTES) == before,
+                "a fenced peer changed memory"
+            );
+            ensure_eq!(link.qp.fence(), Fenced::Done, "asked again");
+        }
+        end.meet().await?;
+    }
+    Ok(())
 }

@@ -69,14 +69,34 @@ impl<P: Provider> End<P> {
 
     /// Creates a link whose queue pair takes its RECVs from `srq`.
     pub(super) async fn link_with(&mut self, setup: &Setup, srq: Option<&P::Srq>) -> Result<Link<P>, Stop> {
-        let (mut qp, send_cq, recv_cq) = self.queue_pair(setup, srq)?;
         let region = self.ctx.alloc(2 * HALF_BYTES, PageWish::Small)?;
         let mr = self.ctx.register(&region, setup.access)?;
-        self.send_export(qp.export()?)?;
         self.send_export(mr.export(&[])?)?;
-        let theirs = self.receive_export().await?;
         let remote = self.receive_export().await?;
         let remote = self.ctx.import_region(&remote)?;
+        self.join_over(setup, srq, mr, remote).await
+    }
+
+    /// Creates a link over memory that is registered and imported already.
+    pub(super) async fn link_over(
+        &mut self,
+        setup: &Setup,
+        mr: P::Mr,
+        remote: RemoteRegion,
+    ) -> Result<Link<P>, Stop> {
+        self.join_over(setup, None, mr, remote).await
+    }
+
+    async fn join_over(
+        &mut self,
+        setup: &Setup,
+        srq: Option<&P::Srq>,
+        mr: P::Mr,
+        remote: RemoteRegion,
+    ) -> Result<Link<P>, Stop> {
+        let (mut qp, send_cq, recv_cq) = self.queue_pair(setup, srq)?;
+        self.send_export(qp.export()?)?;
+        let theirs = self.receive_export().await?;
         let dest = self.join(&mut qp, &theirs)?;
         self.meet().await?;
         Ok(Link {

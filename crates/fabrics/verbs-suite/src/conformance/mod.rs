@@ -35,6 +35,7 @@ mod chan;
 mod completions;
 mod connecting;
 mod datagrams;
+mod domains;
 mod end;
 mod failures;
 mod link;

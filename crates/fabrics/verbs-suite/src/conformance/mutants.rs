@@ -62,6 +62,11 @@ macro_rules! conformance_mutants {
             FaaSaturates: faa_semantics;
             FaaLosesSome: atomics_of_two_queue_pairs_add_up;
             AtomicsRoundDown: atomics_unaligned_refused;
+            AtomicsIgnoreCpu: host_atomics_add_up_with_the_cpu;
+            AtomicsLandLate: read_sees_earlier_atomic;
+            MixesUnits: read_unit_is_seen_whole;
+            IgnoresFences: fence_waits_for_reads;
+            ForgetsToFence: fenced_peer_touches_nothing;
             IgnoresWriteRight: write_denied;
             IgnoresReadRight: read_denied;
             IgnoresAtomicRight: atomic_denied;
@@ -70,7 +75,8 @@ macro_rules! conformance_mutants {
             BoundsOneShort: last_byte_allowed;
             GuessesKeys: unknown_rkey_denied;
             RemembersKeys: forgotten_rkey_denied;
-            SharesKeys: rkey_of_other_context_denied;
+            SharesKeys: rkey_of_other_domain_denied;
+            KeysOfOneContext: region_of_a_domain_in_each_context;
             FlushesInReverse: error_flushes_in_order;
             FlushesSilently: error_flushes_in_order post_after_error_flushes;
             FlushesSignaledOnly: error_flushes_in_order;

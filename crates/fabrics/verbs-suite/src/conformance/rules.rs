@@ -1,10 +1,10 @@
 //! The only list of rules, for tables and for test names.
 
 use super::{
-    Check, End, access, atomics, completions, connecting, datagrams, failures, lists, local, reads, sends,
-    shared_recv, sleeping, writes,
+    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, reads,
+    sends, shared_recv, sleeping, writes,
 };
-use drover_verbs::{Caps, Provider, QpKind};
+use drover_verbs::{Atomics, Caps, Provider, QpKind};
 use std::pin::Pin;
 
 /// Body of a rule, as one end plays it.
@@ -24,8 +24,12 @@ pub struct Rule<P: Provider> {
 /// A capability that a rule requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// [`Support::atomics`](drover_verbs::Support::atomics).
+    /// [`Support::atomics`](drover_verbs::Support::atomics), of any scope.
     Atomics,
+    /// [`Support::atomics`](drover_verbs::Support::atomics) of the scope [`Host`](drover_verbs::Atomics::Host).
+    HostAtomics,
+    /// [`Caps::reads_see_earlier`].
+    ReadsSeeEarlier,
     /// [`Support::srq`](drover_verbs::Support::srq).
     Srq,
     /// [`WriteCaps::ordered`](drover_verbs::WriteCaps::ordered).
@@ -46,7 +50,9 @@ impl Need {
     /// Whether `caps` offer the capability.
     pub fn met(self, caps: &Caps) -> bool {
         match self {
-            Need::Atomics => caps.supports.atomics,
+            Need::Atomics => caps.supports.atomics.are_offered(),
+            Need::HostAtomics => caps.supports.atomics == Atomics::Host,
+            Need::ReadsSeeEarlier => caps.reads_see_earlier,
             Need::Srq => caps.supports.srq,
             Need::OrderedWrites => caps.writes.ordered,
             Need::LosslessWrites => caps.writes.lossless,
@@ -73,7 +79,10 @@ macro_rules! conformance_rules {
             write_longer_than_mtu: writes [Rc Uc] [];
             zero_length_write: writes [Rc Uc] [];
             read_returns_remote_bytes: reads [Rc] [];
-            read_sees_earlier_write: reads [Rc] [];
+            read_sees_earlier_write: reads [Rc] [ReadsSeeEarlier];
+            read_sees_earlier_atomic: reads [Rc] [Atomics ReadsSeeEarlier];
+            read_unit_is_seen_whole: reads [Rc] [];
+            fence_waits_for_reads: reads [Rc] [];
             send_recv_in_order: sends [Rc Uc Ud] [];
             send_with_imm: sends [Rc Uc Ud] [];
             zero_length_send: sends [Rc Uc Ud] [];
@@ -102,6 +111,7 @@ macro_rules! conformance_rules {
             faa_semantics: atomics [Rc] [Atomics];
             atomics_unaligned_refused: atomics [Rc] [Atomics];
             atomics_of_two_queue_pairs_add_up: atomics [Rc] [Atomics];
+            host_atomics_add_up_with_the_cpu: atomics [Rc] [HostAtomics];
             write_denied: access [Rc Uc] [];
             read_denied: access [Rc] [];
             atomic_denied: access [Rc] [Atomics];
@@ -109,7 +119,8 @@ macro_rules! conformance_rules {
             last_byte_allowed: access [Rc Uc] [];
             unknown_rkey_denied: access [Rc Uc] [];
             forgotten_rkey_denied: access [Rc Uc] [];
-            rkey_of_other_context_denied: access [Rc Uc] [];
+            region_of_a_domain_in_each_context: domains [Rc Uc] [];
+            rkey_of_other_domain_denied: domains [Rc Uc] [];
             error_flushes_in_order: failures [Rc Uc Ud] [];
             post_after_error_flushes: failures [Rc Uc Ud] [];
             failure_breaks_the_queue_pair: failures [Rc] [];
@@ -117,6 +128,7 @@ macro_rules! conformance_rules {
             send_longer_than_recv: failures [Rc Uc Ud] [];
             dead_peer_is_noticed: failures [Rc] [];
             qp_destroyed_no_more_landing: failures [Rc Uc Ud] [];
+            fenced_peer_touches_nothing: failures [Rc Uc] [];
             ud_gap_of_40: datagrams [Ud] [];
             ud_drop_without_recv: datagrams [Ud] [];
             ud_wrong_qkey_dropped: datagrams [Ud] [];

@@ -7,8 +7,9 @@ use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::{AllocError, BufferPool, PageWish, Region};
 use drover_verbs::{
-    Access, Bell, Caps, Context, CreateError, Device, Export, ImportError, MemoryRegion, OpenError, Payload,
-    Provider, QpOptions, Qpn, RegisterError, RemoteRegion, SendList, Sge, UdDest, Waker, Watch, WrId,
+    Access, Bell, Caps, Context, CreateError, Device, Domain, DomainOptions, DoorbellReport, Export,
+    ImportError, MemoryRegion, OpenError, Payload, Provider, QpOptions, Qpn, RegisterError, RemoteRegion,
+    SendList, Sge, UdDest, Waker, Watch, WrId,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -77,7 +78,60 @@ impl<P: Provider> Clone for FaultyDevice<P> {
 
 impl<P: Provider> Device<Faulty<P>> for FaultyDevice<P> {
     fn context(&self) -> Result<FaultyContext<P>, OpenError> {
-        let inner = self.inner.context()?;
+        self.wrap(self.inner.context()?)
+    }
+
+    fn domain(&self, options: &DomainOptions) -> Result<FaultyDomain<P>, OpenError> {
+        let inner = self.inner.domain(options)?;
+        let device = self.clone();
+        Ok(FaultyDomain { device, inner })
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+}
+
+/// A domain of a [`FaultyDevice`].
+pub struct FaultyDomain<P: Provider> {
+    device: FaultyDevice<P>,
+    inner: P::Domain,
+}
+
+impl<P: Provider> Clone for FaultyDomain<P> {
+    fn clone(&self) -> FaultyDomain<P> {
+        FaultyDomain {
+            device: self.device.clone(),
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<P: Provider> Domain<Faulty<P>> for FaultyDomain<P> {
+    fn context(&self) -> Result<FaultyContext<P>, OpenError> {
+        self.device.wrap(self.inner.context()?)
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<P::SharedMr, RegisterError> {
+        self.inner.register(region, access)
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        self.inner.import_region(export)
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.inner.forget_region(region);
+    }
+
+    fn doorbells(&self) -> DoorbellReport {
+        self.inner.doorbells()
+    }
+}
+
+impl<P: Provider> FaultyDevice<P> {
+    /// The context of this device around `inner`.
+    fn wrap(&self, inner: P::Context) -> Result<FaultyContext<P>, OpenError> {
         let pool = match self.options.any_unreliable() {
             true => Some(staging::<P>(&inner)?),
             false => None,
@@ -97,10 +151,6 @@ impl<P: Provider> Device<Faulty<P>> for FaultyDevice<P> {
             caps: self.caps.clone(),
             shared: Rc::new(shared),
         })
-    }
-
-    fn caps(&self) -> &Caps {
-        &self.caps
     }
 }
 
@@ -125,8 +175,8 @@ pub(super) struct Shared<P: Provider> {
     active: Arc<AtomicBool>,
     pub(super) rng: RefCell<Rng>,
     pub(super) late: RefCell<LateQueue<P>>,
-    /// Registered regions by local key.
-    regions: RefCell<BTreeMap<u32, Region>>,
+    /// Registered regions by local key, and how many handles there are of each.
+    regions: RefCell<BTreeMap<u32, (Region, usize)>>,
     /// Signaled SENDs over UC that were replaced by a WRITE without effect.
     pub(super) standing_in: RefCell<Vec<(Qpn, WrId)>>,
 }
@@ -150,9 +200,9 @@ impl<P: Provider> Shared<P> {
         let mut bytes = Vec::new();
         for sge in sges {
             let (offset, len) = (sge.offset as usize, sge.len as usize);
-            if let Some(region) = regions
+            if let Some((region, _)) = regions
                 .get(&sge.lkey)
-                .filter(|region| region.contains(offset, len))
+                .filter(|known| known.0.contains(offset, len))
             {
                 let at = bytes.len();
                 bytes.resize(at + len, 0);
@@ -174,6 +224,18 @@ impl<P: Provider> FaultyContext<P> {
     /// The wrapped context.
     pub fn inner(&self) -> &P::Context {
         &self.inner
+    }
+
+    /// Records a registration, so that late messages can be copied.
+    fn recorded(&self, inner: P::Mr) -> FaultyMr<P> {
+        let (lkey, region) = (inner.sge(0, 0).lkey, inner.region().clone());
+        let mut regions = self.shared.regions.borrow_mut();
+        regions.entry(lkey).or_insert((region, 0)).1 += 1;
+        FaultyMr {
+            inner,
+            lkey,
+            shared: self.shared.clone(),
+        }
     }
 
     /// Counts as a poll for all late messages of this context and delivers those that are due; returns whether any is
@@ -199,14 +261,11 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<FaultyMr<P>, RegisterError> {
-        let inner = self.inner.register(region, access)?;
-        let lkey = inner.sge(0, 0).lkey;
-        self.shared.regions.borrow_mut().insert(lkey, region.clone());
-        Ok(FaultyMr {
-            inner,
-            lkey,
-            shared: self.shared.clone(),
-        })
+        Ok(self.recorded(self.inner.register(region, access)?))
+    }
+
+    fn adopt(&self, shared: &P::SharedMr) -> Result<FaultyMr<P>, RegisterError> {
+        Ok(self.recorded(self.inner.adopt(shared)?))
     }
 
     fn create_cq(&self, depth: usize) -> Result<FaultyCq<P>, CreateError> {
@@ -324,6 +383,12 @@ impl<P: Provider> fmt::Debug for FaultyMr<P> {
 
 impl<P: Provider> Drop for FaultyMr<P> {
     fn drop(&mut self) {
-        self.shared.regions.borrow_mut().remove(&self.lkey);
+        let mut regions = self.shared.regions.borrow_mut();
+        if let Some(known) = regions.get_mut(&self.lkey) {
+            known.1 -= 1;
+        }
+        if regions.get(&self.lkey).is_some_and(|known| known.1 == 0) {
+            regions.remove(&self.lkey);
+        }
     }
 }

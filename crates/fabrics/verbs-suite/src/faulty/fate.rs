@@ -35,10 +35,10 @@ impl Fate {
 }
 
 /// The pieces in which `len` bytes for remote offset `offset` become visible, shuffled: whole cache lines, or words if
-/// all bytes are in one line.
-pub(super) fn tear(offset: u64, len: usize, rng: &mut Rng) -> Vec<Range<usize>> {
+/// `words` says so or all bytes are in one line.
+pub(super) fn tear(offset: u64, len: usize, words: bool, rng: &mut Rng) -> Vec<Range<usize>> {
     let one_line = offset as usize % LINE_BYTES + len <= LINE_BYTES;
-    let step = if one_line { 8 } else { LINE_BYTES };
+    let step = if words || one_line { 8 } else { LINE_BYTES };
     let mut pieces = cut(offset, len, step);
     for i in (1..pieces.len()).rev() {
         pieces.swap(i, rng.below(i as u64 + 1) as usize);
@@ -67,8 +67,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn torn_pieces_cover_everything_once(offset in 0u64..200, len in 1usize..1000, seed in any::<u64>()) {
-            let mut pieces = tear(offset, len, &mut Rng::new(seed, 0, 0));
+        fn torn_pieces_cover_everything_once(
+            offset in 0u64..200, len in 1usize..1000, words: bool, seed in any::<u64>()
+        ) {
+            let mut pieces = tear(offset, len, words, &mut Rng::new(seed, 0, 0));
+            prop_assert!(!words || pieces.iter().all(|piece| piece.len() <= 8));
             pieces.sort_by_key(|piece| piece.start);
             let mut at = 0;
             for piece in pieces {

@@ -42,7 +42,7 @@ mod options;
 mod qp;
 mod queues;
 
-pub use context::{FaultyContext, FaultyDevice, FaultyMr};
+pub use context::{FaultyContext, FaultyDevice, FaultyDomain, FaultyMr};
 pub use options::{FaultCounts, FaultOptions};
 pub use qp::FaultyQp;
 pub use queues::{FaultyCq, FaultySrq};
@@ -58,8 +58,10 @@ impl<P: Provider> Provider for Faulty<P> {
     const NAME: &'static str = "faulty";
     type Cpu = P::Cpu;
     type Device = FaultyDevice<P>;
+    type Domain = FaultyDomain<P>;
     type Context = FaultyContext<P>;
     type Mr = FaultyMr<P>;
+    type SharedMr = P::SharedMr;
     type Qp = FaultyQp<P>;
     type Cq = FaultyCq<P>;
     type Srq = FaultySrq<P>;

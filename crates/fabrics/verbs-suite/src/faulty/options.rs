@@ -17,6 +17,8 @@ pub struct FaultOptions {
     /// Probability that the cache lines of a WRITE over UC (its words, if it is within one line) become visible one by
     /// one in random order, each as late as with `delay`. WRITEs with immediate data are not torn.
     pub tear: f64,
+    /// Whether torn WRITEs become visible word by word of 8 bytes, instead of line by line.
+    pub tear_words: bool,
     /// Probability that a message over UC or UD arrives late: after the waits that `late_polls_max` and `late_max`
     /// describe.
     pub delay: f64,
@@ -47,6 +49,7 @@ impl FaultOptions {
             seed,
             drop: 0.0,
             tear: 0.0,
+            tear_words: false,
             delay: 0.0,
             reorder: 0.0,
             duplicate: 0.0,
@@ -85,6 +88,8 @@ impl FaultOptions {
         let mut caps = inner.clone();
         if self.tear > 0.0 {
             caps.writes.ordered = false;
+            // Words, also without `tear_words`: WRITEs within one line are torn into words.
+            caps.read_unit_bytes = caps.read_unit_bytes.min(8);
         }
         if self.any() {
             caps.writes.lossless = false;

@@ -8,8 +8,8 @@ use super::options::count;
 use drover_base::Cpu;
 use drover_mem::{AllocError, LINE_BYTES};
 use drover_verbs::{
-    ConnectError, Export, Payload, PostError, Provider, QpKind, QpState, Qpn, QueuePair, RecvList, SendList,
-    SendOp, SendWr, UdDest,
+    ConnectError, Export, Fenced, Payload, PostError, Provider, QpKind, QpState, Qpn, QueuePair, RecvList,
+    SendList, SendOp, SendWr, UdDest,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -131,7 +131,15 @@ impl<P: Provider> FaultyQp<P> {
         };
         count(&self.shared.counters.torn);
         let qp = Rc::downgrade(&self.inner);
-        let pieces = tear(remote.offset, bytes.len(), &mut self.shared.rng.borrow_mut());
+        let pieces = {
+            let words = self.shared.options.tear_words;
+            tear(
+                remote.offset,
+                bytes.len(),
+                words,
+                &mut self.shared.rng.borrow_mut(),
+            )
+        };
         for piece in pieces {
             let op = part_of(wr.op, piece.start, false);
             let late = self.lateness(cpu);
@@ -225,6 +233,10 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
 
     fn to_error(&mut self) {
         self.inner.borrow_mut().to_error();
+    }
+
+    fn fence(&mut self) -> Fenced {
+        self.inner.borrow_mut().fence()
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {

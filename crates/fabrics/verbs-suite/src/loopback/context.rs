@@ -2,6 +2,7 @@
 
 use super::device::Shared;
 use super::fabric::Qp;
+use super::memory::{LoopbackSharedMr, check_access};
 use super::queues::{Cq, RecvQueue};
 use super::send_queue::SendQueue;
 use super::{
@@ -9,7 +10,7 @@ use super::{
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
-use drover_verbs::provide::{check_limit, check_queue_pair, check_registration};
+use drover_verbs::provide::{check_domain, check_limit, check_queue_pair};
 use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
@@ -35,6 +36,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1);
 #[derive(Debug)]
 pub struct LoopbackContext {
     id: u32,
+    domain: u32,
     cpu: LoopbackCpu,
     options: Arc<LoopbackOptions>,
     shared: Shared,
@@ -43,13 +45,14 @@ pub struct LoopbackContext {
 
 impl LoopbackContext {
     pub(super) fn new(
-        id: u32,
+        (id, domain): (u32, u32),
         cpu: LoopbackCpu,
         options: &Arc<LoopbackOptions>,
         shared: Shared,
     ) -> LoopbackContext {
         LoopbackContext {
             id,
+            domain,
             cpu,
             options: options.clone(),
             shared,
@@ -57,11 +60,11 @@ impl LoopbackContext {
         }
     }
 
-    /// Number of imported regions and address handles that this context has created and not released: for tests of
-    /// leaks.
+    /// Number of regions imported by this context's domain and of address handles created by this context that are not
+    /// released: for tests of leaks.
     pub fn imports_held(&self) -> usize {
         let fabric = self.shared.lock();
-        let regions = fabric.imports.keys().filter(|key| key.0 == self.id);
+        let regions = fabric.imports.keys().filter(|key| key.0 == self.domain);
         let handles = fabric.ahs.keys().filter(|key| key.0 == self.id);
         regions.count() + handles.count()
     }
@@ -103,16 +106,14 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<LoopbackMr, RegisterError> {
-        match check_registration(region, access) {
-            Err(RegisterError::InconsistentAccess) if self.options.flaw == Some(Flaw::AnyAccess) => {}
-            checked => checked?,
-        }
-        Ok(LoopbackMr::new(
-            self.shared.clone(),
-            self.id,
-            region.clone(),
-            access,
-        ))
+        check_access(self.options.flaw, region, access)?;
+        let shared = LoopbackSharedMr::new(&self.shared, self.domain, region, access);
+        Ok(LoopbackMr::of(&shared))
+    }
+
+    fn adopt(&self, shared: &LoopbackSharedMr) -> Result<LoopbackMr, RegisterError> {
+        check_domain(shared.domain() == self.domain)?;
+        Ok(LoopbackMr::of(shared))
     }
 
     fn create_cq(&self, depth: usize) -> Result<LoopbackCq, CreateError> {
@@ -177,13 +178,13 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
-        self.shared.lock().import(self.id, export)
+        self.shared.lock().import(self.domain, export)
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
         let mut fabric = self.shared.lock();
         if !fabric.has(Flaw::RemembersKeys) {
-            fabric.imports.remove(&(self.id, region.rkey));
+            fabric.imports.remove(&(self.domain, region.rkey));
         }
     }
 

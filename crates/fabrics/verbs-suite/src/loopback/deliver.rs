@@ -25,8 +25,10 @@ impl Fabric {
                 };
                 let mut data = vec![0; len];
                 from.copy_out(offset, &mut data);
-                if self.has(Flaw::ReadsShort) && len > 0 {
-                    data[len - 1] = 0;
+                self.spoil_read(&mut data);
+                let is_late = self.has(Flaw::IgnoresFences) && !request.signaled;
+                if is_late && self.scatter_late(ctx, &request.bytes, &data) {
+                    return Attempt::Done(len as u32);
                 }
                 self.scatter(ctx, &request.bytes, &data)
             }

@@ -2,9 +2,9 @@
 
 use super::cpu::{Clock, LoopbackCpu};
 use super::fabric::Fabric;
-use super::{Flaw, Loopback, LoopbackContext};
+use super::{Flaw, Loopback, LoopbackContext, LoopbackDomain};
 use drover_base::{Ns, Rng};
-use drover_verbs::{Caps, Device, OpenError, Support};
+use drover_verbs::{Caps, Device, DomainOptions, OpenError, Support};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// What [`park`](drover_verbs::Context::park) does if nothing has arrived when it is called.
@@ -59,6 +59,7 @@ fn caps() -> Caps {
     caps.recv_depth_max = 1 << 14;
     caps.sge_max = 16;
     caps.reads_outstanding_max = 16;
+    (caps.read_unit_bytes, caps.reads_see_earlier) = (8, true);
     caps.writes.ordered = true;
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;
@@ -69,9 +70,9 @@ fn caps() -> Caps {
 /// An opened loopback fabric. Clones are the same fabric; two devices opened separately cannot reach each other.
 #[derive(Clone, Debug)]
 pub struct LoopbackDevice {
-    options: Arc<LoopbackOptions>,
+    pub(super) options: Arc<LoopbackOptions>,
     clock: Clock,
-    shared: Shared,
+    pub(super) shared: Shared,
 }
 
 /// The fabric and its lock, held by every handle.
@@ -116,6 +117,14 @@ impl LoopbackDevice {
         }
     }
 
+    /// Creates a context of `domain`, or in a domain of its own.
+    pub(super) fn context_of(&self, domain: Option<u32>) -> LoopbackContext {
+        let (id, domain) = self.shared.lock().add_context(domain);
+        let rng = Rng::new(self.options.seed, u64::from(id), 0);
+        let cpu = LoopbackCpu::new(self.clock.clone(), self.options.tick, rng);
+        LoopbackContext::new((id, domain), cpu, &self.options, self.shared.clone())
+    }
+
     /// The time of the device's clock, which starts at zero. Does not move it.
     pub fn now(&self) -> Ns {
         self.clock.now()
@@ -130,10 +139,11 @@ impl LoopbackDevice {
 
 impl Device<Loopback> for LoopbackDevice {
     fn context(&self) -> Result<LoopbackContext, OpenError> {
-        let id = self.shared.lock().add_context();
-        let rng = Rng::new(self.options.seed, u64::from(id), 0);
-        let cpu = LoopbackCpu::new(self.clock.clone(), self.options.tick, rng);
-        Ok(LoopbackContext::new(id, cpu, &self.options, self.shared.clone()))
+        Ok(self.context_of(None))
+    }
+
+    fn domain(&self, _options: &DomainOptions) -> Result<LoopbackDomain, OpenError> {
+        Ok(LoopbackDomain::new(self))
     }
 
     fn caps(&self) -> &Caps {

@@ -20,8 +20,10 @@ pub(super) struct Fabric {
     pub(super) flaw: Option<Flaw>,
     pub(super) clock: Clock,
     pub(super) contexts: BTreeMap<u32, Sleep>,
+    /// Domain of each context; contexts that are gone, too, because their queue pairs may still be there.
+    domains: BTreeMap<u32, u32>,
     pub(super) mrs: BTreeMap<u32, Mr>,
-    /// Imports by importing context and remote key.
+    /// Imports by importing domain and remote key.
     pub(super) imports: BTreeMap<(u32, u32), Import>,
     /// Address handles by creating context and handle: the context of the receiver.
     pub(super) ahs: BTreeMap<(u32, u32), u32>,
@@ -68,6 +70,7 @@ impl Fabric {
             flaw,
             clock,
             contexts: BTreeMap::new(),
+            domains: BTreeMap::new(),
             mrs: BTreeMap::new(),
             imports: BTreeMap::new(),
             ahs: BTreeMap::new(),
@@ -86,10 +89,18 @@ impl Fabric {
         self.last_id
     }
 
-    pub(super) fn add_context(&mut self) -> u32 {
+    /// Adds a context of `domain`, or in a new one, whose id is that of the context. Returns the ids of both.
+    pub(super) fn add_context(&mut self, domain: Option<u32>) -> (u32, u32) {
         let id = self.fresh_id();
         self.contexts.insert(id, Sleep::default());
-        id
+        let domain = domain.unwrap_or(id);
+        self.domains.insert(id, domain);
+        (id, domain)
+    }
+
+    /// The domain of a context.
+    pub(super) fn domain_of(&self, ctx: u32) -> u32 {
+        self.domains.get(&ctx).copied().unwrap_or(ctx)
     }
 
     /// Whether the device has this flaw.

@@ -102,6 +102,17 @@ flaws! {
     FaaSaturates,
     /// An FAA on an odd value adds nothing, as if a concurrent one had been lost.
     FaaLosesSome,
+    /// Atomics do not see what a CPU has changed since the last one.
+    AtomicsIgnoreCpu,
+    /// The new value of an atomic becomes visible only at the next post of a send request.
+    AtomicsLandLate,
+    /// The second half of the first word of a READ is that of the READ before.
+    MixesUnits,
+    /// The result of an unsignaled READ arrives only at the next post of a send request, also if a fenced request was
+    /// posted with it.
+    IgnoresFences,
+    /// `fence` does nothing, and says that it is done.
+    ForgetsToFence,
     /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
     /// The right of remote write is not checked.
@@ -120,8 +131,10 @@ flaws! {
     GuessesKeys,
     /// Forgotten remote keys remain valid.
     RemembersKeys,
-    /// Remote keys are valid in every context.
+    /// Remote keys are valid in every domain.
     SharesKeys,
+    /// A region that a domain imported can be used by one of its contexts only: the first that tries.
+    KeysOfOneContext,
     /// Send requests and RECVs are flushed in reverse order.
     FlushesInReverse,
     /// Flushed send requests and RECVs do not complete.

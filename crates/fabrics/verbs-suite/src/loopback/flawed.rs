@@ -4,9 +4,11 @@ use super::Flaw;
 use super::execute::Attempt;
 use super::fabric::Fabric;
 use super::memory::land;
-use super::request::Request;
+use super::request::{Bytes, Request};
 use drover_mem::Region;
 use drover_verbs::{Imm, SendOp, UdDest};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Number of polls, of any context, that the late part of a torn WRITE waits.
 const TORN_POLLS: usize = 5;
@@ -18,6 +20,9 @@ pub(super) struct FlawState {
     writes: u64,
     late: Vec<Late>,
     kept: Vec<Kept>,
+    /// Values of words after the last atomic on them, by address.
+    words: BTreeMap<usize, u64>,
+    last_read: Vec<u8>,
 }
 
 /// Bytes in flight.
@@ -77,8 +82,20 @@ impl Fabric {
     }
 
     /// The old value of the word as reported to the requester.
-    pub(super) fn atomic(&self, word: &Region, offset: usize, op: SendOp) -> u64 {
+    pub(super) fn atomic(&mut self, word: &Region, offset: usize, op: SendOp) -> u64 {
         match (op, self.flaw) {
+            (_, Some(Flaw::AtomicsLandLate)) => {
+                let old = word.fetch_add_u64(offset, 0);
+                self.delay(usize::MAX, word, offset, &after(op, old).to_ne_bytes());
+                old
+            }
+            (_, Some(Flaw::AtomicsIgnoreCpu)) => {
+                let value = word.fetch_add_u64(offset, 0);
+                let known = self.flawed.words.entry(word.addr() + offset).or_insert(value);
+                let old = std::mem::replace(known, after(op, *known));
+                word.store_u64(offset, *known, Ordering::Relaxed);
+                old
+            }
             (SendOp::CompareSwap { swap, .. }, Some(Flaw::CasAlwaysSwaps)) => {
                 let old = word.fetch_add_u64(offset, 0);
                 word.compare_swap_u64(offset, old, swap)
@@ -102,6 +119,30 @@ impl Fabric {
             (SendOp::FetchAdd { add, .. }, _) => word.fetch_add_u64(offset, add),
             _ => unreachable!("only atomics come here"),
         }
+    }
+
+    /// Changes the data of a READ under a flaw.
+    pub(super) fn spoil_read(&mut self, data: &mut [u8]) {
+        let len = data.len();
+        if self.has(Flaw::ReadsShort) && len > 0 {
+            data[len - 1] = 0;
+        }
+        if self.has(Flaw::MixesUnits) && len >= 8 {
+            let last = std::mem::replace(&mut self.flawed.last_read, data.to_vec());
+            if last.len() >= 8 {
+                data[4..8].copy_from_slice(&last[4..8]);
+            }
+        }
+    }
+
+    /// Lets the result of a READ arrive late. Returns false, and does nothing, if its memory is invalid.
+    pub(super) fn scatter_late(&mut self, ctx: u32, into: &Bytes, data: &[u8]) -> bool {
+        let Bytes::Pieces(sges) = into else { return false };
+        let Some((region, offset, len)) = sges.first().and_then(|sge| self.local(ctx, sge, true)) else {
+            return false;
+        };
+        self.delay(usize::MAX, &region, offset, &data[..len]);
+        sges.len() == 1
     }
 
     /// Executes a WRITE through a destroyed queue pair.
@@ -136,6 +177,15 @@ impl Fabric {
         for kept in std::mem::take(&mut self.flawed.kept) {
             self.datagram(kept.from, kept.ctx, kept.dest, kept.imm, &kept.bytes);
         }
+    }
+}
+
+/// The value of a word that was `old`, after an atomic.
+fn after(op: SendOp, old: u64) -> u64 {
+    match op {
+        SendOp::CompareSwap { compare, swap, .. } if old == compare => swap,
+        SendOp::FetchAdd { add, .. } => old.wrapping_add(add),
+        _ => old,
     }
 }
 

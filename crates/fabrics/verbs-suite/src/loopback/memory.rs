@@ -4,26 +4,49 @@ use super::Flaw;
 use super::device::Shared;
 use super::fabric::Fabric;
 use drover_mem::{AllocError, Region};
-use drover_verbs::provide::{Name, Want, sge_within};
-use drover_verbs::{Access, Export, ImportError, MemoryRegion, RemoteAddr, RemoteRegion, Sge, Watch};
+use drover_verbs::provide::{Name, Want, check_registration, sge_within};
+use drover_verbs::{
+    Access, Export, ImportError, MemoryRegion, RegisterError, RemoteAddr, RemoteRegion, Sge, Watch,
+};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// A registration, by local key.
 #[derive(Debug)]
 pub(super) struct Mr {
-    pub(super) ctx: u32,
+    pub(super) domain: u32,
     pub(super) region: Region,
     pub(super) access: Access,
 }
 
-/// A peer's region as one context imported it.
+/// A peer's region as one domain imported it.
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) mr: u32,
     /// Watched offsets, each with the context to ring.
     pub(super) watches: Vec<(Range<u64>, u32)>,
+    /// Context that used it first, for a flaw.
+    used_by: Cell<Option<u32>>,
+}
+
+impl Import {
+    /// Whether no other context than `ctx` has used it.
+    fn first_user(&self, ctx: u32) -> bool {
+        let user = self.used_by.get().unwrap_or(ctx);
+        self.used_by.set(Some(user));
+        user == ctx
+    }
+}
+
+/// Checks that `region` can be registered with `access`.
+pub(super) fn check_access(flaw: Option<Flaw>, region: &Region, access: Access) -> Result<(), RegisterError> {
+    match check_registration(region, access) {
+        Err(RegisterError::InconsistentAccess) if flaw == Some(Flaw::AnyAccess) => Ok(()),
+        checked => checked,
+    }
 }
 
 /// The flaw of not checking the right for `want`.
@@ -36,9 +59,10 @@ fn ignored_by(want: Want) -> Flaw {
 }
 
 impl Fabric {
-    /// The region and byte range of `sge`, if `ctx` registered it and has the right.
+    /// The region and byte range of `sge`, if the domain of `ctx` registered it and has the right.
     pub(super) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(Region, usize, usize)> {
-        let Some(mr) = self.mrs.get(&sge.lkey).filter(|mr| mr.ctx == ctx) else {
+        let domain = self.domain_of(ctx);
+        let Some(mr) = self.mrs.get(&sge.lkey).filter(|mr| mr.domain == domain) else {
             let any = self
                 .mrs
                 .values()
@@ -65,7 +89,8 @@ impl Fabric {
         want: Want,
     ) -> Option<(Region, usize)> {
         let import = self.find_import(ctx, addr.rkey)?;
-        let mr = self.mrs.get(&import.mr).filter(|mr| mr.ctx == peer_ctx)?;
+        let domain = self.domain_of(peer_ctx);
+        let mr = self.mrs.get(&import.mr).filter(|mr| mr.domain == domain)?;
         let offset = usize::try_from(addr.offset).ok()?;
         if !want.allowed(mr.access) && !self.has(ignored_by(want)) {
             return None;
@@ -76,9 +101,10 @@ impl Fabric {
             .then(|| (mr.region.clone(), offset))
     }
 
-    /// The import of `ctx` under `rkey`.
+    /// The import under `rkey` in the domain of `ctx`.
     fn find_import(&self, ctx: u32, rkey: u32) -> Option<&Import> {
-        let own = self.imports.get(&(ctx, rkey));
+        let own = self.imports.get(&(self.domain_of(ctx), rkey));
+        let own = own.filter(|import| !self.has(Flaw::KeysOfOneContext) || import.first_user(ctx));
         match self.flaw {
             Some(Flaw::GuessesKeys) => own.or(self.imports.values().next()),
             Some(Flaw::SharesKeys) => own.or(self.imports.iter().find(|(key, _)| key.1 == rkey).map(|f| f.1)),
@@ -91,7 +117,7 @@ impl Fabric {
         if self.has(Flaw::DeafToWrites) {
             return;
         }
-        let Some(import) = self.imports.get(&(ctx, addr.rkey)) else {
+        let Some(import) = self.imports.get(&(self.domain_of(ctx), addr.rkey)) else {
             return;
         };
         let end = addr.offset + len as u64;
@@ -107,8 +133,8 @@ impl Fabric {
         }
     }
 
-    /// Makes the region in `export` usable by `ctx`.
-    pub(super) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
+    /// Makes the region in `export` usable in `domain`.
+    pub(super) fn import(&mut self, domain: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
         let (mr, watches) = match self.names.decode(export)? {
             Name::Region { mr, watches } => (mr, watches),
             _ if self.has(Flaw::TakesAnyExport) => (*self.mrs.keys().next().unwrap_or(&0), Vec::new()),
@@ -122,7 +148,12 @@ impl Fabric {
         };
         let (len, access) = (found.region.len() as u64, found.access);
         let rkey = self.fresh_id();
-        self.imports.insert((ctx, rkey), Import { mr, watches });
+        let import = Import {
+            mr,
+            watches,
+            used_by: Cell::default(),
+        };
+        self.imports.insert((domain, rkey), import);
         Ok(RemoteRegion { rkey, len, access })
     }
 }
@@ -136,30 +167,60 @@ pub(super) fn land(region: &Region, offset: usize, bytes: &[u8]) {
     region.copy_in(offset + last, tail);
 }
 
-/// A registered region. Dropping it deregisters it and makes its keys unknown.
+/// A region registered for all contexts of a domain.
+#[derive(Clone, Debug)]
+pub struct LoopbackSharedMr(Arc<Registration>);
+
+/// A registration; dropping it removes it.
 #[derive(Debug)]
-pub struct LoopbackMr {
+struct Registration {
     shared: Shared,
+    domain: u32,
     region: Region,
     lkey: u32,
-    _one_thread: std::marker::PhantomData<Rc<()>>,
 }
 
-impl LoopbackMr {
-    pub(super) fn new(shared: Shared, ctx: u32, region: Region, access: Access) -> LoopbackMr {
+impl LoopbackSharedMr {
+    pub(super) fn new(shared: &Shared, domain: u32, region: &Region, access: Access) -> LoopbackSharedMr {
         let mut fabric = shared.lock();
         let lkey = fabric.fresh_id();
         let mr = Mr {
-            ctx,
+            domain,
             region: region.clone(),
             access,
         };
         fabric.mrs.insert(lkey, mr);
         drop(fabric);
-        LoopbackMr {
-            shared,
-            region,
+        LoopbackSharedMr(Arc::new(Registration {
+            shared: shared.clone(),
+            domain,
+            region: region.clone(),
             lkey,
+        }))
+    }
+
+    pub(super) fn domain(&self) -> u32 {
+        self.0.domain
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.shared.lock().mrs.remove(&self.lkey);
+    }
+}
+
+/// A registered region. Dropping it deregisters it and makes its keys unknown, unless the registration is shared.
+#[derive(Debug)]
+pub struct LoopbackMr {
+    registration: Arc<Registration>,
+    _one_thread: std::marker::PhantomData<Rc<()>>,
+}
+
+impl LoopbackMr {
+    pub(super) fn of(shared: &LoopbackSharedMr) -> LoopbackMr {
+        LoopbackMr {
+            registration: shared.0.clone(),
             _one_thread: std::marker::PhantomData,
         }
     }
@@ -167,20 +228,15 @@ impl LoopbackMr {
 
 impl MemoryRegion for LoopbackMr {
     fn region(&self) -> &Region {
-        &self.region
+        &self.registration.region
     }
 
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        sge_within(&self.region, self.lkey, offset, len)
+        sge_within(&self.registration.region, self.registration.lkey, offset, len)
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        Ok(self.shared.lock().names.region(self.lkey, watches))
-    }
-}
-
-impl Drop for LoopbackMr {
-    fn drop(&mut self) {
-        self.shared.lock().mrs.remove(&self.lkey);
+        let names = self.registration.shared.lock().names;
+        Ok(names.region(self.registration.lkey, watches))
     }
 }

@@ -7,7 +7,7 @@
 //! It is not fast, not a simulator (no operation takes time), and works only within one process.
 //!
 //! **Stricter than hardware** where that finds bugs: a send-queue slot is free again only after a completion that
-//! covers it was polled; a remote key is valid only through queue pairs to the context that exported it; an overrun
+//! covers it was polled; a remote key is valid only through queue pairs to the domain that exported it; an overrun
 //! completion queue panics in its owner's poll; the 40 bytes before a datagram are filled with `0xa5`.
 //!
 //! **Time** is one clock per device. [`Cpu::refresh`](drover_base::Cpu::refresh) moves it by [`LoopbackOptions::tick`],
@@ -48,6 +48,7 @@ mod context;
 mod cpu;
 mod deliver;
 mod device;
+mod domain;
 mod execute;
 mod fabric;
 mod flaw;
@@ -61,8 +62,9 @@ mod send_queue;
 pub use context::LoopbackContext;
 pub use cpu::LoopbackCpu;
 pub use device::{LoopbackDevice, LoopbackOptions, ParkMode};
+pub use domain::LoopbackDomain;
 pub use flaw::Flaw;
-pub use memory::LoopbackMr;
+pub use memory::{LoopbackMr, LoopbackSharedMr};
 pub use qp::LoopbackQp;
 pub use queues::{LoopbackCq, LoopbackSrq};
 
@@ -76,8 +78,10 @@ impl Provider for Loopback {
     const NAME: &'static str = "loopback";
     type Cpu = LoopbackCpu;
     type Device = LoopbackDevice;
+    type Domain = LoopbackDomain;
     type Context = LoopbackContext;
     type Mr = LoopbackMr;
+    type SharedMr = LoopbackSharedMr;
     type Qp = LoopbackQp;
     type Cq = LoopbackCq;
     type Srq = LoopbackSrq;

@@ -7,8 +7,8 @@ use super::{Flaw, Loopback};
 use drover_mem::AllocError;
 use drover_verbs::provide::Name;
 use drover_verbs::{
-    ConnectError, Export, ImportError, PostError, PostErrorKind, QpKind, QpState, Qpn, QueuePair, RecvList,
-    SendList, SendWr,
+    ConnectError, Export, Fenced, ImportError, PostError, PostErrorKind, QpKind, QpState, Qpn, QueuePair,
+    RecvList, SendList, SendWr,
 };
 use std::rc::Rc;
 
@@ -47,6 +47,16 @@ impl QueuePair<Loopback> for LoopbackQp {
         let mut fabric = self.shared.lock();
         fabric.break_qp(self.qpn);
         fabric.execute_all();
+    }
+
+    /// Requests are executed when posted, so it is done at once.
+    fn fence(&mut self) -> Fenced {
+        let mut fabric = self.shared.lock();
+        if !fabric.has(Flaw::ForgetsToFence) {
+            fabric.break_qp(self.qpn);
+            fabric.execute_all();
+        }
+        Fenced::Done
     }
 
     fn post_send(&mut self, _: &LoopbackCpu, list: &SendList) -> Result<(), PostError> {

@@ -82,7 +82,7 @@ impl Fabric {
             SendOp::Write { .. } => qp.kind != QpKind::Ud,
             SendOp::Read { .. } => qp.kind == QpKind::Rc,
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
-                qp.kind == QpKind::Rc && self.caps.supports.atomics
+                qp.kind == QpKind::Rc && self.caps.supports.atomics.are_offered()
             }
         };
         if self.has(Flaw::AnyVerb) {

@@ -5,8 +5,9 @@ use super::{Traced, TracedCq, TracedQp, TracedSrq};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
 use drover_verbs::{
-    Access, Bell, Caps, Context, CreateError, Device, Export, ImportError, OpenError, PostError, Provider,
-    QpOptions, Qpn, QueuePair, RecvList, RegisterError, RemoteRegion, UdDest, Waker,
+    Access, Bell, Caps, Context, CreateError, Device, Domain, DomainOptions, DoorbellReport, Export,
+    ImportError, OpenError, PostError, Provider, QpOptions, Qpn, QueuePair, RecvList, RegisterError,
+    RemoteRegion, UdDest, Waker,
 };
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -116,22 +117,69 @@ impl<P: Provider> Clone for TracedDevice<P> {
 
 impl<P: Provider> Device<Traced<P>> for TracedDevice<P> {
     fn context(&self) -> Result<TracedContext<P>, OpenError> {
-        let inner = self.inner.context()?;
-        let mut ring = lock(&self.ring);
-        let context = ring.contexts;
-        ring.contexts += 1;
-        drop(ring);
-        Ok(TracedContext {
-            inner,
-            log: Log {
-                ring: self.ring.clone(),
-                context,
-            },
+        Ok(TracedContext::new(self.inner.context()?, &self.ring))
+    }
+
+    fn domain(&self, options: &DomainOptions) -> Result<TracedDomain<P>, OpenError> {
+        Ok(TracedDomain {
+            inner: self.inner.domain(options)?,
+            ring: self.ring.clone(),
         })
     }
 
     fn caps(&self) -> &Caps {
         self.inner.caps()
+    }
+}
+
+/// A domain of a [`TracedDevice`].
+pub struct TracedDomain<P: Provider> {
+    inner: P::Domain,
+    ring: Arc<Mutex<Ring>>,
+}
+
+impl<P: Provider> Clone for TracedDomain<P> {
+    fn clone(&self) -> TracedDomain<P> {
+        TracedDomain {
+            inner: self.inner.clone(),
+            ring: self.ring.clone(),
+        }
+    }
+}
+
+impl<P: Provider> Domain<Traced<P>> for TracedDomain<P> {
+    fn context(&self) -> Result<TracedContext<P>, OpenError> {
+        Ok(TracedContext::new(self.inner.context()?, &self.ring))
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<P::SharedMr, RegisterError> {
+        self.inner.register(region, access)
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        self.inner.import_region(export)
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.inner.forget_region(region);
+    }
+
+    fn doorbells(&self) -> DoorbellReport {
+        self.inner.doorbells()
+    }
+}
+
+impl<P: Provider> TracedContext<P> {
+    fn new(inner: P::Context, ring: &Arc<Mutex<Ring>>) -> TracedContext<P> {
+        let mut locked = lock(ring);
+        let context = locked.contexts;
+        locked.contexts += 1;
+        drop(locked);
+        let ring = ring.clone();
+        TracedContext {
+            inner,
+            log: Log { ring, context },
+        }
     }
 }
 
@@ -163,6 +211,10 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
 
     fn register(&self, region: &Region, access: Access) -> Result<P::Mr, RegisterError> {
         self.inner.register(region, access)
+    }
+
+    fn adopt(&self, shared: &P::SharedMr) -> Result<P::Mr, RegisterError> {
+        self.inner.adopt(shared)
     }
 
     fn create_cq(&self, depth: usize) -> Result<TracedCq<P>, CreateError> {

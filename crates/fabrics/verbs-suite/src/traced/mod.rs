@@ -20,7 +20,7 @@ mod context;
 mod event;
 mod qp;
 
-pub use context::{TracedContext, TracedDevice};
+pub use context::{TracedContext, TracedDevice, TracedDomain};
 pub use event::{Event, Trace, What};
 pub use qp::{TracedCq, TracedQp, TracedSrq};
 
@@ -35,8 +35,10 @@ impl<P: Provider> Provider for Traced<P> {
     const NAME: &'static str = "traced";
     type Cpu = P::Cpu;
     type Device = TracedDevice<P>;
+    type Domain = TracedDomain<P>;
     type Context = TracedContext<P>;
     type Mr = P::Mr;
+    type SharedMr = P::SharedMr;
     type Qp = TracedQp<P>;
     type Cq = TracedCq<P>;
     type Srq = TracedSrq<P>;

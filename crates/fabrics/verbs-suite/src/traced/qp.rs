@@ -6,8 +6,8 @@ use super::event::{What, payload_bytes};
 use drover_base::Cpu;
 use drover_mem::AllocError;
 use drover_verbs::{
-    CompletionQueue, ConnectError, Export, PostError, Provider, QpState, Qpn, QueuePair, RecvList, SendList,
-    SharedReceiveQueue, Wc,
+    CompletionQueue, ConnectError, Export, Fenced, PostError, Provider, QpState, Qpn, QueuePair, RecvList,
+    SendList, SharedReceiveQueue, Wc,
 };
 
 /// A queue pair of a [`TracedContext`](super::TracedContext).
@@ -43,6 +43,11 @@ impl<P: Provider> QueuePair<Traced<P>> for TracedQp<P> {
     fn to_error(&mut self) {
         self.log.qp(self.inner.qpn(), "to error");
         self.inner.to_error();
+    }
+
+    fn fence(&mut self) -> Fenced {
+        self.log.qp(self.inner.qpn(), "fence");
+        self.inner.fence()
     }
 
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {

@@ -41,6 +41,18 @@ pub fn check_registration(region: &Region, access: Access) -> Result<(), Registe
     Ok(())
 }
 
+/// Checks that a shared registration belongs to the domain of the context that adopts it.
+///
+/// # Errors
+/// [`RegisterError::Unsuitable`] if not.
+pub fn check_domain(is_same: bool) -> Result<(), RegisterError> {
+    let reason = "it was registered in another domain";
+    match is_same {
+        true => Ok(()),
+        false => Err(RegisterError::Unsuitable { reason }),
+    }
+}
+
 /// The scatter/gather element for `len` bytes at `offset` of `region`, registered under `lkey`.
 ///
 /// # Panics

@@ -6,6 +6,6 @@ mod checks;
 mod keys;
 mod names;
 
-pub use checks::{Want, check_limit, check_queue_pair, check_registration, sge_within};
-pub use keys::Keys;
+pub use checks::{Want, check_domain, check_limit, check_queue_pair, check_registration, sge_within};
+pub use keys::{Keys, KnownKeys};
 pub use names::{Name, Names, kind_code, kind_of};

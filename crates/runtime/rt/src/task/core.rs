@@ -79,7 +79,7 @@ impl<P: Provider> Core<P> {
             task_count_max: options.task_count_max,
             inline_bytes: caps.inline_bytes_max,
             send_bytes: caps.send_bytes_max,
-            atomics: caps.supports.atomics,
+            atomics: caps.supports.atomics.are_offered(),
             patience: options.patience,
         };
         let receiving = match limits.recv_depth {
