@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 #[command(after_help = "\
 Examples:
   drover figure list                    names, one per line
-  drover figure herd-3 --out figures    figures/herd-3.csv and figures/herd-3.svg
+  drover figure herd-3 --out figures    figures/herd-3.csv, figures/herd-3.svg and figures/report.html
   drover figure all --out figures       every figure, and figures/report.html with all of them
   drover figure herd-13 --without cpu   the card's limit if cores took no time
 
@@ -31,7 +31,7 @@ pub struct Args {
     /// A figure's name, `all`, or `list`
     #[arg(default_value = "list")]
     name: String,
-    /// Directory for NAME.csv, NAME.svg and, for several figures, report.html
+    /// Directory for NAME.csv, NAME.svg, and report.html with all figures of this run
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Seeds per point; the mean is shown
@@ -141,12 +141,14 @@ fn figures() -> Vec<Figure> {
     drover_figures::catalogue::all()
 }
 
-/// Expected values: calibration rows and held-out ones. Only this crate has both.
+/// Expected values: calibration rows, held-out ones, and those that nothing simulates. Only this crate has all of them.
 fn expected() -> Expected {
     let mut expected = Expected::calibration();
     for table in drover_heldout::ALL {
         expected.add(table).expect("our own tables are well-formed");
     }
+    let listed = expected.list(drover_heldout::NOT_SIMULATED);
+    listed.expect("our own table is well-formed");
     expected
 }
 
@@ -232,10 +234,7 @@ fn write(out: &Path, results: &[FigureRun], about: &About) -> std::io::Result<()
         std::fs::write(out.join(format!("{name}.csv")), output::csv(result))?;
         std::fs::write(out.join(format!("{name}.svg")), output::svg(result))?;
     }
-    if results.len() > 1 {
-        std::fs::write(out.join("report.html"), output::html(results, about))?;
-    }
-    Ok(())
+    std::fs::write(out.join("report.html"), output::html(results, about))
 }
 
 pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
@@ -250,6 +249,17 @@ pub(crate) fn nobody_watches() -> AtomicU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Published values that no run can give stand beside the others, with the reason.
+    #[test]
+    fn what_is_not_simulated_is_listed() {
+        let expected = expected();
+        for (figure, count) in [("rfp-mix", 2), ("rfp-17", 3), ("rfp-12", 0)] {
+            let listed: Vec<_> = expected.listed(figure).collect();
+            assert_eq!(listed.len(), count, "{figure}: {listed:?}");
+            assert!(listed.iter().all(|(row, why)| row.value > 0.0 && !why.is_empty()));
+        }
+    }
 
     #[test]
     fn every_held_out_value_has_its_prediction() {

@@ -125,6 +125,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
         lines,
         last_level: net.nics[usize::from(machine)].last_level.clone(),
         address_space: net.fabric.address_space.clone(),
+        locks: net.fabric.locks.clone(),
         detect: Ps::from_ns(p.cpu.detect_ns),
         phase: options.phase,
         slowdown: 1.0,

@@ -12,7 +12,7 @@ pub struct Ablations {
     /// first use, a work request never. The first-level cache of contexts (`near_entries` of the profile) keeps its
     /// size.
     pub caches: bool,
-    /// If true, doorbell registers have no locks.
+    /// If true, doorbell registers have no locks, and what cores share otherwise costs no waiting.
     pub locks: bool,
     /// If true, links are so fast (10^6 bytes per nanosecond) that their bandwidth never limits. Their latency stays,
     /// and so does the bandwidth of the PCIe bus.

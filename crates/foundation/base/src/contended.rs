@@ -1,12 +1,12 @@
 //! [`Contended`]: what several threads change, behind a lock whose use is counted, so that a simulator can price it.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::{Cpu, Line};
+use crate::{Cpu, LockId};
 use std::ops::{Deref, DerefMut};
 use std::sync::TryLockError;
 
 /// A value behind a lock, in cache lines of its own. Nearly everything belongs to one thread; the rest says so by this
-/// type: [`lock`](Contended::lock) reports to the core it runs on that it needs a line which others write, and the lock
+/// type: the core it runs on is told when the lock is [taken](Cpu::contend) and [released](Cpu::release), and the lock
 /// counts its uses. On hardware that costs no more than the lock itself.
 ///
 /// ```
@@ -23,7 +23,11 @@ pub struct Contended<T> {
     counted: Mutex<Counted<T>>,
     /// Attempts that found the lock held. Written only then, so the usual case has no write but the lock's own.
     waits: AtomicU64,
+    id: LockId,
 }
+
+/// The number of the next lock. Always of the hardware: which number a lock has makes no difference to anything.
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 #[derive(Debug)]
 struct Counted<T> {
@@ -50,7 +54,15 @@ impl LockCounts {
 
 /// A held lock; released when dropped.
 #[derive(Debug)]
-pub struct Held<'a, T>(MutexGuard<'a, Counted<T>>);
+pub struct Held<'a, T, C: Cpu> {
+    counted: MutexGuard<'a, Counted<T>>,
+    cpu: &'a C,
+    id: LockId,
+}
+
+/// A value that is only looked at; its lock is released when this is dropped.
+#[derive(Debug)]
+pub struct Glance<'a, T>(MutexGuard<'a, Counted<T>>);
 
 impl<T> Contended<T> {
     /// A value that no thread holds.
@@ -61,6 +73,8 @@ impl<T> Contended<T> {
                 acquisitions: 0,
             }),
             waits: AtomicU64::new(0),
+            // Relaxed: nothing follows from one number about another.
+            id: LockId(NEXT_ID.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -69,10 +83,10 @@ impl<T> Contended<T> {
     /// # Panics
     /// If a thread panicked while it held the lock: the value may be half changed, so nobody may use it any more.
     #[inline]
-    pub fn lock(&self, cpu: &impl Cpu) -> Held<'_, T> {
+    pub fn lock<'a, C: Cpu>(&'a self, cpu: &'a C) -> Held<'a, T, C> {
         match self.try_lock(cpu) {
             Some(held) => held,
-            None => self.wait(),
+            None => self.held(self.wait(), cpu),
         }
     }
 
@@ -81,13 +95,20 @@ impl<T> Contended<T> {
     /// # Panics
     /// As [`lock`](Contended::lock).
     #[inline]
-    pub fn try_lock(&self, cpu: &impl Cpu) -> Option<Held<'_, T>> {
-        cpu.contend(Line(std::ptr::from_ref(self).addr()));
+    pub fn try_lock<'a, C: Cpu>(&'a self, cpu: &'a C) -> Option<Held<'a, T, C>> {
+        cpu.contend(self.id);
         match self.counted.try_lock() {
-            Ok(counted) => Some(held(counted)),
+            Ok(counted) => Some(self.held(counted, cpu)),
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(_)) => broken(),
         }
+    }
+
+    #[inline]
+    fn held<'a, C: Cpu>(&self, mut counted: MutexGuard<'a, Counted<T>>, cpu: &'a C) -> Held<'a, T, C> {
+        counted.acquisitions += 1;
+        let id = self.id;
+        Held { counted, cpu, id }
     }
 
     /// Takes the lock for a look at the value that is no part of any work: for statistics. It is neither counted nor
@@ -95,9 +116,9 @@ impl<T> Contended<T> {
     ///
     /// # Panics
     /// As [`lock`](Contended::lock).
-    pub fn inspect(&self) -> Held<'_, T> {
+    pub fn inspect(&self) -> Glance<'_, T> {
         match self.counted.lock() {
-            Ok(counted) => Held(counted),
+            Ok(counted) => Glance(counted),
             Err(_) => broken(),
         }
     }
@@ -112,11 +133,11 @@ impl<T> Contended<T> {
 
     #[cold]
     #[inline(never)]
-    fn wait(&self) -> Held<'_, T> {
+    fn wait(&self) -> MutexGuard<'_, Counted<T>> {
         // Relaxed: a statistic.
         self.waits.fetch_add(1, Ordering::Relaxed);
         match self.counted.lock() {
-            Ok(counted) => held(counted),
+            Ok(counted) => counted,
             Err(_) => broken(),
         }
     }
@@ -128,39 +149,92 @@ impl<T: Default> Default for Contended<T> {
     }
 }
 
-#[inline]
-fn held<T>(mut counted: MutexGuard<'_, Counted<T>>) -> Held<'_, T> {
-    counted.acquisitions += 1;
-    Held(counted)
-}
-
 #[cold]
 #[inline(never)]
 fn broken() -> ! {
     panic!("what several threads share is broken: one of them panicked while it changed it");
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T, C: Cpu> Deref for Held<'_, T, C> {
     type Target = T;
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.0.value
+        &self.counted.value
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T, C: Cpu> DerefMut for Held<'_, T, C> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.value
+        &mut self.counted.value
+    }
+}
+
+impl<T, C: Cpu> Drop for Held<'_, T, C> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.cpu.release(self.id);
+    }
+}
+
+impl<T> Deref for Glance<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0.value
     }
 }
 
 #[cfg(all(test, not(loom), not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::TimelessCpu as Core;
+    use crate::{Ns, TimelessCpu as Core};
     use std::sync::mpsc;
+
+    /// Notes which locks it was told to be taken (true) and released.
+    #[derive(Default)]
+    struct Notes(std::cell::RefCell<Vec<(LockId, bool)>>);
+
+    impl Cpu for Notes {
+        fn now(&self) -> Ns {
+            Ns::ZERO
+        }
+
+        fn refresh(&self) -> Ns {
+            Ns::ZERO
+        }
+
+        fn contend(&self, lock: LockId) {
+            self.0.borrow_mut().push((lock, true));
+        }
+
+        fn release(&self, lock: LockId) {
+            self.0.borrow_mut().push((lock, false));
+        }
+
+        fn prefetch(&self, _: crate::Line) {}
+
+        fn random(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn the_core_is_told_of_each_use_and_of_no_glance() {
+        let (outer, inner, core) = (Contended::new(1), Contended::new(2), Notes::default());
+        {
+            let _outer = outer.lock(&core);
+            let _inner = inner.lock(&core);
+        }
+        assert_eq!(*outer.inspect(), 1);
+        let (a, b) = (outer.id, inner.id);
+        assert_ne!(a, b);
+        assert_eq!(
+            core.0.into_inner(),
+            [(a, true), (b, true), (b, false), (a, false)]
+        );
+    }
 
     #[test]
     fn threads_count_together_and_waits_are_counted() {

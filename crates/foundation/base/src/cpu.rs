@@ -47,6 +47,10 @@ impl Work {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line(pub usize);
 
+/// Names a lock that several cores take: no other lock of the process has the same number, before or after it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LockId(pub u64);
+
 /// Handle of the core that code runs on: time, random numbers, prefetch, and in simulations the price of work. Only
 /// implementations of this trait read a clock or a random source; all other code asks the handle it was given, so that
 /// it also runs in virtual time.
@@ -74,11 +78,17 @@ pub trait Cpu {
         let _ = line;
     }
 
-    /// Reports that a lock in `line`, which other cores write, is about to be taken: a simulated core may be charged for
-    /// the transfer of the line, and for a wait. Does nothing on hardware.
+    /// Reports that `lock`, which other cores take, too, is about to be taken: a simulated core waits while another one
+    /// holds it, and for the transfer of its line. Does nothing on hardware.
     #[inline(always)]
-    fn contend(&self, line: Line) {
-        let _ = line;
+    fn contend(&self, lock: LockId) {
+        let _ = lock;
+    }
+
+    /// Reports that `lock`, which the core holds, is about to be released. Does nothing on hardware.
+    #[inline(always)]
+    fn release(&self, lock: LockId) {
+        let _ = lock;
     }
 
     /// Starts to load `line` into the cache and does not wait for it. A simulated core waits if too many lines are in

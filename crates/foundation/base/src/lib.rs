@@ -36,8 +36,8 @@ mod xxh3;
 mod zipf;
 
 pub use actor::{Actor, Progress};
-pub use contended::{Contended, Held, LockCounts};
-pub use cpu::{Cost, Cpu, Line, TimelessCpu, Work};
+pub use contended::{Contended, Glance, Held, LockCounts};
+pub use cpu::{Cost, Cpu, Line, LockId, TimelessCpu, Work};
 pub use crc32c::{crc32c, crc32c_append};
 pub use crc64::{Crc64, crc64};
 pub use durations::{Durations, Spread};

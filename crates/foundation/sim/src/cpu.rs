@@ -4,10 +4,15 @@ use crate::cost::Book;
 use crate::lines::Lines;
 use crate::noise::Stalls;
 use crate::run::{STEP, TIMER};
-use crate::{AddressSpace, CostLine, CostTable, Event, LastLevel, LinePrices, Noise, Ps, Queue, Stream};
-use drover_base::{Cost, Cpu, Line, Ns};
+use crate::{
+    AddressSpace, CostLine, CostTable, Event, LastLevel, LinePrices, Locks, Noise, Ps, Queue, Stream,
+};
+use drover_base::{Cost, Cpu, Line, LockId, Ns};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// Time spent waiting for a lock that cores share, and for its line.
+const LOCK_WAIT: Cost = Cost::new("sim.lock_wait");
 
 /// Index of a core of a simulation, counted over all machines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,6 +42,8 @@ pub struct CpuOptions {
     pub last_level: LastLevel,
     /// Mappings of the memory that the core touches: cores whose actors share memory get clones of one value.
     pub address_space: AddressSpace,
+    /// The locks that the core shares with others: cores get clones of one value.
+    pub locks: Locks,
     /// Time from when an arrival is visible until a parked core notices it, in addition to the delay of `phase`. A
     /// timer has neither delay.
     pub detect: Ps,
@@ -60,6 +67,7 @@ impl Default for CpuOptions {
             lines: LinePrices::default(),
             last_level: LastLevel::default(),
             address_space: AddressSpace::default(),
+            locks: Locks::default(),
             detect: Ps::ZERO,
             phase: Phase::Uniform,
             slowdown: 1.0,
@@ -213,6 +221,12 @@ impl VirtualCpu {
         let local = core.local.get().max(core.clock.get());
         core.local.set(local);
         local
+    }
+
+    /// The time before which no core will act any more: the simulation's clock, which this core's own time may be ahead of.
+    #[inline]
+    pub fn past(&self) -> Ps {
+        self.0.clock.get()
     }
 
     /// Moves the core's own time to `until` and accounts for the difference as waiting under the name of `cost`: for a
@@ -414,6 +428,16 @@ impl Cpu for VirtualCpu {
         let core = &*self.0;
         let time = core.lines.borrow_mut().touch(line, core.local.get());
         core.pass(core.slowed(time));
+    }
+
+    fn contend(&self, lock: LockId) {
+        let core = &*self.0;
+        let has_it = core.options.locks.take(lock, core.id, self.local(), self.past());
+        self.wait_until(has_it, LOCK_WAIT);
+    }
+
+    fn release(&self, lock: LockId) {
+        self.0.options.locks.give_back(lock, self.local());
     }
 
     #[inline]

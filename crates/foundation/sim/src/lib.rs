@@ -3,7 +3,8 @@
 //! It depends on neither verbs nor keys and values: network cards are a [`Model`] of another crate.
 //!
 //! - [`Sim`] runs events in the order of their time and steps the [`Actor`](drover_base::Actor)s of virtual cores.
-//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by the prices of a [`CostTable`].
+//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by the prices of a [`CostTable`], and so does waiting for
+//!   the [`Locks`] that cores share.
 //! - [`Station`] and [`Pipe`] are the parts of models: servers with a queue, and streams of bytes.
 //! - [`Stream`] is randomness that is independent of other entities' draws; [`Noise`] and [`FaultPlan`] use it.
 //!
@@ -50,6 +51,7 @@ mod expected;
 mod fault;
 mod last_level;
 mod lines;
+mod locks;
 mod noise;
 mod pipe;
 mod queue;
@@ -65,6 +67,7 @@ pub use expected::{Alarm, Expected};
 pub use fault::{Fault, FaultKind, FaultOptions, FaultPlan};
 pub use last_level::LastLevel;
 pub use lines::LinePrices;
+pub use locks::{Locks, Turns, Waiting};
 pub use noise::Noise;
 pub use pipe::{ByteTime, Pipe};
 pub use queue::{Event, Queue};

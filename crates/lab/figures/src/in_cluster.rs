@@ -49,8 +49,11 @@ const KEYS_IF_QUICK: u64 = 3_000;
 /// set-up has in flight.
 const STEP_CAP: Ns = Ns::from_us(500);
 
-/// Warm-up and measured span where requests take long: clients change modes after two slow calls to each shard.
+/// Warm-up and measured span where requests take long.
 const SLOW_SPANS: (Ns, Ns) = (Ns::from_ms(4), Ns::from_ms(2));
+/// Warm-up until the modes of calls have settled: a client changes them after two slow calls in a row to one shard, and
+/// makes two or three calls in a millisecond to each of sixteen.
+const MODES_SETTLE: Ns = Ns::from_ms(40);
 
 /// A system of the table in one of its [forms](SteppedSystem::FORMS) (variants). Each form is a curve of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,8 +124,12 @@ pub struct InCluster {
     pub fetch: Option<FetchChoice>,
     /// Longest value that fits requests and results, bytes; 0: as the system chooses.
     pub slot_value_bytes: usize,
+    /// Whether items are kept in the order of their use, to evict the oldest. There is memory for all of them.
+    pub evicts: bool,
     /// Time that the servers work on each request in addition to executing it, microseconds; 0: there is no such work.
     pub handler_us: f64,
+    /// Whether modes of calls change, so that the measurement begins only when they have settled.
+    pub modes_settle: bool,
 }
 
 impl InCluster {
@@ -146,7 +153,9 @@ impl InCluster {
             },
             fetch: None,
             slot_value_bytes: 0,
+            evicts: false,
             handler_us: 0.0,
+            modes_settle: false,
         }
     }
 
@@ -186,6 +195,9 @@ impl InCluster {
         if self.handler_us > 0.0 {
             (setup.warm_up, setup.measured) = SLOW_SPANS;
         }
+        if self.modes_settle && !job.quick {
+            setup.warm_up = MODES_SETTLE;
+        }
         setup.servers = self.servers.clone();
         (setup.clients, setup.machines) = (self.clients, self.machines);
         (setup.depth, setup.window) = (self.depth, self.window);
@@ -198,6 +210,7 @@ impl InCluster {
             fetch: self.fetch,
             trial: Trial {
                 slot_value_bytes: self.slot_value_bytes,
+                evicts: self.evicts,
                 has_handler: self.handler_us > 0.0,
             },
         };
@@ -304,6 +317,11 @@ fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
     ];
     if let Some(calls) = &found.calls {
         named.extend(of_calls(calls));
+        let of_clients = found.pushed_by_client.iter();
+        let ends = of_clients.fold((1.0f64, 0.0f64), |(least, most), share| {
+            (least.min(*share), most.max(*share))
+        });
+        named.extend([(OF_MODES[1].name(), ends.0), (OF_MODES[2].name(), ends.1)]);
         named.extend(found.client_cpu.map(|share| (CLIENT_CPU.name(), 100.0 * share)));
     }
     Outcome {
@@ -326,6 +344,15 @@ pub const OF_CALLS: [Metric; 4] = [
     Metric::Named("most READs of a call", "1"),
 ];
 
+/// Metrics that show in which mode results come: the share of all that are pushed, of the client with the smallest share and
+/// of that with the largest, and how often modes changed while it was measured.
+pub const OF_MODES: [Metric; 4] = [
+    Metric::Named("pushed results", "fraction"),
+    Metric::Named("pushed results of the client with fewest", "fraction"),
+    Metric::Named("pushed results of the client with most", "fraction"),
+    Metric::Named("changes of modes", "1"),
+];
+
 /// The values of [`OF_CALLS`], the mode that results came in, and how often it changed.
 fn of_calls(calls: &Calls) -> impl Iterator<Item = (&'static str, f64)> + use<> {
     let share = |count: u64| count as f64 / calls.ended().max(1) as f64;
@@ -338,8 +365,8 @@ fn of_calls(calls: &Calls) -> impl Iterator<Item = (&'static str, f64)> + use<> 
         most.map_or(0.0, |fails| fails as f64 + 1.0),
     ];
     let of_modes = [
-        ("pushed results", share(calls.pushed)),
-        ("changes of modes", calls.switches.iter().sum::<u64>() as f64),
+        (OF_MODES[0].name(), share(calls.pushed)),
+        (OF_MODES[3].name(), calls.switches.iter().sum::<u64>() as f64),
     ];
     let names = OF_CALLS.map(Metric::name).into_iter();
     names.zip(values).chain(of_modes)

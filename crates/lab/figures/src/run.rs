@@ -40,7 +40,8 @@ pub struct Row {
     pub simulated: Option<f64>,
     /// Minimum and maximum of the simulated values over all seeds; meaningless if `simulated` is `None`.
     pub range: (f64, f64),
-    /// Name and busy percentage of the busiest part in the first seed's run (as in [`Outcome::binding`]), or `unknown`.
+    /// Name and busy percentage of the busiest part in the first seed's run (as in [`Outcome::binding`]), `unknown`, or why
+    /// nothing was simulated.
     pub binding: String,
 }
 
@@ -67,7 +68,8 @@ impl Row {
 pub struct FigureRun {
     /// Description of the figure.
     pub figure: Figure,
-    /// Values of the figure in the order of its points, one per metric of a point.
+    /// Values of the figure in the order of its points, one per metric of a point; then those that were published and that
+    /// nothing simulates.
     pub rows: Vec<Row>,
 }
 
@@ -219,6 +221,7 @@ pub fn run_figures<M: MakeClusters>(
                     .map(move |metric| row(figure.name, point, *metric, &outcomes, expected))
                     .collect::<Vec<_>>()
             })
+            .chain(expected.listed(figure.name).map(not_simulated))
             .collect(),
     };
     figures.iter().zip(points).map(rows).collect()
@@ -230,6 +233,19 @@ pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
         .iter()
         .map(|figure| (figure.points)().len() as u64 * options.seeds.max(1))
         .sum()
+}
+
+/// The row of a published rate that nothing simulates, and of the reason.
+fn not_simulated((published, why): &(Published, String)) -> Row {
+    Row {
+        series: published.series.clone(),
+        x: published.x,
+        metric: Metric::Throughput,
+        expected: Some(published.clone()),
+        simulated: None,
+        range: (0.0, 0.0),
+        binding: format!("not simulated: {why}"),
+    }
 }
 
 /// Builds the row of `metric` of `point` from its outcomes, one per seed, and the published value of `figure` in

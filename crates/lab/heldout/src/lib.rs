@@ -17,3 +17,6 @@ pub const RFP: &str = include_str!("../data/rfp.csv");
 
 /// All results: a table for each paper.
 pub const ALL: [&str; 2] = [HERD, RFP];
+
+/// Results that nothing simulates, and why: the same columns and one more, without commas. Figures list them.
+pub const NOT_SIMULATED: &str = include_str!("../data/not-simulated.csv");

@@ -11,6 +11,8 @@ use drover_verbs_sim::Sim;
 /// One simulated client on a core of its own, which keeps up to [`Setup::depth`] operations outstanding.
 pub(crate) struct Asker<C> {
     client: C,
+    /// Number of the client.
+    index: usize,
     /// Maps a key to the partition that owns it.
     hasher: KeyHasher,
     parts: usize,
@@ -46,6 +48,7 @@ impl<C: ServiceClient<Sim>> Asker<C> {
         };
         Asker {
             client,
+            index,
             hasher: setup.hash_seed().hasher(),
             parts: setup.servers.shard_count,
             draws: Draws::new(&setup.load, setup.seed, index as u64),
@@ -137,14 +140,20 @@ impl<C: ServiceClient<Sim>> Asker<C> {
             });
             free.push(token);
         };
-        match self.client.poll(cpu, &mut take) {
-            0 => Progress::Idle {
-                wake_at: self.client.next_timer(),
-            },
-            _ => {
-                self.count_calls(all_took);
-                Progress::Busy
+        let done = self.client.poll(cpu, &mut take);
+        if done > 0 {
+            self.count_calls(all_took);
+            return Progress::Busy;
+        }
+        // The completion of a request may have made space, and nothing else would wake this core.
+        if self.refused.is_some() && self.client.is_ready() {
+            self.submit(cpu);
+            if self.refused.is_none() {
+                return Progress::Busy;
             }
+        }
+        Progress::Idle {
+            wake_at: self.client.next_timer(),
         }
     }
 
@@ -156,6 +165,11 @@ impl<C: ServiceClient<Sim>> Asker<C> {
         self.tally.with(|counts| {
             counts.calls.get_or_insert_default().add(&new);
             counts.pushed += pushed;
+            if counts.by_client.len() <= self.index {
+                counts.by_client.resize(self.index + 1, (0, 0));
+            }
+            let own = &mut counts.by_client[self.index];
+            (own.0, own.1) = (own.0 + new.ended(), own.1 + new.pushed);
         });
     }
 }

@@ -44,6 +44,8 @@ pub struct Outcome {
     pub by_partition: Vec<f64>,
     /// Calls of all clients that ended, if the system's results are fetched or pushed.
     pub calls: Option<Calls>,
+    /// Fraction (0 to 1) of each client's calls whose results were pushed, of clients whose calls ended; by index of the client.
+    pub pushed_by_client: Vec<f64>,
     /// Fraction of the clients' cores that clients use which wait for pushed results without polling, and for everything
     /// else by polling. Only if each keeps one operation outstanding.
     pub client_cpu: Option<f64>,
@@ -76,6 +78,10 @@ impl Outcome {
             done: counts.done,
             by_partition: counts.by_partition.iter().map(|count| rate(*count)).collect(),
             calls: counts.calls,
+            pushed_by_client: (counts.by_client.iter())
+                .filter(|(ended, _)| *ended > 0)
+                .map(|(ended, pushed)| *pushed as f64 / *ended as f64)
+                .collect(),
             client_cpu: (setup.depth == 1).then(|| {
                 let all = (setup.clients as u64 * measured.0).max(1) as f64;
                 let (waits, works) = (counts.pushed.0 as f64 / all, counts.worked.as_ns() / all);

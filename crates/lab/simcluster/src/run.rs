@@ -87,6 +87,7 @@ fn enter<S: SteppedSystem>(world: &World, setup: &Setup, form: S::Form, tally: &
     }
     let options = ConnectOptions {
         window: setup.window,
+        depth: setup.depth,
         fetch: setup.prescribed.fetch,
         ..ConnectOptions::default()
     };
@@ -97,6 +98,7 @@ fn enter<S: SteppedSystem>(world: &World, setup: &Setup, form: S::Form, tally: &
         let core = process.or_insert_with(|| world.device(1 + machine)).context();
         let core = Rc::new(core.expect("a core of this world"));
         let dials = service.listeners.iter().map(Dial::at).collect();
+        let dials = S::FACTS.channels.of_client(dials, index);
         let client = S::open_client::<Sim>(core.clone(), dials, form, &options);
         let asker = Asker::new(client, setup, index, service.is_filled, tally);
         world.spawn(&core, Box::new(asker));

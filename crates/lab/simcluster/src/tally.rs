@@ -28,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) latency: Histogram<u64>,
     /// Calls of systems whose results are fetched or pushed; `None` for others.
     pub(crate) calls: Option<Calls>,
+    /// Of each client, calls that ended and results that were pushed; empty if there are none.
+    pub(crate) by_client: Vec<(u64, u64)>,
     /// Sum of the latencies of operations whose result was pushed.
     pub(crate) pushed: Ns,
     /// Time in steps of clients.
@@ -46,6 +48,7 @@ impl Tally {
             by_partition: vec![0; partitions],
             latency: Histogram::new_with_bounds(1, LATENCY_MAX.0, 3).expect("bounds in order"),
             calls: None,
+            by_client: Vec::new(),
             pushed: Ns::ZERO,
             worked: Ps::ZERO,
         })))
@@ -61,6 +64,7 @@ impl Tally {
         let mut counts = self.0.borrow_mut();
         (counts.done, counts.gets, counts.hits, counts.failed) = (0, 0, 0, 0);
         counts.by_partition.fill(0);
+        counts.by_client.clear();
         (counts.calls, counts.pushed, counts.worked) = (None, Ns::ZERO, Ps::ZERO);
         counts.latency.reset();
     }

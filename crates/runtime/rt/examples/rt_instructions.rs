@@ -2,13 +2,18 @@
 //! `valgrind --tool=cachegrind --cache-sim=no rt_instructions OP COUNT`.
 //!
 //! OP is `hand` (two dependent READs over shared memory, written by hand), `task` (the same as a task of a
-//! pool), `tasks` (16 such tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round`
-//! (a round of a run loop with nothing to do). Prints nanoseconds per operation.
+//! pool), `tasks` (16 such tasks), `credits` (the same with 8 credits for the 16 tasks), `guard` (the same, each operation
+//! inside a conflict guard), `rates` (`tasks` beside `guard` with 64 credits, in turn: prints their ratio), `retry` (a guard and one backoff of zero length), `suspend` (a suspension of one of 64
+//! tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round` (a round of a run loop with
+//! nothing to do). Prints nanoseconds per operation.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::exchange::{End, ends};
 use drover_mem::{NativeCpu, PageWish, Region};
-use drover_rt::{Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
+use drover_rt::{
+    Backoff, ConflictOptions, Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskError, TaskOptions, TaskPool,
+    Timers, mailbox,
+};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion,
     SendList, SendWr, Sge, Waker, Wc, WrId,
@@ -27,8 +32,13 @@ fn main() {
     let start = clock.refresh();
     match op.as_str() {
         "hand" => by_hand(count),
-        "task" => by_tasks(count, 1),
-        "tasks" => by_tasks(count, 16),
+        "task" => _ = by_tasks(count, 1, None, Work::Reads),
+        "tasks" => _ = by_tasks(count, 16, None, Work::Reads),
+        "credits" => _ = by_tasks(count, 16, Some(8), Work::Reads),
+        "guard" => _ = by_tasks(count, 16, None, Work::Guarded),
+        "rates" => rates(count),
+        "retry" => _ = by_tasks(count, 16, None, Work::Retry),
+        "suspend" => _ = by_tasks(count, 64, None, Work::Suspension),
         "timer" => timer(count),
         "mail" => mail(count),
         "round" => round(count),
@@ -72,10 +82,50 @@ fn read_by_hand(near: &mut End<Shm>, list: &mut SendList, from: &RemoteRegion, o
     while near.cq.poll(near.ctx.cpu(), &mut wcs) == 0 {}
 }
 
-fn by_tasks(count: u64, task_count: u64) {
+/// What a task repeats.
+#[derive(Clone, Copy)]
+enum Work {
+    Reads,
+    Guarded,
+    Retry,
+    Suspension,
+}
+
+/// Rounds of [`rates`].
+const ROUNDS: usize = 101;
+
+/// Operations per time with credits and a guard, as a share of those without, in rounds that take turns.
+fn rates(count: u64) {
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        times[0].push(by_tasks(count, 16, None, Work::Reads).0);
+        times[1].push(by_tasks(count, 16, Some(64), Work::Guarded).0);
+    }
+    let mut ratios: Vec<f64> = std::iter::zip(&times[0], &times[1])
+        .map(|(&without, &with)| without as f64 / with as f64)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let [least, median, most] = [0, ROUNDS / 2, ROUNDS - 1].map(|nth| ratios[nth]);
+    times.iter_mut().for_each(|times| times.sort_unstable());
+    let [without, with] = times.map(|times| times[ROUNDS / 2] as f64 / count as f64);
+    println!("without {without:.1} ns, with credits and guard {with:.1} ns per operation");
+    println!("rate with over rate without: median {median:.3}, from {least:.3} to {most:.3}");
+}
+
+/// Returns the time of the operations.
+fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) -> Ns {
     let device = ShmDevice::default();
     let ctx = device.context().expect("context");
-    let mut pool = TaskPool::<Shm>::new(&ctx, &TaskOptions::default()).expect("pool");
+    let mut conflicts = ConflictOptions::default();
+    if matches!(work, Work::Retry) {
+        conflicts.backoff = Backoff::Off;
+    }
+    let options = TaskOptions {
+        credits,
+        conflicts,
+        ..TaskOptions::default()
+    };
+    let mut pool = TaskPool::<Shm>::new(&ctx, &options).expect("pool");
     let mut far = End::<Shm>::new(&device, QpKind::Rc).expect("end");
     let mut near = pool.create_qp(&ctx, QpKind::Rc).expect("queue pair");
     near.connect(&far.qp.export().expect("export")).expect("connect");
@@ -88,26 +138,66 @@ fn by_tasks(count: u64, task_count: u64) {
     let left = Rc::new(Cell::new(count));
     for _ in 0..task_count {
         let left = left.clone();
-        let work = move |cx| async move {
-            while left.get() > 0 {
-                left.set(left.get() - 1);
-                two_reads(&cx, peer, &remote).await;
-            }
+        // A body for each: what stands between a task and its suspension would be counted, too.
+        let spawned = match work {
+            Work::Reads => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    two_reads(&cx, peer, &remote).await.expect("READs");
+                }
+            }),
+            Work::Guarded => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    let _guard = cx.conflict_guard().await;
+                    two_reads(&cx, peer, &remote).await.expect("READs");
+                }
+            }),
+            Work::Retry => pool.spawn(move |cx| async move {
+                while count_down(&left) {
+                    let mut guard = cx.conflict_guard().await;
+                    guard.retry().await;
+                    cx.yield_now().await;
+                }
+            }),
+            Work::Suspension => pool.spawn(move |cx| async move {
+                loop {
+                    cx.yield_now().await;
+                }
+            }),
         };
-        pool.spawn(work).expect("space");
+        spawned.expect("space");
     }
-    while pool.task_count() > 0 {
+    let steps = match work {
+        Work::Suspension => count / task_count,
+        _ => u64::MAX,
+    };
+    let start = ctx.cpu().refresh();
+    run_pool(&ctx, &mut pool, steps);
+    ctx.cpu().refresh() - start
+}
+
+/// The part that is measured.
+#[inline(never)]
+fn run_pool(ctx: &<Shm as Provider>::Context, pool: &mut TaskPool<Shm>, mut steps: u64) {
+    while pool.task_count() > 0 && steps > 0 {
+        steps -= 1;
         ctx.cpu().refresh();
         let _ = pool.step(ctx.cpu());
     }
 }
 
-async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) {
-    let ticket = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
-    let pointer = cx.sync().await.expect("READ").take(ticket);
+fn count_down(left: &Cell<u64>) -> bool {
+    let more = left.get() > 0;
+    left.set(left.get().saturating_sub(1));
+    more
+}
+
+async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) -> Result<(), TaskError> {
+    let ticket = cx.read(peer, cx.buffer(8)?, remote.at(0))?;
+    let pointer = cx.sync().await?.take(ticket);
     let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
-    let ticket = cx.read(peer, cx.buffer(32).expect("buffer"), remote.at(offset as usize));
-    black_box(cx.sync().await.expect("READ").take(ticket)[0]);
+    let ticket = cx.read(peer, cx.buffer(32)?, remote.at(offset as usize))?;
+    black_box(cx.sync().await?.take(ticket)[0]);
+    Ok(())
 }
 
 fn timer(count: u64) {

@@ -51,8 +51,11 @@ pub use run_loop::{Idle, RunLoop, RunStats};
 pub use send_queue::{SendQueue, SendQueueOptions, Signals};
 pub use staging::Staging;
 pub use task::{
-    Completed, Failure, PeerId, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions, TaskPool, Ticket,
-    WcError,
+    Acquire, BUFFER_CLASSES, Backoff, BufferClass, Choice, Completed, ConflictGuard, ConflictOptions,
+    ConflictStats, CreditStats, Drain, Entry, Failure, Join, Joined, Lead, Message, PeerId, Permit, Permits,
+    PoolFull, Posting, Recv, RecvOptions, RequestStats, SingleFlight, Sleep, StageError, SyncFuture,
+    TASK_SWITCH, TaskCx, TaskError, TaskId, TaskOptions, TaskPool, TaskStats, Throttle, Ticket, Tuner,
+    TunerActor, TunerOptions, WcError, WordChange, Yield,
 };
 pub use timers::Timers;
 pub use waiting::Waiting;

@@ -105,6 +105,6 @@ pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
 pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;
-pub use striped::{FullyGuarded, Pin, StripedGuards, StripedLocks, StripedStore};
+pub use striped::{FullyGuarded, LIST, Pin, STRIPE, StripedGuards, StripedLocks, StripedStore};
 pub use warm::WarmFile;
 pub use watch::Evicted;

@@ -134,6 +134,7 @@ impl ShardedSystem for Farm {
     ) -> FarmClient<P> {
         let options = ClientOptions {
             window: options.window,
+            depth: options.depth,
             deadline: options.deadline,
             secret: options.secret.clone(),
             transfer: options.transfer,

@@ -115,6 +115,7 @@ impl ShardedSystem for Pilaf {
     ) -> PilafClient<P> {
         let options = ClientOptions {
             window: options.window,
+            depth: options.depth,
             deadline: options.deadline,
             secret: options.secret.clone(),
             transfer: options.transfer,

@@ -42,6 +42,14 @@ const NO_CRC: Planted<Flaw> = Planted {
     mistake: Flaw::NoSum,
 };
 
+/// Without it, a pushed result is taken twice whose tail lands after an older byte has passed for it.
+const NO_SEQ: Planted<Flaw> = Planted {
+    name: "no-seq",
+    about: "a client takes the result that is in the slot for that of its call, whatever its sequence number",
+    scenario: "table",
+    mistake: Flaw::NoSequence,
+};
+
 const EXECUTE_TWICE: Planted<Flaw> = Planted {
     name: "execute-twice",
     about: "a server executes an update that it has executed, if it comes again after a connection has failed",
@@ -155,10 +163,8 @@ impl Variant for JakiroVariant {
     const CURVE: &'static str = "Jakiro";
     const PLANTED: &'static [Planted<Flaw>] = &[
         Planted {
-            name: "no-seq",
-            about: "a client takes the result that is in the slot for that of its call, whatever its sequence number",
             scenario: "slow",
-            mistake: Flaw::NoSequence,
+            ..NO_SEQ
         },
         NO_CRC,
         Planted {
@@ -201,13 +207,13 @@ impl Variant for ServerReplyVariant {
     );
     const TRANSFER: Transfer = Transfer::Reply;
     const CURVE: &'static str = "ServerReply";
-    /// A sequence number is not what makes pushed results right as long as connections are reliable: none comes late.
-    const PLANTED: &'static [Planted<Flaw>] = &[NO_CRC, EXECUTE_TWICE];
+    const PLANTED: &'static [Planted<Flaw>] = &[NO_SEQ, NO_CRC, EXECUTE_TWICE];
     type Guards = Guarded;
     type Store = Partition;
 
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
         match flaw {
+            Flaw::NoSequence => job.run::<Rfp<Flawed<Self, NoSequence>>>(None),
             Flaw::ExecuteTwice => job.run::<Rfp<Twice<Self>>>(None),
             _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
         }
@@ -260,6 +266,7 @@ impl Variant for MemcachedVariant {
     const TRANSFER: Transfer = Transfer::Reply;
     const CURVE: &'static str = "RDMA-Memcached";
     const PLANTED: &'static [Planted<Flaw>] = &[
+        NO_SEQ,
         NO_CRC,
         EXECUTE_TWICE,
         Planted {
@@ -275,6 +282,7 @@ impl Variant for MemcachedVariant {
     fn mistaken<J: MistakenJob>(flaw: Flaw, job: J) -> J::Answer {
         match flaw {
             Flaw::FreeWhileRead => job.run::<Rfp<Unpinned>>(None),
+            Flaw::NoSequence => job.run::<Rfp<Flawed<Self, NoSequence>>>(None),
             Flaw::ExecuteTwice => job.run::<Rfp<Twice<Self>>>(None),
             _ => job.run::<Rfp<Flawed<Self, NoSum>>>(None),
         }

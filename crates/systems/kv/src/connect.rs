@@ -21,6 +21,9 @@ pub struct ConnectOptions {
     /// ([`effective_window`](ConnectOptions::effective_window)). A system may round it up, grant less, or share the sum
     /// among all shards.
     pub window: usize,
+    /// Most operations in flight over all shards, if that is less than the windows of all shards together: systems that
+    /// share the sum have no slots for more at any shard, which servers would look at in vain. 0: no such limit.
+    pub depth: usize,
     /// Time after which an operation without a result completes as `Indeterminate` or `Refused(Unavailable)`, counted
     /// from [`submit`](KvClient::submit).
     pub deadline: Ns,
@@ -40,6 +43,7 @@ impl Default for ConnectOptions {
     fn default() -> ConnectOptions {
         ConnectOptions {
             window: 16,
+            depth: 0,
             deadline: Ns::from_s(5),
             rests: false,
             secret: Vec::new(),

@@ -168,6 +168,9 @@ pub struct ShardPlan {
 pub struct Trial {
     /// Longest value that fits a request and a result, bytes; 0: as the system chooses.
     pub slot_value_bytes: usize,
+    /// Whether a service whose number of items is known is a cache all the same, although there is memory for all of them:
+    /// it then notes in which order they are used.
+    pub evicts: bool,
     /// Whether a handler works on each request, after it was taken and before it is executed, and the shard does nothing
     /// else meanwhile. How long that takes is the price of [`HANDLER`] on simulated cores; on others, no time.
     pub has_handler: bool,

@@ -194,7 +194,7 @@ fn plan<S: ShardedSystem>(table: TableShape, sizes: &SteppedSizes) -> ShardPlan 
         table: TablePlan::fixed(table, entry_count),
         record_bytes: (4 * entry_count * record_bytes).max(RECORD_BYTES_MIN),
         item_bytes_max: ITEM_BYTES_MAX,
-        evicts: false,
+        evicts: sizes.trial.evicts,
         pages: PageWish::Small,
         look_every: LOOK_EVERY,
         trial: sizes.trial,

@@ -1,8 +1,9 @@
 //! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions SYSTEM get|put|idle
 //! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
 //! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
-//! that find nothing to do, `poll` counts the client's polls, and `late` GETs whose server does nothing before the client has
-//! polled 20 times, `turns` GETs that take turns with their READs. `get-1` and so on are the same with one operation in flight instead of 16, `poll-1x6` is with six shards
+//! that find nothing to do, `tick` those whose clock has moved, `poll` counts the client's polls, and `late` GETs whose server does
+//! nothing before the client has polled 20 times, `turns` GETs that take turns with their READs. `get-1` and so on are the same with
+//! one operation in flight instead of 16, `poll-1x6` is with six shards
 //! and `idle-1x1x9` with nine clients. Without callgrind it says how long an operation takes.
 //!
 //! Shared memory, one process, one shard, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
@@ -10,7 +11,7 @@
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
 use drover_kv::{
-    Capacity, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard,
+    Capacity, Channels, Completion, ConnectOptions, FetchChoice, KvClient, Op, Outcome, ServiceClient, Shard,
     ShardPlan, ShardedJob, ShardedSystem, SystemTable, TablePlan,
 };
 use drover_mem::{NativeCpu, PageWish};
@@ -80,6 +81,8 @@ struct Sizes {
     clients: usize,
     /// Polls of the client before each step of the servers.
     polls: usize,
+    /// Time between two looks of a server at its control channels.
+    look_every: Ns,
     /// Whether calls take turns with their READs.
     takes_turns: bool,
 }
@@ -95,6 +98,10 @@ impl Sizes {
             shards: number(1),
             clients: number(1),
             polls: if operation == "late" { LATE_POLLS } else { 1 },
+            look_every: match operation {
+                "tick" => Ns::from_ms(100),
+                _ => Ns::from_us(20),
+            },
             takes_turns: operation == "turns",
         };
         (operation, sizes)
@@ -114,7 +121,10 @@ struct Pair<S: ShardedSystem> {
 impl<S: ShardedSystem> Pair<S> {
     fn connect(sizes: Sizes) -> Pair<S> {
         let device = ShmDevice::default();
-        let plan = plan::<S>(sizes.shards);
+        let plan = ShardPlan {
+            look_every: sizes.look_every,
+            ..plan::<S>(sizes.shards)
+        };
         let common = Default::default();
         let open = |index| {
             let server =
@@ -189,6 +199,12 @@ impl<S: ShardedSystem> Pair<S> {
         }
     }
 
+    /// A step at a later time.
+    fn tick(&mut self) {
+        self.servers.iter().for_each(|(_, ctx)| _ = ctx.cpu().refresh());
+        self.step();
+    }
+
     fn poll(&mut self, count: usize) {
         let (client, ctx) = &mut self.clients[0];
         for _ in 0..count {
@@ -203,6 +219,7 @@ impl<S: ShardedSystem> Pair<S> {
             "get" | "late" | "turns" => self.run(false, count),
             "put" => self.run(true, count),
             "idle" => (0..count).for_each(|_| self.step()),
+            "tick" => (0..count).for_each(|_| self.tick()),
             "poll" => self.poll(count),
             other => panic!("no operation {other}"),
         }
@@ -233,10 +250,10 @@ fn plan<S: ShardedSystem>(shard_count: usize) -> ShardPlan {
         table: TablePlan::fixed(usual.table.shape, ENTRIES),
         record_bytes: 4 << 20,
         item_bytes_max: 1 << 20,
-        evicts: false,
+        // What they are measured for is what they have in common, lists in the order of use among it.
+        evicts: S::FACTS.channels == Channels::OneShard,
         pages: PageWish::Small,
         grace: Ns::ZERO,
-        look_every: Ns::from_us(20),
         ..usual
     }
 }

@@ -1,4 +1,5 @@
-//! Common parts of key-value systems whose GETs are READs that do not involve the server's processor.
+//! Common parts of key-value systems whose services are shards, each a core with clients of its own: Pilaf and FaRM-KV, whose
+//! GETs are READs that do not involve the server's processor, and those of RFP, whose GETs are requests, too.
 //!
 //! ```text
 //! client of all shards                               one server = one shard, an actor

@@ -2,7 +2,7 @@
 
 use super::Net;
 use drover_base::Cost;
-use drover_sim::{Ps, VirtualCpu};
+use drover_sim::{Ps, Turns, VirtualCpu, Waiting};
 use drover_verbs::{DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
 use std::collections::BTreeMap;
 
@@ -23,17 +23,15 @@ pub(crate) struct Registers {
     contexts: BTreeMap<u32, (usize, usize)>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Register {
     users: usize,
     lock: Lock,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lock {
-    free_at: Ps,
-    /// Length of the last time that the lock was held.
-    held: Ps,
+    turns: Turns,
     busy: Ps,
 }
 
@@ -130,8 +128,8 @@ impl Registers {
 impl Net {
     /// `cpu` takes the lock of the queue pair's register, holds it for one post and releases it.
     ///
-    /// First come, first served in the order of steps. The number of waiters behind us is not known yet; in a steady
-    /// state it equals the number before us, whose cache lines bounce in the same way.
+    /// The number of waiters behind us is not known yet; in a steady state it equals the number before us, whose cache lines
+    /// bounce in the same way.
     pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, qpn: u32, fetches: bool) {
         let Some(qp) = self.qps.get(qpn) else { return };
         let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.card.register) else {
@@ -145,25 +143,21 @@ impl Net {
         };
         // The lock is held while the post is written, so the end of the post's own cost overlaps with it.
         let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock.hold);
-        let now = Ps(cpu.local().0.saturating_sub(post.0));
-        // In units of the last hold time, so that a holder that is nearly done counts little.
-        let waiting = lock.free_at.since(now).0;
-        let bounces = |each: Ps| Ps((each.0 * waiting).checked_div(lock.held.0).unwrap_or(0));
-        let mut hold = prices.lock.hold + bounces(prices.lock.per_waiter);
-        if fetches {
-            hold += prices.lock.read_extra;
-        }
-        if far {
-            hold += bounces(prices.lock.per_far_waiter);
-        }
-        let start = now.max(lock.free_at);
-        let waited = start - now;
-        *lock = Lock {
-            free_at: start + hold,
-            held: hold,
-            busy: lock.busy + hold,
+        let now = cpu.local() - post;
+        let hold = |waiting: Waiting| {
+            let mut hold = prices.lock.hold + waiting.bounces(prices.lock.per_waiter);
+            if fetches {
+                hold += prices.lock.read_extra;
+            }
+            if far {
+                hold += waiting.bounces(prices.lock.per_far_waiter);
+            }
+            hold
         };
-        let until = lock.free_at;
+        let (start, waiting) = lock.turns.come(cpu.id(), now, cpu.past() - post, hold);
+        let (waited, until) = (start - now, start + hold(waiting));
+        lock.busy += until - start;
+        lock.turns.hold(start, until);
         self.nic(machine).counters.lock_wait += waited;
         cpu.wait_until(until, LOCK_WAIT);
     }

@@ -38,7 +38,7 @@ pub(crate) mod table;
 
 use crate::options::WorldOptions;
 use doorbell::Registers;
-use drover_sim::{AddressSpace, Event, Model, Queue};
+use drover_sim::{AddressSpace, Event, Locks, Model, Queue};
 use drover_verbs::provide::Names;
 use drover_verbs::{Caps, DomainOptions};
 use keys::Keys;
@@ -98,6 +98,8 @@ pub(crate) struct Fabric {
     pub(crate) names: Names,
     pub(crate) caps: Arc<Caps>,
     pub(crate) address_space: AddressSpace,
+    /// The locks that cores share.
+    pub(crate) locks: Locks,
 }
 
 impl Net {
@@ -109,6 +111,10 @@ impl Net {
         seed: u64,
     ) -> Net {
         let prices = Prices::new(&options.parameters());
+        let locks = match options.ablations.locks {
+            true => Locks::default(),
+            false => Locks::new(prices.lock.per_waiter),
+        };
         let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
         Net {
             fabric: Fabric {
@@ -118,6 +124,7 @@ impl Net {
                 },
                 caps: Arc::new(options.caps()),
                 address_space,
+                locks,
             },
             nics: nics.collect(),
             prices,

@@ -37,7 +37,7 @@ mod smart3;
 mod smart4;
 mod smart_table1;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::figure::Figure;
 

@@ -1,8 +1,8 @@
 //! RFP Figs. 9, 14 and 15: calls that take the server long.
 
-use super::rfp_systems::{JAKIRO, MANY_CORES, NEVER_SLOW, SERVER_REPLY, SLOW_READS, SYSTEMS, TUNED};
-use crate::figure::{Figure, Metric, Point};
-use crate::in_cluster::{CLIENT_CPU, InCluster};
+use super::rfp_systems::{JAKIRO, MANY_CORES, NEVER_SLOW, SERVER_REPLY, SLOW_READS, TUNED};
+use crate::figure::{Figure, Point};
+use crate::in_cluster::{CLIENT_CPU, InCluster, OF_MODES};
 use drover_kv::FetchChoice;
 
 /// RFP Fig. 9: throughput of fetched and of pushed results of one byte, by the server's time per call. y 0 to 6 Mops.
@@ -77,6 +77,7 @@ fn fetched_and_pushed() -> Vec<Point> {
 fn jakiro(us: usize, slow_reads: u32) -> Point {
     JAKIRO.point(us as f64, |plan| {
         slow(plan, us);
+        plan.modes_settle = slow_reads < NEVER_SLOW;
         if let Some(fetch) = &mut plan.fetch {
             fetch.slow_reads = slow_reads;
         }
@@ -86,7 +87,10 @@ fn jakiro(us: usize, slow_reads: u32) -> Point {
 fn by_time() -> Vec<Point> {
     let mut points = Vec::new();
     for us in 1..=12 {
-        for entry in SYSTEMS {
+        let mut point = jakiro(us, SLOW_READS);
+        point.metrics.extend(OF_MODES);
+        points.push(point);
+        for entry in [SERVER_REPLY, TUNED] {
             points.push(entry.point(us as f64, |plan| slow(plan, us)));
         }
         points.push(Point {
@@ -101,7 +105,7 @@ fn by_time_at_clients() -> Vec<Point> {
     let mut points = Vec::new();
     for us in 1..=12 {
         let mut point = jakiro(us, SLOW_READS);
-        point.metrics = vec![CLIENT_CPU, Metric::Named("pushed results", "fraction")];
+        point.metrics = vec![CLIENT_CPU, OF_MODES[0]];
         points.push(point);
         points.push(
             SERVER_REPLY

@@ -2,38 +2,9 @@
 //! with a published rate of the emulations themselves.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 
+use crate::points::{mops, named, run};
 use drover_figures::catalogue::emulations;
-use drover_figures::figure::{Metric, Point};
-use drover_figures::micro::Outcome;
-use drover_figures::run::{Profiles, RunOptions, run_points};
-use drover_figures::sim::Simulated;
-use std::sync::atomic::AtomicU64;
-
-/// The outcomes of those `points` that `wanted` wants.
-fn run(points: Vec<Point>, wanted: impl Fn(&Point) -> bool) -> Vec<(Point, Outcome)> {
-    let points: Vec<Point> = points.into_iter().filter(wanted).collect();
-    let options = RunOptions {
-        seeds: 1,
-        first_seed: 1,
-        quick: true,
-        jobs: 2,
-    };
-    let (profiles, progress) = (Profiles::builtin(), AtomicU64::new(0));
-    let outcomes = run_points(&Simulated::default(), &points, &profiles, &options, &progress);
-    let outcomes = outcomes.into_iter().map(|mut seeds| seeds.remove(0));
-    let all: Vec<(Point, Outcome)> = points.into_iter().zip(outcomes).collect();
-    for (point, outcome) in &all {
-        println!("{} at {}: {outcome:?}", point.series, point.x);
-    }
-    all
-}
-
-fn mops(all: &[(Point, Outcome)], series: &str, x: f64) -> f64 {
-    let found = all
-        .iter()
-        .find(|(point, _)| point.series == series && point.x == x);
-    found.expect("a point").1.mops
-}
+use drover_figures::figure::Point;
 
 #[test]
 fn fewer_and_shorter_reads_are_faster_and_puts_faster_still() {
@@ -68,7 +39,7 @@ fn a_get_takes_as_many_round_trips_as_it_has_reads() {
             .iter()
             .find(|(point, _)| point.series == series)
             .expect("a point");
-        Metric::Named("latency mean", "us").of(outcome).expect("measured")
+        named(outcome, "latency mean")
     };
     let [farm, var, pilaf] = ["FaRM-em", "FaRM-em-VAR", "Pilaf-em-OPT"].map(latency);
     assert!((1.7..2.1).contains(&(var / farm)), "{var} / {farm} us");

@@ -1,40 +1,24 @@
 //! The points that run real systems: what must hold at each of them, whatever was published.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 
-use drover_figures::catalogue;
-use drover_figures::figure::{Metric, Point};
+use crate::points::{named, of_figure};
+use drover_figures::figure::Point;
 use drover_figures::in_cluster::{Form, InCluster};
 use drover_figures::micro::Outcome;
-use drover_figures::run::{Profiles, RunOptions, run_points};
-use drover_figures::sim::Simulated;
+use drover_figures::run::Profiles;
 use drover_systems::System;
 use drover_verbs_sim::Ablations;
-use std::sync::atomic::AtomicU64;
 
 fn run(points: &[Point]) -> Vec<Outcome> {
-    let options = RunOptions {
-        seeds: 1,
-        first_seed: 1,
-        quick: true,
-        jobs: 2,
-    };
-    let (profiles, progress) = (Profiles::builtin(), AtomicU64::new(0));
-    let outcomes = run_points(&Simulated::default(), points, &profiles, &options, &progress);
-    outcomes.into_iter().map(|mut seeds| seeds.remove(0)).collect()
-}
-
-fn named(outcome: &Outcome, name: &'static str) -> f64 {
-    Metric::Named(name, "").of(outcome).expect("HERD's points say it")
+    let all = crate::points::run(points.to_vec(), |_| true);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// Every fourth of the points of HERD's figures that a system itself is run for; a search for a load is as good as
 /// the runs it consists of.
 fn some_points() -> Vec<Point> {
     let figures = ["herd-9", "herd-10", "herd-10-susitna", "herd-12", "herd-13"];
-    let all = catalogue::all()
-        .into_iter()
-        .filter(|figure| figures.contains(&figure.name));
-    let points = all.flat_map(|figure| (figure.points)());
+    let points = figures.into_iter().flat_map(of_figure);
     let is_real = |series: &str| {
         series.starts_with("HERD")
             || series.starts_with("window")
@@ -91,14 +75,8 @@ fn more_cores_do_more_and_skew_shows() {
         let found = run(&points);
         assert!(found[1].mops > 2.5 * found[0].mops, "{form}: {found:?}");
     }
-    let skewed = catalogue::all()
-        .into_iter()
-        .find(|figure| figure.name == "herd-14");
-    let points = (skewed.expect("a figure").points)();
-    let last: Vec<Point> = points
-        .into_iter()
-        .filter(|point| point.metrics.len() > 1)
-        .collect();
+    let skewed = of_figure("herd-14").into_iter();
+    let last: Vec<Point> = skewed.filter(|point| point.metrics.len() > 1).collect();
     let uneven = run(&last)
         .iter()
         .map(|o| named(o, "busiest core over least busy"))

@@ -3,5 +3,6 @@
 mod ablations;
 mod emulations;
 mod herd;
+mod points;
 mod rfp;
 mod simulated;

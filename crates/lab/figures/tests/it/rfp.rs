@@ -1,66 +1,63 @@
 //! RFP's systems in its set-up, in short runs. Nothing is compared with a published rate here.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 
-use drover_figures::catalogue;
+use crate::points::{mops, named, of_figure};
 use drover_figures::figure::Point;
+use drover_figures::in_cluster::OF_MODES;
 use drover_figures::micro::Outcome;
-use drover_figures::run::{Profiles, RunOptions, run_points};
-use drover_figures::sim::Simulated;
-use std::sync::atomic::AtomicU64;
 
 /// The outcomes of those points of a figure that `wanted` wants.
 fn run(figure: &str, wanted: impl Fn(&Point) -> bool) -> Vec<(Point, Outcome)> {
-    let figure = catalogue::all().into_iter().find(|f| f.name == figure);
-    let mut points = (figure.expect("a figure").points)();
-    points.retain(wanted);
-    let options = RunOptions {
-        seeds: 1,
-        first_seed: 1,
-        quick: true,
-        jobs: 2,
-    };
-    let (profiles, progress) = (Profiles::builtin(), AtomicU64::new(0));
-    let outcomes = run_points(&Simulated::default(), &points, &profiles, &options, &progress);
-    let outcomes = outcomes.into_iter().map(|mut seeds| seeds.remove(0));
-    let all: Vec<(Point, Outcome)> = points.into_iter().zip(outcomes).collect();
-    for (point, outcome) in &all {
-        println!("{} at {}: {outcome:?}", point.series, point.x);
+    let all = crate::points::run(of_figure(figure), wanted);
+    for (_, outcome) in &all {
         assert_eq!((named(outcome, "failed"), named(outcome, "hits")), (0.0, 1.0));
     }
     all
 }
 
-fn named(outcome: &Outcome, name: &str) -> f64 {
-    let mut all = outcome.named.iter();
-    let found = all.find(|(other, _)| *other == name);
-    found.expect("it is measured").1
-}
-
 #[test]
 fn jakiro_beats_a_server_that_waits_with_any_number_of_threads() {
-    let rates = |series: &str| {
-        let found = run("rfp-12", |point| point.series == series);
-        found
-            .into_iter()
-            .map(|(point, outcome)| (point.x, outcome.mops))
-            .collect::<Vec<_>>()
-    };
-    let (jakiro, waits) = (rates("Jakiro"), rates("ServerReply"));
-    assert_eq!(jakiro.len(), 9);
-    for ((cores, jakiro), (same, waits)) in jakiro.into_iter().zip(waits) {
-        assert_eq!(cores, same);
+    let found = run("rfp-12", |point| {
+        ["Jakiro", "ServerReply"].contains(&point.series.as_str())
+    });
+    for cores in [1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0] {
+        let [jakiro, waits] = ["Jakiro", "ServerReply"].map(|series| mops(&found, series, cores));
         assert!(jakiro > waits, "{cores} threads: {jakiro} and {waits} Mops");
     }
+}
+
+/// Sessions have no more slots with more threads of the server, which all of them would look at.
+#[test]
+fn jakiro_does_not_become_slower_with_threads_that_have_nothing_to_do() {
+    let found = run("rfp-12", |point| {
+        point.series == "Jakiro" && [6.0, 8.0].contains(&point.x)
+    });
+    let [six, eight] = [6.0, 8.0].map(|cores| mops(&found, "Jakiro", cores));
+    assert!(eight > 0.97 * six, "{six} and {eight} Mops");
+}
+
+/// All threads of RDMA-Memcached serve all keys, and wait for each other's locks.
+#[test]
+fn threads_of_rdma_memcached_do_more_together_but_not_in_proportion() {
+    let found = run("rfp-12", |point| {
+        point.series == "RDMA-Memcached" && [1.0, 4.0, 16.0].contains(&point.x)
+    });
+    let [one, four, sixteen] = [1.0, 4.0, 16.0].map(|cores| mops(&found, "RDMA-Memcached", cores));
+    assert!(
+        four > 1.2 * one && sixteen < 12.0 * one,
+        "{one}, {four} and {sixteen} Mops"
+    );
 }
 
 /// At most one change of modes: Jakiro fetches, and from some time per call on it has results pushed.
 #[test]
 fn jakiro_changes_from_fetching_to_pushing_as_calls_take_longer() {
-    let pushed: Vec<f64> = run("rfp-15", |point| {
+    let found = run("rfp-15", |point| {
         point.series == "Jakiro" && [1.0, 12.0].contains(&point.x)
-    })
-    .iter()
-    .map(|(_, outcome)| named(outcome, "pushed results"))
-    .collect();
+    });
+    let pushed: Vec<f64> = found
+        .iter()
+        .map(|(_, outcome)| named(outcome, OF_MODES[0].name()))
+        .collect();
     assert!(pushed[0] < 0.05 && pushed[1] > 0.5, "{pushed:?}");
 }

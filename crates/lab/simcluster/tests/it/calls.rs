@@ -32,6 +32,7 @@ fn setup(slow_reads: u32, first_bytes: usize, handler: Ns) -> Setup {
             }),
             trial: Trial {
                 slot_value_bytes: 0,
+                evicts: false,
                 has_handler: handler > Ns::ZERO,
             },
         },
@@ -106,4 +107,22 @@ fn a_server_that_waits_for_its_writes_answers_fewer_requests() {
         waits.mops,
         tuned.mops
     );
+}
+
+/// A client with one operation at a time has one slot at each shard, however many shards there are.
+#[test]
+fn a_client_has_no_more_slots_than_operations() {
+    let mut setup = setup(NEVER, 32, Ns::ZERO);
+    for shard_count in [2, 8] {
+        setup.servers.shard_count = shard_count;
+        let (outcome, _) = play("jakiro", &setup);
+        let cores = outcome.report.machines[0].cores.iter();
+        let lines: Vec<_> = cores.flat_map(|core| &core.lines).collect();
+        let count = |name| {
+            let of_name = lines.iter().filter(|line| line.name == name);
+            of_name.map(|line| line.count).sum::<u64>()
+        };
+        assert_eq!(count("rfp.place"), count("rfp.look"), "{shard_count} shards");
+        assert!(count("rfp.look") > 0);
+    }
 }

@@ -42,7 +42,8 @@ fn every_cost_is_budgeted_once() {
         for work in budget {
             let name = work.cost.name;
             assert!(names.insert(name), "{name}");
-            assert!(name.starts_with(begin), "{name}");
+            // A store charges what is done under its locks, which nobody else can.
+            assert!(name.starts_with(begin) || name.starts_with("store."), "{name}");
         }
     }
     assert!(names.len() > 10);

@@ -47,8 +47,12 @@ impl SubjectJob for FindNothing<'_> {
     }
 }
 
-/// The mistake is found in the scenario of the table, and nothing without it.
+/// The mistake is found in the scenario of the table, and nothing without it. Seeds begin at 1, or later for a mistake that
+/// shows seldom.
 struct FindPlanted<'a>(&'a str);
+
+/// A mistake that the first seeds do not show, and the first seed to try.
+const SELDOM: &[(&str, &str, u64)] = &[("server-reply", "no-seq", 90), ("rdma-memcached", "no-seq", 65)];
 
 impl SubjectJob for FindPlanted<'_> {
     type Answer = ();
@@ -61,7 +65,10 @@ impl SubjectJob for FindPlanted<'_> {
             planted: Some(planted),
             ..Case::<S>::new(scenario, seed)
         };
-        let found = (1..100).find(|&seed| campaign::wrong(&with(seed)).is_some());
+        let mut seldom = SELDOM.iter();
+        let seldom = seldom.find(|(system, name, _)| (*system, *name) == (S::NAME, mistake));
+        let first = seldom.map_or(1, |(.., first)| *first);
+        let found = (first..100).find(|&seed| campaign::wrong(&with(seed)).is_some());
         let seed = found.unwrap_or_else(|| panic!("{mistake} shows in none of a hundred seeds"));
         find_nothing(S::NAME, planted.scenario, [seed]);
     }
@@ -149,7 +156,7 @@ fn missing_protections_are_found_in_jakiro_and_server_reply() {
     ] {
         with("jakiro", FindPlanted(mistake));
     }
-    for mistake in ["no-crc", "execute-twice"] {
+    for mistake in ["no-seq", "no-crc", "execute-twice"] {
         with("server-reply", FindPlanted(mistake));
     }
 }
@@ -203,7 +210,7 @@ fn updates_outlive_connections() {
 /// What clients READ in place must stay.
 #[test]
 fn missing_protections_are_found_in_rdma_memcached() {
-    for mistake in ["no-crc", "free-while-read", "execute-twice"] {
+    for mistake in ["no-seq", "no-crc", "free-while-read", "execute-twice"] {
         with("rdma-memcached", FindPlanted(mistake));
     }
 }

@@ -1,139 +1,167 @@
 //! [`Core`]: state shared by the tasks of a pool: destinations, requests, buffers, timers, ready tasks.
 
 use super::PeerId;
+use super::buffers::{Buffers, Pieces};
+use super::conflict::Conflicts;
+use super::credits::Credits;
+use super::error::{Failure, StageError};
+use super::guard::{Races, Slots};
+use super::in_flight::InFlight;
+use super::messages::{Inbox, Receiving};
+use super::options::{Posting, TaskOptions};
 use super::peer::PeerQueue;
-use super::requests::{Failure, List, Local, NONE, Requests, Stage, Ticket};
-use crate::ResourceError;
-use crate::Timers;
-use drover_base::Ns;
-use drover_mem::{Buffer, BufferPool, PageWish};
-use drover_verbs::{Access, CompletionQueue, Context, MemoryRegion, Provider, SendOp, Wc, WcStatus};
-use std::collections::VecDeque;
+use super::requests::{Draft, Local, NONE, Owner, RECV_BIT, Stage, SyncState, Ticket};
+use super::stats::TaskStats;
+use super::throttle::{Meter, Throttle};
+use super::word::Words;
+use crate::{ResourceError, Timers};
+use drover_base::{Cpu, Ns, Rng};
+use drover_mem::Buffer;
+use drover_verbs::{
+    CompletionQueue, Context, CreateError, Provider, QpKind, QpOptions, Qpn, QueuePair, RemoteAddr, SendOp,
+    Wc, WcStatus,
+};
 
 /// Most completions taken per step.
 const POLL_BATCH: usize = 64;
-/// Bytes of the word that receives the result of an atomic.
-const WORD_BYTES: usize = 8;
+/// Purpose of the stream of random numbers that backoffs are drawn from.
+const BACKOFF_STREAM: u64 = 0x0062_6163_6b6f_6666;
 
-/// Sizes of a [`TaskPool`](super::TaskPool).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TaskOptions {
-    /// Maximum number of tasks that have not ended; [`spawn`](super::TaskPool::spawn) refuses more.
-    pub task_count_max: usize,
-    /// Maximum number of destinations; [`add_peer`](super::TaskPool::add_peer) panics beyond it.
-    pub peer_count_max: usize,
-    /// Maximum number of outstanding requests per destination; further ones wait in the pool. A number above what the
-    /// device supports counts as that, 0 and 1 count as 2.
-    pub send_depth: usize,
-    /// Bytes per buffer, rounded up to whole cache lines: the longest READ or WRITE from a buffer.
-    pub buffer_bytes: usize,
-    /// Number of buffers, shared by all tasks.
-    pub buffer_count: usize,
-    /// Maximum number of CAS and FAA requests of all tasks, counted from staging until their results are dropped. One
-    /// more panics.
-    pub atomic_count_max: usize,
-    /// Resolution of sleeps, rounded down to a power of two nanoseconds: a sleep may end late by up to one tick.
-    pub timer_tick: Ns,
-}
-
-impl Default for TaskOptions {
-    fn default() -> TaskOptions {
-        TaskOptions {
-            task_count_max: 64,
-            peer_count_max: 16,
-            send_depth: 128,
-            buffer_bytes: 1024,
-            buffer_count: 256,
-            atomic_count_max: 128,
-            timer_tick: Ns(1 << 12),
-        }
-    }
+/// What the fabric and the options allow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) send_depth: usize,
+    pub(super) recv_depth: usize,
+    peer_count_max: usize,
+    task_count_max: usize,
+    inline_bytes: usize,
+    send_bytes: usize,
+    atomics: bool,
+    pub(super) patience: Ns,
 }
 
 /// Field order is drop order: queue pairs are destroyed before the buffers that they may write to.
 pub(super) struct Core<P: Provider> {
-    peers: Vec<PeerQueue<P>>,
-    pub(super) cq: P::Cq,
-    pub(super) send_depth: usize,
-    peer_count_max: usize,
-    pub(super) requests: Requests,
-    pub(super) buffers: BufferPool,
-    buffers_mr: P::Mr,
-    words: BufferPool,
-    words_mr: P::Mr,
-    tasks: Vec<TaskState>,
-    ready: VecDeque<u32>,
-    pub(super) timers: Timers,
+    pub(super) peers: Vec<PeerQueue<P>>,
+    /// Kinds of the queue pairs that were created and not added.
+    created: Vec<(Qpn, QpKind)>,
+    cq: P::Cq,
+    pub(super) limits: Limits,
+    pub(super) in_flight: InFlight,
+    pub(super) credits: Credits,
+    /// Destination that posts first in the next step.
+    first_peer: usize,
+    pub(super) posting: Posting,
+    pub(super) buffers: Buffers<P>,
+    pub(super) receiving: Option<Receiving<P>>,
+    pub(super) words: Words,
+    timers: Timers,
     pub(super) now: Ns,
+    pub(super) races: Races,
+    /// Time of the next periodic chore; zero before the first step.
+    chores_at: Ns,
+    watch_at: Ns,
+    meter: Option<Meter>,
+    /// Number of tasks that have not ended.
+    pub(super) task_count: u32,
+    pub(super) stats: TaskStats,
     /// Completions of the current poll.
     wcs: Box<[Wc]>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct TaskState {
-    /// Requests not submitted yet.
-    staged: List,
-    /// Requests submitted by the waiting sync.
-    in_flight: u32,
-    /// Number of those requests that have not ended.
-    pending: u32,
-    is_ready: bool,
-    /// Time of the timer that is set.
-    wake_at: Ns,
-}
-
-const NEW_TASK: TaskState = TaskState {
-    staged: List::EMPTY,
-    in_flight: NONE,
-    pending: 0,
-    is_ready: false,
-    wake_at: Ns::MAX,
-};
-
 impl<P: Provider> Core<P> {
     pub(super) fn new(ctx: &P::Context, options: &TaskOptions) -> Result<Core<P>, ResourceError> {
-        let pool = |piece_bytes, count| -> Result<(BufferPool, P::Mr), ResourceError> {
-            let pool = BufferPool::new(piece_bytes, count, |bytes| ctx.alloc(bytes, PageWish::Small))?;
-            let mr = ctx.register(pool.region(), Access::LOCAL)?;
-            Ok((pool, mr))
+        let caps = ctx.caps();
+        let limits = Limits {
+            send_depth: options.send_depth.min(caps.send_depth_max).max(2),
+            recv_depth: options.recv.depth.min(caps.recv_depth_max),
+            peer_count_max: options.peer_count_max,
+            task_count_max: options.task_count_max,
+            inline_bytes: caps.inline_bytes_max,
+            send_bytes: caps.send_bytes_max,
+            atomics: caps.supports.atomics.are_offered(),
+            patience: options.patience,
         };
-        let (buffers, buffers_mr) = pool(options.buffer_bytes, options.buffer_count)?;
-        let (words, words_mr) = pool(WORD_BYTES, options.atomic_count_max)?;
-        let send_depth = options.send_depth.min(ctx.caps().send_depth_max).max(2);
-        // One more per queue pair for its receive queue, which stays empty.
-        let cq = ctx.create_cq(options.peer_count_max * (send_depth + 1))?;
+        let receiving = match limits.recv_depth {
+            0 => None,
+            // Twice as many, so that tasks may keep messages while their RECVs are posted again.
+            depth => {
+                let count = 2 * depth * options.peer_count_max;
+                Some(Receiving::new(
+                    Pieces::new(ctx, options.recv.bytes, count)?,
+                    depth,
+                ))
+            }
+        };
+        let per_peer = limits.send_depth + limits.recv_depth.max(1);
         Ok(Core {
             peers: Vec::with_capacity(options.peer_count_max),
-            cq,
-            send_depth,
-            peer_count_max: options.peer_count_max,
-            requests: Requests::default(),
-            buffers,
-            buffers_mr,
-            words,
-            words_mr,
-            tasks: vec![NEW_TASK; options.task_count_max],
-            ready: VecDeque::with_capacity(options.task_count_max),
+            created: Vec::new(),
+            cq: ctx.create_cq(options.peer_count_max * per_peer)?,
+            limits,
+            in_flight: InFlight::new(options.task_count_max, limits.inline_bytes),
+            credits: Credits::new(options.credits, options.peer_count_max),
+            first_peer: 0,
+            posting: options.posting,
+            buffers: Buffers::new(ctx, options)?,
+            receiving,
+            words: Words::default(),
             timers: Timers::new(options.task_count_max, options.timer_tick),
             now: Ns::ZERO,
+            races: Races {
+                slots: Slots::new(options.task_count_max),
+                conflicts: Conflicts::new(options.conflicts),
+                rng: Rng::new(0, 0, BACKOFF_STREAM),
+            },
+            chores_at: Ns::ZERO,
+            watch_at: Ns::MAX,
+            meter: None,
+            task_count: 0,
+            stats: TaskStats::default(),
             wcs: vec![Wc::default(); POLL_BATCH].into(),
         })
     }
 
+    pub(super) fn create_qp(&mut self, ctx: &P::Context, kind: QpKind) -> Result<P::Qp, CreateError> {
+        let mut options = QpOptions::<P>::new(kind, &self.cq, ctx.caps());
+        options.send_depth = self.limits.send_depth;
+        options.recv_depth = self.limits.recv_depth.max(1);
+        let qp = ctx.create_qp(&options)?;
+        self.created.retain(|known| known.0 != qp.qpn());
+        self.created.push((qp.qpn(), kind));
+        Ok(qp)
+    }
+
+    fn kind_of(&mut self, qp: &P::Qp) -> QpKind {
+        let known = self.created.iter().position(|known| known.0 == qp.qpn());
+        let known = known.expect("a queue pair that this pool created");
+        self.created.swap_remove(known).1
+    }
+
     pub(super) fn add_peer(&mut self, qp: P::Qp) -> PeerId {
-        let index = self.peers.len();
-        assert!(index < self.peer_count_max, "a pool for {index} peers is full");
-        self.peers.push(PeerQueue::new(qp, self.send_depth));
+        let (index, limits) = (self.peers.len(), self.limits);
+        assert!(index < limits.peer_count_max, "a pool for {index} peers is full");
+        let kind = self.kind_of(&qp);
+        let inbox = Inbox::new(limits.recv_depth, limits.task_count_max);
+        self.peers
+            .push(PeerQueue::new(qp, kind, index, limits.send_depth, inbox));
+        self.credits.add_peer();
         PeerId(index as u32)
     }
 
     pub(super) fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
-        for slot in self.peers[peer.index()].replace(qp) {
-            self.finish(slot, Err(Failure::Completed(WcStatus::Flushed)));
+        let kind = self.kind_of(&qp);
+        let ended = self.peers[peer.index()].replace(qp, kind);
+        self.peers[peer.index()].inbox.replace();
+        self.credits.give_back(peer.index(), ended.len());
+        for slot in ended {
+            self.in_flight
+                .finish(slot, Err(Failure::Completed(WcStatus::Flushed)));
         }
     }
 
-    /// Processes completions and timers. Returns whether there were any.
+    /// Processes completions, words and timers. Returns whether there were any.
+    #[inline]
     pub(super) fn begin_step(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
         self.now = now;
         let mut wcs = std::mem::take(&mut self.wcs);
@@ -143,178 +171,294 @@ impl<P: Provider> Core<P> {
         }
         self.wcs = wcs;
         let mut busy = count > 0;
-        while let Some(index) = self.timers.pop(now) {
-            self.tasks[index as usize].wake_at = Ns::MAX;
-            self.make_ready(index);
+        if busy {
+            self.stats.requests.polls += 1;
+            self.stats.requests.completions += count as u64;
+        }
+        busy |= self.look_at_words(cpu);
+        while let Some(task) = self.timers.pop(now) {
+            self.in_flight.tasks[task as usize].wake_at = Ns::MAX;
+            self.in_flight.make_ready(task);
             busy = true;
         }
-        busy
-    }
-
-    fn complete(&mut self, wc: &Wc) {
-        // A request of a replaced queue pair.
-        let Some(slot) = self.requests.posted(wc.wr_id) else {
-            return;
-        };
-        let peer = self.requests.slot(slot).peer.index();
-        // The requests before it succeeded: a failure has a completion of its own.
-        let (requests, tasks, ready) = (&mut self.requests, &mut self.tasks, &mut self.ready);
-        self.peers[peer].complete(slot, |before| finish(requests, tasks, ready, before, Ok(())));
-        let result = match wc.status {
-            WcStatus::Success => Ok(()),
-            status => Err(Failure::Completed(status)),
-        };
-        self.finish(slot, result);
-    }
-
-    fn finish(&mut self, slot: u32, result: Result<(), Failure>) {
-        finish(&mut self.requests, &mut self.tasks, &mut self.ready, slot, result);
-    }
-
-    /// Posts the submitted requests, one list per destination. Returns whether anything happened.
-    pub(super) fn post(&mut self, cpu: &P::Cpu) -> bool {
-        let mut busy = false;
-        for index in 0..self.peers.len() {
-            let mut refused = None;
-            busy |= self.peers[index].post(cpu, &mut self.requests, &mut refused);
-            if let Some((slot, result)) = refused {
-                self.finish(slot, result);
+        if now >= self.chores_at {
+            self.do_chores(cpu);
+        }
+        if let Some(meter) = &self.meter {
+            let ceiling = meter.exchange(self.stats.requests.ended);
+            if ceiling != self.credits.ceiling() {
+                self.credits.set_ceiling(ceiling);
             }
         }
         busy
     }
 
-    pub(super) fn make_ready(&mut self, index: u32) {
-        make_ready(&mut self.tasks, &mut self.ready, index);
+    #[inline]
+    fn complete(&mut self, wc: &Wc) {
+        if wc.wr_id.0 & RECV_BIT != 0 {
+            return self.received(wc);
+        }
+        // Otherwise a request of a replaced queue pair.
+        let Some(slot) = self.in_flight.requests.posted(wc.wr_id) else {
+            return;
+        };
+        let peer = self.in_flight.requests.slot(slot).peer.index();
+        // The requests before it succeeded: a failure has a completion of its own.
+        let in_flight = &mut self.in_flight;
+        let count = self.peers[peer].complete(slot, |before| in_flight.finish(before, Ok(())));
+        self.credits.give_back(peer, count);
+        self.stats.requests.ended += count as u64;
+        let result = match wc.status {
+            WcStatus::Success => Ok(()),
+            status => Err(Failure::Completed(status)),
+        };
+        self.in_flight.finish(slot, result);
     }
 
-    pub(super) fn ready_count(&self) -> usize {
-        self.ready.len()
+    /// What is done once in a while: evaluation of conflicts, the watch for stuck syncs.
+    #[cold]
+    fn do_chores(&mut self, cpu: &P::Cpu) {
+        let now = self.now;
+        if self.chores_at == Ns::ZERO {
+            self.races.rng = Rng::new(cpu.random(), 0, BACKOFF_STREAM);
+            self.races.conflicts.start(now);
+            self.watch_at = now + Ns(self.limits.patience.0 / 4);
+        }
+        self.races
+            .conflicts
+            .evaluate(now, self.task_count, self.races.slots.inside);
+        self.grant_slots();
+        if now >= self.watch_at {
+            self.watch_at = now + Ns(self.limits.patience.0 / 4);
+            self.end_stuck();
+        }
+        let next = self.races.conflicts.evaluate_at().min(self.watch_at);
+        self.chores_at = next.max(now + Ns(1));
     }
 
-    pub(super) fn take_ready(&mut self) -> Option<u32> {
-        let index = self.ready.pop_front()?;
-        self.tasks[index as usize].is_ready = false;
-        Some(index)
+    /// Posts the submitted requests. If credits do not suffice for all destinations, the next step begins with the one
+    /// after the last that got some, so that each has its turn. Returns whether anything happened.
+    #[inline]
+    pub(super) fn post(&mut self, cpu: &P::Cpu) -> bool {
+        if self.in_flight.requests.abandoned_queued > 0 {
+            let requests = &mut self.in_flight.requests;
+            self.peers
+                .iter_mut()
+                .for_each(|queue| queue.drop_abandoned(requests));
+        }
+        let count = self.peers.len();
+        let (mut busy, mut peer, mut next) = (false, self.first_peer, self.first_peer);
+        for _ in 0..count {
+            let queue = &mut self.peers[peer];
+            let after = if peer + 1 == count { 0 } else { peer + 1 };
+            if queue.can_post() {
+                let posted = queue.post(
+                    cpu,
+                    &mut self.in_flight,
+                    &mut self.credits,
+                    self.posting,
+                    &mut self.stats,
+                );
+                busy |= posted;
+                if posted {
+                    next = after;
+                }
+            }
+            peer = after;
+        }
+        self.first_peer = next;
+        busy
     }
 
-    /// Frees the slot of a task.
-    pub(super) fn forget_task(&mut self, index: u32) {
-        self.timers.cancel(index);
-        let is_ready = self.tasks[index as usize].is_ready;
-        self.tasks[index as usize] = TaskState { is_ready, ..NEW_TASK };
+    pub(super) fn set_throttle(&mut self, throttle: &Throttle) {
+        self.meter = Some(throttle.meter());
     }
 
-    /// Stages a request on a buffer of the pool.
-    pub(super) fn stage_buffer(&mut self, task: u32, peer: PeerId, op: SendOp, buffer: Buffer) -> Ticket {
-        assert!(
-            self.buffers.owns(&buffer),
-            "a buffer of another pool is not registered here"
-        );
-        let local = Local::Buffer(self.buffers_mr.sge(buffer.offset(), buffer.len()));
-        self.stage(task, peer, op, local, Some(buffer))
+    pub(super) fn forget_task(&mut self, task: u32) {
+        self.timers.cancel(task);
+        self.in_flight.forget_task(task);
     }
 
-    /// Stages a request with a copy of `bytes`.
-    pub(super) fn stage_inline(&mut self, task: u32, peer: PeerId, op: SendOp, bytes: &[u8]) -> Ticket {
+    /// Stages a READ or WRITE on a buffer of the pool.
+    #[inline(always)]
+    pub(super) fn stage_buffer(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        op: SendOp,
+        remote: RemoteAddr,
+        buffer: Buffer,
+    ) -> Result<Ticket, StageError> {
+        let sge = self.buffers.sge(&buffer);
+        if sge.len == 0 {
+            return Err(StageError::ZeroLength);
+        }
+        self.buffers.check_range(remote, u64::from(sge.len))?;
+        if self.kind(peer) != QpKind::Rc && matches!(op, SendOp::Read { .. }) {
+            return Err(StageError::NotSupported { what: "READ" });
+        }
+        Ok(self.stage(task, peer, op, Local::Buffer(sge), Some(buffer)))
+    }
+
+    /// Stages a SEND of a buffer of the pool.
+    pub(super) fn stage_message(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        buffer: Buffer,
+    ) -> Result<Ticket, StageError> {
+        let (bytes, limit) = (buffer.len(), self.limits.send_bytes);
+        if bytes == 0 {
+            return Err(StageError::ZeroLength);
+        }
+        if bytes > limit {
+            return Err(StageError::TooLong { bytes, limit });
+        }
+        let (dest, imm) = (None, None);
+        let local = Local::Buffer(self.buffers.sge(&buffer));
+        Ok(self.stage(task, peer, SendOp::Send { dest, imm }, local, Some(buffer)))
+    }
+
+    /// Stages a WRITE or, without a remote address, a SEND of a copy of `bytes`.
+    pub(super) fn stage_inline(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        op: SendOp,
+        remote: Option<RemoteAddr>,
+        bytes: &[u8],
+    ) -> Result<Ticket, StageError> {
+        let limit = self.limits.inline_bytes;
+        match bytes.len() {
+            0 => return Err(StageError::ZeroLength),
+            bytes if bytes > limit => return Err(StageError::TooLong { bytes, limit }),
+            _ => {}
+        }
+        if let Some(remote) = remote {
+            self.buffers.check_range(remote, bytes.len() as u64)?;
+        }
         let ticket = self.stage(task, peer, op, Local::Inline, None);
-        self.requests
-            .slot_mut(ticket.slot)
-            .inline
-            .extend_from_slice(bytes);
-        ticket
+        let request = self.in_flight.requests.slot_mut(ticket.slot);
+        request.inline.extend_from_slice(bytes);
+        Ok(ticket)
     }
 
-    /// Stages an atomic.
-    ///
+    /// Stages an atomic on the word at `remote`.
+    pub(super) fn stage_atomic(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        op: SendOp,
+        remote: RemoteAddr,
+    ) -> Result<Ticket, StageError> {
+        let offset = remote.offset;
+        if !offset.is_multiple_of(8) {
+            return Err(StageError::Unaligned { offset });
+        }
+        self.buffers.check_range(remote, 8)?;
+        if !self.limits.atomics || self.kind(peer) != QpKind::Rc {
+            return Err(StageError::NotSupported { what: "an atomic" });
+        }
+        let (word, sge) = self.buffers.word()?;
+        Ok(self.stage(task, peer, op, Local::Word(sge), Some(word)))
+    }
+
     /// # Panics
-    /// If more are outstanding than the pool was made for.
-    pub(super) fn stage_atomic(&mut self, task: u32, peer: PeerId, op: SendOp) -> Ticket {
-        let mut word = self.words.take().expect("no more atomics than atomic_count_max");
-        word.truncate(WORD_BYTES);
-        let local = Local::Word(self.words_mr.sge(word.offset(), WORD_BYTES));
-        self.stage(task, peer, op, local, Some(word))
+    /// If the pool has no such destination.
+    #[inline(always)]
+    fn kind(&self, peer: PeerId) -> QpKind {
+        let queue = self.peers.get(peer.index());
+        queue.expect("the peer is of this pool").kind
     }
 
+    #[inline(always)]
     fn stage(&mut self, task: u32, peer: PeerId, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
-        assert!(peer.index() < self.peers.len(), "{peer:?} is not of this pool");
-        let list = &mut self.tasks[task as usize].staged;
-        self.requests.stage(list, task, peer, op, local, buffer)
+        self.kind(peer);
+        let state = &mut self.in_flight.tasks[task as usize];
+        let life = state.life;
+        let draft = Draft {
+            owner: Owner { task, life },
+            peer,
+            op,
+            local,
+            buffer,
+        };
+        self.in_flight.requests.stage(&mut state.staged, draft)
     }
 
-    /// Submits the staged requests of `task`. The last one to each destination is signaled.
-    pub(super) fn submit(&mut self, task: u32) {
-        let state = &mut self.tasks[task as usize];
-        assert!(state.in_flight == NONE, "a task waits for one sync at a time");
-        let first = std::mem::replace(&mut state.staged, List::EMPTY).first;
-        (state.in_flight, state.pending) = (first, 0);
-        let mut slot = first;
+    /// Submits the sync that begins with `first`. The last request to each destination is signaled.
+    #[inline]
+    pub(super) fn submit(&mut self, first: u32) {
+        self.in_flight.sync_count += 1;
+        let request = self.in_flight.requests.slot_mut(first);
+        request.sync = SyncState {
+            pending: 1,
+            since: self.now,
+            ..SyncState::default()
+        };
+        // Most syncs have one request.
+        if request.next == NONE {
+            (request.stage, request.head, request.flags.signaled) = (Stage::Queued, first, true);
+            self.peers[request.peer.index()].push(first);
+            return;
+        }
+        let count = self.queue(first, first);
+        self.in_flight.requests.slot_mut(first).sync.pending = count;
+    }
+
+    /// Submits the staged requests of `task` without anybody who waits for them.
+    pub(super) fn detach(&mut self, task: u32) {
+        let first = self.in_flight.seal(task);
+        let count = self.queue(first, NONE);
+        self.in_flight.detached_count += count;
+        self.in_flight.tasks[task as usize].detached += count;
+    }
+
+    /// Hands the list that begins with `first` to the queues of its destinations. Returns the number of requests.
+    fn queue(&mut self, first: u32, head: u32) -> u32 {
+        let (mut count, mut slot) = (0, first);
         while slot != NONE {
-            let request = self.requests.slot_mut(slot);
+            let request = self.in_flight.requests.slot_mut(slot);
             request.stage = Stage::Queued;
-            state.pending += 1;
-            let peer = &mut self.peers[request.peer.index()];
-            peer.push(slot);
-            peer.last = slot;
+            request.head = head;
+            if head == NONE {
+                request.sync.since = self.now;
+            }
+            let queue = &mut self.peers[request.peer.index()];
+            queue.push(slot);
+            queue.last = slot;
             slot = request.next;
+            count += 1;
         }
         slot = first;
         while slot != NONE {
-            let request = self.requests.slot_mut(slot);
-            request.signaled = self.peers[request.peer.index()].last == slot;
+            let request = self.in_flight.requests.slot_mut(slot);
+            request.flags.signaled = self.peers[request.peer.index()].last == slot;
             slot = request.next;
         }
-    }
-
-    pub(super) fn pending(&self, task: u32) -> u32 {
-        self.tasks[task as usize].pending
-    }
-
-    /// Takes the requests submitted by the sync; the caller must release them.
-    pub(super) fn take_in_flight(&mut self, task: u32) -> u32 {
-        let state = &mut self.tasks[task as usize];
-        state.pending = 0;
-        std::mem::replace(&mut state.in_flight, NONE)
-    }
-
-    pub(super) fn take_staged(&mut self, task: u32) -> u32 {
-        std::mem::replace(&mut self.tasks[task as usize].staged, List::EMPTY).first
+        count
     }
 
     /// Wakes `task` at `at`, or earlier if an earlier timer of it is set: then the task sets this one again.
     pub(super) fn wake_at(&mut self, task: u32, at: Ns) {
-        let state = &mut self.tasks[task as usize];
+        let state = &mut self.in_flight.tasks[task as usize];
         if at < state.wake_at {
             state.wake_at = at;
             self.timers.arm(task, at);
         }
     }
-}
 
-/// Ends a request; wakes its task after its last one.
-fn finish(
-    requests: &mut Requests,
-    tasks: &mut [TaskState],
-    ready: &mut VecDeque<u32>,
-    slot: u32,
-    result: Result<(), Failure>,
-) {
-    let request = requests.slot_mut(slot);
-    if request.abandoned {
-        return requests.free(slot);
-    }
-    request.stage = Stage::Done(result);
-    let task = request.task;
-    let state = &mut tasks[task as usize];
-    state.pending -= 1;
-    if state.pending == 0 {
-        make_ready(tasks, ready, task);
-    }
-}
-
-fn make_ready(tasks: &mut [TaskState], ready: &mut VecDeque<u32>, index: u32) {
-    let state = &mut tasks[index as usize];
-    if !std::mem::replace(&mut state.is_ready, true) {
-        ready.push_back(index);
+    /// When the pool must step next though nothing arrives.
+    pub(super) fn next_step(&self) -> Ns {
+        let watch = self.in_flight.sync_count > 0 || self.in_flight.detached_count > 0;
+        let next = match watch {
+            true => self.timers.next().min(self.watch_at),
+            false => self.timers.next(),
+        };
+        // Tasks that wait for a conflict slot get one when the limits relax.
+        match self.races.slots.waiting.is_empty() {
+            true => next,
+            false => next.min(self.races.conflicts.evaluate_at()),
+        }
     }
 }

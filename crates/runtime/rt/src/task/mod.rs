@@ -3,22 +3,27 @@
 //! A client operation with several dependent round trips reads like pseudo-code:
 //!
 //! ```
-//! # use drover_rt::{TaskCx, WcError, PeerId};
+//! # use drover_rt::{TaskCx, TaskError, PeerId};
 //! # use drover_verbs::{Provider, RemoteAddr};
-//! async fn follow<P: Provider>(cx: &TaskCx<P>, node: PeerId, head: RemoteAddr) -> Result<[u8; 8], WcError> {
-//!     let (first, second) = (cx.buffer(8).expect("a buffer"), cx.buffer(8).expect("a buffer"));
-//!     let ticket = cx.read(node, first, head);
+//! async fn follow<P: Provider>(cx: &TaskCx<P>, node: PeerId, head: RemoteAddr) -> Result<[u8; 8], TaskError> {
+//!     let ticket = cx.read(node, cx.buffer(8)?, head)?;
 //!     let pointer = cx.sync().await?.take(ticket);
 //!     let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
-//!     let ticket = cx.read(node, second, RemoteAddr { offset, ..head });
+//!     let ticket = cx.read(node, cx.buffer(8)?, RemoteAddr { offset, ..head })?;
 //!     let item = cx.sync().await?.take(ticket);
 //!     Ok(item[..].try_into().expect("8 bytes"))
 //! }
 //! ```
 //!
-//! Requests are *staged* by `read`, `write`, `cas` and `faa`; `sync` submits them, and at the end of the pool's step
-//! the requests submitted by all tasks are posted, one list per destination. Only the last request of a task to a
-//! destination is signaled.
+//! Requests are *staged* by `read`, `write`, `send`, `cas` and `faa`; `sync` submits them, and at the end of the pool's
+//! step the requests submitted by all tasks are posted, one list per destination. Only the last request of a sync to a
+//! destination is signaled. ([`Posting`] has other ways.) Several syncs of a task may wait at once.
+//!
+//! This is the framework of SMART: [`TaskOptions::credits`] and a [`Throttle`] bound what is outstanding, and a
+//! [`ConflictGuard`] keeps operations that lose races from wasting requests. Each part is an option.
+//!
+//! **Order.** Requests of a pool to one destination are executed in the order in which they were submitted, those to
+//! different ones in any. Whatever waits, waits in the order of asking: permits, conflict slots, messages.
 //!
 //! **Cost.** A suspension does not allocate: a task is woken by its index. Spawning allocates its future.
 //!
@@ -27,20 +32,52 @@
 //!
 //! A [`TaskCx`] belongs to one task: only that task may await its futures.
 
+mod buffers;
+mod conflict;
 mod core;
+mod credits;
 mod cx;
+mod error;
+mod fifo;
+mod flight;
+mod guard;
+mod in_flight;
+mod messages;
+mod options;
 mod peer;
+mod permits;
+mod ready;
 mod requests;
+mod sleep;
+mod stats;
+mod sync;
+mod throttle;
+mod tuner;
 mod wakes;
+mod watchdog;
+mod word;
 
-pub use self::core::TaskOptions;
-pub use cx::{Completed, Sleep, SyncFuture, TaskCx};
-pub use requests::{Failure, Ticket, WcError};
+pub use conflict::{Backoff, ConflictOptions};
+pub use cx::TaskCx;
+pub use error::{Failure, StageError, TaskError, WcError};
+pub use flight::{Join, Joined, Lead, SingleFlight};
+pub use guard::{ConflictGuard, Entry};
+pub use messages::{Message, Recv};
+pub use options::{BUFFER_CLASSES, BufferClass, Posting, RecvOptions, TASK_SWITCH, TaskOptions};
+pub use permits::{Acquire, Permit, Permits};
+pub use requests::Ticket;
+pub use sleep::{Sleep, Yield};
+pub use stats::{ConflictStats, CreditStats, RequestStats, TaskStats};
+pub use sync::{Completed, Drain, SyncFuture};
+pub use throttle::{Throttle, TunerActor};
+pub use tuner::{Choice, Tuner, TunerOptions};
+pub use word::WordChange;
 
 use self::core::Core;
+use self::ready::Ready;
 use crate::ResourceError;
 use drover_base::{Actor, Cpu, Progress};
-use drover_verbs::{Context, CreateError, Provider, QpKind, QpOptions};
+use drover_verbs::{Context, CreateError, Provider, QpKind, RemoteRegion};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -74,6 +111,7 @@ pub struct TaskPool<P: Provider> {
     places: Vec<TaskSlot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
+    ready: Rc<Ready>,
     core: Rc<RefCell<Core<P>>>,
 }
 
@@ -96,10 +134,12 @@ impl<P: Provider> TaskPool<P> {
             generation: 0,
             waker: wakes.waker(index),
         };
+        let core = Core::new(ctx, options)?;
         Ok(TaskPool {
             places: (0..count as u32).map(place).collect(),
             free: (0..count as u32).rev().collect(),
-            core: Rc::new(RefCell::new(Core::new(ctx, options)?)),
+            ready: core.in_flight.ready.clone(),
+            core: Rc::new(RefCell::new(core)),
             wakes,
         })
     }
@@ -109,17 +149,13 @@ impl<P: Provider> TaskPool<P> {
     /// # Errors
     /// [`CreateError`] of the provider.
     pub fn create_qp(&self, ctx: &P::Context, kind: QpKind) -> Result<P::Qp, CreateError> {
-        let core = self.core.borrow();
-        let mut options = QpOptions::<P>::new(kind, &core.cq, ctx.caps());
-        options.send_depth = core.send_depth;
-        options.recv_depth = 1;
-        ctx.create_qp(&options)
+        self.core.borrow_mut().create_qp(ctx, kind)
     }
 
     /// Takes over a connected queue pair of [`create_qp`](TaskPool::create_qp) as a destination, and returns its id.
     ///
     /// # Panics
-    /// Beyond [`TaskOptions::peer_count_max`] destinations.
+    /// Beyond [`TaskOptions::peer_count_max`] destinations, or if another pool created the queue pair.
     pub fn add_peer(&mut self, qp: P::Qp) -> PeerId {
         self.core.borrow_mut().add_peer(qp)
     }
@@ -129,7 +165,7 @@ impl<P: Provider> TaskPool<P> {
     /// [`WcStatus::Flushed`](drover_verbs::WcStatus::Flushed); requests not posted yet go to the new one.
     ///
     /// # Panics
-    /// If the pool has no destination `peer`.
+    /// If the pool has no destination `peer`, or another pool created the queue pair.
     pub fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
         self.core.borrow_mut().replace_peer(peer, qp);
     }
@@ -148,7 +184,8 @@ impl<P: Provider> TaskPool<P> {
         let place = &mut self.places[index as usize];
         place.generation = place.generation.wrapping_add(1);
         place.future = Some(Box::pin(future));
-        self.core.borrow_mut().make_ready(index);
+        self.ready.push(index);
+        self.core.borrow_mut().task_count += 1;
         let generation = place.generation;
         Ok(TaskId { index, generation })
     }
@@ -168,7 +205,57 @@ impl<P: Provider> TaskPool<P> {
         self.places.len() - self.free.len()
     }
 
-    /// Number of the [`TaskOptions::buffer_count`] buffers that are not in use.
+    /// Makes the length of a region known: requests that leave it are refused at the call, as
+    /// [`OutOfRange`](StageError::OutOfRange). Requests to other regions fail when they are executed.
+    pub fn add_region(&mut self, region: &RemoteRegion) {
+        self.core.borrow_mut().buffers.add_region(region);
+    }
+
+    /// Bounds the outstanding requests of this pool by `throttle`, in place of [`TaskOptions::credits`].
+    pub fn set_throttle(&mut self, throttle: &Throttle) {
+        self.core.borrow_mut().set_throttle(throttle);
+    }
+
+    /// Sets the most requests that may be outstanding, at least 1 (and, with several destinations, two fewer for each of
+    /// them); `None`: only the queues limit them. It may be below the number that is outstanding. A
+    /// [throttle](TaskPool::set_throttle) replaces it in the next step.
+    pub fn set_credits(&mut self, credits: Option<u32>) {
+        self.core
+            .borrow_mut()
+            .credits
+            .set_ceiling(credits.unwrap_or(u32::MAX));
+    }
+
+    /// Creates `count` permits for the tasks of this pool.
+    pub fn permits(&self, count: usize) -> Permits<P> {
+        Permits::new(self.core.clone(), count, self.places.len())
+    }
+
+    /// Creates a [`SingleFlight`] for the tasks of this pool.
+    pub fn single_flight<K: PartialEq + Clone, V: Clone>(&self) -> SingleFlight<P, K, V> {
+        SingleFlight::new(self.core.clone())
+    }
+
+    /// Counters since the pool was created, and its present limits.
+    pub fn stats(&self) -> TaskStats {
+        let core = self.core.borrow();
+        let limit = |max: u32| if max == u32::MAX { u64::MAX } else { u64::from(max) };
+        let conflicts = &core.races.conflicts;
+        let mut stats = core.stats;
+        stats.requests.outstanding = u64::from(core.credits.taken());
+        stats.credits.max = limit(core.credits.ceiling());
+        stats.detached_failures = core.in_flight.detached_failures;
+        stats.conflicts = ConflictStats {
+            retries: conflicts.retries_total,
+            finished_by_retries: conflicts.finished_by_retries,
+            tasks_max: limit(conflicts.tasks_max()),
+            backoff_max: conflicts.backoff_max(),
+            ..stats.conflicts
+        };
+        stats
+    }
+
+    /// Number of buffers of all lengths that are not in use.
     pub fn free_buffer_count(&self) -> usize {
         self.core.borrow().buffers.free_count()
     }
@@ -176,25 +263,52 @@ impl<P: Provider> TaskPool<P> {
     fn end(&mut self, index: u32) {
         // Dropping the future releases its requests, which borrows the core.
         drop(self.places[index as usize].future.take());
-        self.core.borrow_mut().forget_task(index);
+        let mut core = self.core.borrow_mut();
+        core.forget_task(index);
+        core.task_count -= 1;
+        drop(core);
         self.free.push(index);
     }
 
     /// Runs the tasks that were ready when the step began. Returns whether there were any.
-    fn run_ready(&mut self) -> bool {
-        let count = self.core.borrow().ready_count();
-        for _ in 0..count {
-            let Some(index) = self.core.borrow_mut().take_ready() else {
-                break;
-            };
+    #[inline]
+    fn run_ready(&mut self, cpu: &P::Cpu) -> bool {
+        let (first, end) = self.ready.bounds();
+        let each = self.core.borrow().posting != Posting::PerStep;
+        let (mut position, mut suspensions) = (first, 0);
+        while position < end {
+            let stop = if each { position + 1 } else { end };
+            suspensions += self.run(position, stop);
+            if each {
+                self.core.borrow_mut().post(cpu);
+            }
+            position = stop;
+        }
+        if suspensions > 0 {
+            cpu.charge(TASK_SWITCH.cost, suspensions);
+            self.core.borrow_mut().stats.suspensions += u64::from(suspensions);
+        }
+        first < end
+    }
+
+    /// Runs the tasks at these positions of the ready ones. Returns the number of those that suspended again.
+    #[inline(always)]
+    fn run(&mut self, first: usize, end: usize) -> u32 {
+        let mut ended = 0;
+        for position in first..end {
+            let index = self.ready.take(position);
             let place = &mut self.places[index as usize];
-            let Some(future) = &mut place.future else { continue };
+            let Some(future) = &mut place.future else {
+                ended += 1;
+                continue;
+            };
             let mut cx = task::Context::from_waker(&place.waker);
             if future.as_mut().poll(&mut cx).is_ready() {
                 self.end(index);
+                ended += 1;
             }
         }
-        count > 0
+        (end - first) as u32 - ended
     }
 }
 
@@ -202,15 +316,16 @@ impl<P: Provider> Actor<P::Cpu> for TaskPool<P> {
     /// Polls completions and timers, runs the tasks that they wake, posts one list per destination.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let mut busy = self.core.borrow_mut().begin_step(cpu, cpu.now());
-        self.wakes.take(|index| self.core.borrow_mut().make_ready(index));
-        busy |= self.run_ready();
+        self.wakes.take(|index| self.ready.push(index));
+        busy |= self.run_ready(cpu);
         let mut core = self.core.borrow_mut();
         busy |= core.post(cpu);
-        if busy || core.ready_count() > 0 {
+        core.post_recvs(cpu);
+        if busy || !self.ready.is_empty() {
             return Progress::Busy;
         }
         Progress::Idle {
-            wake_at: core.timers.next(),
+            wake_at: core.next_step(),
         }
     }
 }

@@ -3,42 +3,28 @@
 //! ```text
 //!   stage -> Staged -> (sync) Queued -> (post) Posted -> (completion) Done -> (taken or dropped) free
 //! ```
-//! The requests of a task form a list in the order of staging. A slot whose result is no longer needed is *abandoned*:
-//! it is freed as soon as the device has finished with its buffer.
+//! The requests of a sync form a list in the order of staging; its first request, the *head*, also holds the state of
+//! the sync. A slot whose result is no longer needed is *abandoned*: it is freed as soon as the device has finished
+//! with its buffer.
 
 use super::PeerId;
+use super::error::{Failure, WcError};
+use drover_base::Ns;
 use drover_mem::Buffer;
-use drover_verbs::{PostErrorKind, SendOp, Sge, WcStatus, WrId};
+use drover_verbs::{SendOp, Sge, WrId};
 
-/// End of a list.
+/// End of a list; head of requests that no sync waits for.
 pub(super) const NONE: u32 = u32::MAX;
+/// Ids of RECVs have this bit, ids of requests do not.
+pub(super) const RECV_BIT: u64 = 1 << 63;
+/// Bits of a generation that fit in an id.
+const GENERATION: u32 = u32::MAX >> 1;
 
 /// Identifies a request from staging until the results of its sync are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     pub(super) slot: u32,
     pub(super) generation: u32,
-}
-
-/// Reason for the failure of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Failure {
-    /// The request was posted and completed with this status. [`WcStatus::Flushed`] also if its queue pair was
-    /// [replaced](super::TaskPool::replace_peer).
-    Completed(WcStatus),
-    /// The queue pair refused to post the request.
-    Refused(PostErrorKind),
-}
-
-/// The first failed request of a task's sync, in the order of staging. The other requests have ended, too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("request {} failed: {failure:?}", .ticket.slot)]
-pub struct WcError {
-    /// Ticket of the failed request.
-    pub ticket: Ticket,
-    /// Reason for the failure.
-    pub failure: Failure,
 }
 
 /// Progress of a request.
@@ -64,20 +50,53 @@ pub(super) enum Local {
 
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) generation: u32,
+    generation: u32,
     pub(super) stage: Stage,
-    pub(super) task: u32,
+    pub(super) owner: Owner,
     pub(super) peer: PeerId,
     pub(super) op: SendOp,
     pub(super) local: Local,
     /// Owned here while the device may access it.
     pub(super) buffer: Option<Buffer>,
-    /// Keeps its capacity when the slot is reused.
+    /// Has the capacity for every inline payload.
     pub(super) inline: Vec<u8>,
-    pub(super) signaled: bool,
-    pub(super) abandoned: bool,
-    /// Next request of the same task.
+    pub(super) flags: Flags,
+    /// First request of the same sync; [`NONE`] for a detached request.
+    pub(super) head: u32,
+    /// Next request of the same sync.
     pub(super) next: u32,
+    /// Of the sync, valid in its head and, except for `pending`, in detached requests.
+    pub(super) sync: SyncState,
+}
+
+/// The task that staged a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Owner {
+    pub(super) task: u32,
+    /// Its place may have another task since: this counts them.
+    pub(super) life: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flags {
+    /// Waits for earlier READs and atomics.
+    pub(super) fence: bool,
+    pub(super) signaled: bool,
+    /// Its result is no longer needed.
+    pub(super) abandoned: bool,
+}
+
+/// State of a sync.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SyncState {
+    /// Number of its requests that have not ended.
+    pub(super) pending: u32,
+    /// Whether one of them failed.
+    pub(super) failed: bool,
+    /// Whether it was given up because it took too long.
+    pub(super) timed_out: bool,
+    /// Start of the step in which it was submitted.
+    pub(super) since: Ns,
 }
 
 /// A list of one task's requests.
@@ -94,38 +113,66 @@ impl List {
     };
 }
 
+/// What a task asks for.
+pub(super) struct Draft {
+    pub(super) owner: Owner,
+    pub(super) peer: PeerId,
+    pub(super) op: SendOp,
+    pub(super) local: Local,
+    pub(super) buffer: Option<Buffer>,
+}
+
 /// All requests, by slot. Allocates only when more requests are staged than ever before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Requests {
     slots: Vec<Request>,
     free: Vec<u32>,
+    /// Longest inline payload.
+    inline_bytes: usize,
+    /// Number of abandoned requests that are still queued.
+    pub(super) abandoned_queued: u32,
 }
 
 impl Requests {
+    /// Creates `count` free slots, for requests with up to `inline_bytes` bytes of inline payload.
+    pub(super) fn new(count: usize, inline_bytes: usize) -> Requests {
+        let mut requests = Requests {
+            slots: Vec::with_capacity(count),
+            free: Vec::with_capacity(count),
+            inline_bytes,
+            abandoned_queued: 0,
+        };
+        for _ in 0..count {
+            let slot = requests.grow();
+            requests.free.push(slot);
+        }
+        requests
+    }
+
+    #[inline(always)]
     pub(super) fn slot(&self, slot: u32) -> &Request {
         &self.slots[slot as usize]
     }
 
+    #[inline(always)]
     pub(super) fn slot_mut(&mut self, slot: u32) -> &mut Request {
         &mut self.slots[slot as usize]
     }
 
+    /// Number of slots ever used; they are numbered from 0.
+    pub(super) fn slot_count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// Appends a request to `list`.
-    pub(super) fn stage(
-        &mut self,
-        list: &mut List,
-        task: u32,
-        peer: PeerId,
-        op: SendOp,
-        local: Local,
-        buffer: Option<Buffer>,
-    ) -> Ticket {
+    #[inline(always)]
+    pub(super) fn stage(&mut self, list: &mut List, draft: Draft) -> Ticket {
         let slot = self.free.pop().unwrap_or_else(|| self.grow());
         let request = &mut self.slots[slot as usize];
         request.stage = Stage::Staged;
-        (request.task, request.peer, request.op, request.local) = (task, peer, op, local);
-        (request.buffer, request.next) = (buffer, NONE);
-        (request.signaled, request.abandoned) = (false, false);
+        (request.owner, request.peer, request.flags) = (draft.owner, draft.peer, Flags::default());
+        (request.op, request.local, request.buffer) = (draft.op, draft.local, draft.buffer);
+        request.next = NONE;
         let generation = request.generation;
         match list.last {
             NONE => list.first = slot,
@@ -135,11 +182,12 @@ impl Requests {
         Ticket { slot, generation }
     }
 
+    #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Request {
             generation: 0,
             stage: Stage::Free,
-            task: 0,
+            owner: Owner { task: 0, life: 0 },
             peer: PeerId(0),
             op: SendOp::Send {
                 dest: None,
@@ -147,10 +195,11 @@ impl Requests {
             },
             local: Local::Inline,
             buffer: None,
-            inline: Vec::new(),
-            signaled: false,
-            abandoned: false,
+            inline: Vec::with_capacity(self.inline_bytes),
+            flags: Flags::default(),
+            head: NONE,
             next: NONE,
+            sync: SyncState::default(),
         });
         self.slots.len() as u32 - 1
     }
@@ -159,12 +208,18 @@ impl Requests {
     pub(super) fn posted(&self, wr_id: WrId) -> Option<u32> {
         let (slot, generation) = (wr_id.0 as u32, (wr_id.0 >> 32) as u32);
         let request = self.slots.get(slot as usize)?;
-        (request.generation == generation && request.stage == Stage::Posted).then_some(slot)
+        (request.generation & GENERATION == generation && request.stage == Stage::Posted).then_some(slot)
     }
 
     /// Id of the request in `slot` for its completion.
     pub(super) fn wr_id(&self, slot: u32) -> WrId {
-        WrId(u64::from(self.slot(slot).generation) << 32 | u64::from(slot))
+        WrId(u64::from(self.slot(slot).generation & GENERATION) << 32 | u64::from(slot))
+    }
+
+    /// The request of `ticket` if it is staged.
+    pub(super) fn staged(&mut self, ticket: Ticket) -> Option<&mut Request> {
+        let request = self.slots.get_mut(ticket.slot as usize)?;
+        (request.generation == ticket.generation && request.stage == Stage::Staged).then_some(request)
     }
 
     /// The request of `ticket`.
@@ -178,15 +233,22 @@ impl Requests {
         request
     }
 
-    /// The first failure in the list that starts at `first`.
+    /// Ticket of the request in `slot`.
+    pub(super) fn ticket(&self, slot: u32) -> Ticket {
+        let generation = self.slot(slot).generation;
+        Ticket { slot, generation }
+    }
+
+    /// The first failure in the list that starts at `first`; a request that has not ended counts as timed out.
+    #[cold]
     pub(super) fn first_failure(&self, first: u32) -> Option<WcError> {
         self.iter(first).find_map(|slot| {
-            let request = self.slot(slot);
-            let Stage::Done(Err(failure)) = request.stage else {
-                return None;
+            let failure = match self.slot(slot).stage {
+                Stage::Done(Ok(())) => return None,
+                Stage::Done(Err(failure)) => failure,
+                _ => Failure::TimedOut,
             };
-            let generation = request.generation;
-            let ticket = Ticket { slot, generation };
+            let ticket = self.ticket(slot);
             Some(WcError { ticket, failure })
         })
     }
@@ -200,7 +262,11 @@ impl Requests {
             let next = request.next;
             match request.stage {
                 Stage::Staged | Stage::Done(_) => self.free(slot),
-                Stage::Queued | Stage::Posted => request.abandoned = true,
+                Stage::Queued => {
+                    request.flags.abandoned = true;
+                    self.abandoned_queued += 1;
+                }
+                Stage::Posted => request.flags.abandoned = true,
                 Stage::Free => {}
             }
             slot = next;

@@ -1,13 +1,9 @@
 //! Goal: asynchronous operations over verbs: dependent reads, many tasks, failures with a name, cancellation.
 
-use drover_base::{Actor, Ns, Progress};
-use drover_control::exchange::End;
-use drover_mem::{PageWish, Region};
-use drover_rt::{Failure, PeerId, TaskCx, TaskOptions, TaskPool, WcError};
-use drover_verbs::{
-    Access, Context, Device, MemoryRegion, PostErrorKind, Provider, QpKind, QpOptions, QueuePair,
-    RemoteRegion, WcStatus,
-};
+use crate::bed::{BUFFERS, Bed, TASKS, small};
+use drover_base::{Ns, Progress};
+use drover_rt::{Failure, PeerId, StageError, TaskCx, TaskError};
+use drover_verbs::{Provider, QpKind, QueuePair, RemoteRegion, WcStatus};
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::cell::{Cell, RefCell};
@@ -17,125 +13,34 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-/// A pool on one side, a page of memory on the other. Fields in the order they must go.
-struct Bed<P: Provider> {
-    pool: TaskPool<P>,
-    peer: PeerId,
-    far: End<P>,
-    memory: Region,
-    _mr: P::Mr,
-    remote: RemoteRegion,
-    ctx: P::Context,
-}
-
-const SMALL: TaskOptions = TaskOptions {
-    task_count_max: 40,
-    peer_count_max: 2,
-    send_depth: 8,
-    buffer_bytes: 64,
-    buffer_count: 64,
-    atomic_count_max: 64,
-    timer_tick: Ns(1),
-};
-
-impl<P: Provider> Bed<P> {
-    fn new(device: &P::Device, kind: QpKind) -> Bed<P> {
-        let mut bed = Bed::<P>::unconnected(device, kind);
-        let near = bed.pool.create_qp(&bed.ctx, kind).expect("queue pair");
-        bed.far
-            .qp
-            .connect(&near.export().expect("export"))
-            .expect("connect");
-        bed.connect_near(near);
-        bed
-    }
-
-    fn unconnected(device: &P::Device, kind: QpKind) -> Bed<P> {
-        let ctx = device.context().expect("context");
-        let pool = TaskPool::new(&ctx, &SMALL).expect("pool");
-        let far = End::<P>::new(device, kind).expect("end");
-        let memory = far.ctx.alloc(4096, PageWish::Small).expect("memory");
-        let mr = far.ctx.register(&memory, Access::ALL).expect("register");
-        let remote = ctx
-            .import_region(&mr.export(&[]).expect("export"))
-            .expect("import");
-        let (peer, _mr) = (PeerId::default(), mr);
-        Bed {
-            pool,
-            peer,
-            far,
-            memory,
-            _mr,
-            remote,
-            ctx,
-        }
-    }
-
-    fn connect_near(&mut self, mut near: P::Qp) {
-        near.connect(&self.far.qp.export().expect("export"))
-            .expect("connect");
-        self.peer = self.pool.add_peer(near);
-    }
-
-    fn step(&mut self) -> Progress {
-        use drover_base::Cpu;
-        self.ctx.cpu().refresh();
-        self.pool.step(self.ctx.cpu())
-    }
-
-    /// Steps until no task is left.
-    fn run(&mut self) {
-        for _ in 0..100_000 {
-            if self.pool.task_count() == 0 {
-                return;
-            }
-            let _ = self.step();
-        }
-        panic!("{} tasks hang", self.pool.task_count());
-    }
-
-    /// Runs one task to its end and returns what it returned.
-    fn run_one<T: 'static, F: Future<Output = T> + 'static>(
-        &mut self,
-        task: impl FnOnce(TaskCx<P>) -> F,
-    ) -> T {
-        let out = Rc::new(RefCell::new(None));
-        let put = out.clone();
-        self.pool
-            .spawn(|cx| {
-                let work = task(cx);
-                async move { *put.borrow_mut() = Some(work.await) }
-            })
-            .expect("space");
-        self.run();
-        out.take().expect("the task ended")
-    }
-}
-
 fn two_dependent_reads<P: Provider>(device: &P::Device) {
     let mut bed = Bed::<P>::new(device, QpKind::Rc);
     bed.memory.store_u64(0, 512, Ordering::Relaxed);
     bed.memory.copy_in(512, b"the item itself!");
     let (peer, remote) = (bed.peer, bed.remote);
     let item = bed.run_one(move |cx| async move {
-        let ticket = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+        let ticket = cx
+            .read(peer, cx.buffer(8).expect("buffer"), remote.at(0))
+            .expect("staged");
         let mut done = cx.sync().await.expect("first READ");
         let pointer = done.take(ticket);
         let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
-        let ticket = cx.read(peer, cx.buffer(16).expect("buffer"), remote.at(offset as usize));
+        let ticket = cx
+            .read(peer, cx.buffer(16).expect("buffer"), remote.at(offset as usize))
+            .expect("staged");
         // The first results may live on.
         let mut done_too = cx.sync().await.expect("second READ");
         done_too.take(ticket).to_vec()
     });
     assert_eq!(item, b"the item itself!");
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
 }
 
 /// Each task takes a lock by CAS, adds to two words by READ and WRITE, and unlocks; FAA counts besides.
 fn many_tasks_with_a_lock<P: Provider>(device: &P::Device) {
     let mut bed = Bed::<P>::new(device, QpKind::Rc);
     let (peer, remote) = (bed.peer, bed.remote);
-    for _ in 0..SMALL.task_count_max {
+    for _ in 0..TASKS {
         bed.pool
             .spawn(|cx| async move {
                 for _ in 0..10 {
@@ -146,28 +51,32 @@ fn many_tasks_with_a_lock<P: Provider>(device: &P::Device) {
     }
     assert!(bed.pool.spawn(|_| async {}).is_err(), "the pool is full");
     bed.run();
-    let total = SMALL.task_count_max as u64 * 10;
+    let total = TASKS as u64 * 10;
     let words = [0, 64, 72, 128].map(|offset| bed.memory.load_u64(offset, Ordering::Relaxed));
     assert_eq!(words, [0, total, total, total]);
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
 }
 
-async fn locked_add<P: Provider>(cx: &TaskCx<P>, peer: PeerId, remote: RemoteRegion) -> Result<(), WcError> {
+async fn locked_add<P: Provider>(
+    cx: &TaskCx<P>,
+    peer: PeerId,
+    remote: RemoteRegion,
+) -> Result<(), TaskError> {
     loop {
-        let ticket = cx.cas(peer, remote.at(0), 0, 1);
+        let ticket = cx.cas(peer, remote.at(0), 0, 1)?;
         if cx.sync().await?.value(ticket) == 0 {
             break;
         }
     }
-    let ticket = cx.read(peer, cx.buffer(16).expect("buffer"), remote.at(64));
+    let ticket = cx.read(peer, cx.buffer(16)?, remote.at(64))?;
     let mut words = cx.sync().await?.take(ticket);
     for word in words.chunks_exact_mut(8) {
         let value = u64::from_le_bytes(word.try_into().expect("8 bytes")) + 1;
         word.copy_from_slice(&value.to_le_bytes());
     }
-    cx.write(peer, words, remote.at(64));
-    cx.faa(peer, remote.at(128), 1);
-    cx.write_inline(peer, &0u64.to_le_bytes(), remote.at(0));
+    cx.write(peer, words, remote.at(64))?;
+    cx.faa(peer, remote.at(128), 1)?;
+    cx.write_inline(peer, &0u64.to_le_bytes(), remote.at(0))?;
     cx.sync().await?;
     Ok(())
 }
@@ -177,7 +86,8 @@ fn more_than_the_queue_holds<P: Provider>(device: &P::Device) {
     let (peer, remote) = (bed.peer, bed.remote);
     bed.run_one(move |cx| async move {
         for i in 0..200u64 {
-            cx.write_inline(peer, &i.to_le_bytes(), remote.at(8 * i as usize));
+            cx.write_inline(peer, &i.to_le_bytes(), remote.at(8 * i as usize))
+                .expect("staged");
         }
         cx.sync().await.expect("all of them");
     });
@@ -202,81 +112,73 @@ fn a_failure_names_its_request<P: Provider>(device: &P::Device) {
     let (peer, remote) = (bed.peer, bed.remote);
     let (error, bad) = bed.run_one(move |cx| async move {
         let buffer = || cx.buffer(8).expect("buffer");
-        cx.read(peer, buffer(), remote.at(0));
-        let bad = cx.read(peer, buffer(), remote.at(1 << 20));
-        cx.read(peer, buffer(), remote.at(8));
+        cx.read(peer, buffer(), remote.at(0)).expect("staged");
+        let bad = cx.read(peer, buffer(), remote.at(1 << 20)).expect("staged");
+        cx.read(peer, buffer(), remote.at(8)).expect("staged");
         (cx.sync().await.expect_err("a READ outside"), bad)
     });
     assert_eq!(error.ticket, bad);
     assert_eq!(error.failure, Failure::Completed(WcStatus::RemoteAccess));
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
     // The queue pair is in the error state: later requests are flushed, and a new one heals it.
     let read_one = move |cx: TaskCx<P>| async move {
-        cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+        cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0))
+            .expect("staged");
         cx.sync().await.map(drop).map_err(|error| error.failure)
     };
     assert_eq!(bed.run_one(read_one), Err(Failure::Completed(WcStatus::Flushed)));
-    let mut near = bed.pool.create_qp(&bed.ctx, QpKind::Rc).expect("queue pair");
-    let options = QpOptions::<P>::new(QpKind::Rc, &bed.far.cq, bed.far.ctx.caps());
-    bed.far.qp = bed.far.ctx.create_qp(&options).expect("queue pair");
-    bed.far
-        .qp
-        .connect(&near.export().expect("export"))
-        .expect("connect");
-    near.connect(&bed.far.qp.export().expect("export"))
-        .expect("connect");
-    bed.pool.replace_peer(peer, near);
+    bed.replace(peer);
     assert_eq!(bed.run_one(read_one), Ok(()));
 }
 
 #[test]
-fn a_request_that_is_not_taken_says_why() {
+fn a_request_that_cannot_be_executed_is_refused_at_the_call() {
     let mut bed = Bed::<Loopback>::new(&LoopbackDevice::new(), QpKind::Uc);
     let (peer, remote) = (bed.peer, bed.remote);
-    let error = bed.run_one(move |cx| async move {
-        cx.write_inline(peer, b"12345678", remote.at(0));
-        cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
-        cx.write_inline(peer, b"abcdefgh", remote.at(8));
-        cx.sync().await.expect_err("a READ over UC")
+    let (read, atomic) = bed.run_one(move |cx| async move {
+        let ticket = cx.write_inline(peer, b"12345678", remote.at(0));
+        let read = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+        let atomic = cx.faa(peer, remote.at(0), 1);
+        assert!(ticket.is_ok() && cx.sync().await.is_ok(), "the others go out");
+        (read, atomic)
     });
-    assert_eq!(error.failure, Failure::Refused(PostErrorKind::NotSupported));
-    let mut text = [0; 16];
+    assert_eq!(read, Err(StageError::NotSupported { what: "READ" }));
+    assert_eq!(atomic, Err(StageError::NotSupported { what: "an atomic" }));
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
+    let mut text = [0; 8];
     bed.memory.copy_out(0, &mut text);
-    assert_eq!(&text, b"12345678abcdefgh", "the others went out");
+    assert_eq!(&text, b"12345678");
 }
 
 #[test]
 fn a_cancelled_task_leaves_its_buffers_until_the_device_is_done() {
-    let device = LoopbackDevice::new();
-    let mut bed = Bed::<Loopback>::unconnected(&device, QpKind::Rc);
-    let near = bed.pool.create_qp(&bed.ctx, QpKind::Rc).expect("queue pair");
-    let near_export = near.export().expect("export");
     // Our end is connected, the other is not: requests wait.
-    bed.connect_near(near);
+    let (mut bed, near_export) = Bed::<Loopback>::half_connected(&LoopbackDevice::new(), &small());
     let (peer, remote) = (bed.peer, bed.remote);
     let task = bed
         .pool
         .spawn(move |cx| async move {
             for i in 0..12 {
-                cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(8 * i));
+                cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(8 * i))
+                    .expect("staged");
             }
             drop(cx.sync().await);
             panic!("it was cancelled");
         })
         .expect("space");
-    while matches!(bed.step(), Progress::Busy) {}
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count - 12);
+    bed.settle();
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS - 12);
     assert!(bed.pool.cancel(task) && !bed.pool.cancel(task));
-    while matches!(bed.step(), Progress::Busy) {}
+    bed.settle();
     // Eight are with the device; the other four were never posted.
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count - 12);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS - 8);
     bed.far.qp.connect(&near_export).expect("connect");
-    while matches!(bed.step(), Progress::Busy) {}
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
+    bed.settle();
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
     // The pool goes on.
     bed.memory.store_u64(0, 7, Ordering::Relaxed);
     let word = bed.run_one(move |cx| async move {
-        let ticket = cx.faa(peer, remote.at(0), 1);
+        let ticket = cx.faa(peer, remote.at(0), 1).expect("staged");
         cx.sync().await.expect("FAA").value(ticket)
     });
     assert_eq!(word, 7);
@@ -288,20 +190,18 @@ fn the_word_of_an_atomic_cannot_be_taken() {
     let mut bed = Bed::<Loopback>::new(&LoopbackDevice::new(), QpKind::Rc);
     let (peer, remote) = (bed.peer, bed.remote);
     bed.run_one(move |cx| async move {
-        let ticket = cx.faa(peer, remote.at(0), 1);
+        let ticket = cx.faa(peer, remote.at(0), 1).expect("staged");
         cx.sync().await.expect("FAA").take(ticket).len()
     });
 }
 
 #[test]
 fn a_sync_can_be_given_up_for_a_timeout() {
-    let mut bed = Bed::<Loopback>::unconnected(&LoopbackDevice::new(), QpKind::Rc);
-    let near = bed.pool.create_qp(&bed.ctx, QpKind::Rc).expect("queue pair");
-    let near_export = near.export().expect("export");
-    bed.connect_near(near);
+    let (mut bed, near_export) = Bed::<Loopback>::half_connected(&LoopbackDevice::new(), &small());
     let (peer, remote) = (bed.peer, bed.remote);
     let timed_out = bed.run_one(move |cx| async move {
-        cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+        cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0))
+            .expect("staged");
         let (mut sync, mut sleep) = (pin!(cx.sync()), pin!(cx.sleep(Ns::from_us(10))));
         poll_fn(|poll| match sync.as_mut().poll(poll) {
             Poll::Ready(_) => Poll::Ready(false),
@@ -310,25 +210,24 @@ fn a_sync_can_be_given_up_for_a_timeout() {
         .await
     });
     assert!(timed_out);
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count - 1);
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS - 1);
     bed.far.qp.connect(&near_export).expect("connect");
-    while matches!(bed.step(), Progress::Busy) {}
-    assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
+    bed.settle();
+    assert_eq!(bed.pool.free_buffer_count(), BUFFERS);
 }
 
 #[test]
 fn a_pool_can_go_with_requests_in_flight() {
-    let mut bed = Bed::<Loopback>::unconnected(&LoopbackDevice::new(), QpKind::Rc);
-    let near = bed.pool.create_qp(&bed.ctx, QpKind::Rc).expect("queue pair");
-    bed.connect_near(near);
+    let (mut bed, _) = Bed::<Loopback>::half_connected(&LoopbackDevice::new(), &small());
     let (peer, remote) = (bed.peer, bed.remote);
     bed.pool
         .spawn(move |cx| async move {
-            cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+            cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0))
+                .expect("staged");
             drop(cx.sync().await);
         })
         .expect("space");
-    while matches!(bed.step(), Progress::Busy) {}
+    bed.settle();
     drop(bed);
 }
 
@@ -377,7 +276,7 @@ fn a_foreign_thread_can_wake_a_task() {
             put.set(value.await);
         })
         .expect("space");
-    while matches!(bed.step(), Progress::Busy) {}
+    bed.settle();
     let thread = std::thread::spawn(move || {
         let mut mail = mail.lock().expect("mail");
         mail.0 = Some(42);

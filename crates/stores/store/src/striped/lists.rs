@@ -1,6 +1,7 @@
 //! [`List`]: the items of a size class in the order of their use, linked through their headers.
 
 use super::NONE;
+use drover_base::Cpu;
 use drover_mem::BoundedRegion;
 
 /// Offset before an item of the link to the one used later.
@@ -28,6 +29,20 @@ impl List {
     /// Offset of the item that was used longest ago.
     pub(super) fn oldest(&self) -> Option<u64> {
         (self.oldest != NONE).then_some(self.oldest)
+    }
+
+    /// Reports that links of the item's neighbours are about to change. They and the newest item are in three lines, which
+    /// stores fetch at the same time, but the lock is not released before the last of them is there: a simulated core
+    /// pays for one.
+    #[inline]
+    pub(super) fn touch<C: Cpu>(&self, cpu: &C, memory: &BoundedRegion, offset: u64) {
+        let neighbour = match memory.load(offset - OLDER) {
+            NONE => memory.load(offset - NEWER),
+            older => older,
+        };
+        if self.newest != offset && neighbour != NONE {
+            cpu.touch(memory.place(neighbour - NEWER).line(0));
+        }
     }
 
     /// Adds an item as the one used last.

@@ -37,7 +37,7 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use classes::{class_bytes, class_for, class_of};
 use drover_base::sync::{AtomicU32, Ordering};
-use drover_base::{Contended, Cpu, Held, KeyHash, KeyHasher, LockCounts};
+use drover_base::{Contended, Cpu, Held, KeyHash, KeyHasher, LockCounts, Work};
 use drover_index::{Slot, SlotPosition, StoreTable};
 use drover_mem::{BoundedRegion, LINE_BYTES, MaskedRef, Region, round_up};
 use lists::List;
@@ -57,6 +57,11 @@ const SPARES_TAKEN: usize = 16;
 const SPARES_BYTES: usize = (SPARES_TAKEN + 1) * LINE_BYTES - 8;
 /// Attempts of a PUT to find the memory that it made.
 const ATTEMPTS: usize = 1000;
+
+/// What a simulated core does while it has a stripe, apart from memory accesses: finds the item and copies it.
+pub const STRIPE: Work = Work::new("store.stripe", 220.0, "operation under the lock of its stripe");
+/// The same of the list of a size class.
+pub const LIST: Work = Work::new("store.list", 60.0, "change of a list under its lock");
 
 /// What keeps several threads from harming each other. Tests take one away at a time, to show that something breaks.
 pub trait StripedGuards: Send + Sync + 'static {
@@ -390,24 +395,26 @@ impl<G: StripedGuards> StripedStore<G> {
 
     /// The stripe of the bucket numbered `bucket`.
     #[inline]
-    fn lock<C: Cpu>(&self, cpu: &C, bucket: u64) -> Held<'_, Stripe> {
-        self.stripe(bucket).lock(cpu)
+    fn lock<'a, C: Cpu>(&'a self, cpu: &'a C, bucket: u64) -> Held<'a, Stripe, C> {
+        let stripe = self.stripe(bucket).lock(cpu);
+        cpu.charge(STRIPE.cost, 1);
+        stripe
     }
 
     /// The stripe of the key's bucket.
     #[inline]
-    fn lock_for<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Held<'_, Stripe> {
+    fn lock_for<'a, C: Cpu>(&'a self, cpu: &'a C, key: Key<'_>) -> Held<'a, Stripe, C> {
         self.lock(cpu, self.table.bucket_index(key.hash))
     }
 
     /// The stripe of the key's bucket, and the key's slot and item, unless it has expired; then it is removed.
     #[inline]
-    fn lock_live<C: Cpu>(
-        &self,
-        cpu: &C,
+    fn lock_live<'a, C: Cpu>(
+        &'a self,
+        cpu: &'a C,
         key: Key<'_>,
         now_s: u32,
-    ) -> (Held<'_, Stripe>, Option<(SlotPosition, u64)>) {
+    ) -> (Held<'a, Stripe, C>, Option<(SlotPosition, u64)>) {
         let mut stripe = self.lock_for(cpu, key);
         let mut found = self.find(cpu, key);
         if let Some((slot_place, offset)) = found
@@ -427,8 +434,10 @@ impl<G: StripedGuards> StripedStore<G> {
 
     /// The list that the item at `offset` belongs to.
     #[inline]
-    fn list_of<C: Cpu>(&self, cpu: &C, offset: u64) -> Held<'_, List> {
-        self.lists[class_of(self.space_of(offset))].lock(cpu)
+    fn list_of<'a, C: Cpu>(&'a self, cpu: &'a C, offset: u64) -> Held<'a, List, C> {
+        let list = self.lists[class_of(self.space_of(offset))].lock(cpu);
+        cpu.charge(LIST.cost, 1);
+        list
     }
 
     /// Bytes of the chunk of the item at `offset`, of whose chunk nobody changes the length.
@@ -455,7 +464,9 @@ impl<G: StripedGuards> StripedStore<G> {
             self.table.set(hash, slot_place, slot.with_read(is_read));
         }
         if self.evicts {
-            self.list_of(cpu, offset).renew(&self.memory, offset);
+            let mut list = self.list_of(cpu, offset);
+            list.touch(cpu, &self.memory, offset);
+            list.renew(&self.memory, offset);
         }
     }
 
@@ -463,7 +474,9 @@ impl<G: StripedGuards> StripedStore<G> {
     #[inline]
     fn forget_use<C: Cpu>(&self, cpu: &C, offset: u64) {
         if self.evicts {
-            self.list_of(cpu, offset).remove(&self.memory, offset);
+            let mut list = self.list_of(cpu, offset);
+            list.touch(cpu, &self.memory, offset);
+            list.remove(&self.memory, offset);
         }
     }
 

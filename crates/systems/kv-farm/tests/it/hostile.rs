@@ -1,11 +1,12 @@
 //! A client that writes whatever it likes into its ring: the server neither panics nor waits for it, and others are served.
 
-use crate::raw::{Cluster, put};
+use crate::raw::{Guests as _, cluster};
 use drover_base::Rng;
 use drover_kv::Op;
 use drover_kv_farm::control::Ticket;
 use drover_kv_farm::layout::{Request, RequestKind};
 use drover_rpc::ring::{encode_record, filler_word, record_bytes};
+use drover_testkit::beds::put;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const KEY: &[u8] = b"key";
@@ -33,7 +34,7 @@ fn record(sequence: u32, request: &Request, tail: &[u8]) -> Vec<u8> {
 
 #[test]
 fn farm_noise_in_a_ring_hurts_nobody_else() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut honest = cluster.client();
     let mut ended = 0;
     for seed in 0..150 {
@@ -77,7 +78,7 @@ fn farm_noise_in_a_ring_hurts_nobody_else() {
 /// Header and sequence are right, the end never comes.
 #[test]
 fn farm_a_record_that_is_never_finished_holds_up_nobody_else() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut honest = cluster.client();
     let mut guest = cluster.guest(Ticket::NONE);
     let whole = record(1, &request(RequestKind::Delete), KEY);
@@ -135,7 +136,7 @@ fn farm_requests_that_contradict_themselves_are_refused() {
             ..request(RequestKind::Get)
         },
     ];
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut honest = cluster.client();
     assert_eq!(cluster.ask(&mut honest, put(KEY, &[7; 3000])), "stored");
     for lie in lies {
@@ -153,7 +154,7 @@ fn farm_requests_that_contradict_themselves_are_refused() {
 /// A client that asks for long values all the time, and never looks at a reply, has one stage at most.
 #[test]
 fn farm_a_flood_of_long_values_leaves_stages_to_others() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut honest = cluster.client();
     let mut guests: Vec<_> = (0..6).map(|_| cluster.guest(Ticket::NONE)).collect();
     for lap in 0..20u32 {
@@ -182,7 +183,7 @@ fn farm_a_flood_of_long_values_leaves_stages_to_others() {
 /// client is back, it must not happen any more.
 #[test]
 fn farm_what_an_old_session_left_in_its_ring_never_happens() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut honest = cluster.client();
     let left = record(
         1,
@@ -221,7 +222,7 @@ fn farm_what_an_old_session_left_in_its_ring_never_happens() {
 /// A server that restarts has new rings: what was half-written into the old one is nowhere.
 #[test]
 fn farm_a_server_that_restarts_begins_with_an_empty_ring() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut guest = cluster.guest(Ticket::NONE);
     let half = record(1, &request(RequestKind::Delete), KEY);
     guest.write(0, &half[..8]);
@@ -236,7 +237,7 @@ fn farm_a_server_that_restarts_begins_with_an_empty_ring() {
 /// Fillers cost a word each, and turn nothing without records in between.
 #[test]
 fn farm_fillers_without_records_end_the_session() {
-    let mut cluster = Cluster::new();
+    let mut cluster = cluster();
     let mut guest = cluster.guest(Ticket::NONE);
     guest.write(0, &filler_word(1).to_le_bytes());
     cluster.run(30);

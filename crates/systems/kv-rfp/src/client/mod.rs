@@ -105,7 +105,7 @@ impl<G: Guards> Reader<G> {
         sink: Sink<'_>,
     ) {
         let bytes = std::mem::take(&mut self.result);
-        match result.ok().and_then(|_| Reply::decode(&bytes)) {
+        match result.ok().and_then(|len| Reply::decode(&bytes[..len])) {
             Some((reply, rest)) => self.take_reply(ops, at, reply, rest, sink),
             None => malformed(ops, at, &result),
         }

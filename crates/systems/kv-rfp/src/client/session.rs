@@ -70,7 +70,7 @@ fn check(welcome: &Welcome, layout: &Layout) -> Result<(), SetupError> {
 }
 
 impl<P: Provider, G: Guards> Session<P, G> {
-    /// Handles a completion; returns the operation whose call has ended, and what came of it. The result is in `out`.
+    /// Handles a completion; returns the operation whose call has ended, and what came of it. The result is in the first bytes of `out`.
     #[inline]
     pub(super) fn completed(
         &mut self,

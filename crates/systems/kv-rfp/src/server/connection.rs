@@ -7,8 +7,7 @@ use super::store::ShardStore as _;
 use crate::control::{Attach, InPlaceExports};
 use crate::costs;
 use crate::layout::{
-    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status,
-    decode_request, value_sum,
+    IN_PLACE_BYTES_MIN, REPLY_HEADER_BYTES, Reply, Request, RequestKind, Status, decode_request, value_sum,
 };
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
@@ -67,17 +66,6 @@ impl Transfer {
     fn key(&self) -> &[u8] {
         &self.key[..self.request.key_bytes]
     }
-}
-
-/// The request of a call, with the call's place as its slot, and its key.
-#[inline(always)]
-pub(super) fn decode<'a>(call: &ServerCall, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PeerError> {
-    let Some((mut request, key, _)) = decode_request(bytes) else {
-        // No correct client sends anything else.
-        return Err(PeerError::Nonsense);
-    };
-    request.slot = call.taken.place as u16;
-    Ok((request, key))
 }
 
 /// A server's queues and slots for one client.
@@ -187,6 +175,30 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         }
     }
 
+    /// Looks whether there is anything to do for the client: most often there is not, which must not take long. Looks again
+    /// at the modes of results that were left to be fetched, if it is time.
+    #[inline(always)]
+    pub(super) fn has_work(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> bool {
+        if state.is_occupied || self.longs > 0 || !self.calls.is_idle() {
+            return true;
+        }
+        if self.transfers.iter().any(Option::is_some) || self.readers().is_some() {
+            return true;
+        }
+        cpu.charge(costs::LOOK.cost, 1);
+        cpu.charge(costs::PLACE.cost, self.place_count);
+        let now = cpu.now();
+        if self.calls.next_look() == Ns::MAX || !state.second_look.is_due(now) {
+            return false;
+        }
+        cpu.charge(costs::LOOK_AGAIN.cost, 1);
+        let before = self.calls.stats().late_pushes;
+        self.calls.look_again(&mut self.queues, now);
+        let count = self.calls.stats().late_pushes - before;
+        cpu.charge(costs::PUSH.cost, count as u32);
+        count > 0
+    }
+
     /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
     /// client wrote a malformed request.
     pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>) -> Result<bool, PeerError> {
@@ -267,7 +279,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             let Some(call) = next.map_err(|BadCall { .. }| PeerError::Nonsense)? else {
                 break;
             };
-            let (_, key) = decode(&call, bytes)?;
+            let Some((_, key, _)) = decode_request(bytes) else {
+                // No correct client sends anything else.
+                return Err(PeerError::Nonsense);
+            };
             let hash = state.hasher.hash(key);
             if limit > 1 {
                 state.partition.prefetch_bucket(cpu, hash);
@@ -293,11 +308,16 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         now: Ns,
     ) -> Result<(), PeerError> {
         let batch = std::mem::take(&mut state.batch);
-        let mut requests = batch.calls.iter().zip(&batch.hashes).zip(&batch.requests);
-        let executed = requests.try_for_each(|((call, hash), bytes)| {
-            let (request, _) = decode(call, bytes)?;
-            self.execute(cpu, state, call, (&request, *hash, bytes), now)
-        });
+        let mut executed = Ok(());
+        for ((call, &hash), bytes) in batch.calls.iter().zip(&batch.hashes).zip(&batch.requests) {
+            let (mut request, key, value) = decode_request(bytes).expect("it was decoded when it was taken");
+            request.slot = call.taken.place as u16;
+            let key = Key { hash, bytes: key };
+            executed = self.execute(cpu, state, call, &request, (key, value), now);
+            if executed.is_err() {
+                break;
+            }
+        }
         state.batch = batch;
         executed
     }
@@ -321,9 +341,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         if self.longs == 0 && !self.calls.is_pushing() {
             return Ok(false);
         }
-        let count = self.queues.poll(cpu, &mut state.wcs);
+        let count = self.queues.poll(cpu, &mut state.buffers.wcs);
         for at in 0..count {
-            let Wc { wr_id, status, .. } = state.wcs[at];
+            let Wc { wr_id, status, .. } = state.buffers.wcs[at];
             if status != WcStatus::Success {
                 return Err(PeerError::Failed { status });
             }
@@ -341,20 +361,19 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
-        (request, hash, bytes): (&Request, KeyHash, &[u8]),
+        request: &Request,
+        (key, value): (Key<'_>, &[u8]),
         now: Ns,
     ) -> Result<(), PeerError> {
         let work = match request.kind {
-            RequestKind::Get => costs::GET,
-            _ => costs::PUT,
+            RequestKind::Get => V::Store::WORK.0,
+            _ => V::Store::WORK.1,
         };
         cpu.charge(work.cost, 1);
         if let Some(readers) = self.readers() {
             // The operation before has ended, whether it has READ its item or not.
             readers.release(cpu, state, call.taken.place);
         }
-        let (key, value) = bytes[REQUEST_HEADER_BYTES..].split_at(request.key_bytes);
-        let key = Key { hash, bytes: key };
         if request.kind != RequestKind::Get
             && let Some(status) = self.updates.answer(request)
             && V::ONCE
@@ -399,7 +418,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state.stats.gets += 1;
         let value_bytes_max = self.result_bytes - REPLY_HEADER_BYTES;
         let now_s = state.now_s(now);
-        let result = &mut state.result;
+        let result = &mut state.buffers.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
             let len = item.value_len();
             if len <= value_bytes_max {
@@ -415,7 +434,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             None => (Status::NotFound, 0),
             Some(len) if len <= value_bytes_max => {
                 self.calls
-                    .reply_from(cpu, call, &mut state.result, REPLY_HEADER_BYTES + len);
+                    .reply_from(cpu, call, &mut state.buffers.result, REPLY_HEADER_BYTES + len);
                 return Ok(());
             }
             Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
@@ -556,7 +575,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         stage: u8,
         now: Ns,
     ) -> Result<usize, (Status, usize)> {
-        let mut value = std::mem::take(&mut state.value);
+        let mut value = std::mem::take(&mut state.buffers.value);
         let key = state.key(transfer.key());
         let space = transfer.request.value_bytes;
         let staged = state.get(cpu, key, now, |item| match item.value_len() {
@@ -573,7 +592,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             state.staging.copy_in(stage, &value);
             transfer.written = (len, value_sum(&value));
         }
-        state.value = value;
+        state.buffers.value = value;
         staged
     }
 

@@ -146,7 +146,10 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     }
 
     fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P, V>) -> Result<bool, PeerError> {
-        conn.serve(cpu, self)
+        match conn.has_work(cpu, self) {
+            true => conn.serve(cpu, self),
+            false => Ok(false),
+        }
     }
 
     fn last_updates(conn: &mut Connection<P, V>) -> &mut LastUpdates {

@@ -15,6 +15,16 @@ use drover_store::{ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
 use drover_verbs::{Access, Context, Provider, Wc};
 use std::rc::Rc;
 
+/// What a step puts bytes in.
+pub(super) struct Buffers {
+    /// A value on its way.
+    pub(super) value: Vec<u8>,
+    /// The longest result with a value, and a byte.
+    pub(super) result: Box<[u8]>,
+    /// Polled completions.
+    pub(super) wcs: Box<[Wc]>,
+}
+
 /// The systems' part of a server: owns the partition, and executes requests on it.
 pub struct ShardState<P: Provider, V: Variant> {
     pub(super) partition: V::Store,
@@ -28,14 +38,9 @@ pub struct ShardState<P: Provider, V: Variant> {
     pub(super) options: ServerOptions,
     pub(super) second_look: SecondLook,
     pub(super) batch: Batch,
-    /// Buffer for polled completions.
-    pub(super) wcs: Box<[Wc]>,
     /// Whether the batch's only request keeps the core from all clients but one: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
-    /// A value on its way.
-    pub(super) value: Vec<u8>,
-    /// The longest result with a value, and a byte.
-    pub(super) result: Box<[u8]>,
+    pub(super) buffers: Buffers,
     pub(super) hasher: KeyHasher,
     clock: Clock,
 }
@@ -68,10 +73,12 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             options,
             second_look: SecondLook::default(),
             batch: Batch::new(),
-            wcs: vec![Wc::default(); BATCH].into(),
             is_occupied: false,
-            value: Vec::new(),
-            result: vec![0; slot_bytes + 1].into(),
+            buffers: Buffers {
+                value: Vec::new(),
+                result: vec![0; slot_bytes + 1].into(),
+                wcs: vec![Wc::default(); BATCH].into(),
+            },
             hasher,
             clock,
         })
@@ -129,11 +136,11 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
         stage: u8,
         now: Ns,
     ) -> Status {
-        let mut value = std::mem::take(&mut self.value);
+        let mut value = std::mem::take(&mut self.buffers.value);
         value.resize(request.value_bytes, 0);
         self.staging.copy_out(stage, &mut value);
         let status = self.put(cpu, request, self.key(key), &value, now);
-        self.value = value;
+        self.buffers.value = value;
         status
     }
 

@@ -2,7 +2,8 @@
 //! service share.
 
 use super::ServerOptions;
-use drover_base::{Cpu, KeyHash, KeyHasher};
+use crate::costs;
+use drover_base::{Cpu, KeyHash, KeyHasher, Work};
 use drover_kv::StartError;
 use drover_mem::LINE_BYTES;
 use drover_store::{
@@ -20,6 +21,8 @@ pub trait ShardStore: Sized + 'static {
     type Guards: StripedGuards;
     /// Whether all shards of a service have the same items.
     const IS_SHARED: bool;
+    /// What a request costs, besides memory accesses and what the store charges itself: a GET, and any other one.
+    const WORK: (Work, Work) = (costs::GET, costs::PUT);
 
     /// Opens an empty store, or that which another shard has opened.
     ///
@@ -145,6 +148,7 @@ impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
     type Common = OpenedOnce<G>;
     type Guards = G;
     const IS_SHARED: bool = true;
+    const WORK: (Work, Work) = (costs::SHARED_GET, costs::SHARED_PUT);
 
     fn open<P: Provider>(
         ctx: &P::Context,

@@ -1,7 +1,7 @@
 //! A client that writes whatever it likes into its slots, or vanishes at any time: the server neither panics nor waits for
 //! it, and others are served.
 
-use crate::raw::{Cluster, Guest, PLACES, VALUES_BYTES, put};
+use crate::raw::{Cluster, Guest, Guests as _, PLACES, VALUES_BYTES};
 use drover_base::{Ns, Rng};
 use drover_kv::Op;
 use drover_kv_rfp::control::Ticket;
@@ -9,6 +9,7 @@ use drover_kv_rfp::layout::{Request, RequestKind};
 use drover_kv_rfp::{
     JakiroVariant, MemcachedVariant, ServerReplyFaithfulVariant, ServerReplyVariant, Variant,
 };
+use drover_testkit::beds::put;
 use drover_verbs::{Device, Export};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;

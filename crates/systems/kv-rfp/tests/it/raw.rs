@@ -1,20 +1,16 @@
-//! A cluster with a shard, honest clients, and guests that WRITE what they like into their slots.
+//! Guests of a shard, which WRITE what they like into their slots.
 
-use drover_base::{Actor, Cpu};
-use drover_control::{ControlStream, Dial, Frame, LocalListener};
-use drover_kv::{Completion, ConnectOptions, KvClient, Op, Outcome, ResultTransfer, ServiceClient, Shard};
+use drover_control::ControlStream;
 use drover_kv_rfp::control::{
     Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, Ticket, Welcome, conn_params,
 };
 use drover_kv_rfp::layout::{Request, encode_request, number_after_key};
-use drover_kv_rfp::server::Server;
 use drover_kv_rfp::{Rfp, Variant};
 use drover_mem::PageWish;
 use drover_rpc::fetch::{Caller, CallerOptions, Layout, Transfer};
-use drover_testkit::beds::{connected, shard_options};
-use drover_testkit::kv_conformance::BedOptions;
+use drover_testkit::beds::OneShard;
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
+    Access, CompletionQueue, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
     RemoteAddr, RemoteRegion, SendList, SendWr, Wc, WrId,
 };
 use std::rc::Rc;
@@ -24,110 +20,24 @@ pub const PLACES: usize = 8;
 /// Bytes of a guest's memory for long values.
 pub const VALUES_BYTES: usize = 4096;
 
-pub fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value, ttl_s: 0 }
-}
+/// A shard, honest clients, and guests that WRITE what they like into their slots.
+pub type Cluster<P, V> = OneShard<Rfp<V>, P>;
 
-pub struct Cluster<P: Provider, V: Variant> {
-    device: P::Device,
-    pub server: Server<P, V>,
-    listener: LocalListener,
-    ctx: Rc<P::Context>,
-}
-
-impl<P: Provider, V: Variant> Cluster<P, V> {
-    pub fn new(device: P::Device) -> Cluster<P, V> {
-        Cluster {
-            server: Cluster::<P, V>::server(&device),
-            ctx: Rc::new(device.context().expect("a context")),
-            device,
-            listener: LocalListener::new(),
-        }
-    }
-
-    fn server(device: &P::Device) -> Server<P, V> {
-        let options = BedOptions {
-            partition_count: 1,
-            ..BedOptions::default()
-        };
-        let options = shard_options::<Rfp<V>, P>(&options, 0);
-        Shard::with_options(device, &options, &Default::default()).expect("a shard")
-    }
-
-    /// The server goes without a word, and another one comes.
-    pub fn restart(&mut self) {
-        self.server = Cluster::<P, V>::server(&self.device);
-    }
-
-    pub fn run(&mut self, steps: usize) {
-        for _ in 0..steps {
-            self.ctx.cpu().refresh();
-            while let Some(stream) = self.listener.accept() {
-                self.server.adopt(stream);
-            }
-            let ctx = self.server.context();
-            ctx.cpu().refresh();
-            self.server.step(ctx.cpu());
-        }
-    }
-
-    /// Runs until the server has `count` clients.
-    pub fn run_until_clients(&mut self, count: usize) {
-        for _ in 0..100_000 {
-            if self.server.client_count() == count {
-                return;
-            }
-            self.run(1);
-        }
-        panic!("{} clients instead of {count}", self.server.client_count());
-    }
-
-    pub fn client(&mut self) -> <Rfp<V> as drover_kv::System>::Client<P> {
-        self.client_with(ResultTransfer::Auto)
-    }
-
-    pub fn client_with(&mut self, transfer: ResultTransfer) -> <Rfp<V> as drover_kv::System>::Client<P> {
-        let dials = vec![Dial::at(&self.listener)];
-        let options = ConnectOptions {
-            transfer,
-            ..ConnectOptions::default()
-        };
-        let client = ServiceClient::<P>::open(self.ctx.clone(), dials, &options);
-        let ctx = self.ctx.clone();
-        connected::<P, _>(client, &*ctx, || self.run(1))
-    }
-
-    /// The client does what it does without operations.
-    pub fn poll(&mut self, client: &mut impl KvClient<P>) {
-        self.run(1);
-        client.poll(self.ctx.cpu(), &mut |_| {});
-    }
-
-    /// What comes of `op`: the bytes of a value, or a word.
-    pub fn ask(&mut self, client: &mut impl KvClient<P>, op: Op<'_>) -> String {
-        client
-            .submit(self.ctx.cpu(), &op, 0)
-            .expect("space in the window");
-        let mut answer = None;
-        for _ in 0..100_000 {
-            client.poll(self.ctx.cpu(), &mut |done: Completion<'_>| {
-                answer = Some(match done.outcome {
-                    Outcome::Value(value) => format!("{value:?}"),
-                    Outcome::Stored => "stored".into(),
-                    other => format!("{other:?}"),
-                });
-            });
-            if let Some(answer) = answer {
-                return answer;
-            }
-            self.run(1);
-        }
-        panic!("{op:?} hangs");
-    }
-
+/// Lets guests in.
+pub trait Guests<P: Provider> {
     /// The server's answer to a client whose last session had the ticket `previous`, and the control channel.
-    pub fn greet(&mut self, previous: Ticket) -> (ControlStream, Welcome) {
-        let mut stream = self.listener.connect();
+    fn greet(&mut self, previous: Ticket) -> (ControlStream, Welcome);
+
+    /// Attaches a client with these exports.
+    fn attach(&mut self, stream: &mut ControlStream, exports: [Export; 3]);
+
+    /// Somebody with slots of its own.
+    fn guest(&mut self, previous: Ticket) -> Guest<P>;
+}
+
+impl<P: Provider, V: Variant> Guests<P> for Cluster<P, V> {
+    fn greet(&mut self, previous: Ticket) -> (ControlStream, Welcome) {
+        let mut stream = self.dial();
         let hello = Hello {
             version: PROTOCOL_VERSION,
             slots: PLACES as u16,
@@ -144,15 +54,14 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
         (stream, welcome)
     }
 
-    pub fn attach(&mut self, stream: &mut ControlStream, [qp, pushed, values]: [Export; 3]) {
+    fn attach(&mut self, stream: &mut ControlStream, [qp, pushed, values]: [Export; 3]) {
         stream
             .send_message(&Attach { qp, pushed, values })
             .expect("space");
         let _: Ready = self.receive(stream).decode().expect("ready");
     }
 
-    /// Somebody with slots of its own.
-    pub fn guest(&mut self, previous: Ticket) -> Guest<P> {
+    fn guest(&mut self, previous: Ticket) -> Guest<P> {
         let (mut stream, welcome) = self.greet(previous);
         let guest = Guest::new(&self.ctx, &welcome);
         self.attach(&mut stream, guest.exports());
@@ -160,16 +69,6 @@ impl<P: Provider, V: Variant> Cluster<P, V> {
             _stream: Some(stream),
             ..guest
         }
-    }
-
-    fn receive(&mut self, stream: &mut ControlStream) -> Frame {
-        for _ in 0..100_000 {
-            if let Some(frame) = stream.recv(self.ctx.cpu().now()).expect("a whole stream") {
-                return frame;
-            }
-            self.run(1);
-        }
-        panic!("the server says nothing");
     }
 }
 

@@ -1,8 +1,9 @@
 //! How results travel: as the client asks, and as it measures.
 
-use crate::raw::{Cluster, put};
-use drover_kv::{KvClient, Op, ResultTransfer, ServiceClient};
+use crate::raw::Cluster;
+use drover_kv::{ConnectOptions, KvClient, Op, ResultTransfer, ServiceClient};
 use drover_kv_rfp::{JakiroVariant, ServerReplyVariant, Variant};
+use drover_testkit::beds::put;
 use drover_verbs::Provider;
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
@@ -13,7 +14,10 @@ const GETS: u64 = 200;
 /// What a client's calls took that was opened with `transfer`: one PUT, and GETs.
 fn calls<P: Provider, V: Variant>(device: P::Device, transfer: ResultTransfer) -> drover_kv::Calls {
     let mut cluster = Cluster::<P, V>::new(device);
-    let mut client = cluster.client_with(transfer);
+    let mut client = cluster.client_with(&ConnectOptions {
+        transfer,
+        ..ConnectOptions::default()
+    });
     let value = [7; 32];
     assert_eq!(cluster.ask(&mut client, put(KEY, &value)), "stored");
     for _ in 0..GETS {

@@ -45,6 +45,9 @@ pub struct ClientOptions<M> {
     /// the number of shards at a time, whichever shards they go to, but at most 1024, and at most as many as one send
     /// queue of the device suffices for.
     pub window: usize,
+    /// Most operations in flight, if that is less than what `window` allows; 0: no such limit. Each session has slots for
+    /// all of them, because all may go to one shard.
+    pub depth: usize,
     /// Time from `submit` until an operation without a result is given up. A PUT or DELETE that was sent then completes
     /// as `Indeterminate`, any other operation as `Refused(Unavailable)`. If a READ or request of it is in flight, the
     /// client also ends the session with that shard, and connects again.
@@ -61,6 +64,7 @@ impl<M: Default> Default for ClientOptions<M> {
     fn default() -> ClientOptions<M> {
         ClientOptions {
             window: 16,
+            depth: 0,
             deadline: Ns::from_s(5),
             miss: M::default(),
             secret: Vec::new(),

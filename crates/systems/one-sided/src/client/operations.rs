@@ -54,7 +54,12 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let (count, window) = (dials.len(), options.window);
         assert!(count > 0 && window > 0, "a shard and a window at least");
         let posted_max = R::operations_for(ctx.caps().send_depth_max);
-        let slots = (window * count).min(OPERATIONS_MAX).min(posted_max);
+        let depth = if options.depth > 0 {
+            options.depth
+        } else {
+            usize::MAX
+        };
+        let slots = (window * count).min(depth).min(OPERATIONS_MAX).min(posted_max);
         let link = |(shard, dial)| {
             ShardLink::new(
                 &ctx,

@@ -10,6 +10,7 @@ impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
     fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self {
         let options = ClientOptions {
             window: options.effective_window(),
+            depth: options.depth,
             deadline: options.deadline,
             secret: options.secret.clone(),
             transfer: options.transfer,

@@ -252,7 +252,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     }
 
     /// Handles the successful completion with id `wr_id`, of one of this end's kinds. Returns the place of a call that
-    /// has ended, with its result's length or why there is none; `out` has the result.
+    /// has ended, with its result's length or why there is none; the result is in the first bytes of `out`.
     ///
     /// # Panics
     /// If no such request was staged.
@@ -339,15 +339,15 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     ) {
         let mut from = 0;
         while let Some((place, result)) = self.poll_next(queues, &mut from, now, out) {
-            done(place, result.map(|_| &out[..]));
+            done(place, result.map(|len| &out[..len]));
         }
         self.caller
             .expire(now, |place| done(place, Err(CallError::Timeout)));
     }
 
     /// As [`poll`](FetchClient::poll) without deadlines, for one call: begins with number `from` (0 at first) of those
-    /// that wait, and returns the place of one that has ended, with its result's length or why there is none; `out` has
-    /// the result. Call it until it returns `None`.
+    /// that wait, and returns the place of one that has ended, with its result's length or why there is none; the
+    /// result is in the first bytes of `out`. Call it until it returns `None`.
     #[inline]
     pub fn poll_next(
         &mut self,

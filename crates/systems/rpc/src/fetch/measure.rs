@@ -39,8 +39,8 @@ const SWITCH_LOSS_INVERSE: u64 = 4;
 /// Bounds of R. *(5: stated in `[RFP]`; 2: one READ may come too early on any fabric)*
 const SLOW_READS: (u64, u64) = (2, 5);
 
-/// R where calls take turns. The READs of one call serve all, and whoever makes them has nothing else to do; so only calls
-/// that are worth sleeping for are pushed. *(our choice)*
+/// R where calls take turns. The READs of one call serve all, and their client has nothing else to do; so only calls that
+/// are worth sleeping for are pushed. *(our choice)*
 const SLOW_READS_IN_TURN: u32 = 32;
 
 /// F is a multiple of it, up to the longest READ that was measured.

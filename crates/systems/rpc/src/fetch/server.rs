@@ -108,6 +108,13 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
         self.callee.stats()
     }
 
+    /// Whether no request has arrived and no WRITE of a result is under way: then only results that were left to be fetched
+    /// may need something, at [`next_look`](FetchServer::next_look).
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.pushing == 0 && self.callee.find(self.place, self.inbound.region()).is_none()
+    }
+
     /// Takes the next request that has arrived, if there is one: its payload goes to `out`. Answer it by
     /// [`reply`](FetchServer::reply), now or later; the place gets no other request before that. Looks at each place
     /// once, and begins behind the place of the request before. Reads the clock only for a call whose result is pushed.

@@ -212,7 +212,7 @@ impl<P: Provider> Actor<P::Cpu> for EchoClient<P> {
                 .client
                 .completed(&mut self.queues, wc.wr_id.0, now, &mut self.out);
             if let Some((place, result)) = ended {
-                self.book.ended(place, result.map(|_| &self.out[..]), now);
+                self.book.ended(place, result.map(|len| &self.out[..len]), now);
             }
         }
         let book = &self.book;

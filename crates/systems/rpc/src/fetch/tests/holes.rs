@@ -180,6 +180,37 @@ fn rfp_a_late_push_is_dropped() {
     assert_eq!(after_a_late_push::<NoSequence>().0, b"two", "the canary");
 }
 
+/// A pushed result fills a line, so that its tail is in the next one, where a byte of an older result passes for it: the
+/// client takes the result, and then its tail lands. What the next call gets.
+fn after_a_late_tail<G: Guards>() -> Vec<u8> {
+    let options = CallerOptions {
+        transfer: Transfer::Reply,
+        ..CallerOptions::default()
+    };
+    let mut pair = Pair::<G>::new(layout(Format::V1), options);
+    let ones = vec![1; 100];
+    assert_eq!(pair.call(0, &ones), Ok(ones));
+    let result = vec![2; 48];
+    pair.begin(0, &result);
+    pair.execute();
+    pair.complete();
+    assert!(pair.echo(0, Ns(0)));
+    let (push, bytes) = pair.pushes.pop_front().expect("a push under way");
+    pair.land_one(push, &bytes[..64]);
+    assert!(pair.poll(0), "it is whole but for the tail");
+    assert_eq!(pair.ended.pop(), Some((0, Ok(result))));
+    pair.land_one(push, &bytes);
+    pair.callee.pushed(0);
+    pair.begin(0, b"next");
+    pair.finish(0, 1, Ns(0)).expect("a result")
+}
+
+#[test]
+fn rfp_a_late_tail_completes_no_result_again() {
+    assert_eq!(after_a_late_tail::<Guarded>(), b"next");
+    assert_eq!(after_a_late_tail::<NoSequence>(), [2; 48], "the canary");
+}
+
 /// A late push of the first call lands between the two READs of the second call's long result.
 fn push_between_two_reads<G: Guards>() -> (bool, bool) {
     let mut pair = Pair::<G>::with(CALM);

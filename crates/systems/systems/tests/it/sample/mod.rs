@@ -121,6 +121,7 @@ impl ShardedSystem for Sample {
     ) -> Client<P> {
         let options = ClientOptions {
             window: options.window,
+            depth: options.depth,
             deadline: options.deadline,
             secret: options.secret.clone(),
             transfer: options.transfer,
