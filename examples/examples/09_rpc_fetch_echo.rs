@@ -44,8 +44,8 @@ impl<P: Provider> Actor<P::Cpu> for End<P, FetchClient<P>> {
         let (queues, bytes) = (&mut self.queues, &mut self.bytes);
         let count = queues.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
-            if let Some((_, Ok(_))) = self.end.completed(queues, wc.wr_id.0, now, bytes) {
-                ended(bytes);
+            if let Some((_, Ok(len))) = self.end.completed(queues, wc.wr_id.0, now, bytes) {
+                ended(&bytes[..len]);
             }
         }
         self.end.poll(queues, now, bytes, |_, result| ended(result.expect("a result")));

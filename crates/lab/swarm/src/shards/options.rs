@@ -5,7 +5,7 @@ use super::kind::{Kind, reconcile};
 use crate::draw::{between, pick, time};
 use crate::load::Load;
 use drover_base::Ns;
-use drover_kv::{Capacity, Channels, ConnectOptions, ShardPlan, Sizes, System, TablePlan};
+use drover_kv::{Capacity, Channels, ConnectOptions, FetchChoice, ShardPlan, Sizes, System, TablePlan};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_verbs_suite::faulty::FaultOptions;
@@ -101,6 +101,7 @@ impl Options {
             connect: ConnectOptions {
                 window: 1 << between(dice, 0, 5),
                 deadline: time(dice, Ns::from_ms(20), Ns::from_ms(400)),
+                fetch: fetch(seed),
                 ..ConnectOptions::default()
             },
             clients: between(dice, 1, 6) as usize,
@@ -150,6 +151,17 @@ impl Options {
     pub fn loses_servers(&self) -> bool {
         self.machines.service_crashes + self.machines.shard_crashes > 0
     }
+}
+
+/// How clients READ results, if they do not measure that themselves. Where verbs are simulated, none is so fast that calls
+/// would take turns by themselves.
+fn fetch(seed: u64) -> Option<FetchChoice> {
+    let dice = &Stream::new(seed, 0, "fetch");
+    dice.chance(0.4).then(|| FetchChoice {
+        slow_reads: pick(dice, &[2, 5, 32, u32::MAX]),
+        first_bytes: pick(dice, &[0, 32, 256, 1000]),
+        takes_turns: dice.chance(0.7),
+    })
 }
 
 /// Systems choose a table's form by the capacity, so both forms of capacity are drawn.

@@ -314,7 +314,8 @@ impl<G: Guards> Caller<G> {
         }
     }
 
-    /// The READ for `place` has completed, into its slot in `landing`. If the call is done, `out` has its result.
+    /// The READ for `place` has completed, into its slot in `landing`. If the call is done, its result is in the first bytes of
+    /// `out`.
     ///
     /// # Panics
     /// If no READ was under way.
@@ -381,7 +382,8 @@ impl<G: Guards> Caller<G> {
         }
     }
 
-    /// Copies the result that begins at `start` with `word` to `out`. `None`: it is not complete.
+    /// Copies the result that begins at `start` with `word` to the first bytes of `out`, which never gets shorter: a length
+    /// that was just stored would make who takes the bytes wait. `None`: it is not complete.
     #[inline]
     fn open(
         &mut self,
@@ -393,7 +395,11 @@ impl<G: Guards> Caller<G> {
         let format = self.layout.format;
         let (size, bytes_max) = (First::decode(format, word).size, self.layout.result_bytes);
         let fits = size <= bytes_max;
-        out.resize(if fits { size } else { 0 }, 0);
+        let there = if fits { size } else { 0 };
+        if out.len() < there {
+            out.resize(bytes_max, 0);
+        }
+        let out = &mut out[..there];
         memory.copy_out(start + format.result_header_bytes(), out);
         if format == Format::V1 {
             let there = memory.load_u64(start + 8, Ordering::Relaxed);
@@ -464,7 +470,8 @@ impl<G: Guards> Caller<G> {
     }
 
     /// Looks for what a call waits for: a pushed result in its slot in `pushed`, or the time of its next READ. `None`:
-    /// not yet. If the call is done, `out` has its result.
+    /// not yet. If the call is done, its result is in the first bytes of
+    /// `out`.
     #[inline]
     pub fn poll(&mut self, place: usize, pushed: &Region, now: Ns, out: &mut Vec<u8>) -> Option<Next> {
         match self.calls[place].state {
@@ -512,7 +519,7 @@ impl<G: Guards> Caller<G> {
         Some(self.finish(place, result, mode))
     }
 
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, place: usize, result: Result<usize, CallError>, mode: Option<ModeChange>) -> Next {
         let call = &mut self.calls[place];
         call.state = State::Free;

@@ -103,7 +103,7 @@ pub fn fuzz_results(input: &[u8]) {
             }
             Next::Done { result, .. } => {
                 if let Ok(len) = result {
-                    assert!(len == out.len() && len <= layout.result_bytes, "{len} bytes");
+                    assert!(len <= out.len() && len <= layout.result_bytes, "{len} bytes");
                 }
                 return;
             }

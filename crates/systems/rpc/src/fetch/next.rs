@@ -51,7 +51,7 @@ pub enum Next {
     },
     /// The call is over.
     Done {
-        /// Bytes of the result, which is in the buffer that the method got, or why there is none.
+        /// Bytes of the result, which is at the start of the buffer that the method got, or why there is none.
         result: Result<usize, CallError>,
         /// A mode that changes for the next call: WRITE it before that one's request.
         mode: Option<ModeChange>,

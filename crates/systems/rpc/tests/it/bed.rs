@@ -212,7 +212,7 @@ impl<P: Provider> Actor<P::Cpu> for EchoClient<P> {
                 .client
                 .completed(&mut self.queues, wc.wr_id.0, now, &mut self.out);
             if let Some((place, result)) = ended {
-                self.book.ended(place, result.map(|_| &self.out[..]), now);
+                self.book.ended(place, result.map(|len| &self.out[..len]), now);
             }
         }
         let book = &self.book;
@@ -223,7 +223,7 @@ impl<P: Provider> Actor<P::Cpu> for EchoClient<P> {
             });
         if self.measures {
             is_busy = true;
-            if let Some(measured) = self.client.measure(&mut self.queues) {
+            if let Some((measured, _)) = self.client.measure(&mut self.queues) {
                 assert!(measured.is_known(), "{measured:?}");
                 self.client.set_switch(measured.switch());
                 self.measures = false;

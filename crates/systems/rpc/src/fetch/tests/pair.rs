@@ -214,7 +214,7 @@ impl<G: Guards> Pair<G> {
             }
             Next::Wait { mode } | Next::Late { mode } => mode,
             Next::Done { result, mode } => {
-                self.ended.push((place, result.map(|_| out)));
+                self.ended.push((place, result.map(|len| out[..len].to_vec())));
                 mode
             }
             Next::Nothing => None,
