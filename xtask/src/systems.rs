@@ -12,6 +12,8 @@ const CRATE: &str = "drover_kv_";
 pub struct Row {
     /// As `--system` has it.
     pub name: String,
+    /// Its variant of the table's enum.
+    pub variant: String,
     /// Its crate's folder is `kv-` and this; systems may share a crate.
     pub krate: String,
     /// The type that is the row.
@@ -25,6 +27,7 @@ pub fn rows(text: &str) -> Vec<Row> {
         let (krate, type_name) = path.strip_prefix(CRATE)?.split_once("::")?;
         Some(Row {
             name: kebab(variant),
+            variant: variant.to_owned(),
             krate: krate.to_owned(),
             type_name: type_name.to_owned(),
         })
@@ -79,6 +82,7 @@ mod tests {
         let text = "systems! {\n    /// About it.\n    SomeMore = drover_kv_some::SomeKv,\n    Other = another::Other,\n}\n";
         let row = Row {
             name: "some-more".to_owned(),
+            variant: "SomeMore".to_owned(),
             krate: "some".to_owned(),
             type_name: "SomeKv".to_owned(),
         };

@@ -3,7 +3,7 @@
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;
 use drover_bench::{COMMIT, Progress};
-use drover_kv::SystemTable;
+use drover_kv::{ResultTransfer, SystemTable};
 use drover_swarm::campaign::{self, Finding, Tally};
 use drover_swarm::case::Case;
 use drover_swarm::outcome::Outcome;
@@ -21,6 +21,7 @@ Examples:
   drover sim --seeds 2000                        2000 seeds that nobody ran before, on all cores
   drover sim --seed 1 --seeds 2000               seeds 1 to 2000 of the default scenario
   drover sim --system pilaf --seeds 2000         another system, which has scenarios of its own
+  drover sim --system jakiro --transfer reply --seeds 2000     with results that the server writes to the clients
   drover sim --seed 7 --without stalls,skew      the same run with less trouble
   drover sim --planted                           whether mistakes put in on purpose are found
 
@@ -50,6 +51,10 @@ pub struct Args {
     /// Clients, instead of what the seed draws
     #[arg(long, value_name = "N")]
     clients: Option<usize>,
+    /// How results come to clients, of a system that knows several ways: auto, fetch (clients READ them) or reply (the
+    /// server WRITEs them)
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_default_value = true)]
+    transfer: ResultTransfer,
     /// Plant this mistake in the system
     #[arg(long, value_name = "MISTAKE")]
     plant: Option<String>,
@@ -89,6 +94,11 @@ fn sim<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         None => T::ALL[0],
         Some(name) => T::named(name).ok_or_else(|| refuse(name, format!("expected {}", T::names(" or "))))?,
     };
+    if args.transfer != ResultTransfer::Auto && !system.facts().offers.transfer {
+        let (name, way) = (system.facts().name, args.transfer.name());
+        let why = format!("--transfer {way} does not apply: its results come in one way only");
+        return Err(refuse(name, why));
+    }
     subject::with(system, Sim(args))
         .unwrap_or_else(|| Err(refuse(system.facts().name, "it cannot be simulated".to_owned())))
 }
@@ -167,7 +177,7 @@ fn case<S: Subject>(args: &Args, scenario: &str, seed: u64) -> Result<Case<S>, F
     if let Some(name) = &args.plant {
         case.planted = Some(S::planted(name).ok_or_else(|| unknown("mistake", name))?);
     }
-    (case.ops, case.clients) = (args.ops, args.clients);
+    (case.ops, case.clients, case.transfer) = (args.ops, args.clients, args.transfer);
     Ok(case)
 }
 

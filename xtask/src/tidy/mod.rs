@@ -69,6 +69,7 @@ const RULES: &[(&str, Rule)] = &[
     ("tests in documents", docs::tests),
     ("cited sources", sources::defined),
     ("systems named by few files", systems::named_by_few_files),
+    ("systems told apart nowhere", systems::told_apart_nowhere),
 ];
 
 /// Violations of all rules.

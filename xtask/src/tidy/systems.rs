@@ -1,5 +1,5 @@
 //! A system is one local act: its crate and one line of the table. Whatever else is built on systems iterates over the
-//! table, so few files name any one of them.
+//! table, so few files name any one of them, and none tells one from the others.
 
 use super::tree::{File, code_of, comment_of};
 use super::{Tree, Violation};
@@ -28,6 +28,49 @@ fn of_system(tree: &Tree, row: &Row) -> Option<Violation> {
         files.join(", ")
     );
     (count > FILES_MAX).then(|| Violation::new(TABLE, 0, message))
+}
+
+/// Figures are about certain systems.
+const FIGURES: &str = "crates/lab/figures/";
+
+/// Finds code that decides by which system it has: that names a variant of the table, or compares with a system's name.
+/// What systems differ in stands in their rows: in their facts, and in the traits of `drover-kv`.
+pub fn told_apart_nowhere(tree: &Tree) -> Vec<Violation> {
+    let table = tree.file(TABLE).map(|file| rows(&file.text)).unwrap_or_default();
+    let mut found = Vec::new();
+    for file in tree.rust().filter(|file| !file.path.starts_with(FIGURES)) {
+        for row in table.iter().filter(|row| !is_at_home(&file.path, &row.krate)) {
+            let lines = file.lines().filter(|(_, line)| tells_apart(line, row));
+            found.extend(lines.map(|(number, _)| {
+                let message = format!(
+                    "this depends on whether the system is {}: ask what differs, in its facts or traits",
+                    row.name
+                );
+                Violation::new(&file.path, number, message)
+            }));
+        }
+    }
+    found
+}
+
+/// Whether a line of Rust names the system's variant, or matches or compares with its name.
+fn tells_apart(line: &str, row: &Row) -> bool {
+    let variant = format!("System::{}", row.variant);
+    if has_word(&code_of(line), &variant) {
+        return true;
+    }
+    let (line, name) = (without_comment(line), format!("\"{}\"", row.name));
+    line.match_indices(&name).any(|(start, _)| {
+        let (before, after) = (line[..start].trim_end(), line[start + name.len()..].trim_start());
+        ["==", "!=", "|"]
+            .iter()
+            .any(|sign| before.ends_with(sign) && !before.ends_with("||"))
+            || ["==", "!=", "=>", "|", "if "]
+                .iter()
+                .any(|sign| after.starts_with(sign))
+                && !after.starts_with("||")
+            || before.contains("matches!(")
+    })
 }
 
 /// Whether any file may name the system there: its crate, the table's crate, tests, documents, locks.
@@ -127,6 +170,64 @@ mod tests {
         }
         let six: Vec<(&str, &str)> = paths[1..].iter().map(|path| (path.as_str(), "SomeKv")).collect();
         assert_eq!(found(&six), [""; 0]);
+    }
+
+    fn told_apart(path: &str, text: &str) -> Vec<String> {
+        let found = told_apart_nowhere(&tree(&[(TABLE, ROW), (path, text)]));
+        let shown = found.into_iter();
+        shown
+            .map(|v| format!("{}:{}: {}", v.path, v.line, v.message))
+            .collect()
+    }
+
+    #[test]
+    fn code_that_tells_a_system_from_others_is_caught() {
+        let path = "crates/lab/bench/src/driver.rs";
+        for text in [
+            "match system {\n    System::Some => 1,\n    _ => 2,\n}",
+            "match name {\n    \"some\" => 1,\n    _ => 2,\n}",
+            "match name {\n    \"some\" | \"other\" => 1,\n    _ => 2,\n}",
+            "match name {\n    \"other\" | \"some\" if true => 1,\n    _ => 2,\n}",
+            "match name {\n    \"some\" if true => 1,\n    _ => 2,\n}",
+            "\nlet is_it = facts.name == \"some\";",
+            "\nif \"some\" != S::NAME {",
+            "\nif matches!(name, \"other\" | \"some\") {",
+            "\nlet system = drover_systems::System::Some; // why",
+        ] {
+            let found = told_apart(path, text);
+            let text_of_it = "this depends on whether the system is some";
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("{path}:2: {text_of_it}")),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn systems_may_be_asked_for_by_name_and_told_apart_at_home() {
+        for text in [
+            "// \"some\" => System::Some",
+            "System::named(\"some\")",
+            "const DEFAULT: &str = \"some\";",
+            "assert_eq!(winner, \"some\");",
+            "let both = a || \"some\".is_empty();",
+            "\"something\" => 1, System::Something => 2,",
+            "let title = \"System::Some\";",
+        ] {
+            assert_eq!(
+                told_apart("crates/lab/bench/src/driver.rs", text),
+                [""; 0],
+                "{text}"
+            );
+        }
+        for path in [
+            "crates/systems/kv-some/src/lib.rs",
+            "crates/systems/systems/src/lib.rs",
+            "crates/lab/figures/src/lib.rs",
+            "crates/lab/bench/tests/it/main.rs",
+        ] {
+            assert_eq!(told_apart(path, "System::Some => \"some\" =>"), [""; 0], "{path}");
+        }
     }
 
     #[test]

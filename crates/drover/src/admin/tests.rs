@@ -2,15 +2,16 @@
 
 use super::metrics::{HostingSnapshot, Snapshot, Sockets, render};
 use super::process::Process;
+use super::shards::metric_of;
 use super::sockets::commands_of;
 use super::{Admin, Source, strict};
 use drover_kv::{
-    Capacity, Counter, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes, SystemTable,
-    WorkerStats,
+    Capacity, Counter, CounterKind, Hosting, HostingJob, HostingService, HostingSystem, ServiceStats, Sizes,
+    SystemTable, WorkerStats,
 };
 use drover_systems::System;
 use drover_verbs_shm::{Shm, ShmDevice};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -221,6 +222,46 @@ fn documented(text: &str) -> BTreeMap<String, (String, String, String)> {
     .collect()
 }
 
+/// The document, and where its part about services of shards begins.
+const METRICS: &str = include_str!("../../../../docs/metrics.md");
+const OF_SHARDS: &str = "## Services of shards";
+
+/// Rows `| name | type | systems | meaning |`: the counters of all systems that are served and host nobody.
+fn rows_of_shards() -> BTreeSet<String> {
+    let mut systems = BTreeMap::<_, Vec<&str>>::new();
+    let served = System::ALL.iter().filter(|system| system.facts().offers.service);
+    for system in served.filter(|system| system.hosting(Counters).is_err()) {
+        let facts = system.facts();
+        for counter in facts.counters {
+            let kind = match counter.kind {
+                CounterKind::Events => "counter",
+                CounterKind::Amount => "gauge",
+            };
+            let row = (metric_of(counter), kind, counter.help);
+            systems.entry(row).or_default().push(facts.name);
+        }
+    }
+    let row = |((name, kind, help), systems): ((String, _, _), Vec<&str>)| {
+        format!("| `{name}` | {kind} | {} | {help} |", systems.join(", "))
+    };
+    systems.into_iter().map(row).collect()
+}
+
+#[test]
+fn the_document_lists_the_counters_of_shards() {
+    let (_, text) = METRICS
+        .split_once(OF_SHARDS)
+        .expect("services of shards come last");
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let (listed, told) = (rows.map(str::to_owned).collect::<BTreeSet<_>>(), rows_of_shards());
+    let expected: Vec<&str> = told.iter().map(String::as_str).collect();
+    assert!(
+        listed == told,
+        "docs/metrics.md should have these rows:\n{}",
+        expected.join("\n")
+    );
+}
+
 #[test]
 fn the_document_lists_what_is_told() {
     let process = Process {
@@ -236,7 +277,10 @@ fn the_document_lists_what_is_told() {
             (name, (family.kind, labels, family.help))
         })
         .collect();
-    let listed = documented(include_str!("../../../../docs/metrics.md"));
+    let (text, _) = METRICS
+        .split_once(OF_SHARDS)
+        .expect("services of shards come last");
+    let listed = documented(text);
     let rows: Vec<String> = told
         .iter()
         .map(|(name, (kind, labels, help))| format!("| `{name}` | {kind} | {labels} | {help} |"))

@@ -6,8 +6,8 @@ use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_proce
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{
-    ConnectOptions, ResultTransfer, ServiceClient, System, SystemJob, SystemTable, ask_service, connect,
-    dials,
+    ConnectOptions, FetchObjective, ResultTransfer, ServiceClient, System, SystemJob, SystemTable,
+    ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
@@ -29,15 +29,19 @@ pub struct ClientSettings {
     pub spin_us: Option<u64>,
     /// How results come to clients, in systems that know several ways.
     pub transfer: ResultTransfer,
+    /// What clients that READ results aim at.
+    pub objective: FetchObjective,
 }
 
 impl ClientSettings {
-    fn arguments(self) -> [String; 3] {
+    fn arguments(self) -> [String; 4] {
         let spin = self.spin_us.map_or(DEFAULT.to_owned(), |us| us.to_string());
-        [self.window.to_string(), spin, self.transfer.name().to_owned()]
+        let names = [self.transfer.name(), self.objective.name()];
+        let [transfer, objective] = names.map(str::to_owned);
+        [self.window.to_string(), spin, transfer, objective]
     }
 
-    fn from_arguments(window: &str, spin: &str, transfer: &str) -> Option<ClientSettings> {
+    fn from_arguments([window, spin, transfer, objective]: [&str; 4]) -> Option<ClientSettings> {
         Some(ClientSettings {
             window: window.parse().ok()?,
             spin_us: match spin {
@@ -45,6 +49,7 @@ impl ClientSettings {
                 us => Some(us.parse().ok()?),
             },
             transfer: transfer.parse().ok()?,
+            objective: objective.parse().ok()?,
         })
     }
 }
@@ -88,6 +93,7 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
         let options = ConnectOptions {
             window: self.settings.window,
             transfer: self.settings.transfer,
+            objective: self.settings.objective,
             ..ConnectOptions::default()
         };
         let client: S::Client<P> = connect::<P, _>(&ctx, dials, &options, CONNECT).map_err(|e| words(&e))?;
@@ -112,19 +118,26 @@ impl<P: Provider<Cpu = NativeCpu>, S: System> Tested for UnderTest<P, S> {
 }
 
 /// Arguments for [`clients`].
-fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 5] {
-    let [window, spin, transfer] = settings.arguments();
-    [system.to_string(), addr.to_string(), window, spin, transfer]
+fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 6] {
+    let [window, spin, transfer, objective] = settings.arguments();
+    [
+        system.to_string(),
+        addr.to_string(),
+        window,
+        spin,
+        transfer,
+        objective,
+    ]
 }
 
 /// Main function of a client process of a bench; its arguments come from the bench.
 pub fn clients<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
-        [system, addr, window, spin, transfer] => Some(Clients {
+        [system, addr, window, spin, transfer, objective] => Some(Clients {
             system: T::named(system)?,
             addr: addr.parse().ok()?,
-            settings: ClientSettings::from_arguments(window, spin, transfer)?,
+            settings: ClientSettings::from_arguments([window, spin, transfer, objective])?,
         }),
         _ => None,
     });
@@ -179,17 +192,24 @@ mod tests {
     #[test]
     fn settings_survive_the_command_line() {
         for spin_us in [None, Some(0), Some(50)] {
-            for transfer in ResultTransfer::ALL {
+            for (transfer, objective) in ResultTransfer::ALL
+                .into_iter()
+                .zip(FetchObjective::ALL.into_iter().cycle())
+            {
                 let settings = ClientSettings {
                     window: 7,
                     spin_us,
                     transfer,
+                    objective,
                 };
-                let [window, spin, transfer] = settings.arguments();
-                let read = ClientSettings::from_arguments(&window, &spin, &transfer);
+                let words = settings.arguments();
+                let read = ClientSettings::from_arguments(words.each_ref().map(String::as_str));
                 assert_eq!(read, Some(settings));
             }
         }
-        assert_eq!(ClientSettings::from_arguments("7", "often", "auto"), None);
+        assert_eq!(
+            ClientSettings::from_arguments(["7", "often", "auto", "exact"]),
+            None
+        );
     }
 }

@@ -122,6 +122,7 @@ fn settings(args: &Args) -> ClientSettings {
         window: args.load.window,
         spin_us: args.pace.spin_us(),
         transfer: args.load.transfer,
+        objective: args.load.objective,
     }
 }
 

@@ -263,6 +263,7 @@ impl Size {
         for report in &self.reports {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let cpu = report
+                .processor_time
                 .server_ns
                 .map(|[user, system]| format!("{:.0}", user + system));
             let probes = report

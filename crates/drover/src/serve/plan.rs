@@ -54,6 +54,7 @@ pub fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, NoPlan> {
             clients_max: capacity.slot_clients.value,
             bytes_max: workers.slot_bytes_max.value.into(),
         },
+        transfer: workers.transfer.value,
     };
     S::set_policy(&mut plan, &policy);
     Ok(plan)

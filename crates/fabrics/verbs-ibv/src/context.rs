@@ -76,6 +76,13 @@ impl Context<Ibv> for IbvContext {
         &self.core.caps
     }
 
+    fn device_name(&self) -> Option<String> {
+        let choice = &self.core.opening.choice;
+        let (device, port, gid) = (&choice.device, choice.port, choice.gid.index);
+        let mtu_code = self.core.opening.end.mtu_code;
+        Some(format!("{device} port {port} GID {gid} MTU code {mtu_code}"))
+    }
+
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
         Region::private(bytes, pages)
     }

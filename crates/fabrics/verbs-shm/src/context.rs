@@ -75,6 +75,11 @@ impl Context<Shm> for ShmContext {
         &self.core.caps
     }
 
+    /// There is one memory, and the core that copies.
+    fn device_name(&self) -> Option<String> {
+        Some("memory".to_owned())
+    }
+
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
         Region::shared(bytes, pages)
     }

@@ -63,6 +63,13 @@ pub trait Context<P: Provider>: 'static {
     /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
 
+    /// Name of the device and of what the speed of its verbs depends on: the same for all contexts of a process for which
+    /// verbs take as long. `None` (the default): each context must find that out for itself, as where faults are added, or
+    /// where one process has several networks that know nothing of each other.
+    fn device_name(&self) -> Option<String> {
+        None
+    }
+
     /// Allocates zeroed memory that this fabric can register with any rights, for example shared memory. The length is
     /// rounded up to whole pages.
     ///

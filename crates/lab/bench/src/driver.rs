@@ -10,6 +10,7 @@
 
 use crate::flight::{Counts, Flight};
 use crate::latency::Latency;
+use crate::processor_time;
 use crate::target::{Target, TargetError};
 use crate::workload::{Draw, KeyText, Tape, Values, Verb};
 use drover_base::Ns;
@@ -75,6 +76,8 @@ pub struct Measured {
     pub reads: Option<Reads>,
     /// What the target's calls took during the run; `None` if the target does not count them.
     pub calls: Option<Calls>,
+    /// Processor time of the clients' threads during the run, with the wait for operations in flight at the end.
+    pub processor_time: Ns,
 }
 
 impl Measured {
@@ -100,6 +103,7 @@ impl Measured {
         if let Some(calls) = &other.calls {
             self.calls.get_or_insert_default().add(calls);
         }
+        self.processor_time += other.processor_time;
     }
 }
 
@@ -242,6 +246,7 @@ impl<T: Target> Client<T> {
     fn run_tape(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let mut flight = Flight::new(options.window.max(1));
         let before = (self.target.reads(), self.target.calls());
+        let used = processor_time::of_thread();
         let began = timestamp();
         let elapsed = match options.pace {
             Pace::Closed => self.closed(&mut flight, began, options)?,
@@ -249,7 +254,9 @@ impl<T: Target> Client<T> {
         };
         let counts = flight.counts();
         self.drain(&mut flight)?;
+        let processor_time = processor_time::of_thread().since(used);
         Ok(Measured {
+            processor_time,
             counts,
             latency: flight.latency,
             elapsed,

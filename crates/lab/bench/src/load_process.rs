@@ -58,6 +58,7 @@ enum Answer {
         rates: Rates,
         reads: Option<Reads>,
         calls: Option<Box<Calls>>,
+        processor_ns: u64,
     },
     Failed {
         why: String,
@@ -159,6 +160,7 @@ impl LoadProcess {
                 rates,
                 reads,
                 calls,
+                processor_ns,
             } => Ok(Measured {
                 counts,
                 latency: *latency,
@@ -167,6 +169,7 @@ impl LoadProcess {
                 rates,
                 reads,
                 calls: calls.map(|calls| *calls),
+                processor_time: Ns(processor_ns),
             }),
             _ => Err(TargetError::new("a client process gave another answer")),
         }
@@ -268,6 +271,7 @@ fn obey(load_threads: &LoadThreads, line: &str) -> Result<Answer, Box<TargetErro
                 rates: measured.rates,
                 reads: measured.reads,
                 calls: measured.calls.map(Box::new),
+                processor_ns: measured.processor_time.0,
             })
         }
     }
@@ -329,6 +333,7 @@ mod tests {
             rates,
             reads: Some(reads),
             calls: Some(Box::new(calls)),
+            processor_ns: 17,
         };
         let line = serde_json::to_string(&sent).expect("JSON");
         let Ok(Answer::Measured {
@@ -339,6 +344,7 @@ mod tests {
             rates: rated,
             reads: Some(read),
             calls: Some(called),
+            processor_ns: 17,
         }) = serde_json::from_str(&line)
         else {
             panic!("{line}");

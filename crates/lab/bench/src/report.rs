@@ -31,10 +31,9 @@ pub struct Report {
     /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallsSummary>,
-    /// The server's processor time per operation, nanoseconds, polling for requests included: `[user, system]` mode,
-    /// each the median of the samples that [count](Report::counts). `None` if `bench` did not start the server.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub server_ns: Option<[f64; 2]>,
+    /// Processor time of both sides: medians of the samples that [count](Report::counts).
+    #[serde(flatten)]
+    pub processor_time: ProcessorTime,
     /// All samples in the order in which they were taken, including those that do not [count](Report::counts).
     pub samples: Vec<Sample>,
     /// Placement and speed requested of samples, and which samples count.
@@ -92,6 +91,30 @@ impl Performance {
                 throughput_ops: median(&all(|s| s.window1.throughput_ops)),
                 latency_us: median_latency(samples.iter().map(|s| s.window1.latency_us)),
             },
+        }
+    }
+}
+
+/// Processor time per operation.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ProcessorTime {
+    /// The server's, nanoseconds, polling for requests included: `[user, system]` mode. `None` if `bench` did not start
+    /// the server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_ns: Option<[f64; 2]>,
+    /// The clients', nanoseconds, all their threads together: with the load generator's own work, and polling for results.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_ns: Option<f64>,
+}
+
+impl ProcessorTime {
+    /// Medians over `samples`.
+    fn median(samples: &[&Sample]) -> ProcessorTime {
+        let times = || samples.iter().map(|sample| sample.processor_time);
+        let client_ns: Vec<f64> = times().filter_map(|time| time.client_ns).collect();
+        ProcessorTime {
+            server_ns: median_pair(times().filter_map(|time| time.server_ns)),
+            client_ns: (!client_ns.is_empty()).then(|| median(&client_ns)),
         }
     }
 }
@@ -222,9 +245,9 @@ pub struct Sample {
     /// What the calls of all clients took in the throughput run; `None` if the clients do not report that.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<Calls>,
-    /// The server's processor time per operation in the throughput run, as in [`Report::server_ns`].
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub server_ns: Option<[f64; 2]>,
+    /// Processor time of both sides in the throughput run.
+    #[serde(flatten)]
+    pub processor_time: ProcessorTime,
     /// The machine's bounds; `None` if they were not requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
@@ -338,7 +361,7 @@ impl Report {
             calls.get_or_insert_default().add(&some);
         }
         self.calls = calls.map(CallsSummary::of);
-        self.server_ns = median_pair(counted.iter().filter_map(|s| s.server_ns));
+        self.processor_time = ProcessorTime::median(&counted);
         self.compared.bound = median_bound(&counted);
         self.compared.rivals = median_rivals(&counted);
         self.compared.through_sockets = mode_ratios(&counted);

@@ -17,11 +17,13 @@ use crate::load_threads::{LoadThreads, System};
 use crate::machine::Machine;
 use crate::pin;
 use crate::progress::Progress;
-use crate::report::{CoreProbes, Lone, ReadsSummary, Report, RivalResult, RunInfo, Sample, SampleCounts};
+use crate::report::{
+    CoreProbes, Lone, ProcessorTime, ReadsSummary, Report, RivalResult, RunInfo, Sample, SampleCounts,
+};
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Tape, TapeOptions, Values};
-use crate::{Churned, ReadsPerGet, result_file, server_time};
+use crate::{Churned, ReadsPerGet, processor_time, result_file};
 use drover_base::Ns;
 use drover_mem::{LINE_BYTES, timestamp};
 use plan::closed_loop;
@@ -288,9 +290,9 @@ impl<'a> Stage<'a> {
         let options = plan.clients.run_options(plan.sampling.time);
         let speed_before = self.echo.core_ns()?;
         let before = self.echo.probe_ns()?;
-        let used = plan.server.pid.and_then(server_time::cpu_ns);
+        let used = plan.server.pid.and_then(processor_time::cpu_ns);
         let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
-        let used_now = plan.server.pid.and_then(server_time::cpu_ns);
+        let used_now = plan.server.pid.and_then(processor_time::cpu_ns);
         let after = self.echo.probe_ns()?;
         let core_ns = [speed_before, self.echo.core_ns()?];
         self.report.note_core_speed(core_ns.as_flattened());
@@ -313,7 +315,10 @@ impl<'a> Stage<'a> {
             },
             reads: measured.reads,
             calls: measured.calls,
-            server_ns: server_time::per_op(used, used_now, measured.counts.ops),
+            processor_time: ProcessorTime {
+                server_ns: processor_time::per_op(used, used_now, measured.counts.ops),
+                client_ns: Some(measured.processor_time.0 as f64 / measured.counts.ops.max(1) as f64),
+            },
             ..Sample::default()
         })
     }
@@ -544,7 +549,7 @@ impl SystemUnderTest {
         let after = self.server.cpu_ns();
         Ok(RivalResult {
             name: self.name.clone(),
-            server_ns: server_time::per_op(before, after, measured.counts.ops),
+            server_ns: processor_time::per_op(before, after, measured.counts.ops),
             mode: self.mode.name.to_owned(),
             throughput_ops: measured.ops_per_s(),
             hit_rate: measured.counts.hit_rate(),

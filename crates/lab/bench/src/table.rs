@@ -279,11 +279,17 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
 
 /// Where socket servers spend their time: no server can save the kernel's share.
 fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
-    if let Some([user, system]) = report.server_ns {
+    if let Some([user, system]) = report.processor_time.server_ns {
         writeln!(
             f,
             "\nprocessor time of the server per operation, waiting included: {user:.0} ns in user mode, {system:.0} in \
              the kernel (counted in steps of 10 ms)"
+        )?;
+    }
+    if let Some(client_ns) = report.processor_time.client_ns {
+        writeln!(
+            f,
+            "\nprocessor time of the clients per operation, load generator and waiting included: {client_ns:.0} ns"
         )?;
     }
     for (nth, rival) in report.compared.rivals.iter().enumerate() {

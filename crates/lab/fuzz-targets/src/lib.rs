@@ -10,6 +10,7 @@ mod input;
 mod memcached;
 mod pilaf;
 mod request;
+mod rfp;
 mod rpc;
 mod slots;
 mod trace;
@@ -86,6 +87,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "pilaf_reply",
         run: pilaf::reply,
+    },
+    Target {
+        name: "rfp_control",
+        run: rfp::control_message,
     },
     Target {
         name: "rpc_mailbox",

@@ -2,6 +2,7 @@
 
 use crate::scenario::Scenario;
 use crate::subject::{Planted, Subject, Trouble};
+use drover_kv::ResultTransfer;
 
 /// One run of a simulated system: the inputs that determine it completely.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Case<S: Subject> {
     pub ops: Option<usize>,
     /// Number of clients; `None`: as the seed draws it.
     pub clients: Option<usize>,
+    /// How results come to clients, in systems that know several ways.
+    pub transfer: ResultTransfer,
     /// Deliberate mistake that the system makes, if any.
     pub planted: Option<&'static Planted<S::Mistake>>,
 }
@@ -32,6 +35,7 @@ impl<S: Subject> Case<S> {
             kinds: scenario.kinds(seed),
             ops: None,
             clients: None,
+            transfer: ResultTransfer::Auto,
             planted: None,
         }
     }
@@ -56,6 +60,9 @@ impl<S: Subject> Case<S> {
             if let Some(number) = number {
                 text += &format!(" --{flag} {number}");
             }
+        }
+        if self.transfer != ResultTransfer::Auto {
+            text += &format!(" --transfer {}", self.transfer.name());
         }
         if let Some(planted) = self.planted {
             text += &format!(" --plant {}", planted.name);

@@ -11,8 +11,8 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::exchange::{End, ends};
 use drover_mem::{NativeCpu, PageWish, Region};
 use drover_rt::{
-    Backoff, ConflictOptions, Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskError, TaskOptions, TaskPool,
-    Timers, mailbox,
+    ConflictOptions, Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskError, TaskOptions, TaskPool, Timers,
+    mailbox,
 };
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion,
@@ -116,10 +116,11 @@ fn rates(count: u64) {
 fn by_tasks(count: u64, task_count: u64, credits: Option<u32>, work: Work) -> Ns {
     let device = ShmDevice::default();
     let ctx = device.context().expect("context");
-    let mut conflicts = ConflictOptions::default();
-    if matches!(work, Work::Retry) {
-        conflicts.backoff = Backoff::Off;
-    }
+    // Limits follow the time that passes, which no count may depend on.
+    let conflicts = match work {
+        Work::Retry => ConflictOptions::OFF,
+        _ => ConflictOptions::default(),
+    };
     let options = TaskOptions {
         credits,
         conflicts,

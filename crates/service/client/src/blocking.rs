@@ -3,7 +3,7 @@
 use crate::session::{Connected, Ready};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Completion, Op, Outcome, SubmitError};
+use drover_kv::{Calls, Completion, Op, Outcome, SubmitError};
 
 /// A blocking client: a call polls for its result for 50 µs, then sleeps until it arrives; if others want its core, it
 /// lets them have it at once. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep many operations in flight. If
@@ -115,6 +115,13 @@ impl Client {
     /// not submitted.
     pub fn execute(&mut self, ops: &[Op<'_>], sink: impl FnMut(usize, Outcome<'_>)) -> Result<(), CallError> {
         self.many(ops.len(), |i| ops[i], sink)
+    }
+
+    /// What the client's calls have taken since it was connected: verbs, READs that found nothing, changes between
+    /// fetching and pushing, and so on. `None` if the system's results come in one way only, or the client was made from
+    /// a [`Connected::over`].
+    pub fn calls(&mut self) -> Option<Calls> {
+        self.session.0.calls()
     }
 
     fn one(

@@ -5,8 +5,8 @@ use crate::{Error, Options};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream};
 use drover_kv::{
-    Completion, ConnectError, KvClient, Op, ServiceInfo, SubmitError, System, SystemJob, SystemTable, Token,
-    ask_service, connect, dials,
+    Calls, Completion, ConnectError, KvClient, Op, ServiceClient, ServiceInfo, SubmitError, System,
+    SystemJob, SystemTable, Token, ask_service, connect, dials,
 };
 use drover_mem::NativeCpu;
 use drover_rt::{Idle, Waiting};
@@ -55,8 +55,21 @@ impl Connected {
     /// Wraps `client`, whose queue pairs are in the verbs context `ctx`. For programs that choose system and fabric
     /// themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
-        let waiting = Waiting::new(Idle::ADAPTIVE);
-        Connected(Box::new(Running::<P, C> { client, ctx, waiting }))
+        Connected::counting(ctx, client, |_| None)
+    }
+
+    /// As [`over`](Connected::over); `calls` takes from the client what its calls have taken.
+    fn counting<P: Provider, C: KvClient<P> + 'static>(
+        ctx: Rc<P::Context>,
+        client: C,
+        calls: fn(&mut C) -> Option<Calls>,
+    ) -> Connected {
+        Connected(Box::new(Running::<P, C> {
+            client,
+            ctx,
+            waiting: Waiting::new(Idle::ADAPTIVE),
+            calls,
+        }))
     }
 }
 
@@ -136,7 +149,9 @@ impl<P: Provider, T: SystemTable> SystemJob for ConnectIn<'_, P, T> {
         );
         let timeout = options.connect_timeout;
         let client: S::Client<P> = connect::<P, _>(&self.ctx, dials, &options.of_connection(), timeout)?;
-        Ok(Connected::over::<P, _>(self.ctx, client))
+        Ok(Connected::counting::<P, _>(self.ctx, client, |client| {
+            client.calls()
+        }))
     }
 }
 
@@ -152,6 +167,7 @@ pub(crate) trait Session {
     /// it sleeps, asks `ready` whether there is other work. Returns the number of operations that finished.
     fn rest(&mut self, ready: &mut dyn FnMut() -> Ready, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
     fn waker(&self) -> Waker;
+    fn calls(&mut self) -> Option<Calls>;
 }
 
 /// What a caller knows when its session is about to sleep.
@@ -167,6 +183,7 @@ struct Running<P: Provider, C> {
     client: C,
     ctx: Rc<P::Context>,
     waiting: Waiting,
+    calls: fn(&mut C) -> Option<Calls>,
 }
 
 impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
@@ -217,5 +234,9 @@ impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
 
     fn waker(&self) -> Waker {
         self.ctx.waker()
+    }
+
+    fn calls(&mut self) -> Option<Calls> {
+        (self.calls)(&mut self.client)
     }
 }

@@ -30,6 +30,7 @@ const FACTS: Facts = Facts {
         service: true,
         memcached: true,
         request_slots: true,
+        transfer: false,
         memory_file: Ok(()),
         eviction: Ok(()),
     },

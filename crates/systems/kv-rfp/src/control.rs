@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  sizes of slots, how results travel, addresses, the server's queue pair
+//!         <---------- Welcome (or refused)  sizes of slots, how results travel, addresses, the server's queue pair, the map
 //! client: Attach ---------------------->    the client's queue pair, its memory for pushed results and for long values
 //!         <---------------------- Ready
+//!         <---------------------- NewMap    whenever other shards own other keys
 //! ```
 
 use crate::layout::RPC_COUNT;
 use drover_control::{DecodeError, Reader, Writer, kind};
+use drover_kv::PartitionMap;
 use drover_rpc::fetch::{ConnParams, Format, Layout, Transfer};
 use drover_verbs::Export;
 
@@ -18,7 +20,7 @@ pub use drover_one_sided::{Ready, ServerParams, Ticket};
 pub type Hello = drover_one_sided::Hello<RfpParams>;
 
 /// Version of these messages and of the layouts; client and server must have the same.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// These systems' own parameters in a client's [`Hello`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +51,16 @@ pub struct Welcome {
     pub qp: Export,
     /// Where the client READs long values, if the system has that.
     pub in_place: Option<InPlaceExports>,
+    /// Which shard owns a key.
+    pub map: PartitionMap,
+}
+
+/// A newer map than that of [`Welcome`] or of the last such message. The server sends it to every client when its map
+/// changes.
+#[derive(Clone, Debug)]
+pub struct NewMap {
+    /// Which shard owns a key.
+    pub map: PartitionMap,
 }
 
 /// How a client READs long values where they are.
@@ -79,8 +91,10 @@ drover_control::message!(kind::APPLICATION + 1 => Welcome {
     results,
     qp,
     in_place as InPlaceCodec,
+    map,
 });
 drover_control::message!(kind::APPLICATION + 2 => Attach { qp, pushed, values });
+drover_control::message!(kind::APPLICATION + 4 => NewMap { map });
 
 struct InPlaceCodec;
 

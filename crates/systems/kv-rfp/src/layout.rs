@@ -25,6 +25,7 @@
 //! | 8 | | `Value`: the value | |
 //! | 8 | 4 | `Written`: CRC-32C of the value | the value is in the client's memory |
 //! | 8 | 8 | `InPlace`: offset of the value in the server's memory of items | the client READs it, and then WRITEs a byte other than 0 into its place's acknowledgement |
+//! | 8 | 8 | `Elsewhere`: epoch of the shard's map of partitions | the shard does not own the key |
 
 pub use drover_one_sided::{Request, RequestKind, Status};
 
@@ -135,7 +136,7 @@ impl Reply {
         let rest_bytes = match reply.status {
             Status::Value => reply.value_bytes,
             Status::Written => size_of::<u32>(),
-            Status::InPlace => size_of::<u64>(),
+            Status::InPlace | Status::Elsewhere => size_of::<u64>(),
             _ => 0,
         };
         (rest.len() == rest_bytes).then_some((reply, rest))

@@ -9,11 +9,12 @@ use crate::variant::{
 use drover_base::HashSeed;
 use drover_control::ControlListener;
 use drover_kv::{
-    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, Service, ShardPlan, ShardedJob,
-    ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
+    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, ResultTransfer, Service, ShardPlan,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
+use drover_rpc::fetch::Transfer;
 use drover_store::{Mode, PartitionOptions};
 use drover_verbs::Provider;
 use std::marker::PhantomData;
@@ -142,6 +143,15 @@ fn mode(plan: &ShardPlan) -> Mode {
     }
 }
 
+/// The way of calls that is called so.
+pub(crate) fn transfer(way: ResultTransfer) -> Transfer {
+    match way {
+        ResultTransfer::Auto => Transfer::Auto,
+        ResultTransfer::Fetch => Transfer::Fetch,
+        ResultTransfer::Reply => Transfer::Reply,
+    }
+}
+
 fn when_full<V: Variant>(plan: &ShardPlan) -> &'static str {
     match V::Store::IS_SHARED && plan.evicts {
         true => "evicts the item of the same size class that was used longest ago (LRU)",
@@ -163,6 +173,7 @@ pub(crate) fn options<V: Variant>(plan: &ShardPlan, index: usize, seed: HashSeed
         item_bytes_max: plan.item_bytes_max,
         pages: plan.pages,
         slot_bytes: usual.slot_bytes.max(longest_request),
+        transfer: transfer(plan.transfer),
         has_handler: plan.trial.has_handler,
     }
 }

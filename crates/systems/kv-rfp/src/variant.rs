@@ -58,7 +58,7 @@ const EXECUTE_TWICE: Planted<Flaw> = Planted {
 };
 
 /// The counters of a system whose shards have items of their own; [`CLIENTS`](drover_one_sided::CLIENTS) is added.
-const COUNTERS: [Counter; 15] = [
+const COUNTERS: [Counter; 16] = [
     Counter::events("gets", "GETs executed."),
     Counter::events("puts", "PUTs executed or refused."),
     Counter::events("deletes", "DELETEs executed."),
@@ -83,12 +83,22 @@ const COUNTERS: [Counter; 15] = [
         "Requests found with a wrong checksum: while they arrived, or malformed ones.",
     ),
     drover_one_sided::REPEATED,
+    Counter::events(
+        "quarantined",
+        "Sessions that have ended, whose slots and queue pairs were taken back.",
+    ),
 ];
 
-const OWN: [Counter; 16] = with_clients(COUNTERS, []);
+const OWN: [Counter; 18] = with_clients(
+    COUNTERS,
+    [Counter::events(
+        "elsewhere",
+        "Requests for keys that another shard owns: their clients had another map of partitions.",
+    )],
+);
 
 /// Those of a system whose shards share their items: each shard reports the amounts of all.
-const SHARED: [Counter; 23] = with_clients(
+const SHARED: [Counter; 24] = with_clients(
     {
         let mut counters = COUNTERS;
         let mut i = 5;
@@ -154,11 +164,15 @@ const fn facts(name: &'static str, about: &'static str, service: bool) -> Facts 
 pub struct JakiroVariant;
 
 impl Variant for JakiroVariant {
-    const FACTS: Facts = facts(
-        "jakiro",
-        "requests are WRITTEN into slots, clients READ the results (RFP), or have them pushed if the server is slow",
-        true,
-    );
+    const FACTS: Facts = {
+        let mut facts = facts(
+            "jakiro",
+            "requests are WRITTEN into slots, clients READ the results (RFP), or have them pushed if the server is slow",
+            true,
+        );
+        facts.offers.transfer = true;
+        facts
+    };
     const TRANSFER: Transfer = Transfer::Auto;
     const CURVE: &'static str = "Jakiro";
     const PLANTED: &'static [Planted<Flaw>] = &[

@@ -1,7 +1,9 @@
 //! [`ServiceClient`]: a client of a whole service; [`connect`] waits until the client has all its sessions.
 
 use crate::secret::SECRET_BYTES_MAX;
-use crate::{Calls, Channels, Facts, FetchChoice, KvClient, Reads, ResultTransfer, SetupError};
+use crate::{
+    Calls, Channels, Facts, FetchChoice, FetchObjective, KvClient, Reads, ResultTransfer, SetupError,
+};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
@@ -37,6 +39,8 @@ pub struct ConnectOptions {
     pub transfer: ResultTransfer,
     /// How the client READs results, if it does; `None`: as it chooses itself.
     pub fetch: Option<FetchChoice>,
+    /// What the client aims at if it chooses itself.
+    pub objective: FetchObjective,
 }
 
 impl Default for ConnectOptions {
@@ -49,6 +53,7 @@ impl Default for ConnectOptions {
             secret: Vec::new(),
             transfer: ResultTransfer::Auto,
             fetch: None,
+            objective: FetchObjective::default(),
         }
     }
 }

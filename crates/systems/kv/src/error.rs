@@ -1,6 +1,7 @@
 //! Why a client has no session ([`SetupError`]), and why a service did not start ([`StartError`]): the same for every
 //! system.
 
+use crate::BadMap;
 use drover_control::Loss;
 use drover_control::{ControlError, DecodeError, DialError, refusal};
 use drover_mem::AllocError;
@@ -53,6 +54,9 @@ pub enum SetupError {
         /// Part of the server's answer that is unusable.
         what: &'static str,
     },
+    /// The server's map of partitions cannot be used.
+    #[error("unusable map of partitions from server: {0}")]
+    Map(#[from] BadMap),
     /// The server did not answer in time.
     #[error("the server did not answer in time")]
     Timeout,
@@ -117,7 +121,10 @@ impl SetupError {
                 )
             }
             SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
-            SetupError::Unusable { .. } | SetupError::Message(_) | SetupError::Create(_) => true,
+            SetupError::Unusable { .. }
+            | SetupError::Map(_)
+            | SetupError::Message(_)
+            | SetupError::Create(_) => true,
             _ => false,
         }
     }

@@ -7,6 +7,7 @@
 //! - [`KvClient`] is the non-blocking client with submit and poll, for batches; everything else is built on it.
 //! - [`System`] describes and runs a whole system: facts, sizes, how to start a service, how a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
+//! - [`PartitionMap`] says which shard owns a key.
 //! - [`SteppedSystem`] is for callers that step servers and clients as actors, such as simulated clusters.
 //! - [`HostingSystem`] is for systems whose workers share their cores with a [`CoActor`], such as memcached's sockets.
 //! - [`SystemTable`] is a table of systems, for code that iterates over all of them.
@@ -25,6 +26,7 @@ mod error;
 mod hosting;
 mod op;
 mod owned_op;
+mod partition_map;
 mod plan;
 mod reads;
 pub mod secret;
@@ -46,6 +48,7 @@ pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
+pub use partition_map::{BadMap, PARTITIONS_MAX, PartitionMap};
 pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};
 pub use reads::{Reads, TableKind};
 pub use service_stats::{ServiceStats, WorkerStats};
@@ -56,4 +59,4 @@ pub use system::{
     Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
     SystemJob, SystemTable,
 };
-pub use transfer::{Calls, FetchChoice, InUse, ResultTransfer};
+pub use transfer::{Calls, FetchChoice, FetchObjective, InUse, ResultTransfer};

@@ -111,4 +111,8 @@ pub enum Refusal {
     /// never sent or never executed. (An update that may have been executed is `Indeterminate`.)
     #[error("no server answered before the deadline")]
     Unavailable,
+    /// Shards disagree about which of them owns the key: each that was asked, by the newest map that the client could get, sent
+    /// it to another one.
+    #[error("the server's shards disagree about which of them owns the key")]
+    Elsewhere,
 }

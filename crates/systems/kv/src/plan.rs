@@ -12,7 +12,7 @@
 //! table as large as planned keeps growing into memory that no record has needed: many short records take bytes of the
 //! second row for the first. FaRM's table does not grow: it has its size from the start.
 
-use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
+use crate::{Capacity, KEY_BYTES_MAX, Policy, ResultTransfer, Sizes};
 use drover_base::{Cost, Ns};
 use drover_mem::PageWish;
 use drover_rt::Idle;
@@ -159,6 +159,8 @@ pub struct ShardPlan {
     pub look_every: Ns,
     /// Maximum number of clients per shard.
     pub clients_max: usize,
+    /// How results come to clients that leave it open, in systems that know several ways.
+    pub transfer: ResultTransfer,
     /// Measurements of requests, for systems that have slots for them or execute them all.
     pub trial: Trial,
 }
@@ -205,6 +207,7 @@ impl ShardPlan {
         self.evicts = policy.evicts;
         self.clients_max = policy.clients_max;
         self.idle = policy.idle;
+        self.transfer = policy.transfer;
         if policy.large_pages {
             self.pages = PageWish::Huge;
             // Reserved pages are there now; a table that grows could find them gone.
@@ -283,6 +286,7 @@ impl ShardPlan {
             grace: GRACE,
             look_every: LOOK_EVERY,
             clients_max: 1024,
+            transfer: ResultTransfer::Auto,
             trial: Trial::default(),
         }
     }
@@ -340,6 +344,7 @@ mod tests {
                 clients_max: 0,
                 bytes_max: 0,
             },
+            transfer: ResultTransfer::Auto,
         });
         assert_eq!(sizes(&reserved), (1 << 19, 1 << 19));
         let items = ShardPlan::of_items(TableShape::SINGLE, 1000, 48, 1);

@@ -1,7 +1,9 @@
 //! [`System`]: the interface of a key-value system for commands, benchmarks, simulations and tests. The table of all
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
-use crate::{Counter, HostingJob, ServiceClient, ShardedJob, StartError, SteppedJob, TableKind};
+use crate::{
+    Counter, HostingJob, ResultTransfer, ServiceClient, ShardedJob, StartError, SteppedJob, TableKind,
+};
 use drover_base::Work;
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
@@ -48,6 +50,9 @@ pub struct Offers {
     pub memcached: bool,
     /// Whether a service has request slots whose number and size an operator can set ([`SlotPolicy`]).
     pub request_slots: bool,
+    /// Whether results come to clients in several ways, of which an operator can name the usual one
+    /// ([`Policy::transfer`]).
+    pub transfer: bool,
     /// `Ok` if a service can keep its items in a memory file, so that they outlive the process; the error says why not.
     pub memory_file: Result<(), &'static str>,
     /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
@@ -62,6 +67,7 @@ impl Offers {
             service: true,
             memcached: false,
             request_slots: false,
+            transfer: false,
             memory_file: Err(no_memory_file),
             eviction: Err(
                 "its server does not see GETs, so it evicts the items that were stored longest ago",
@@ -141,6 +147,8 @@ pub struct Policy {
     pub idle: Idle,
     /// Request slots, for systems that [have some](Offers::request_slots).
     pub slots: SlotPolicy,
+    /// How results come to clients that leave it open, in systems that [know several ways](Offers::transfer).
+    pub transfer: ResultTransfer,
 }
 
 /// An operator's decisions about request slots.

@@ -1,4 +1,5 @@
-//! [`ResultTransfer`]: how results come to clients of systems that know several ways; [`Calls`]: what the calls took.
+//! [`ResultTransfer`]: how results come to clients of systems that know several ways; [`FetchObjective`]: what a client that
+//! READs them aims at; [`Calls`]: what the calls took.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -41,6 +42,41 @@ impl FromStr for ResultTransfer {
     }
 }
 
+/// What is best, when a client chooses how many bytes its first READ of a result fetches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FetchObjective {
+    /// The most calls per second for the sizes of results that come: the inverse of the mean time per call.
+    #[default]
+    Exact,
+    /// RFP's: the sum of the rates of all results, where one that does not fit halves the rate.
+    Paper,
+}
+
+impl FetchObjective {
+    /// All of them.
+    pub const ALL: [FetchObjective; 2] = [FetchObjective::Exact, FetchObjective::Paper];
+
+    /// Its name, as options have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FetchObjective::Exact => "exact",
+            FetchObjective::Paper => "paper",
+        }
+    }
+}
+
+impl FromStr for FetchObjective {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<FetchObjective, String> {
+        let found = FetchObjective::ALL
+            .into_iter()
+            .find(|objective| objective.name() == name);
+        found.ok_or_else(|| format!("{name}: expected exact or paper"))
+    }
+}
+
 /// How clients READ results, instead of what they would choose themselves: for figures, which prescribe it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchChoice {
@@ -71,6 +107,9 @@ pub struct Calls {
     pub late_pushes: u64,
     /// Results with a wrong checksum: looked at while they were written.
     pub sum_rejects: u64,
+    /// Operations that were begun again because a shard said that it does not own the key.
+    #[serde(default)]
+    pub elsewhere: u64,
     /// What is in use, not a count: see [`InUse`].
     pub in_use: InUse,
 }
@@ -113,10 +152,11 @@ impl Calls {
                 back,
                 calls.late_pushes,
                 calls.sum_rejects,
+                calls.elsewhere,
             ]
         };
         let (ours, theirs) = (counts(self), counts(other));
-        let all: [u64; 8] = std::array::from_fn(|at| op(ours[at], theirs[at]));
+        let all: [u64; 9] = std::array::from_fn(|at| op(ours[at], theirs[at]));
         [
             self.calls,
             self.operations,
@@ -126,6 +166,7 @@ impl Calls {
             self.switches[1],
             self.late_pushes,
             self.sum_rejects,
+            self.elsewhere,
         ] = all;
         self.failed_reads =
             std::array::from_fn(|fails| op(self.failed_reads[fails], other.failed_reads[fails]));
@@ -152,6 +193,10 @@ mod tests {
             assert_eq!(transfer.name().parse(), Ok(transfer));
         }
         assert!("push".parse::<ResultTransfer>().is_err());
+        for objective in FetchObjective::ALL {
+            assert_eq!(objective.name().parse(), Ok(objective));
+        }
+        assert!("best".parse::<FetchObjective>().is_err());
     }
 
     #[test]
@@ -165,6 +210,7 @@ mod tests {
             switches: [n, 1],
             late_pushes: 5,
             sum_rejects: 6,
+            elsewhere: n,
             in_use: InUse {
                 first_bytes: n,
                 ..InUse::default()
@@ -173,8 +219,8 @@ mod tests {
         let mut sum = some(3);
         sum.add(&some(7));
         assert_eq!(
-            (sum.calls, sum.switches, sum.in_use.first_bytes),
-            (10, [10, 2], 7)
+            (sum.calls, sum.switches, sum.elsewhere, sum.in_use.first_bytes),
+            (10, [10, 2], 10, 7)
         );
         let since = sum.since(&some(3));
         assert_eq!((since.calls, since.failed_reads[16], since.pushed), (7, 7, 4));

@@ -31,10 +31,12 @@ pub enum Status {
     TableFull = 11,
     /// GET, RDMA-Memcached only: the client must READ the value where the reply says, in the server's memory.
     InPlace = 12,
+    /// Jakiro, ServerReply: the shard does not own the key; the reply has the epoch of its map.
+    Elsewhere = 13,
 }
 
 impl Status {
-    const ALL: [Status; 12] = [
+    const ALL: [Status; 13] = [
         Status::Stored,
         Status::Deleted,
         Status::NotFound,
@@ -47,6 +49,7 @@ impl Status {
         Status::BadRequest,
         Status::TableFull,
         Status::InPlace,
+        Status::Elsewhere,
     ];
 
     /// The status with code `byte`; `None` if there is none.
@@ -93,7 +96,7 @@ mod tests {
         for byte in 0..=255 {
             match Status::decode(byte) {
                 Some(status) => assert_eq!(status as u8, byte),
-                None => assert!(byte == 0 || byte > Status::InPlace as u8),
+                None => assert!(byte == 0 || byte > Status::Elsewhere as u8),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! How many clients and server cores take part.
 
-use drover_kv::ResultTransfer;
+use drover_kv::{FetchObjective, ResultTransfer};
 
 /// Arguments about the number of clients and their requests.
 #[derive(clap::Args, Clone, Debug)]
@@ -21,6 +21,10 @@ pub struct LoadArgs {
     /// WRITEs them); other systems ignore it
     #[arg(long, default_value = "auto", value_name = "HOW")]
     pub transfer: ResultTransfer,
+    /// What clients that read results choose the length of their first READ by: exact (the most calls per second for the
+    /// sizes of results that come) or paper (RFP's formula)
+    #[arg(long, default_value = "exact", value_name = "NAME")]
+    pub objective: FetchObjective,
 }
 
 impl LoadArgs {

@@ -16,6 +16,8 @@ pub enum Feature {
     MemoryFile,
     /// A choice of which items are evicted.
     Eviction,
+    /// Several ways by which results come to clients.
+    Transfer,
 }
 
 impl Feature {
@@ -24,6 +26,7 @@ impl Feature {
         match self {
             Feature::Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
             Feature::Slots if !offers.request_slots => Some("it has no request slots"),
+            Feature::Transfer if !offers.transfer => Some("its results come to clients in one way only"),
             Feature::MemoryFile => offers.memory_file.err(),
             Feature::Eviction => offers.eviction.err(),
             _ => None,

@@ -3,6 +3,7 @@
 use super::file::{FileArgs, parse_file};
 use super::*;
 use clap::Parser;
+use drover_kv::ResultTransfer;
 use std::path::Path;
 
 fn typed(words: &[&str]) -> Args {
@@ -200,6 +201,31 @@ fn what_memcached_has_and_drover_has_not_is_refused() {
         "-B binary: there is no binary protocol; ascii includes the meta commands"
     );
     assert!(Settings::resolve::<System>(&typed(&["-U", "0", "-B", "auto"])).is_ok());
+}
+
+#[test]
+fn how_results_travel_is_a_setting_of_systems_that_know_several_ways() {
+    let got = settings(&["--system", "jakiro", "--transfer", "reply"]).unwrap();
+    assert_eq!(got.workers.transfer.value, ResultTransfer::Reply);
+    let got = settings(&["--system", "server-reply"]).unwrap();
+    assert_eq!(got.workers.transfer.value, ResultTransfer::Auto);
+    for (words, text) in [
+        (
+            ["--system", "herd", "--transfer", "fetch"],
+            "--transfer fetch: does not apply to --system herd: its results come to clients in one way only (command line)",
+        ),
+        (
+            ["--system", "server-reply", "--transfer", "auto"],
+            "--transfer auto: does not apply to --system server-reply: its results come to clients in one way only \
+             (command line)",
+        ),
+        (
+            ["--system", "jakiro", "--transfer", "push"],
+            "--transfer push: expected auto, fetch or reply",
+        ),
+    ] {
+        assert_eq!(settings(&words).unwrap_err(), text, "{words:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::or_none;
 use crate::exit::{self, Failure};
+use drover_kv::ResultTransfer;
 use drover_store::Eviction;
 
 /// Parses an octal file mode.
@@ -52,6 +53,12 @@ pub(super) fn eviction_of(text: String) -> Result<Eviction, Failure> {
 pub(super) fn name_of(eviction: Eviction) -> &'static str {
     let found = EVICTIONS.into_iter().find(|(_, other)| *other == eviction);
     found.map_or("", |(name, _)| name)
+}
+
+/// Parses a way by which results come to clients.
+pub(super) fn transfer_of(text: String) -> Result<ResultTransfer, Failure> {
+    text.parse()
+        .map_err(|why| Failure::new(exit::USAGE, format!("--transfer {why}")))
 }
 
 /// Parses a core list: empty (choose), `none`, or a list like `0-2,5`. The result is the core of each of `count`

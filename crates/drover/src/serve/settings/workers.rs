@@ -1,8 +1,9 @@
 //! Where workers run, and how they look for requests.
 
-use super::offered::Feature::Slots;
-use super::words::{choose_cores, cores_shown};
+use super::offered::Feature::{Slots, Transfer};
+use super::words::{choose_cores, cores_shown, transfer_of};
 use super::{flags, parsed, value};
+use drover_kv::ResultTransfer;
 
 flags! {
     /// Arguments about workers.
@@ -35,4 +36,12 @@ flags! {
     /// never sleep [default: 50]
     #[arg(long = "spin-us", value_name = "MICROSECONDS")]
     spin_us: u64 = value(50).show(|us| format!("{us} microseconds"));
+
+    /// How results come to clients that do not say how: auto (clients read them, or have them written while the server is
+    /// slow), fetch (clients read them) or reply (the server writes them, which costs it more and its clients less)
+    /// [default: auto]
+    #[arg(long = "transfer", value_name = "HOW")]
+    transfer: String as ResultTransfer = parsed("auto".to_string(), transfer_of)
+        .needs(Transfer)
+        .show(|transfer| transfer.name().to_string());
 }

@@ -1,7 +1,7 @@
 //! [`Rival`]: a rival's server process, started and stopped by us.
 
 use super::{Kind, Mode, RivalTarget, Stream, Transport};
-use crate::{Helper, pin, server_time};
+use crate::{Helper, pin, processor_time};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ impl Rival {
     /// Processor time that the rival has used so far, in user and in system mode, nanoseconds; `None` if unavailable.
     /// Usually in steps of 10 ms.
     pub fn cpu_ns(&self) -> Option<[f64; 2]> {
-        server_time::cpu_ns(self.pid())
+        processor_time::cpu_ns(self.pid())
     }
 
     fn connect(&self) -> io::Result<Stream> {

@@ -242,11 +242,18 @@ fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
         panic!("two systems, {} reports", results.len());
     };
     assert_eq!((plain.samples.len(), counting.samples.len()), (2, 2));
-    assert_eq!((plain.reads.reads_per_get, plain.server_ns), (None, None));
+    assert_eq!(
+        (plain.reads.reads_per_get, plain.processor_time.server_ns),
+        (None, None)
+    );
     let per_get = counting.reads.reads_per_get.expect("it counts");
     assert_eq!((per_get.probes, per_get.reads), (1.0, 2.0));
     assert_eq!(per_get.computed_probes, Some(1.56));
-    assert!(counting.server_ns.is_some(), "the system tells of this process");
+    assert!(
+        counting.processor_time.server_ns.is_some(),
+        "the system tells of this process"
+    );
+    assert!(plain.processor_time.client_ns.is_some_and(|ns| ns > 0.0));
     let text = counting.to_string();
     assert!(
         text.contains("1.000 probes, 2.000 READs (computed for a load of 0.75: 1.56, 2.56)"),

@@ -55,9 +55,7 @@ pub const SERVER_REPLY: Entry = Entry {
     doorbells: Doorbells::Driver,
     evicts: false,
 };
-/// ServerReply as we ship it, where every context opens the device and so has registers of its own. (A step that posts to
-/// many clients would also keep a shared register's lock from others for too long on simulated cores, which take it in
-/// the order of steps.)
+/// ServerReply as we ship it, where every context opens the device and so has registers of its own.
 pub const TUNED: Entry = Entry {
     name: "ServerReply tuned",
     form: "ServerReply",

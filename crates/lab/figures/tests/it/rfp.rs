@@ -26,17 +26,7 @@ fn jakiro_beats_a_server_that_waits_with_any_number_of_threads() {
     }
 }
 
-/// Sessions have no more slots with more threads of the server, which all of them would look at.
-#[test]
-fn jakiro_does_not_become_slower_with_threads_that_have_nothing_to_do() {
-    let found = run("rfp-12", |point| {
-        point.series == "Jakiro" && [6.0, 8.0].contains(&point.x)
-    });
-    let [six, eight] = [6.0, 8.0].map(|cores| mops(&found, "Jakiro", cores));
-    assert!(eight > 0.97 * six, "{six} and {eight} Mops");
-}
-
-/// All threads of RDMA-Memcached serve all keys, and wait for each other's locks.
+/// All threads of RDMA-Memcached serve all keys, and wait for each other: for locks of items, and of the doorbell.
 #[test]
 fn threads_of_rdma_memcached_do_more_together_but_not_in_proportion() {
     let found = run("rfp-12", |point| {

@@ -33,6 +33,7 @@ fn options<S: ShardedSystem>(case: &Case<Sharded<S>>) -> Options {
     let mut options = Options::draw::<S>(case.seed, &case.kinds);
     options.load.ops = case.ops.unwrap_or(options.load.ops);
     options.clients = case.clients.unwrap_or(options.clients);
+    options.connect.transfer = case.transfer;
     options
 }
 

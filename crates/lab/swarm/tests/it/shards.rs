@@ -1,6 +1,7 @@
 //! Services of shards: a few seeds that find nothing, traces that repeat, mistakes that are found, and what campaigns
 //! have found, each as a small case that stays.
 
+use drover_kv::ResultTransfer;
 use drover_swarm::campaign;
 use drover_swarm::case::Case;
 use drover_swarm::shards;
@@ -19,11 +20,27 @@ fn with<J: SubjectJob>(system: &str, job: J) -> J::Answer {
 struct FindNothing<'a> {
     scenario: &'a str,
     seeds: Vec<u64>,
+    transfer: ResultTransfer,
 }
 
 fn find_nothing(system: &str, scenario: &str, seeds: impl IntoIterator<Item = u64>) {
+    find_nothing_by(ResultTransfer::Auto, system, scenario, seeds);
+}
+
+/// As [`find_nothing`], with results that come to clients in this way.
+fn find_nothing_by(
+    transfer: ResultTransfer,
+    system: &str,
+    scenario: &str,
+    seeds: impl IntoIterator<Item = u64>,
+) {
     let seeds = seeds.into_iter().collect();
-    with(system, FindNothing { scenario, seeds });
+    let job = FindNothing {
+        scenario,
+        seeds,
+        transfer,
+    };
+    with(system, job);
 }
 
 impl SubjectJob for FindNothing<'_> {
@@ -34,7 +51,10 @@ impl SubjectJob for FindNothing<'_> {
         let cases: Vec<Case<S>> = self
             .seeds
             .into_iter()
-            .map(|seed| Case::new(scenario, seed))
+            .map(|seed| Case {
+                transfer: self.transfer,
+                ..Case::new(scenario, seed)
+            })
             .collect();
         let tally = campaign::search(&cases, 2, false, &AtomicU64::new(0), |_| {});
         let found: Vec<String> = tally
@@ -112,6 +132,33 @@ fn a_few_seeds_find_nothing_in_farm() {
 fn a_few_seeds_find_nothing_in_jakiro() {
     find_nothing("jakiro", "default", 1..21);
     find_nothing("jakiro", "slow", 1..21);
+    for transfer in [ResultTransfer::Fetch, ResultTransfer::Reply] {
+        find_nothing_by(transfer, "jakiro", "default", 1..11);
+    }
+}
+
+/// A case that is shown again has its results come as they did.
+#[test]
+fn a_case_repeats_how_results_travel() {
+    struct Arguments;
+
+    impl SubjectJob for Arguments {
+        type Answer = String;
+
+        fn run<S: Subject>(self) -> String {
+            let case: Case<S> = Case {
+                transfer: ResultTransfer::Reply,
+                ..Case::new(&S::SCENARIOS[0], 7)
+            };
+            case.arguments()
+        }
+    }
+
+    let arguments = with("jakiro", Arguments);
+    assert_eq!(
+        arguments,
+        "--system jakiro --scenario default --seed 7 --transfer reply"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! [`OneShard`]: a service of one shard, with honest clients and whoever else a test lets dial in.
+//! [`OneShard`]: a service of one shard, with honest clients, and with others that a test plays.
 
-use super::shards::{connected, shard_options};
+use super::shards::{ShardOptions, connected, shard_options};
 use crate::kv_conformance::BedOptions;
 use drover_base::{Actor, Cpu};
 use drover_control::{ControlStream, Dial, Frame, LocalListener};
@@ -29,26 +29,41 @@ impl<S: ShardedSystem, P: Provider> OneShard<S, P> {
     /// # Panics
     /// If it does not open.
     pub fn new(device: P::Device) -> OneShard<S, P> {
+        OneShard::with_options(device, |options| options)
+    }
+
+    /// As [`new`](OneShard::new), with options that `change` has changed; a [restarted](OneShard::restart) shard has the
+    /// usual ones.
+    ///
+    /// # Panics
+    /// If it does not open.
+    pub fn with_options(
+        device: P::Device,
+        change: impl FnOnce(ShardOptions<S, P>) -> ShardOptions<S, P>,
+    ) -> OneShard<S, P> {
         OneShard {
-            server: OneShard::<S, P>::open(&device),
+            server: OneShard::<S, P>::open(&device, change),
             ctx: Rc::new(device.context().expect("a context")),
             device,
             listener: LocalListener::new(),
         }
     }
 
-    fn open(device: &P::Device) -> S::Shard<P> {
+    fn open(
+        device: &P::Device,
+        change: impl FnOnce(ShardOptions<S, P>) -> ShardOptions<S, P>,
+    ) -> S::Shard<P> {
         let options = BedOptions {
             partition_count: 1,
             ..BedOptions::default()
         };
-        let options = shard_options::<S, P>(&options, 0);
+        let options = change(shard_options::<S, P>(&options, 0));
         Shard::with_options(device, &options, &Default::default()).expect("a shard")
     }
 
     /// The server goes without a word, and another one comes.
     pub fn restart(&mut self) {
-        self.server = OneShard::<S, P>::open(&self.device);
+        self.server = OneShard::<S, P>::open(&self.device, |options| options);
     }
 
     /// Lets the server make so many steps.

@@ -117,8 +117,8 @@ impl<'a, P: Provider> Future for Entry<'a, P> {
             // The slot was taken for this task when it was granted.
             Some(_) => {}
             None => {
-                let free = core.races.slots.inside < core.races.conflicts.tasks_max()
-                    && core.races.slots.waiting.is_empty();
+                // Slots are granted as soon as they are free: none waits while one is.
+                let free = core.races.slots.inside < core.races.conflicts.tasks_max();
                 // Others may wait for what this task holds, so it must not wait for them.
                 let must_not_wait = core.in_flight.tasks[cx.task as usize].holds > 0;
                 if !free && !must_not_wait {

@@ -61,6 +61,9 @@ fn a_client_finds_the_system_by_the_address() {
             })
             .expect("read");
         assert_eq!(found, 200);
+        if let Some(calls) = client.calls() {
+            assert!(calls.calls > 500 && calls.operations >= calls.calls, "{calls:?}");
+        }
     });
 }
 

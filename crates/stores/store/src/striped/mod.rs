@@ -59,7 +59,7 @@ const SPARES_BYTES: usize = (SPARES_TAKEN + 1) * LINE_BYTES - 8;
 const ATTEMPTS: usize = 1000;
 
 /// What a simulated core does while it has a stripe, apart from memory accesses: finds the item and copies it.
-pub const STRIPE: Work = Work::new("store.stripe", 220.0, "operation under the lock of its stripe");
+pub const STRIPE: Work = Work::new("store.stripe", 260.0, "operation under the lock of its stripe");
 /// The same of the list of a size class.
 pub const LIST: Work = Work::new("store.list", 60.0, "change of a list under its lock");
 

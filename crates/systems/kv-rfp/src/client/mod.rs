@@ -12,7 +12,7 @@ pub use drover_control::Dial;
 use crate::costs::{AGAIN, FETCHED, POLL, PUSHED, SENT, SHARD, SUBMIT};
 use crate::layout::{REPLY_HEADER_BYTES, Reply, Status, item_bytes, value_sum};
 use drover_base::{Cpu, Ns};
-use drover_kv::{Calls, ConnectOptions, FetchChoice, InUse, OpKind, Outcome, Reads, Refusal};
+use drover_kv::{Calls, ConnectOptions, FetchChoice, FetchObjective, InUse, OpKind, Outcome, Reads, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{CallerOptions, CallerStats, Choice, Guards, Measured, Objective, Selector};
@@ -26,10 +26,19 @@ use std::marker::PhantomData;
 pub type RfpClient<P, G> = drover_one_sided::Client<P, Reader<G>>;
 
 /// Options of an [`RfpClient`].
-pub type ClientOptions = drover_one_sided::ClientOptions<Option<FetchChoice>>;
+pub type ClientOptions = drover_one_sided::ClientOptions<FetchPolicy>;
 
 /// The operations and links of a client.
 type Operations<P, G> = drover_one_sided::Operations<P, Reader<G>>;
+
+/// How results are READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FetchPolicy {
+    /// R and F; then nothing is measured or chosen.
+    pub prescribed: Option<FetchChoice>,
+    /// What F is chosen by, otherwise.
+    pub objective: FetchObjective,
+}
 
 /// Counters of a client since its creation, all shards together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,6 +49,10 @@ pub struct ClientStats {
     pub misses: u64,
     /// Values that the server wrote to the client's memory, and that were not complete when its result was; the client asked again.
     pub torn_values: u64,
+    /// Results that said that the shard does not own the key.
+    pub elsewhere: u64,
+    /// Times that the client has measured what verbs take: not if another one of this process has, over the same device.
+    pub measurements: u64,
     /// R, P and F that are in use.
     pub in_use: InUse,
     /// What the calls took, as of the last look at the control channels. The last calls of a session that was lost are
@@ -56,8 +69,7 @@ pub struct Reader<G> {
     /// When a call must be looked at though nothing has arrived.
     next_timer: Ns,
     stats: ClientStats,
-    /// How results are READ, if that is prescribed: then nothing is measured or chosen.
-    prescribed: Option<FetchChoice>,
+    policy: FetchPolicy,
     /// What verbs take on the fabric, measured with the first shard's session.
     measured: Option<Measured>,
     /// Whether calls take turns with their READs.
@@ -79,14 +91,17 @@ impl<G: Guards> Reader<G> {
             self.measured = Some(Measured::default());
             return;
         }
-        let Some(measured) = session.measure() else { return };
+        let Some((measured, is_own)) = session.measure() else {
+            return;
+        };
+        self.stats.measurements += u64::from(is_own);
         let (switch, usual) = (measured.switch(), CallerOptions::default());
         let first = Choice {
             slow_reads: switch.slow_reads,
             first_bytes: usual.first_bytes,
         };
         let curves = measured.curves(first, session.result_bytes());
-        self.selector = Some(Selector::new(Objective::Exact, curves));
+        self.selector = Some(Selector::new(self.objective(), curves));
         self.takes_turns = measured.has_short_reads();
         self.measured = Some(measured);
         self.stats.in_use = InUse {
@@ -95,6 +110,13 @@ impl<G: Guards> Reader<G> {
             push_time_ns: switch.push_time.0,
         };
         tracing::debug!(?measured, ?switch, "measured what verbs take");
+    }
+
+    fn objective(&self) -> Objective {
+        match self.policy.objective {
+            FetchObjective::Exact => Objective::Exact,
+            FetchObjective::Paper => Objective::Paper,
+        }
     }
 
     fn ended<P: Provider>(
@@ -130,6 +152,7 @@ impl<G: Guards> Reader<G> {
                 }
                 ops.finish(at, Outcome::Value(rest), sink);
             }
+            (Status::Elsewhere, _) => self.go_elsewhere(ops, at, rest, sink),
             (status, Some(outcome)) => {
                 self.stats.misses += u64::from(status == Status::NotFound && kind == OpKind::Get);
                 ops.finish(at, outcome, sink);
@@ -139,6 +162,25 @@ impl<G: Guards> Reader<G> {
             (Status::Long, None) => self.ask(ops, at, true),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
         }
+    }
+
+    /// The server says that another shard owns the key.
+    #[cold]
+    fn go_elsewhere<P: Provider>(
+        &mut self,
+        ops: &mut Operations<P, G>,
+        at: usize,
+        epoch: &[u8],
+        sink: Sink<'_>,
+    ) {
+        let epoch = epoch.try_into().map(u64::from_le_bytes);
+        tracing::debug!(
+            operation = at,
+            ?epoch,
+            "another shard owns the key, by the server's map of this epoch"
+        );
+        self.stats.elsewhere += 1;
+        ops.redirect(at, sink);
     }
 
     /// The server says that it has written the value to the client's memory.
@@ -193,11 +235,14 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     type Session = Session<P, G>;
     type Wait = ();
     type GetState = InPlaceValue;
-    type Miss = Option<FetchChoice>;
+    type Miss = FetchPolicy;
     type Stats = ClientStats;
 
-    fn policy(options: &ConnectOptions) -> Option<FetchChoice> {
-        options.fetch
+    fn policy(options: &ConnectOptions) -> FetchPolicy {
+        FetchPolicy {
+            prescribed: options.fetch,
+            objective: options.objective,
+        }
     }
 
     fn operations_for(depth: usize) -> usize {
@@ -208,15 +253,15 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         item_bytes(key_bytes, value_bytes)
     }
 
-    fn new(_: usize, prescribed: Option<FetchChoice>) -> Reader<G> {
-        let takes_turns = prescribed.is_some_and(|choice| choice.takes_turns);
+    fn new(_: usize, policy: FetchPolicy) -> Reader<G> {
+        let takes_turns = policy.prescribed.is_some_and(|choice| choice.takes_turns);
         Reader {
             takes_turns,
             result: Vec::new(),
             value: Vec::new(),
             next_timer: Ns::MAX,
             stats: ClientStats::default(),
-            prescribed,
+            policy,
             measured: None,
             selector: None,
             now: Ns::ZERO,
@@ -246,7 +291,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
     {
         let mut calls = session::counted(&self.stats.calls);
         sessions.for_each(|session| calls.add(&session::counted(session.stats())));
-        calls.in_use = self.stats.in_use;
+        (calls.in_use, calls.elsewhere) = (self.stats.in_use, self.stats.elsewhere);
         Some(calls)
     }
 
@@ -305,7 +350,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
         ops.cpu().charge(POLL.cost, 1);
         ops.cpu().charge(SHARD.cost, ops.shard_count() as u32);
         (self.next_timer, self.now) = (Ns::MAX, now);
-        if self.measured.is_none() && self.prescribed.is_none() {
+        if self.measured.is_none() && self.policy.prescribed.is_none() {
             self.measure(ops);
         }
         for shard in 0..ops.shard_count() {
@@ -327,7 +372,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
 
     fn control_polled(&mut self, session: &mut Session<P, G>) {
         self.stats.calls.add(&session.take_stats());
-        if let Some(choice) = self.prescribed {
+        if let Some(choice) = self.policy.prescribed {
             return session.prescribe(choice);
         }
         let Some(selector) = &mut self.selector else {

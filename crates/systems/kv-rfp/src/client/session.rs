@@ -1,12 +1,13 @@
 //! [`Session`]: a client's queues, calls and buffers at one shard.
 
 use super::in_place::InPlace;
-use crate::control::{Attach, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
+use crate::control::{Attach, NewMap, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
 use crate::layout::{
     REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key,
 };
 use drover_base::Ns;
-use drover_kv::{Calls, FetchChoice, KEY_BYTES_MAX, ResultTransfer, SetupError};
+use drover_control::Frame;
+use drover_kv::{BadMap, Calls, FetchChoice, KEY_BYTES_MAX, PartitionMap, ResultTransfer, SetupError};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{
@@ -53,6 +54,8 @@ pub struct Session<P: Provider, G: Guards> {
     calls: FetchClient<P, G>,
     /// If the server lets its clients READ long values where they are.
     pub(super) in_place: Option<InPlace<P>>,
+    /// Which shard owns a key.
+    map: PartitionMap,
 }
 
 fn check(welcome: &Welcome, layout: &Layout) -> Result<(), SetupError> {
@@ -105,8 +108,8 @@ impl<P: Provider, G: Guards> Session<P, G> {
         self.calls.next_timer()
     }
 
-    /// Measures what verbs take; call it until it returns what came of it.
-    pub(super) fn measure(&mut self) -> Option<Measured> {
+    /// What verbs take, and whether this session has measured it; call it until it returns what came of it.
+    pub(super) fn measure(&mut self) -> Option<(Measured, bool)> {
         self.calls.measure(&mut self.resources.queues)
     }
 
@@ -167,12 +170,9 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     const VERSION: u16 = PROTOCOL_VERSION;
 
     fn client_params(_: &P::Context, transfer: ResultTransfer) -> RfpParams {
-        let transfer = match transfer {
-            ResultTransfer::Auto => Transfer::Auto,
-            ResultTransfer::Fetch => Transfer::Fetch,
-            ResultTransfer::Reply => Transfer::Reply,
-        };
-        RfpParams { transfer }
+        RfpParams {
+            transfer: crate::system::transfer(transfer),
+        }
     }
 
     fn new(
@@ -214,6 +214,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
             resources,
             calls,
             in_place: in_place.transpose()?,
+            map: welcome.map.clone(),
         })
     }
 
@@ -223,6 +224,21 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
             pushed: self.calls.export()?,
             values: self.resources.values.mr.export(&[])?,
         })
+    }
+
+    fn map(&self) -> Option<&PartitionMap> {
+        Some(&self.map)
+    }
+
+    fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
+        let NewMap { map } = frame.decode()?;
+        let epochs = (map.epoch(), self.map.epoch());
+        if epochs.0 <= epochs.1 {
+            let (epoch, current) = epochs;
+            return Err(BadMap::Older { epoch, current }.into());
+        }
+        self.map = map;
+        Ok(())
     }
 
     fn resources(&self) -> &ConnResources<P> {

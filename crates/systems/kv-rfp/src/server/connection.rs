@@ -86,6 +86,8 @@ pub struct Connection<P: Provider, V: Variant> {
     place_count: u32,
     /// Long items that the client READs, if the system has that.
     readers: Option<Readers<P>>,
+    /// Epoch of the map of partitions that the client has been sent.
+    pub(super) map_epoch: u64,
 }
 
 impl<P: Provider, V: Variant> Connection<P, V> {
@@ -117,6 +119,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             result_bytes: params.layout.result_bytes,
             place_count: params.layout.place_count as u32,
             readers: None,
+            map_epoch: 0,
         })
     }
 
@@ -382,6 +385,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             self.reply(cpu, call, status, 0, &[]);
             return Ok(());
         }
+        // Not before: an update that was executed is answered, even if another shard owns the key now.
+        if !state.owns(key.hash) {
+            self.answer_elsewhere(cpu, state, call);
+            return Ok(());
+        }
         let status = match request.kind {
             RequestKind::Get => return self.get(cpu, state, call, request, key, now),
             RequestKind::Put => {
@@ -447,6 +455,14 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         };
         self.reply(cpu, call, status, len, &[]);
         Ok(())
+    }
+
+    /// Tells the client that another shard owns the key.
+    #[cold]
+    fn answer_elsewhere(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, call: &ServerCall) {
+        state.stats.elsewhere += 1;
+        let epoch = state.map().epoch().to_le_bytes();
+        self.reply(cpu, call, Status::Elsewhere, 0, &epoch);
     }
 
     /// Tells the client where it can READ a long value.
@@ -531,6 +547,10 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let Some(mut transfer) = self.transfers[index].take() else {
             return;
         };
+        // The key may have got another owner while the transfer waited.
+        if !state.owns(state.key(transfer.key()).hash) {
+            return self.answer_elsewhere(cpu, state, &transfer.call);
+        }
         let Some(stage) = state.staging.lend() else {
             self.transfers[index] = Some(transfer);
             return;
@@ -603,7 +623,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         };
         self.longs -= 1;
         let stage = transfer.stage.expect("a transfer that began");
-        if transfer.request.kind == RequestKind::PutLarge {
+        if !state.owns(state.key(transfer.key()).hash) {
+            self.answer_elsewhere(cpu, state, &transfer.call);
+        } else if transfer.request.kind == RequestKind::PutLarge {
             state.stats.puts += 1;
             let status = state.put_staged(cpu, &transfer.request, transfer.key(), stage, now);
             self.updates.note(&transfer.request, status);

@@ -12,7 +12,9 @@ pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 pub use store::{OpenedOnce, ShardStore};
 
-use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, RfpParams, ServerParams, Welcome, conn_params};
+use crate::control::{
+    Attach, Hello, NewMap, PROTOCOL_VERSION, RfpParams, ServerParams, Welcome, conn_params,
+};
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
@@ -35,8 +37,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     type ClientParams = RfpParams;
     type Welcome = Welcome;
     type Attach = Attach;
-    /// There are no notifications.
-    type Notification = Ready;
+    type Notification = NewMap;
 
     const VERSION: u16 = PROTOCOL_VERSION;
     const HAS_EVERY_KEY: bool = V::Store::IS_SHARED;
@@ -63,7 +64,11 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             calls.late_pushes,
             calls.sum_rejects,
             stats.repeated,
+            stats.quarantined,
         ];
+        if !V::Store::IS_SHARED {
+            counters.push(stats.elsewhere);
+        }
         if let Some(store) = self.partition.shared() {
             let locks = store.locks();
             counters.push(stats.in_place);
@@ -114,10 +119,10 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     ) -> Result<(Connection<P, V>, Welcome), PeerError> {
         let result_bytes = self.options.slot_bytes;
         let params = conn_params(&terms, result_bytes, usize::from(hello.slots));
-        let transfer = match V::TRANSFER {
-            Transfer::Auto => hello.params.transfer,
-            always => always,
-        };
+        // The first that does not leave it open: the system, the client, the operator.
+        let ways = [V::TRANSFER, hello.params.transfer, self.options.transfer];
+        let transfer = ways.into_iter().find(|way| *way != Transfer::Auto);
+        let transfer = transfer.unwrap_or(Transfer::Auto);
         let mut conn = Connection::<P, V>::new(ctx, &params, self.options.item_bytes_max, transfer)?;
         let in_place = match &self.items {
             Some(items) => Some(conn.read_in_place(ctx, items, params.layout.place_count)?),
@@ -132,8 +137,17 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
             results,
             qp,
             in_place,
+            map: self.map().clone(),
         };
+        conn.map_epoch = self.map().epoch();
         Ok((conn, welcome))
+    }
+
+    fn notification(&mut self, conn: &mut Connection<P, V>) -> Result<Option<NewMap>, PeerError> {
+        let map = self.map();
+        let is_new = map.epoch() > conn.map_epoch;
+        conn.map_epoch = map.epoch();
+        Ok(is_new.then(|| NewMap { map: map.clone() }))
     }
 
     fn attach(
@@ -157,6 +171,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
     }
 
     fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P, V>) {
+        self.stats.quarantined += 1;
         add(&mut self.closed_calls, conn.stats());
         conn.close(ctx, self);
     }

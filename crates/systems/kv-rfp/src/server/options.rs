@@ -2,6 +2,7 @@
 
 use drover_mem::PageWish;
 use drover_one_sided::Membership;
+use drover_rpc::fetch::Transfer;
 use drover_store::Mode;
 
 /// Options of a server, which is one shard: all sizes are per shard.
@@ -22,6 +23,8 @@ pub struct ServerOptions {
     /// READ and WRITE. Each operation in flight of each client has one slot of both kinds. With a multiple of 4 KiB
     /// less the headers, all slots would share a few lines of the processor's caches.
     pub slot_bytes: usize,
+    /// How results come to clients that leave it open, in Jakiro.
+    pub transfer: Transfer,
     /// Whether a handler works on each request before it is executed: see [`Trial`](drover_kv::Trial).
     pub has_handler: bool,
     /// Kind of pages wanted for items and index.
@@ -38,6 +41,7 @@ impl Default for ServerOptions {
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
             slot_bytes: 2 << 10,
+            transfer: Transfer::Auto,
             has_handler: false,
             pages: PageWish::HugeIfAny,
         }
@@ -61,6 +65,10 @@ pub struct ServerStats {
     pub repeated: u64,
     /// Values that clients were told to READ where they are.
     pub in_place: u64,
+    /// Sessions that have ended.
+    pub quarantined: u64,
+    /// Requests for keys that the shard does not own.
+    pub elsewhere: u64,
     /// PUTs refused because the memory is full.
     pub refusals: drover_one_sided::Refusals,
 }

@@ -6,8 +6,8 @@ use super::store::ShardStore;
 use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status, item_bytes};
 use crate::variant::Variant;
-use drover_base::{KeyHasher, Ns};
-use drover_kv::{Refusal, StartError};
+use drover_base::{KeyHash, KeyHasher, Ns};
+use drover_kv::{BadMap, PartitionMap, Refusal, StartError};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_rpc::fetch::CalleeStats;
@@ -41,8 +41,18 @@ pub struct ShardState<P: Provider, V: Variant> {
     /// Whether the batch's only request keeps the core from all clients but one: see [`one_by_one`](super::one_by_one).
     pub(super) is_occupied: bool,
     pub(super) buffers: Buffers,
+    /// Which shard owns a key.
+    map: PartitionMap,
     pub(super) hasher: KeyHasher,
     clock: Clock,
+}
+
+/// Number of shards that own keys of their own, or 1 if all shards have one store.
+fn owner_count<V: Variant>(options: &ServerOptions) -> usize {
+    match V::Store::IS_SHARED {
+        true => 1,
+        false => usize::from(options.membership.shard_count),
+    }
 }
 
 impl<P: Provider, V: Variant> ShardState<P, V> {
@@ -70,7 +80,6 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             calls: CalleeStats::default(),
             closed_calls: CalleeStats::default(),
             staging: Staging::new(&**ctx, round_up(item_bytes_max, 4096), options.pages)?,
-            options,
             second_look: SecondLook::default(),
             batch: Batch::new(),
             is_occupied: false,
@@ -79,9 +88,34 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
                 result: vec![0; slot_bytes + 1].into(),
                 wcs: vec![Wc::default(); BATCH].into(),
             },
+            map: PartitionMap::even(owner_count::<V>(&options)),
+            options,
             hasher,
             clock,
         })
+    }
+
+    /// Which shard owns a key.
+    pub fn map(&self) -> &PartitionMap {
+        &self.map
+    }
+
+    /// Requests for keys of partitions that the shard does not own by `map` are sent elsewhere from now on. Call it by
+    /// [`Server::change`](drover_one_sided::Server::change), so that clients get the map. Items stay where they are: who gives a partition away
+    /// hands its items over first, and answers nothing about them meanwhile.
+    ///
+    /// # Errors
+    /// [`BadMap`]: the map is not newer, or has owners that the service does not have. Nothing has changed.
+    pub fn set_map(&mut self, map: PartitionMap) -> Result<(), BadMap> {
+        map.check(owner_count::<V>(&self.options), Some(&self.map))?;
+        self.map = map;
+        Ok(())
+    }
+
+    /// Whether the shard owns the key with this hash.
+    #[inline]
+    pub(super) fn owns(&self, hash: KeyHash) -> bool {
+        V::Store::IS_SHARED || self.map.owner(hash) == usize::from(self.options.membership.shard)
     }
 
     /// Whether an item is short enough.

@@ -341,6 +341,7 @@ fn rfp_clients_that_vanish_in_any_state_are_forgotten() {
         let answer = cluster.ask(&mut honest, Op::Get { key: KEY });
         assert_eq!(answer, format!("{value:?}"), "after {steps} steps");
     }
+    assert_eq!(cluster.server.stats().quarantined, 12 * 2 * 3);
 }
 
 /// Clients ask for long items and never say that they have READ them: the items stay where they are as long as the client

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod hostile;
+mod map;
 mod no_allocation;
 mod raw;
 mod threads;

@@ -3,6 +3,11 @@
 use drover_base::Ns;
 use std::fmt::Debug;
 
+/// Times that an operation is sent to another shard. The pauses before them double from [`REDIRECT_PAUSE`] on, so that
+/// all together are a quarter of a second. *(our choice)*
+const REDIRECTS_MAX: u8 = 8;
+const REDIRECT_PAUSE: Ns = Ns::from_ms(1);
+
 /// What an operation waits for. `W` is a READ of the system.
 ///
 /// ```text
@@ -11,7 +16,8 @@ use std::fmt::Debug;
 ///            |        | |  '---> WaitBuffer (long) -> Reading
 ///            |        v '- the server named the record
 ///            |      Asking -> Reply
-///            '-> Reply (updates)
+///            ^'-> Reply (updates)
+///            '----- Redirected <- Reply (the shard does not own the key)
 /// ```
 /// When its session is lost, an operation in any state returns to Waiting. An update that was sent is sent again with
 /// its number if the next session goes on from the lost one; else it ends as indeterminate.
@@ -38,6 +44,11 @@ pub(super) enum State<W> {
     },
     /// The server's reply.
     Reply,
+    /// A newer map of partitions, or the end of a pause: the shard that was asked does not own the key.
+    Redirected {
+        /// End of the pause.
+        until: Ns,
+    },
     /// The outcome was reported; the request has not completed yet.
     Sending,
 }
@@ -51,6 +62,8 @@ pub(super) struct Execution<W> {
     sending: bool,
     /// Whether it is an update whose request was sent over a session that was lost: it may have been executed.
     unanswered: bool,
+    /// Number of shards in a row that said that they do not own the key.
+    redirects: u8,
     /// The borrowed buffer for a long value.
     large: Option<u8>,
 }
@@ -62,6 +75,7 @@ impl<W> Default for Execution<W> {
             sequence: 0,
             sending: false,
             unanswered: false,
+            redirects: 0,
             large: None,
         }
     }
@@ -100,7 +114,11 @@ impl<W: Copy + PartialEq + Debug> Execution<W> {
     pub(super) fn is_idle(&self) -> bool {
         matches!(
             self.state,
-            State::Waiting | State::WaitBuffer(_) | State::Backoff { .. } | State::Asking { .. }
+            State::Waiting
+                | State::WaitBuffer(_)
+                | State::Backoff { .. }
+                | State::Asking { .. }
+                | State::Redirected { .. }
         )
     }
 
@@ -108,7 +126,7 @@ impl<W: Copy + PartialEq + Debug> Execution<W> {
     #[inline]
     pub(super) fn submit(&mut self, sequence: u64) {
         self.sequence = sequence;
-        self.unanswered = false;
+        (self.unanswered, self.redirects) = (false, 0);
         self.state = State::Waiting;
     }
 
@@ -207,6 +225,19 @@ impl<W: Copy + PartialEq + Debug> Execution<W> {
     pub(super) fn restart_update(&mut self) {
         self.unanswered = true;
         self.restart();
+    }
+
+    /// Waits for a newer map of partitions, at `now`, since the shard that was asked does not own the key, and so has not
+    /// executed the operation. Returns the end of the wait; `None`: the operation was sent elsewhere too often.
+    pub(super) fn redirect(&mut self, now: Ns) -> Option<Ns> {
+        if self.redirects >= REDIRECTS_MAX {
+            return None;
+        }
+        let until = now + REDIRECT_PAUSE * (1 << self.redirects);
+        self.redirects += 1;
+        self.unanswered = false;
+        self.state = State::Redirected { until };
+        Some(until)
     }
 
     /// Records that the outcome was reported.

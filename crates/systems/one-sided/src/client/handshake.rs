@@ -84,6 +84,9 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
             return Ok(Taken::Done(session));
         }
         let new = S::new(&self.ctx, self.slots, &frame.decode()?, self.hello_at)?;
+        if let Some(map) = new.map() {
+            map.check(usize::from(self.shard_count), None)?;
+        }
         control.send_message(&new.attach()?)?;
         *session = Some(Box::new(new));
         Ok(Taken::More)

@@ -223,6 +223,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
             self.ops.lost(shard, sink);
             self.reader.lost(&mut self.ops);
         }
+        self.ops.look_at_map(shard);
         if let Some(session) = self.ops.session_with(shard) {
             self.reader.control_polled(session);
             if !was_up {
@@ -286,6 +287,11 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
                 State::WaitBuffer(wait) => self.reader.read_long(&mut self.ops, at, wait),
                 State::Backoff { until } if now >= until => self.reader.again(&mut self.ops, at),
                 State::Backoff { until } => self.ops.rests_on(until),
+                State::Redirected { until } => {
+                    if self.ops.goes_on(at, until, now) {
+                        self.begin_in_sweep(at, sink);
+                    }
+                }
                 State::Reading(_) | State::Reply => {}
             }
             if self.ops.is_over(at, now) {

@@ -12,7 +12,7 @@ use super::shard_link::ShardLink;
 use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
-use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, SubmitError, Token};
+use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token};
 use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -27,6 +27,8 @@ const REST_MAX: Ns = Ns::from_us(8);
 /// The operations of a client, and its links to the shards: all of a client except the system's [`Reader`]. `at` is the
 /// number of an operation in flight: the index of its place.
 pub struct Operations<P: Provider, R: Reader<P>> {
+    /// Which shard owns a key, as of the newest map of all sessions.
+    map: PartitionMap,
     /// One link per shard.
     pub(super) links: Vec<ShardLink<P, R::Session>>,
     pub(super) list: Vec<Operation<R::Wait, R::GetState>>,
@@ -70,6 +72,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             )
         };
         Operations {
+            map: PartitionMap::even(count),
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),
             order: KeyOrder::new(slots),
@@ -296,6 +299,55 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.rest_until = self.rest_until.min(until);
     }
 
+    /// The shard of operation `at` has answered that it does not own the key: the operation begins again, with a newer map
+    /// or after a pause, or is refused after too many such answers.
+    #[cold]
+    pub fn redirect(&mut self, at: usize, sink: Sink<'_>) {
+        self.release_large(at);
+        let now = self.now();
+        if self.list[at].execution.redirect(now).is_none() {
+            return self.finish(at, Outcome::Refused(Refusal::Elsewhere), sink);
+        }
+        // The map may have changed since the operation began.
+        self.retries_all = true;
+    }
+
+    /// Whether operation `at`, which was redirected until `until`, begins again.
+    pub(super) fn goes_on(&mut self, at: usize, until: Ns, now: Ns) -> bool {
+        let Operation {
+            submitted, execution, ..
+        } = &mut self.list[at];
+        if execution.is_sending() {
+            // When its request has completed.
+            return false;
+        }
+        let goes_on = now >= until || self.map.owner(submitted.hash) != submitted.shard;
+        match goes_on {
+            true => execution.restart(),
+            false => self.rests_on(until),
+        }
+        goes_on
+    }
+
+    /// Takes over the map of the session with `shard`, if it has changed. The newest of all sessions counts: a service that
+    /// has restarted begins with epoch 1 again.
+    pub(super) fn look_at_map(&mut self, shard: usize) {
+        let own = self.map.epoch();
+        let epoch = self.links[shard]
+            .session()
+            .map(|session| session.map().map(PartitionMap::epoch));
+        if epoch == Some(Some(own)) || epoch == Some(None) {
+            return;
+        }
+        let sessions = self.links.iter_mut().filter_map(ShardLink::session);
+        let maps = sessions.filter_map(|session| session.map());
+        let newest = maps.max_by_key(|map| map.epoch());
+        if let Some(map) = newest.filter(|map| map.epoch() != own) {
+            self.map = map.clone();
+            self.retries_all = true;
+        }
+    }
+
     /// Handles the end of the session with `shard`: operations begin again with the next session. Updates that were sent
     /// and whose deadline has passed become indeterminate.
     pub(super) fn lost(&mut self, shard: usize, sink: Sink<'_>) {
@@ -365,14 +417,13 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             // Another shard, which a new seed of the hash may name, knows nothing of it.
             return self.session(at).is_some();
         }
-        let shard_count = self.links.len();
         let mut sessions = self.links.iter_mut().filter_map(ShardLink::session);
         let Some(session) = sessions.next() else {
             return false;
         };
         let submitted = &mut self.list[at].submitted;
         submitted.hash = session.resources().agreed.hasher.hash(&submitted.key);
-        submitted.shard = submitted.hash.partition_index(shard_count);
+        submitted.shard = self.map.owner(submitted.hash);
         self.session(at).is_some()
     }
 

@@ -17,7 +17,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         execution.carried(at);
         match execution.state() {
             State::Sending => self.vacate(at),
-            State::Asking { .. } => self.retries_all = true,
+            State::Asking { .. } | State::Redirected { .. } => self.retries_all = true,
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use crate::control::{ServerParams, Ticket};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_control::{ControlStream, Field, Frame, Loss, Message};
-use drover_kv::{ResultTransfer, SetupError};
+use drover_kv::{PartitionMap, ResultTransfer, SetupError};
 use drover_mem::{PageWish, round_up};
 use drover_rt::{Depths, Queues};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
@@ -213,6 +213,12 @@ pub trait Session<P: Provider>: Sized {
 
     /// As [`resources`](Session::resources), mutable.
     fn resources_mut(&mut self) -> &mut ConnResources<P>;
+
+    /// The newest map of partitions that the server has sent, if the system has that. Without one, each shard owns one
+    /// partition.
+    fn map(&self) -> Option<&PartitionMap> {
+        None
+    }
 
     /// Stages the request of operation `at`. Returns the position in the request ring after it, or 0 if the system has
     /// no ring; `None` if there is no space now.

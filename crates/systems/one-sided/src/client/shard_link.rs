@@ -11,6 +11,7 @@ use std::rc::Rc;
 /// The link to one shard, and the session on it.
 pub(super) struct ShardLink<P: Provider, S: Session<P>> {
     link: Link<ClientHandshake<P, S>>,
+    shard_count: usize,
     session: Option<Box<S>>,
 }
 
@@ -25,6 +26,7 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
         wishes: (&[u8], ResultTransfer),
     ) -> ShardLink<P, S> {
         ShardLink {
+            shard_count: shard.1,
             link: ClientHandshake::link(ctx, dial, shard, slots, wishes),
             session: None,
         }
@@ -72,7 +74,12 @@ impl<P: Provider, S: Session<P>> ShardLink<P, S> {
         let is_due = now >= self.link.next_timer();
         while let Some(event) = self.link.poll(now) {
             match (event, &mut self.session) {
-                (LinkEvent::Frame(frame), Some(session)) => session.receive(&frame)?,
+                (LinkEvent::Frame(frame), Some(session)) => {
+                    session.receive(&frame)?;
+                    if let Some(map) = session.map() {
+                        map.check(self.shard_count, None)?;
+                    }
+                }
                 (LinkEvent::Frame(_), None) => return Err(Loss::Unexpected.into()),
                 (LinkEvent::Up(session), own) => {
                     *own = Some(session);

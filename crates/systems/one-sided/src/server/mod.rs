@@ -98,6 +98,13 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         &self.host
     }
 
+    /// Changes the system's part of the server, and sends clients the notifications that follow from that.
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut H) -> R) -> R {
+        let done = change(&mut self.host);
+        self.tell_all();
+        done
+    }
+
     /// Refuses new sessions of clients without `secret` from now on; an empty secret lets all in.
     ///
     /// # Panics

@@ -1,4 +1,4 @@
-//! [`Probe`]: measures at connect what WRITEs and READs take; [`Measured`]: what follows from that for R, P and F.
+//! [`Probe`]: measures what WRITEs and READs take, at the first connection over a device; [`Measured`]: what follows from that for R, P and F.
 //!
 //! One verb at a time, a few rounds; the least time of each kind counts, since others may use queue pair and core
 //! meanwhile. A probe that is not done in time ends with what it has; without a measurement the paper's values stay.
@@ -136,6 +136,12 @@ impl Measured {
         Measured {
             times: is_whole.then_some(least),
         }
+    }
+
+    /// As if every verb took so long.
+    #[cfg(test)]
+    pub(super) fn all_take(time: Ns) -> Measured {
+        Measured::of([time; KINDS])
     }
 
     /// Whether anything was measured: if not, all that follows are the paper's values.

@@ -23,7 +23,8 @@
 //!
 //! - [`FetchClient`] and [`FetchServer`] are the two ends of a connection, with a client's window of calls.
 //! - [`Caller`] and [`Callee`] are what they decide, without I/O; [`Layout`] is where their slots are.
-//! - [`Selector`] chooses how much the first READ fetches; [`Probe`] measures what that depends on.
+//! - [`Selector`] chooses how much the first READ fetches; [`Probe`] measures what that depends on, once for each device
+//!   of a process.
 //! - With [`Transfer::Reply`], every result is pushed: that is a server that replies by WRITE.
 
 mod callee;
@@ -33,6 +34,7 @@ mod client;
 mod fuzz;
 mod guards;
 mod header;
+mod known;
 mod layout;
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -223,7 +223,7 @@ impl<P: Provider> Actor<P::Cpu> for EchoClient<P> {
             });
         if self.measures {
             is_busy = true;
-            if let Some(measured) = self.client.measure(&mut self.queues) {
+            if let Some((measured, _)) = self.client.measure(&mut self.queues) {
                 assert!(measured.is_known(), "{measured:?}");
                 self.client.set_switch(measured.switch());
                 self.measures = false;

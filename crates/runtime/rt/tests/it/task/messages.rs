@@ -84,6 +84,28 @@ fn a_reader_that_gives_up_passes_its_message_on() {
 }
 
 #[test]
+fn a_newcomer_does_not_take_the_message_of_one_that_waited() {
+    let mut bed = Bed::<Loopback>::with(&LoopbackDevice::new(), QpKind::Rc, &receiving());
+    let (peer, log) = (bed.peer, Log::default());
+    for reader in 0..2 {
+        // The second one is ready before the message comes, and so runs before the first.
+        let log = log.clone();
+        bed.spawn(move |cx| async move {
+            let message = cx.recv(peer).await.expect("a message");
+            log.borrow_mut().push((reader, message.bytes.to_vec()));
+        });
+        match reader {
+            0 => bed.settle(),
+            _ => send(&mut bed, &[b"one"]),
+        }
+    }
+    let _ = bed.step();
+    send(&mut bed, &[b"two"]);
+    bed.run();
+    assert_eq!(*log.borrow(), [(0, b"one".to_vec()), (1, b"two".to_vec())]);
+}
+
+#[test]
 fn a_failed_queue_pair_ends_the_wait_after_its_messages() {
     let mut bed = Bed::<Loopback>::with(&LoopbackDevice::new(), QpKind::Rc, &receiving());
     bed.settle();

@@ -1,4 +1,13 @@
-//! Processor time of a server process.
+//! Processor time of a server process, and of a client's thread.
+
+use drover_base::Ns;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Processor time that the calling thread has used so far, in the kernel, too.
+pub fn of_thread() -> Ns {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Ns(used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64)
+}
 
 /// Processor time that process `pid` has used so far in all threads, nanoseconds: `[user, system]` mode. `None` if
 /// unavailable, for example because the process is gone. Usually in steps of 10 ms.
@@ -22,6 +31,16 @@ pub fn per_op(before: Option<[f64; 2]>, after: Option<[f64; 2]>, ops: u64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_works_uses_time() {
+        let before = of_thread();
+        let mut sum = 0u64;
+        while of_thread() == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(of_thread() > before);
+    }
 
     #[test]
     fn this_process_has_used_some_and_a_look_ahead_is_none() {
