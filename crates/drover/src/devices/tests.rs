@@ -30,7 +30,7 @@ fn gid(index: u32, kind: GidKind, address: &str) -> GidFacts {
 fn port(state: PortState, gids: Vec<GidFacts>) -> PortDetails {
     let mut caps = Caps::none();
     (caps.supports.rc, caps.supports.uc, caps.supports.ud) = (true, true, true);
-    (caps.inline_bytes_max, caps.reads_outstanding_max) = (512, 16);
+    (caps.inline_bytes_max, caps.reads.outstanding_max) = (512, 16);
     PortDetails {
         facts: PortFacts {
             device: "rxe0".into(),

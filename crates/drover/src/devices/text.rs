@@ -91,7 +91,7 @@ fn write_port(to: &mut String, port: &PortDetails, ours: Option<&GidFacts>) -> f
         "    queue pairs {}, inline found up to {} B, {} READs or atomics under way",
         kinds(&port.caps).join(" "),
         port.caps.inline_bytes_max,
-        port.caps.reads_outstanding_max
+        port.caps.reads.outstanding_max
     )?;
     if facts.gids.is_empty() {
         writeln!(to, "    no GIDs")?;

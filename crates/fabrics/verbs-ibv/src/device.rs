@@ -43,7 +43,7 @@ pub struct IbvOptions {
     /// checks about once a second, when it parks or finds its completion queues empty.
     pub stuck_after: Ns,
     /// What the operator states of this machine and its card: aligned bytes that a READ sees as they were before or after
-    /// a WRITE ([`Caps::read_unit_bytes`]). 8, the default, or 64, which holds on x86 with the cards that we know, but
+    /// a WRITE ([`ReadCaps::unit_bytes`](drover_verbs::ReadCaps::unit_bytes)). 8, the default, or 64, which holds on x86 with the cards that we know, but
     /// which nobody promises. Other numbers are refused.
     pub read_unit_bytes: usize,
     /// Verbs library to use; `None` loads the machine's.
@@ -186,7 +186,7 @@ impl IbvDevice {
         let port = opened.port_attr(choice.port).map_err(failed)?;
         let limits = device.limits();
         let mut caps = caps(opened, &limits, &port).map_err(failed)?;
-        caps.read_unit_bytes = match options.read_unit_bytes {
+        caps.reads.unit_bytes = match options.read_unit_bytes {
             bytes @ (8 | 64) => bytes,
             bytes => {
                 return Err(unavailable(format!(
@@ -206,7 +206,7 @@ impl IbvDevice {
                 mtu_asked: options.mtu_bytes.is_some(),
                 inline_bytes_max: caps.inline_bytes_max as u16,
                 lid: port.lid,
-                reads_max: caps.reads_outstanding_max as u8,
+                reads_max: caps.reads.outstanding_max as u8,
             },
             retries: Retries {
                 timeout_code: options.timeout_code.min(31),
@@ -365,7 +365,7 @@ pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) 
         Atomics::Machine => drover_verbs::Atomics::Host,
     };
     // No card promises more than a word. Requests of one RC queue pair execute in order. [IBTA 10.8.3]
-    (caps.read_unit_bytes, caps.reads_see_earlier) = (READ_UNIT_BYTES, true);
+    (caps.reads.unit_bytes, caps.reads.see_earlier) = (READ_UNIT_BYTES, true);
     caps.supports.srq = limits.srq > 0 && opened.path.post_srq_recv.is_some();
     caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;
@@ -373,7 +373,7 @@ pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) 
     caps.send_depth_max = limits.qp_wr;
     caps.recv_depth_max = caps.send_depth_max;
     let reads = limits.qp_rd_atom.min(limits.qp_init_rd_atom);
-    caps.reads_outstanding_max = reads.min(READS_MAX);
+    caps.reads.outstanding_max = reads.min(READS_MAX);
     caps.wakes.on_fd = true;
     caps.post_batch = POST_BATCH;
     Ok(caps)

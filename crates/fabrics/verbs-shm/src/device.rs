@@ -125,9 +125,9 @@ fn caps() -> Caps {
     caps.send_depth_max = DEPTH_MAX;
     caps.recv_depth_max = DEPTH_MAX;
     caps.sge_max = SGE_MAX;
-    caps.reads_outstanding_max = DEPTH_MAX;
+    caps.reads.outstanding_max = DEPTH_MAX;
     // Copies are made of whole words; atomics are the processor's own.
-    (caps.read_unit_bytes, caps.reads_see_earlier) = (8, true);
+    (caps.reads.unit_bytes, caps.reads.see_earlier) = (8, true);
     caps.writes.ordered = true;
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;

@@ -117,7 +117,6 @@ impl Context<Sim> for SimContext {
             let places = net.nic(machine).caches.add(options.kind, out, served);
             net.qps.add(Qp {
                 ctx: self.id,
-                domain: self.domain,
                 machine,
                 kind: options.kind,
                 state: match options.kind {
@@ -136,7 +135,11 @@ impl Context<Sim> for SimContext {
                 },
                 sends: SendQueue::new(options.send_depth),
                 order: Order::default(),
-                card: QpInCard { register, places },
+                card: QpInCard {
+                    domain: self.domain,
+                    register,
+                    places,
+                },
                 rc: Reliable {
                     rnr_timeout: Ps::from(options.rnr_timeout),
                     ..Reliable::default()

@@ -122,13 +122,13 @@ impl WorldOptions {
         caps.send_bytes_max = 1 << 30;
         (caps.send_depth_max, caps.recv_depth_max) = (1 << 14, 1 << 14);
         caps.sge_max = 16;
-        caps.reads_outstanding_max = p.qp.reads_max as usize;
+        caps.reads.outstanding_max = p.qp.reads_max as usize;
         // Lines become visible in ascending order, torn or not.
         (caps.writes.ordered, caps.wakes.on_memory) = (true, true);
         caps.writes.lossless = self.lossless && self.loss == 0.0 && !self.torn;
         // As on cards of this kind: the atomics unit excludes other requests, not cores.
         caps.supports.atomics = Atomics::Card;
-        (caps.read_unit_bytes, caps.reads_see_earlier) = (self.tear_unit() as usize, true);
+        (caps.reads.unit_bytes, caps.reads.see_earlier) = (self.tear_unit() as usize, true);
         caps.post_batch = 16;
         caps
     }

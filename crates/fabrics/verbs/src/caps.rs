@@ -116,6 +116,20 @@ impl Support {
     };
 }
 
+/// Limits and guarantees of a fabric about READs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadCaps {
+    /// Maximum number of READs and atomics of a queue pair that are in flight at the same time, or fewer if the peer's
+    /// device supports fewer. More may be posted; they wait.
+    pub outstanding_max: usize,
+    /// A READ sees each aligned unit of so many bytes as it was before or after a WRITE of the whole unit at the same
+    /// time, never a mixture, if the bytes have the same alignment at both ends. 8 nearly everywhere. Nothing is promised
+    /// about several units: a structure that is longer brings its own check.
+    pub unit_bytes: usize,
+    /// Whether a READ sees the effect of the WRITEs, CAS and FAA that were posted before it to the same RC queue pair.
+    pub see_earlier: bool,
+}
+
 /// Guarantees of a fabric about WRITEs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteCaps {
@@ -161,15 +175,8 @@ pub struct Caps {
     pub recv_depth_max: usize,
     /// Maximum number of scatter/gather elements per send request; a RECV has one.
     pub sge_max: usize,
-    /// Maximum number of READs and atomics of a queue pair that are in flight at the same time, or fewer if the peer's
-    /// device supports fewer. More may be posted; they wait.
-    pub reads_outstanding_max: usize,
-    /// A READ sees each aligned unit of so many bytes as it was before or after a WRITE of the whole unit at the same
-    /// time, never a mixture, if the bytes have the same alignment at both ends. 8 nearly everywhere. Nothing is promised
-    /// about several units: a structure that is longer brings its own check.
-    pub read_unit_bytes: usize,
-    /// Whether a READ sees the effect of the WRITEs, CAS and FAA that were posted before it to the same RC queue pair.
-    pub reads_see_earlier: bool,
+    /// Limits and guarantees about READs.
+    pub reads: ReadCaps,
     /// Guarantees about WRITEs.
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
@@ -192,9 +199,11 @@ impl Caps {
             send_depth_max: 0,
             recv_depth_max: 0,
             sge_max: 1,
-            reads_outstanding_max: 0,
-            read_unit_bytes: 1,
-            reads_see_earlier: false,
+            reads: ReadCaps {
+                outstanding_max: 0,
+                unit_bytes: 1,
+                see_earlier: false,
+            },
             writes: WriteCaps {
                 ordered: false,
                 lossless: false,

@@ -61,7 +61,7 @@ impl DomainOptions {
 }
 
 /// How the queue pairs of a domain get their doorbell registers: the places in a card to which a post writes. Posts of
-/// several threads to one register take its lock by turns. Fabrics without cards have none.
+/// several threads to one register wait for its lock. Fabrics without cards have none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Doorbells {
     /// The driver's default: as a rule the first few queue pairs of a process get a register each, and later ones share

@@ -33,7 +33,7 @@ mod request;
 mod short;
 mod wc;
 
-pub use caps::{Access, Atomics, Caps, QpKind, Support, WakeCaps, WriteCaps};
+pub use caps::{Access, Atomics, Caps, QpKind, ReadCaps, Support, WakeCaps, WriteCaps};
 pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;

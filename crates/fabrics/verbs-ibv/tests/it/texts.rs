@@ -58,7 +58,7 @@ fn limits_are_read_from_the_device() {
     assert!(!caps.writes.ordered && !caps.wakes.on_memory);
     assert_eq!((caps.inline_bytes_max, caps.mtu_bytes), (512, 1024));
     assert_eq!((caps.message_bytes_max, caps.send_depth_max), (8 << 20, 4096));
-    assert_eq!((caps.sge_max, caps.reads_outstanding_max), (8, 16));
+    assert_eq!((caps.sge_max, caps.reads.outstanding_max), (8, 16));
 }
 
 #[test]

@@ -68,11 +68,11 @@ impl Net {
                 (from as usize, len.min((line_end - start) as usize))
             }
         };
-        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let ends = self.qps.get(o.qp).map(|qp| (qp.card.domain, qp.peer));
         let Some((domain, Some((peer, _)))) = ends else {
             return Sampled::Nothing;
         };
-        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.domain) else {
+        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.card.domain) else {
             return Sampled::Nothing;
         };
         let remote = o.wr.remote;
@@ -94,9 +94,9 @@ impl Net {
     pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let o = &self.ops[op];
         let (remote, verb, (first, second)) = (o.wr.remote, o.wr.verb, o.wr.operands);
-        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let ends = self.qps.get(o.qp).map(|qp| (qp.card.domain, qp.peer));
         let peer_domain = match ends {
-            Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.domain),
+            Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.card.domain),
             _ => None,
         };
         let (Some((domain, _)), Some(peer_domain)) = (ends, peer_domain) else {

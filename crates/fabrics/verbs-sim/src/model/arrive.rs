@@ -196,9 +196,9 @@ impl Net {
         let Some(qp) = self.qps.get(to) else {
             return Verdict::Drop;
         };
-        let from = self.qps.get(o.qp).map(|qp| qp.domain).unwrap_or_default();
+        let from = self.qps.get(o.qp).map(|qp| qp.card.domain).unwrap_or_default();
         let len = o.wr.len as usize;
-        let allowed = |want| match self.keys.remote(from, qp.domain, o.wr.remote, len, want) {
+        let allowed = |want| match self.keys.remote(from, qp.card.domain, o.wr.remote, len, want) {
             Some(found) => Ok(found.1),
             None => Err(Verdict::Refuse(WcStatus::RemoteAccess)),
         };
@@ -222,7 +222,7 @@ impl Net {
             return Verdict::NotReady;
         };
         let (kind, domain) = match self.qps.get(to) {
-            Some(qp) => (qp.kind, qp.domain),
+            Some(qp) => (qp.kind, qp.card.domain),
             None => return Verdict::Drop,
         };
         let gap = if o.wr.is_ud { GRH_BYTES } else { 0 };

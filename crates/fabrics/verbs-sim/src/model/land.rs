@@ -74,11 +74,11 @@ impl Net {
 
     fn land_write(&mut self, op: u32, from: u32, until: u32, queue: &mut Queue) {
         let o = &self.ops[op];
-        let ends = self.qps.get(o.qp).map(|qp| (qp.domain, qp.peer));
+        let ends = self.qps.get(o.qp).map(|qp| (qp.card.domain, qp.peer));
         let Some((domain, Some((peer, _)))) = ends else {
             return;
         };
-        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.domain) else {
+        let Some(peer_domain) = self.qps.get(peer).map(|qp| qp.card.domain) else {
             return; // destroyed: the message is dropped
         };
         let (remote, len) = (o.wr.remote, o.wr.len as usize);
@@ -100,7 +100,7 @@ impl Net {
         let Some((_, recv)) = self.ops[op].responder.recv else {
             return;
         };
-        let Some(domain) = self.qps.get(to).map(|qp| qp.domain) else {
+        let Some(domain) = self.qps.get(to).map(|qp| qp.card.domain) else {
             return;
         };
         let o = &self.ops[op];

@@ -57,7 +57,7 @@ impl Net {
     /// registered.
     pub(crate) fn gather(&mut self, op: u32) -> bool {
         let qp = self.ops[op].qp;
-        let Some(domain) = self.qps.get(qp).map(|qp| qp.domain) else {
+        let Some(domain) = self.qps.get(qp).map(|qp| qp.card.domain) else {
             return true; // it is gone, and its message will be dropped
         };
         let mut data = std::mem::take(&mut self.ops[op].data);
@@ -78,7 +78,7 @@ impl Net {
 
     /// Copies fetched bytes to the op's local memory. False if it is no longer registered.
     pub(crate) fn scatter(&mut self, op: u32) -> bool {
-        let Some(domain) = self.qps.get(self.ops[op].qp).map(|qp| qp.domain) else {
+        let Some(domain) = self.qps.get(self.ops[op].qp).map(|qp| qp.card.domain) else {
             return true;
         };
         let mut at = 0;

@@ -27,8 +27,6 @@ pub(crate) struct Ctx {
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub(crate) ctx: u32,
-    /// Domain of its context: the scope of its keys.
-    pub(crate) domain: u32,
     pub(crate) machine: u16,
     pub(crate) kind: QpKind,
     pub(crate) state: QpState,
@@ -57,6 +55,8 @@ pub(crate) struct QpQueues {
 /// What the card has of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpInCard {
+    /// Domain of its context: the scope of its keys.
+    pub(crate) domain: u32,
     /// Index of its doorbell register; `None` if registers have no locks.
     pub(crate) register: Option<u32>,
     /// Its entries in the context cache.

@@ -107,7 +107,7 @@ impl Net {
         }
         match sges
             .iter()
-            .all(|sge| self.keys.local(qp.domain, sge, fetches).is_some())
+            .all(|sge| self.keys.local(qp.card.domain, sge, fetches).is_some())
         {
             true => Ok(()),
             false => Err(PostErrorKind::LocalProtection),

@@ -84,7 +84,7 @@ pub(super) async fn read_sees_earlier_atomic<P: Provider>(end: &mut End<P>) -> C
 pub(super) async fn read_unit_is_seen_whole<P: Provider>(end: &mut End<P>) -> Check {
     const ROUNDS: u64 = 150;
     const BYTES: usize = 2048;
-    let unit = end.ctx.caps().read_unit_bytes;
+    let unit = end.ctx.caps().reads.unit_bytes;
     let mut link = end.link(&Setup::new()).await?;
     let mut own = match end.initiates() {
         true => None,

@@ -28,7 +28,7 @@ pub enum Need {
     Atomics,
     /// [`Support::atomics`](drover_verbs::Support::atomics) of the scope [`Host`](drover_verbs::Atomics::Host).
     HostAtomics,
-    /// [`Caps::reads_see_earlier`].
+    /// [`ReadCaps::see_earlier`](drover_verbs::ReadCaps::see_earlier).
     ReadsSeeEarlier,
     /// [`Support::srq`](drover_verbs::Support::srq).
     Srq,
@@ -52,7 +52,7 @@ impl Need {
         match self {
             Need::Atomics => caps.supports.atomics.are_offered(),
             Need::HostAtomics => caps.supports.atomics == Atomics::Host,
-            Need::ReadsSeeEarlier => caps.reads_see_earlier,
+            Need::ReadsSeeEarlier => caps.reads.see_earlier,
             Need::Srq => caps.supports.srq,
             Need::OrderedWrites => caps.writes.ordered,
             Need::LosslessWrites => caps.writes.lossless,

@@ -89,7 +89,7 @@ impl FaultOptions {
         if self.tear > 0.0 {
             caps.writes.ordered = false;
             // Words, also without `tear_words`: WRITEs within one line are torn into words.
-            caps.read_unit_bytes = caps.read_unit_bytes.min(8);
+            caps.reads.unit_bytes = caps.reads.unit_bytes.min(8);
         }
         if self.any() {
             caps.writes.lossless = false;

@@ -58,8 +58,8 @@ fn caps() -> Caps {
     caps.send_depth_max = 1 << 14;
     caps.recv_depth_max = 1 << 14;
     caps.sge_max = 16;
-    caps.reads_outstanding_max = 16;
-    (caps.read_unit_bytes, caps.reads_see_earlier) = (8, true);
+    caps.reads.outstanding_max = 16;
+    (caps.reads.unit_bytes, caps.reads.see_earlier) = (8, true);
     caps.writes.ordered = true;
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;

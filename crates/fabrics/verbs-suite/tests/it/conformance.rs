@@ -53,7 +53,7 @@ impl TestBed for PoorBed {
         };
         let caps = &mut options.caps;
         (caps.supports.uc, caps.supports.ud, caps.supports.srq) = (false, false, false);
-        (caps.supports.atomics, caps.reads_see_earlier) = (Atomics::None, false);
+        (caps.supports.atomics, caps.reads.see_earlier) = (Atomics::None, false);
         (caps.writes.ordered, caps.wakes.on_memory, caps.wakes.on_fd) = (false, false, false);
         (caps.inline_bytes_max, caps.sge_max) = (0, 1);
         let device = LoopbackDevice::with_options(options);

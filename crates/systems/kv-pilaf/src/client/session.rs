@@ -99,7 +99,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             extents,
             resources,
             reads: 0,
-            reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
+            reads_max: ctx.caps().reads.outstanding_max.clamp(1, READS_MAX),
             held: VecDeque::with_capacity(slots + VALUES_MAX * PIECES_MAX),
             expects_frame: false,
             table_count: 0,
