@@ -175,9 +175,6 @@ impl IbvQp {
         if let Err(kind) = build_send(chains, &self.core.tables, &self.bounds, list, wr) {
             return refused(0, kind);
         }
-        if self.core.tables.has_missed() && self.core.tables.learn_all(list) {
-            return self.post_list(list); // `chains` is not used any more
-        }
         let bad = &mut chains.bad_send;
         // SAFETY: `build_send` made one request with an element in `chains` and a payload in `list`; both are borrowed
         // until the end of this function.
@@ -199,9 +196,6 @@ impl IbvQp {
         while !wrs.is_empty() {
             let accepted = list.len() - wrs.len();
             let built = build_sends(chains, &self.core.tables, &self.bounds, list, wrs);
-            if self.core.tables.has_missed() && self.core.tables.learn_all(list) {
-                continue;
-            }
             if built.count > 0 {
                 let (chain, mut bad) = (chains.sends.as_mut_ptr(), null_mut());
                 // SAFETY: `build_sends` linked the requests to elements in `chains` and to payloads in `list`; both are

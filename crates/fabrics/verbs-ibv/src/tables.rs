@@ -3,9 +3,8 @@
 use crate::domain::IbvDomain;
 use crate::ffi;
 use crate::raw::Handle;
-use drover_verbs::SendList;
 use drover_verbs::provide::Keys;
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{RefCell, UnsafeCell};
 
 /// The tables of a context.
 pub(crate) struct Tables {
@@ -13,8 +12,6 @@ pub(crate) struct Tables {
     /// Remote keys of imported regions, as their owners' devices know them, under the domain's keys: those that this
     /// context has used. A key that was released, or that another domain imported, gives no access.
     pub(crate) remotes: Places<u32>,
-    /// Whether a key was not found. A call at that place would cost every post the registers that it may change.
-    missed: Cell<bool>,
     pub(crate) handles: Handles,
 }
 
@@ -23,7 +20,6 @@ impl Tables {
         Tables {
             domain: domain.clone(),
             remotes: Places::default(),
-            missed: false.into(),
             handles: Handles::default(),
         }
     }
@@ -32,41 +28,21 @@ impl Tables {
         &self.domain
     }
 
-    /// The device's key for the domain's `rkey`. If it is not found, look at [`has_missed`](Tables::has_missed) before the
-    /// requests are posted.
+    /// The device's key for the domain's `rkey`.
     #[inline(always)]
     pub(crate) fn remote(&self, rkey: u32) -> Option<u32> {
-        let known = self.remotes.find(rkey);
-        if known.is_none() {
-            self.missed.set(true);
+        match self.remotes.find(rkey) {
+            None => self.learn(rkey),
+            known => known,
         }
-        known
     }
 
-    /// Whether a key was not found since the last [`learn_all`](Tables::learn_all).
-    #[inline(always)]
-    pub(crate) fn has_missed(&self) -> bool {
-        self.missed.get()
-    }
-
-    /// Copies what the domain knows of the keys in `list`. Returns whether anything was new: then the requests must be
-    /// built again.
+    /// Copies what the domain knows of `rkey`.
     #[cold]
-    #[inline(never)]
-    pub(crate) fn learn_all(&self, list: &SendList) -> bool {
-        self.missed.set(false);
-        let remotes = list.wrs().iter().filter_map(|wr| wr.op.remote());
-        let unknown = remotes.filter(|remote| self.remotes.find(remote.rkey).is_none());
-        unknown.filter(|remote| self.learn(remote.rkey)).count() > 0
-    }
-
-    /// Copies what the domain knows of `rkey`; false if it knows nothing.
-    pub(crate) fn learn(&self, rkey: u32) -> bool {
-        let Some(known) = self.domain.find(rkey) else {
-            return false;
-        };
+    pub(crate) fn learn(&self, rkey: u32) -> Option<u32> {
+        let known = self.domain.find(rkey)?;
         self.remotes.put(rkey, known);
-        true
+        Some(known)
     }
 }
 
