@@ -1,8 +1,9 @@
 //! [`RawRegion`]: a [`Region`] in a register, for the loops of fabrics.
 
+use crate::region::copy;
 use crate::{LINE_BYTES, Region, arch};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Copies of more bytes use the string instruction instead of words.
 const WORDS_MAX: usize = 512;
@@ -132,6 +133,44 @@ impl<'a> RawRegion<'a> {
         debug_assert!(self.region.contains(offset, 40) && self.region.is_writable());
         // SAFETY: the caller's promise; the mapping outlives the call, and an array cannot overlap a Region.
         unsafe { arch::copy_40(arch::shared_mut(self.ptr(offset)), arch::own(bytes.as_ptr())) };
+    }
+
+    /// As [`Region::copy_to`], but relies on the caller's check of both ranges.
+    ///
+    /// # Safety
+    /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.
+    #[inline(always)]
+    pub unsafe fn copy_to(self, offset: usize, to: RawRegion<'_>, to_offset: usize, len: usize) {
+        debug_assert!(self.region.contains(offset, len));
+        debug_assert!(to.region.contains(to_offset, len) && to.region.is_writable());
+        let (from, target) = (
+            arch::shared(self.ptr(offset)),
+            arch::shared_mut(to.ptr(to_offset)),
+        );
+        // SAFETY: the caller's promise; both mappings outlive the call.
+        unsafe { copy(target, from, len, to_offset) };
+    }
+
+    /// As [`Region::copy_to_release`], but relies on the caller's check of both ranges.
+    ///
+    /// # Safety
+    /// As [`copy_to`](RawRegion::copy_to).
+    #[inline(always)]
+    pub unsafe fn copy_to_release(self, offset: usize, to: RawRegion<'_>, to_offset: usize, len: usize) {
+        let end = to_offset.wrapping_add(len);
+        let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(len);
+        let body = len - last;
+        // SAFETY: the caller's promise, for all but the last bytes.
+        unsafe { self.copy_to(offset, to, to_offset, body) };
+        fence(Ordering::Release);
+        let from = arch::shared(self.ptr(offset + body));
+        let target = arch::shared_mut(to.ptr(to_offset + body));
+        if last == 8 {
+            // SAFETY: the last word of the range, which ends at its boundary.
+            return unsafe { arch::copy_words(target, from, 8) };
+        }
+        // SAFETY: the last bytes of the range, fewer than 8.
+        unsafe { arch::copy_under_8(target, from, last) };
     }
 
     /// As [`Region::copy_to`], but relies on the caller's check of both ranges, and may split words, as

@@ -347,15 +347,8 @@ impl Region {
     pub fn copy_to(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         self.check(offset, len);
         to.check_writable(to_offset, len);
-        // SAFETY: bounds and rights checked above; both mappings outlive the call.
-        unsafe {
-            copy(
-                arch::shared_mut(to.ptr(to_offset)),
-                arch::shared(self.ptr(offset)),
-                len,
-                to_offset,
-            )
-        };
+        // SAFETY: bounds and rights checked above.
+        unsafe { self.raw().copy_to(offset, to.raw(), to_offset, len) };
     }
 
     /// As [`copy_to`](Region::copy_to), but the last word becomes visible last, as for
@@ -367,23 +360,8 @@ impl Region {
     pub fn copy_to_release(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         self.check(offset, len);
         to.check_writable(to_offset, len);
-        let end = to_offset.wrapping_add(len);
-        let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(len);
-        let body = len - last;
-        let (from, target) = (
-            arch::shared(self.ptr(offset)),
-            arch::shared_mut(to.ptr(to_offset)),
-        );
-        // SAFETY: bounds and rights checked above; both mappings outlive the call.
-        unsafe { copy(target, from, body, to_offset) };
-        fence(Ordering::Release);
-        let (from, target) = (from.wrapping_add(body), target.wrapping_add(body));
-        if last == 8 {
-            // SAFETY: the last word of the range, which ends at its boundary.
-            return unsafe { arch::copy_words(target, from, 8) };
-        }
-        // SAFETY: the last bytes of the range, fewer than 8.
-        unsafe { arch::copy_under_8(target, from, last) };
+        // SAFETY: bounds and rights checked above.
+        unsafe { self.raw().copy_to_release(offset, to.raw(), to_offset, len) };
     }
 
     /// Fills `len` bytes from `offset` on with zeros, without ordering.
@@ -485,7 +463,7 @@ impl Region {
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
 #[inline(always)]
-unsafe fn copy(to: arch::Target, from: arch::Source, len: usize, align: usize) {
+pub(crate) unsafe fn copy(to: arch::Target, from: arch::Source, len: usize, align: usize) {
     if len >= BULK_BYTES {
         // SAFETY: the caller's promise.
         return unsafe { arch::bulk_copy(to, from, len) };

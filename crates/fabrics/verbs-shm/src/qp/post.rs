@@ -503,12 +503,15 @@ impl Queue {
         if !is_granted || len > self.core.caps.message_bytes_max || !is_free {
             return false;
         }
+        let (here, remote_bytes, from) = (here.raw(), there.region.raw(), sge.offset as usize);
         if is_read {
-            there.region.copy_to(at, here, sge.offset as usize, len);
+            // SAFETY: both ranges were checked, and that memory for results of READs is writable.
+            unsafe { remote_bytes.copy_to(at, here, from, len) };
             // Acquire: later READs and loads see no data older than this READ saw.
             fence(Ordering::Acquire);
         } else {
-            here.copy_to_release(sge.offset as usize, &there.region, at, len);
+            // SAFETY: both ranges were checked; a region exported with write access, which was checked, is mapped writable.
+            unsafe { here.copy_to_release(from, remote_bytes, at, len) };
             there.ring(remote.offset, len, ringing);
         }
         self.complete(wr, WcStatus::Success, sge.len);

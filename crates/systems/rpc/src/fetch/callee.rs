@@ -24,8 +24,9 @@ use super::layout::{Layout, Modes, has_tail};
 use super::switch::{Mode, Transfer};
 use drover_base::Ns;
 use drover_base::sync::{Ordering, fence};
-use drover_mem::Region;
+use drover_mem::{LINE_BYTES, Region};
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
 
 /// Interval between looks at a request whose checksum is wrong: from the first to the second, doubling. One that is never
 /// right must not take time from others. *(our choice)*
@@ -93,6 +94,9 @@ pub struct CalleeStats {
     /// Requests found with a wrong checksum.
     pub sum_rejects: u64,
 }
+
+/// The line that a request or result begins in.
+type Line = [AtomicU64; LINE_BYTES / 8];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
@@ -209,11 +213,12 @@ impl<G: Guards> Callee<G> {
     ) -> Result<Option<Taken>, BadCall> {
         let start = place * self.strides.0;
         // Acquire: pairs with the store that made the word visible; tail and checksum verify the rest.
-        let word = inbound.load_u64(start, Ordering::Acquire);
+        let [header] = inbound.lines::<1>(start);
+        let word = header[0].load(Ordering::Acquire);
         if word == 0 {
             return Ok(None);
         }
-        self.take_from(place, start, word, inbound, now, out)
+        self.take_from(place, (start, header, word), inbound, now, out)
     }
 
     /// The first place from `place` on, in a round through all, that may have a request in `inbound`.
@@ -236,8 +241,7 @@ impl<G: Guards> Callee<G> {
     fn take_from(
         &mut self,
         place: usize,
-        start: usize,
-        word: u64,
+        (start, header, word): (usize, &Line, u64),
         inbound: &Region,
         now: Ns,
         out: &mut Vec<u8>,
@@ -267,7 +271,7 @@ impl<G: Guards> Callee<G> {
         let mut rpc_id = 0;
         if format == Format::V1 {
             rpc_id = first.detail;
-            let there = inbound.load_u64(start + 8, Ordering::Relaxed);
+            let there = header[1].load(Ordering::Relaxed);
             if G::SUM && there as u32 != sum(word, &[out]) {
                 let (least, most) = DOUBT;
                 let wait = slot.doubt.map_or(least, |(_, wait)| (wait * 2).min(most));
@@ -287,7 +291,7 @@ impl<G: Guards> Callee<G> {
                 Format::Paper => inbound.zero(start, tail + 1 - start),
             }
         }
-        inbound.store_u64(start, 0, Ordering::Relaxed);
+        header[0].store(0, Ordering::Relaxed);
         (slot.seq, slot.rpc_id, slot.doubt) = (seq, rpc_id, None);
         slot.state = State::Executing;
         self.parked[place / 64] &= !(1 << (place % 64));
@@ -359,16 +363,16 @@ impl<G: Guards> Callee<G> {
         let mut first = First::new(size, encode_time(time), slot.seq).encode(format);
         let payload = start + format.result_header_bytes();
         let (end, sum) = store(payload, format, first, size <= layout.result_bytes);
+        let [header] = results.lines::<1>(start);
         match format {
             Format::V1 => {
-                let second = second(sum, self.incarnations.1);
-                results.store_u64(start + 8, second, Ordering::Relaxed);
+                header[1].store(second(sum, self.incarnations.1), Ordering::Relaxed);
             }
             // The last two bytes of the first word are payload.
-            Format::Paper => first |= results.load_u64(start, Ordering::Relaxed) & 0xffff << 48,
+            Format::Paper => first |= header[0].load(Ordering::Relaxed) & 0xffff << 48,
         }
         // Release: a reader that sees this word sees what was stored before.
-        results.store_u64(start, first, Ordering::Release);
+        header[0].store(first, Ordering::Release);
         slot.len = end - start;
         self.fresh[place / 64] |= 1 << (place % 64);
         self.is_visible = false;

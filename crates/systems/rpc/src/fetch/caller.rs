@@ -282,9 +282,9 @@ impl<G: Guards> Caller<G> {
         let (end, sum) = store_payload(requests, start + header_bytes, format, first, pieces, size);
         match format {
             Format::V1 => {
-                requests.store_u64(start, first, Ordering::Relaxed);
-                let second = second(sum, self.incarnations.0);
-                requests.store_u64(start + 8, second, Ordering::Relaxed);
+                let [header] = requests.lines::<1>(start);
+                header[0].store(first, Ordering::Relaxed);
+                header[1].store(second(sum, self.incarnations.0), Ordering::Relaxed);
             }
             Format::Paper => requests.copy_in(start, &first.to_le_bytes()[..header_bytes]),
         }

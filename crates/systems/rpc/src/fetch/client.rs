@@ -302,36 +302,47 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     }
 
     /// Does what the caller says; returns what came of a call that has ended.
-    #[inline]
+    #[inline(always)]
     fn act(&mut self, queues: &mut Queues<P>, place: usize, next: Next) -> Option<Result<usize, CallError>> {
-        let (mode, result) = match next {
+        match next {
             Next::Read { offset, len } => {
-                let offset = place * self.caller.strides().1 + offset;
-                let op = SendOp::Read {
-                    remote: self.results.at(offset),
-                };
-                let sge = self.landing.sge(offset, len);
-                queues.stage(self.kinds + READ + place as u64, op, sge, true);
-                return None;
+                self.read(queues, place, (offset, len));
+                None
             }
-            Next::Nothing => return None,
+            Next::Nothing => None,
+            Next::Done { result, mode: None } => Some(result),
+            Next::Done { result, mode } => {
+                self.write_mode(queues, place, mode);
+                Some(result)
+            }
             Next::Wait { mode } => {
                 self.watched.push(place as u32);
-                (mode, None)
+                self.write_mode(queues, place, mode);
+                None
             }
-            Next::Done { result, mode } => (mode, Some(result)),
-            Next::Late { mode } => (mode, None),
-        };
-        if let Some(mode) = mode {
-            self.write_mode(queues, place, mode);
+            Next::Late { mode } => {
+                self.write_mode(queues, place, mode);
+                None
+            }
         }
-        result
+    }
+
+    #[inline]
+    fn read(&mut self, queues: &mut Queues<P>, place: usize, (offset, len): (usize, usize)) {
+        let offset = place * self.caller.strides().1 + offset;
+        let op = SendOp::Read {
+            remote: self.results.at(offset),
+        };
+        let sge = self.landing.sge(offset, len);
+        queues.stage(self.kinds + READ + place as u64, op, sge, true);
     }
 
     /// On the queue pair of the requests, so that the server sees the mode no later than the next request. Unsignaled:
-    /// a later request of the place, which is signaled, completes after it.
+    /// a later request of the place that is signaled completes after it.
     #[cold]
-    fn write_mode(&mut self, queues: &mut Queues<P>, place: usize, change: ModeChange) {
+    #[inline(never)]
+    fn write_mode(&mut self, queues: &mut Queues<P>, place: usize, change: Option<ModeChange>) {
+        let Some(change) = change else { return };
         let op = SendOp::Write {
             remote: self.inbound.at(change.offset),
             imm: None,
