@@ -34,6 +34,12 @@ const KNOWN: &[Known] = &[
         kind: QpKind::Rc,
         why: "tells both ends of an operation that failed, without naming the length",
     },
+    Known {
+        vendor_id: SOFTWARE_ROCE,
+        rule: "fenced_peer_touches_nothing",
+        kind: QpKind::Uc,
+        why: "acknowledges the error state of an unreliable connection, and still takes what comes",
+    },
 ];
 
 #[derive(Default)]
