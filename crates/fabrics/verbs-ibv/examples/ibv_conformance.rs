@@ -38,7 +38,7 @@ const KNOWN: &[Known] = &[
         vendor_id: SOFTWARE_ROCE,
         rule: "fenced_peer_touches_nothing",
         kind: QpKind::Uc,
-        why: "acknowledges the error state of an unreliable connection, and still takes what comes",
+        why: "at times still takes WRITEs of an unreliable connection after it acknowledged the error state",
     },
 ];
 
