@@ -1,6 +1,6 @@
 //! Threads of one domain: each region of a peer is mapped once, and known to all of them.
 
-use crate::common::{context, qp};
+use crate::common::{connect, context, qp};
 use drover_mem::{PageWish, Region};
 use drover_testkit::alone::alone;
 use drover_verbs::*;
@@ -41,11 +41,7 @@ fn write_to_all(domain: &ShmDomain, remotes: &[RemoteRegion], n: usize) {
     let ctx = domain.context().expect("a context");
     let cq = ctx.create_cq(16).expect("a queue");
     let (mut here, mut there) = (qp(&ctx, &cq, QpKind::Rc), qp(&ctx, &cq, QpKind::Rc));
-    here.connect(&there.export().expect("an export"))
-        .expect("connected");
-    there
-        .connect(&here.export().expect("an export"))
-        .expect("connected");
+    connect(&mut here, &mut there);
     let mut list = SendList::default();
     for remote in remotes {
         let payload = list.inline(&(n as u64).to_ne_bytes());
@@ -110,11 +106,7 @@ fn a_context_that_has_used_a_forgotten_region_forgets_it_itself() {
     let statuses = |ctx: &ShmContext| {
         let mut cq = ctx.create_cq(16).expect("a queue");
         let (mut here, mut there) = (qp(ctx, &cq, QpKind::Rc), qp(ctx, &cq, QpKind::Rc));
-        here.connect(&there.export().expect("an export"))
-            .expect("connected");
-        there
-            .connect(&here.export().expect("an export"))
-            .expect("connected");
+        connect(&mut here, &mut there);
         let mut list = SendList::default();
         let payload = list.inline(&[1]);
         list.push(SendWr::write(remote.at(0), payload).signaled(WrId(1)));
@@ -151,11 +143,7 @@ fn a_key_that_the_context_has_yet_to_learn_may_stand_anywhere_in_a_list() {
         })
         .expect("a queue pair");
     let mut there = qp(&ctx, &cq, QpKind::Rc);
-    here.connect(&there.export().expect("an export"))
-        .expect("connected");
-    there
-        .connect(&here.export().expect("an export"))
-        .expect("connected");
+    connect(&mut here, &mut there);
     let mut list = SendList::default();
     for n in 0..7u64 {
         let payload = list.inline(&(n + 1).to_ne_bytes());

@@ -1,6 +1,6 @@
 //! A peer that is shut out, in a process of its own, which is stopped in the middle of a WRITE.
 
-use crate::common::{context, qp};
+use crate::common::{connect, context, qp};
 use drover_mem::{PageWish, Region};
 use drover_testkit::child::{Channel, role, spawn};
 use drover_verbs::*;
@@ -155,10 +155,6 @@ fn a_fence_is_done_at_once_when_no_request_is_under_way() {
         assert_eq!(never_connected.fence(), Fenced::Done);
     }
     let (mut here, mut there) = (qp(&ctx, &cq, QpKind::Rc), qp(&ctx, &cq, QpKind::Rc));
-    here.connect(&there.export().expect("an export"))
-        .expect("connected");
-    there
-        .connect(&here.export().expect("an export"))
-        .expect("connected");
+    connect(&mut here, &mut there);
     assert_eq!((there.fence(), there.state()), (Fenced::Done, QpState::Error));
 }

@@ -25,3 +25,12 @@ pub fn post_send(ctx: &ShmContext, qp: &mut ShmQp, op: SendOp, bytes: &[u8]) -> 
     });
     qp.post_send(ctx.cpu(), &list)
 }
+
+/// Connects two queue pairs of this process.
+pub fn connect(here: &mut ShmQp, there: &mut ShmQp) {
+    here.connect(&there.export().expect("an export"))
+        .expect("connected");
+    there
+        .connect(&here.export().expect("an export"))
+        .expect("connected");
+}
