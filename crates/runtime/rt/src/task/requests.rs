@@ -65,7 +65,7 @@ pub(super) struct Request {
     pub(super) head: u32,
     /// Next request of the same sync.
     pub(super) next: u32,
-    /// Of the sync, valid in its head and, except for `pending`, in detached requests.
+    /// State of the sync. Its first request has it; a detached request has its own, in which `pending` is not used.
     pub(super) sync: SyncState,
 }
 

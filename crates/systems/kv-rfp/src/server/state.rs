@@ -101,8 +101,8 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
     }
 
     /// Requests for keys of partitions that the shard does not own by `map` are sent elsewhere from now on. Call it by
-    /// [`Server::change`](drover_one_sided::Server::change), so that clients get the map. Items stay where they are: who gives a partition away
-    /// hands its items over first, and answers nothing about them meanwhile.
+    /// [`Server::change`](drover_one_sided::Server::change), so that clients get the map. Items stay where they are: a shard that
+    /// gives a partition away hands its items over first, and answers nothing about them meanwhile.
     ///
     /// # Errors
     /// [`BadMap`]: the map is not newer, or has owners that the service does not have. Nothing has changed.

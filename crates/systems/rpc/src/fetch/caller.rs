@@ -382,8 +382,8 @@ impl<G: Guards> Caller<G> {
         }
     }
 
-    /// Copies the result that begins at `start` with `word` to the first bytes of `out`, which never gets shorter: a length
-    /// that was just stored would make who takes the bytes wait. `None`: it is not complete.
+    /// Copies the result that begins at `start` with `word` to the first bytes of `out`, which never gets shorter: loading a
+    /// length that was just stored takes long. `None`: it is not complete.
     #[inline]
     fn open(
         &mut self,
