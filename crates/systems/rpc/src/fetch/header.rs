@@ -175,13 +175,7 @@ pub(super) fn store_payload(
         short[end..end + piece.len()].copy_from_slice(piece);
         end += piece.len();
     }
-    short[end] = TAIL;
-    slots.copy_in(start, &short[..=end]);
-    let sum = match format {
-        Format::V1 => crc32c_of(first, &[&short[..end]]),
-        Format::Paper => 0,
-    };
-    (start + end + 1, sum)
+    store_whole(slots, start, format, first, &mut short[..=end])
 }
 
 /// As [`store_payload`], for a payload in one piece, with space for the tail as its last byte.
