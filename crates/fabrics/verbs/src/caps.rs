@@ -185,6 +185,8 @@ pub struct Caps {
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
+    /// Whether threads can [share](crate::Domain::share) a queue pair.
+    pub shared_queues: bool,
     /// Number of requests that a protocol should collect for one post, if latency permits: 16 for network cards (`ibv`,
     /// `sim`), 1 for shared memory, where a post is only a copy. Advice, not a limit.
     pub post_batch: usize,
@@ -216,6 +218,7 @@ impl Caps {
                 on_memory: false,
                 on_fd: false,
             },
+            shared_queues: false,
             post_batch: 1,
         }
     }

@@ -35,7 +35,7 @@ mod short;
 mod wc;
 
 pub use caps::{Access, Atomics, Caps, QpKind, ReadCaps, Support, WakeCaps, WriteCaps};
-pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
+pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, SharedQueue};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};

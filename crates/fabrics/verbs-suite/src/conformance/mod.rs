@@ -46,6 +46,7 @@ mod mutants;
 mod reads;
 mod rules;
 mod sends;
+mod shared_queue;
 mod shared_recv;
 mod sleeping;
 mod writes;

@@ -99,6 +99,7 @@ macro_rules! conformance_mutants {
             AnyVerb: ud_only_sends uc_no_read;
             IgnoresAddresses: address_over_connection_refused;
             RemembersHandles: ud_destroyed_handle_refused;
+            LosesSharedPosts: shared_queue_loses_nothing;
             RecvBesideSrq: srq_takes_recvs_alone;
             FlushesSrq: srq_recvs_survive_an_error;
             AlwaysReady: states_follow_connect;

@@ -2,7 +2,7 @@
 
 use super::{
     Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, masked,
-    reads, sends, shared_recv, sleeping, writes,
+    reads, sends, shared_queue, shared_recv, sleeping, writes,
 };
 use drover_verbs::{Atomics, Caps, Provider, QpKind};
 use std::pin::Pin;
@@ -46,6 +46,8 @@ pub enum Need {
     Inline,
     /// [`Caps::sge_max`] of at least 3.
     Gather,
+    /// [`Caps::shared_queues`].
+    SharedQueues,
 }
 
 impl Need {
@@ -63,6 +65,7 @@ impl Need {
             Need::FdWait => caps.wakes.on_fd,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
+            Need::SharedQueues => caps.shared_queues,
         }
     }
 }
@@ -145,6 +148,7 @@ macro_rules! conformance_rules {
             srq_shared_by_two_qps: shared_recv [Rc Uc Ud] [Srq];
             srq_takes_recvs_alone: shared_recv [Rc Uc Ud] [Srq];
             srq_recvs_survive_an_error: shared_recv [Rc Uc Ud] [Srq];
+            shared_queue_loses_nothing: shared_queue [Rc] [SharedQueues];
             states_follow_connect: connecting [Rc Uc Ud] [];
             send_before_connect_refused: connecting [Rc Uc] [];
             recv_before_connect_taken: connecting [Rc Uc] [];

@@ -181,6 +181,8 @@ flaws! {
     IgnoresAddresses,
     /// Destroyed address handles remain valid.
     RemembersHandles,
+    /// Every seventh list that is posted to a shared queue is accepted and lost.
+    LosesSharedPosts,
     /// A queue pair with a shared receive queue accepts RECVs posted to itself.
     RecvBesideSrq,
     /// The failure of a queue pair removes all RECVs from its shared receive queue, without completions.

@@ -18,6 +18,8 @@ const TORN_POLLS: usize = 5;
 pub(super) struct FlawState {
     /// Number of WRITEs so far.
     writes: u64,
+    /// Number of lists posted to shared queues so far.
+    shared_posts: u64,
     late: Vec<Late>,
     kept: Vec<Kept>,
     /// Values of words after the last atomic on them, by address.
@@ -35,6 +37,12 @@ struct Late {
 }
 
 impl Fabric {
+    /// Whether the list that is being posted to a shared queue is one of those that are lost.
+    pub(super) fn loses_shared_post(&mut self) -> bool {
+        self.flawed.shared_posts += 1;
+        self.flawed.shared_posts.is_multiple_of(7)
+    }
+
     /// Executes a WRITE, with the flaw if there is one.
     pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
         let whole_words = (bytes.len() + 7) & !7;
