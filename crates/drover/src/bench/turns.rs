@@ -101,13 +101,17 @@ fn one_size<T: SystemTable>(
         settings: settings(args),
         progress,
     });
-    result.map_err(|error| {
+    let mut reports = result.map_err(|error| {
         let ends: Vec<String> = entrants
             .iter_mut()
             .filter_map(|entrant| Some(format!("; {}: {}", entrant.system, entrant.process.ended()?)))
             .collect();
         Failure::new(exit::UNAVAILABLE, format!("{error}{}", ends.concat()))
-    })
+    })?;
+    for ((report, _), entrant) in reports.iter_mut().zip(entrants) {
+        report.server_counters = entrant.process.stop();
+    }
+    Ok(reports)
 }
 
 struct Entrant<T> {

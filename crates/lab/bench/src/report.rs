@@ -13,6 +13,7 @@ use crate::reads::{Churned, ReadsPerGet, Table};
 use drover_kv::{Calls, Reads};
 use medians::{median_bound, median_latency, median_pair, median_rivals, mode_ratios, range};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Results and settings of one run of `bench`. Only some of its samples *count*, that is, enter the medians: see
 /// [`Report::counts`].
@@ -31,6 +32,10 @@ pub struct Report {
     /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallsSummary>,
+    /// What the server counted from its start to its end, loading and warm-up included, under the names that `drover stats`
+    /// shows. Empty if `bench` did not start the server.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub server_counters: BTreeMap<String, u64>,
     /// Processor time of both sides: medians of the samples that [count](Report::counts).
     #[serde(flatten)]
     pub processor_time: ProcessorTime,
