@@ -190,7 +190,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         }
         cpu.charge(costs::LOOK.cost, 1);
         cpu.charge(costs::PLACE.cost, self.place_count);
-        self.look_again(cpu, state, cpu.now())
+        if !self.is_look_due(state, cpu.now()) {
+            return false;
+        }
+        // In a step with requests this is counted among their instructions.
+        cpu.charge(costs::LOOK_AGAIN.cost, 1);
+        self.look_again(cpu, cpu.now())
     }
 
     /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
@@ -217,7 +222,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state: &mut ShardState<P, V>,
         now: Ns,
     ) -> Result<bool, PeerError> {
-        self.look_again(cpu, state, now);
+        if self.is_look_due(state, now) {
+            self.look_again(cpu, now);
+        }
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let is_busy = self.take_completions(cpu, state, now)?;
@@ -310,13 +317,15 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         executed
     }
 
-    /// Looks again at the modes of results that were left to be fetched, if it is time; returns whether any is to be pushed.
+    /// Whether it is time to look again at the modes of results that were left to be fetched.
     #[inline]
-    fn look_again(&mut self, cpu: &P::Cpu, state: &mut ShardState<P, V>, now: Ns) -> bool {
-        if self.calls.next_look() == Ns::MAX || !state.second_look.is_due(now) {
-            return false;
-        }
-        cpu.charge(costs::LOOK_AGAIN.cost, 1);
+    fn is_look_due(&self, state: &mut ShardState<P, V>, now: Ns) -> bool {
+        self.calls.next_look() != Ns::MAX && state.second_look.is_due(now)
+    }
+
+    /// Looks again at those modes; returns whether any result is to be pushed.
+    #[inline]
+    fn look_again(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
         let before = self.calls.stats().late_pushes;
         self.calls.look_again(&mut self.queues, now);
         let count = self.calls.stats().late_pushes - before;
