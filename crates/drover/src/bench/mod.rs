@@ -100,7 +100,7 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
         Some(end) => Failure::new(exit::UNAVAILABLE, format!("{error}; {end}")),
         None => Failure::new(exit::UNAVAILABLE, error),
     })?;
-    report.server_counters = process.map(ServerProcess::stop).unwrap_or_default();
+    report.counters.server_counters = process.map(ServerProcess::stop).unwrap_or_default();
     publish(args, &report, &latency)
 }
 

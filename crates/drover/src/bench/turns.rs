@@ -109,7 +109,7 @@ fn one_size<T: SystemTable>(
         Failure::new(exit::UNAVAILABLE, format!("{error}{}", ends.concat()))
     })?;
     for ((report, _), entrant) in reports.iter_mut().zip(entrants) {
-        report.server_counters = entrant.process.stop();
+        report.counters.server_counters = entrant.process.stop();
     }
     Ok(reports)
 }
