@@ -50,7 +50,7 @@ pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
 
 fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check()?;
-    if args.is_auto() {
+    if args.is_interleaved() {
         return turns::bench::<T>(args);
     }
     let addr = match &args.address {
