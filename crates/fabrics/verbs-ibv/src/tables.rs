@@ -28,21 +28,12 @@ impl Tables {
         &self.domain
     }
 
-    /// The device's key for the domain's `rkey`.
-    #[inline(always)]
-    pub(crate) fn remote(&self, rkey: u32) -> Option<u32> {
-        match self.remotes.find(rkey) {
-            None => self.learn(rkey),
-            known => known,
-        }
-    }
-
-    /// Copies what the domain knows of `rkey`.
+    /// Copies what the domain knows of `rkey`, if it knows it.
     #[cold]
-    pub(crate) fn learn(&self, rkey: u32) -> Option<u32> {
-        let known = self.domain.find(rkey)?;
-        self.remotes.put(rkey, known);
-        Some(known)
+    pub(crate) fn learn(&self, rkey: u32) {
+        if let Some(known) = self.domain.find(rkey) {
+            self.remotes.put(rkey, known);
+        }
     }
 }
 
