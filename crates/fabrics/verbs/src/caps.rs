@@ -93,6 +93,8 @@ pub struct Support {
     pub ud: bool,
     /// Whether RC queue pairs offer CAS and FAA on 8-byte words, and between whom these are atomic.
     pub atomics: Atomics,
+    /// Whether RC queue pairs offer CAS of masked bits, of the same scope as CAS.
+    pub masked_atomics: bool,
     /// Whether there are shared receive queues.
     pub srq: bool,
 }
@@ -104,6 +106,7 @@ impl Support {
         uc: false,
         ud: false,
         atomics: Atomics::None,
+        masked_atomics: false,
         srq: false,
     };
     /// All features are supported.
@@ -112,6 +115,7 @@ impl Support {
         uc: true,
         ud: true,
         atomics: Atomics::Host,
+        masked_atomics: true,
         srq: true,
     };
 }

@@ -7,8 +7,8 @@ use super::prices::Verb;
 use drover_base::{Cost, Cpu};
 use drover_sim::{Ps, Queue, VirtualCpu};
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, RemoteAddr, SendList, SendOp,
-    SendWr, Sge,
+    MaskedSwap, Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, RemoteAddr, SendList,
+    SendOp, SendWr, Sge,
 };
 
 /// Post of a request of one line.
@@ -153,7 +153,8 @@ impl Net {
             len: payload_len(list, wr) as u32,
             imm: None,
             remote: RemoteAddr::default(),
-            operands: (0, 0),
+            swap: MaskedSwap::default(),
+            add: 0,
             dest: (0, 0, 0),
         };
         match wr.op {
@@ -170,8 +171,20 @@ impl Net {
                 remote,
                 compare,
                 swap,
-            } => (posted.remote, posted.operands) = (remote, (compare, swap)),
-            SendOp::FetchAdd { remote, add } => (posted.remote, posted.operands) = (remote, (add, 0)),
+            } => {
+                let (compare_mask, swap_mask) = (u64::MAX, u64::MAX);
+                posted.remote = remote;
+                posted.swap = MaskedSwap {
+                    compare,
+                    compare_mask,
+                    swap,
+                    swap_mask,
+                };
+            }
+            SendOp::MaskedCompareSwap { remote, operands } => {
+                (posted.remote, posted.swap) = (remote, list.masked_operands(operands));
+            }
+            SendOp::FetchAdd { remote, add } => (posted.remote, posted.add) = (remote, add),
         }
         posted
     }
@@ -303,7 +316,7 @@ fn verb_of(op: &SendOp) -> Verb {
         SendOp::Send { .. } => Verb::Send,
         SendOp::Write { .. } => Verb::Write,
         SendOp::Read { .. } => Verb::Read,
-        SendOp::CompareSwap { .. } => Verb::CompareSwap,
+        SendOp::CompareSwap { .. } | SendOp::MaskedCompareSwap { .. } => Verb::CompareSwap,
         SendOp::FetchAdd { .. } => Verb::FetchAdd,
     }
 }

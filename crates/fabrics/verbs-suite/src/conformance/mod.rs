@@ -41,6 +41,7 @@ mod failures;
 mod link;
 mod lists;
 mod local;
+mod masked;
 mod mutants;
 mod reads;
 mod rules;

@@ -62,6 +62,9 @@ macro_rules! conformance_mutants {
             FaaSaturates: faa_semantics;
             FaaLosesSome: atomics_of_two_queue_pairs_add_up;
             AtomicsRoundDown: atomics_unaligned_refused;
+            MasksOnlyCompare: masked_cas_semantics;
+            MasksOnlySwap: masked_cas_semantics;
+            MasksResults: masked_cas_semantics;
             AtomicsIgnoreCpu: host_atomics_add_up_with_the_cpu;
             AtomicsLandLate: read_sees_earlier_atomic;
             MixesUnits: read_unit_is_seen_whole;

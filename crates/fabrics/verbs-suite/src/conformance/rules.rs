@@ -1,8 +1,8 @@
 //! The only list of rules, for tables and for test names.
 
 use super::{
-    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, reads,
-    sends, shared_queue, shared_recv, sleeping, writes,
+    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, masked,
+    reads, sends, shared_queue, shared_recv, sleeping, writes,
 };
 use drover_verbs::{Atomics, Caps, Provider, QpKind};
 use std::pin::Pin;
@@ -28,6 +28,8 @@ pub enum Need {
     Atomics,
     /// [`Support::atomics`](drover_verbs::Support::atomics) of the scope [`Host`](drover_verbs::Atomics::Host).
     HostAtomics,
+    /// [`Support::masked_atomics`](drover_verbs::Support::masked_atomics).
+    MaskedAtomics,
     /// [`ReadCaps::see_earlier`](drover_verbs::ReadCaps::see_earlier).
     ReadsSeeEarlier,
     /// [`Support::srq`](drover_verbs::Support::srq).
@@ -54,6 +56,7 @@ impl Need {
         match self {
             Need::Atomics => caps.supports.atomics.are_offered(),
             Need::HostAtomics => caps.supports.atomics == Atomics::Host,
+            Need::MaskedAtomics => caps.supports.masked_atomics,
             Need::ReadsSeeEarlier => caps.reads.see_earlier,
             Need::Srq => caps.supports.srq,
             Need::OrderedWrites => caps.writes.ordered,
@@ -114,6 +117,7 @@ macro_rules! conformance_rules {
             faa_semantics: atomics [Rc] [Atomics];
             atomics_unaligned_refused: atomics [Rc] [Atomics];
             atomics_of_two_queue_pairs_add_up: atomics [Rc] [Atomics];
+            masked_cas_semantics: masked [Rc] [MaskedAtomics];
             host_atomics_add_up_with_the_cpu: atomics [Rc] [HostAtomics];
             write_denied: access [Rc Uc] [];
             read_denied: access [Rc] [];

@@ -113,6 +113,12 @@ flaws! {
     IgnoresFences,
     /// `fence` does nothing, and says that it is done.
     ForgetsToFence,
+    /// A masked CAS replaces the whole word.
+    MasksOnlyCompare,
+    /// A masked CAS compares the whole word.
+    MasksOnlySwap,
+    /// A masked CAS returns 0 in the bits that it does not compare.
+    MasksResults,
     /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
     /// The right of remote write is not checked.
