@@ -141,7 +141,7 @@ impl Candidates {
 }
 
 /// Whether `old` is a bucket of the subtable that is being split into itself and the one of `new`.
-fn is_split_into(old: &Bucket, new: Header) -> bool {
+pub(super) fn is_split_into(old: &Bucket, new: Header) -> bool {
     let Some(before) = new.depth.checked_sub(1) else {
         return false;
     };

@@ -50,7 +50,8 @@ impl GlobalDepth {
             depth: word as u8,
             doubling: word & DOUBLING != 0,
         };
-        let is_right = global.depth <= DEPTH_MAX && global.word() == word;
+        let deepest = DEPTH_MAX - u8::from(global.doubling);
+        let is_right = global.depth <= deepest && global.word() == word;
         is_right.then_some(global).ok_or(BadDirectory::Depth { word })
     }
 }

@@ -16,6 +16,7 @@
 //! - [`Location`] cuts the hash of a key into directory bits, buckets and fingerprint; [`Shape`] says where buckets are.
 //! - [`Candidates`] answer what both pairs say about a key: whether the client looked in the right subtable, which
 //!   slots to examine, which slot to insert into.
+//! - [`split`] divides a subtable in two while clients use it.
 //!
 //! **Inserting.** A client may look for a key, find nothing, and add it while another client does the same. So a new
 //! entry is first *tentative*: readers ignore it. The client then READs both pairs again, behind its CAS. Only if the
@@ -24,7 +25,8 @@
 //! up its own. So a key has at most one confirmed entry, ever.
 //!
 //! Source: `[RACE]` as `[SMART]`'s public code has it. The layout of groups, buckets, slots and entries is theirs;
-//! disjoint bits of one hash, the flags and tentative entries are our choice.
+//! disjoint bits of one hash, the flags, tentative entries and frozen ones are our choice
+//! ([why](../../../../../../docs/decisions/0034-splits-that-freeze.md)).
 
 mod bucket;
 mod candidates;
@@ -32,6 +34,7 @@ mod directory;
 mod header;
 mod location;
 mod slot;
+pub mod split;
 
 pub use bucket::{Bucket, BucketPair, SLOTS};
 pub use candidates::{Candidates, Choice, Settled, Verdict, settle};
