@@ -1,0 +1,5 @@
+//! The integration tests of `drover-memnode`: one program, because linking is what test programs cost most.
+
+mod allocation;
+mod bed;
+mod entering;
