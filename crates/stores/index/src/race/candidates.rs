@@ -23,7 +23,7 @@ pub enum Verdict {
 pub enum Choice {
     /// Into this empty slot.
     Slot(SlotId),
-    /// Some slots are empty, but frozen: wait for the end of the split.
+    /// No slot is empty, but some are frozen: wait for the end of the split.
     Wait,
     /// All slots are in use: split the subtable.
     Full,
@@ -134,7 +134,7 @@ impl Candidates {
         let is_empty = |(_, slot): &(SlotId, Slot)| *slot == Slot::EMPTY;
         match pair.main_first().find(is_empty) {
             Some((id, _)) => Choice::Slot(id),
-            None if self.slots().any(|(_, slot)| slot == Slot::FROZEN_EMPTY) => Choice::Wait,
+            None if self.slots().any(|(_, slot)| slot.is_frozen()) => Choice::Wait,
             None => Choice::Full,
         }
     }

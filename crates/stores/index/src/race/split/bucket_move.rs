@@ -1,4 +1,4 @@
-//! [`BucketMove`]: what happens to one bucket in a split. Four round trips without conflict.
+//! [`BucketMove`]: what happens to one bucket in a split. Four round trips without conflict, and later two for clearing.
 
 use super::Division;
 use crate::race::{BUCKET_BYTES, Bucket, Header, SLOTS, Slot, SlotKind};
@@ -52,11 +52,14 @@ pub struct BadBucket {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Stage {
-    /// The old header is changed.
-    Claim,
+    /// The old header is changed, and both buckets are READ.
+    Claim {
+        /// Whether the new bucket is pending, once it was READ.
+        is_pending: Option<bool>,
+    },
     /// Slots are frozen.
     Freeze,
-    /// Entries are written to the new bucket, unless that was done before, and the frozen slots cleared.
+    /// Entries are written to the new bucket, unless that was done before, and frozen slots cleared.
     Publish {
         is_pending: bool,
     },
@@ -97,17 +100,28 @@ impl Plan {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct BucketMove {
     division: Division,
+    /// Whether the slots of entries that were moved are cleared, too.
+    clears: bool,
     stage: Stage,
     plans: [Plan; SLOTS],
 }
 
 impl BucketMove {
-    /// Begins, or resumes what a dead client left.
+    /// Begins, or resumes what a dead client left. The old slots of entries that were moved stay frozen.
     pub fn new(division: Division) -> BucketMove {
         BucketMove {
             division,
-            stage: Stage::Claim,
+            clears: false,
+            stage: Stage::Claim { is_pending: None },
             plans: [Plan::Stays; SLOTS],
+        }
+    }
+
+    /// As [`new`](BucketMove::new), for when all buckets of the subtable have moved: clears those slots, too.
+    pub fn clearing(division: Division) -> BucketMove {
+        BucketMove {
+            clears: true,
+            ..BucketMove::new(division)
         }
     }
 
@@ -119,7 +133,7 @@ impl BucketMove {
     /// Calls `each` with the requests of this step.
     pub fn requests(&self, mut each: impl FnMut(MoveRequest)) {
         match self.stage {
-            Stage::Claim => {
+            Stage::Claim { .. } => {
                 each(MoveRequest::CasHeader {
                     expect: self.division.before(),
                     set: self.division.stays(),
@@ -141,7 +155,8 @@ impl BucketMove {
                     each(MoveRequest::WriteHeader(self.division.moved()));
                 }
                 for (slot, plan) in (0..).zip(self.plans) {
-                    if let Plan::Frozen(_) = plan {
+                    let clears = |frozen| self.clears || frozen == Slot::FROZEN_EMPTY;
+                    if matches!(plan, Plan::Frozen(frozen) if clears(frozen)) {
                         each(MoveRequest::ClearSlot { slot });
                     }
                 }
@@ -180,10 +195,8 @@ impl BucketMove {
             return Err(bad(old.header));
         }
         self.plans = old.slots.map(Plan::new);
-        self.stage = match is_pending {
-            true => Stage::Freeze,
-            // Only the clearing is left. The other slots belong to those who stay.
-            false => Stage::Publish { is_pending },
+        self.stage = Stage::Claim {
+            is_pending: Some(is_pending),
         };
         Ok(())
     }
@@ -217,19 +230,31 @@ impl BucketMove {
 
     /// Ends the step, whose requests have been executed and reported.
     pub fn advance(&mut self) {
-        let is_open = |plan: &Plan| matches!(plan, Plan::Ask(_) | Plan::Freeze { .. });
-        self.stage = match self.stage {
-            Stage::Freeze if !self.plans.iter().any(is_open) => Stage::Publish { is_pending: true },
-            Stage::Publish { .. } => Stage::Done,
-            stage => stage,
-        };
-        let has_requests = |bucket: &BucketMove| {
-            let mut any = false;
-            bucket.requests(|_| any = true);
-            any
-        };
-        if !has_requests(self) {
-            self.stage = Stage::Done;
+        self.stage = self.next();
+        while !self.is_done() && !self.has_requests() {
+            self.stage = self.next();
         }
+    }
+
+    fn next(&self) -> Stage {
+        let is_open = |plan: &Plan| matches!(plan, Plan::Ask(_) | Plan::Freeze { .. });
+        match self.stage {
+            Stage::Claim {
+                is_pending: Some(true),
+            } => Stage::Freeze,
+            // Only clearing is left. The other slots belong to those who stay.
+            Stage::Claim {
+                is_pending: Some(is_pending),
+            } => Stage::Publish { is_pending },
+            Stage::Freeze if !self.plans.iter().any(is_open) => Stage::Publish { is_pending: true },
+            Stage::Publish { .. } | Stage::Done => Stage::Done,
+            stage => stage,
+        }
+    }
+
+    fn has_requests(&self) -> bool {
+        let mut any = false;
+        self.requests(|_| any = true);
+        any
     }
 }

@@ -54,6 +54,13 @@ pub enum Step {
         /// Address of the new one.
         new: u64,
     },
+    /// Then carry out a [`BucketMove::clearing`](super::BucketMove::clearing) for every bucket; then [`Split::done`].
+    ClearBuckets {
+        /// Address of the subtable that is split.
+        old: u64,
+        /// Address of the new one.
+        new: u64,
+    },
     /// Release the lock; then [`Split::done`].
     Release(Lock),
     /// The end.
@@ -74,6 +81,7 @@ enum Stage {
     Change,
     Leave,
     Move,
+    Clear,
     /// With the directory's lock, until `LeaveLast`.
     EnterLast,
     LookLast,
@@ -145,6 +153,10 @@ impl Split {
             Stage::CopyHalf | Stage::Change | Stage::Unlock => Step::WriteEntries(self.entries.clone()),
             Stage::Leave | Stage::LeaveLast => Step::Release(Lock::Directory),
             Stage::Move => Step::MoveBuckets {
+                old: self.old,
+                new: self.new,
+            },
+            Stage::Clear => Step::ClearBuckets {
                 old: self.old,
                 new: self.new,
             },
@@ -295,7 +307,8 @@ impl Split {
             Stage::Change => Stage::Leave,
             Stage::Leave if self.new != 0 => Stage::Move,
             Stage::Leave => Stage::Release(Outcome::Nothing),
-            Stage::Move => Stage::EnterLast,
+            Stage::Move => Stage::Clear,
+            Stage::Clear => Stage::EnterLast,
             Stage::EnterLast => Stage::LookLast,
             Stage::Unlock => Stage::LeaveLast,
             Stage::LeaveLast => Stage::Release(Outcome::Split),

@@ -10,10 +10,11 @@
 //!    subtable first, then the others. All are d + 1 deep and locked.
 //! 4. For each bucket, many at a time ([`BucketMove`]): CAS the old header, READ the bucket, READ the blocks of its
 //!    entries, **freeze** empty slots and entries that move, WRITE these to the new bucket, WRITE its header without
-//!    pending, clear the frozen slots.
-//! 5. With the directory's lock: unlock the entries, those of the new subtable first.
+//!    pending, clear the slots that were empty.
+//! 5. When that is done for all buckets, clear the slots of entries that moved.
+//! 6. With the directory's lock: unlock the entries, those of the new subtable first.
 //!
-//! [`Split`] is all but step 4. Both are state machines without I/O: they name the requests, the caller executes them
+//! [`Split`] is all but steps 4 and 5. Both are state machines without I/O: they name the requests, the caller executes them
 //! in order and reports what it found.
 //!
 //! **Why entries are frozen.** A writer CASes the word that it READ. If the split copied that word and then cleared the
@@ -24,6 +25,9 @@
 //! - Before a bucket is frozen its old header has changed, so clients that come later know better ([`Header::fit`]).
 //! - An entry is inserted as tentative and confirmed after another look at the headers, so no client confirms an
 //!   entry in a bucket that no longer belongs to the key. Tentative entries that would move are removed.
+//! - A READ may see a bucket's header of before and slots of after. A client that confirms an entry in one pair of buckets
+//!   must not overlook one that has moved from the other pair. So the slots of moved entries stay frozen until all
+//!   buckets have moved: then the client's own tentative entry is gone, too.
 //! - Nobody writes a pending bucket. Who reads one reads the old bucket after it, and if that has no match, the new
 //!   one again: as long as that is pending, the old one was right.
 //!

@@ -124,7 +124,8 @@ impl Client {
     fn find(&mut self, op: Op, world: &mut World, flaw: Flaw) -> Option<u8> {
         let bucket = *world.bucket(self.in_new(op));
         let found = find(&bucket, op.key());
-        let must_look = flaw != Flaw::HeaderAfterMiss || found.is_none();
+        let is_get = matches!(op, Op::Get(_));
+        let must_look = flaw != Flaw::HeaderAfterMiss || !is_get || found.is_none();
         match bucket.header.fit(bits(op.key()), 1) {
             Fit::Elsewhere if must_look => return self.go(Phase::Refresh),
             Fit::Pending if flaw == Flaw::PendingTrusted => {}

@@ -90,6 +90,7 @@ impl Shard {
                     assert!(held.is_empty() && old != new && new != 0);
                     split.done();
                 }
+                Step::ClearBuckets { .. } => split.done(),
                 Step::Finished(outcome) => {
                     if outcome == Outcome::Split {
                         self.divide(split.division().expect("known"));
@@ -225,6 +226,7 @@ fn bad_slots_are_left_alone() {
     moved
         .buckets_read(&new.to_bytes(), &bucket.to_bytes())
         .expect("headers of this split");
+    moved.advance();
     let mut requests = Vec::new();
     moved.requests(|request| requests.push(request));
     let (slot, entry) = (3, bucket.slots[3]);

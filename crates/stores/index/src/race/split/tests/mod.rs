@@ -52,7 +52,7 @@ enum Flaw {
     NotResumed,
     /// Entries are confirmed at once, as published; then their clients look for duplicates.
     NotTentative,
-    /// A writer looks at the header only if it finds no match.
+    /// A reader looks at the header only if it finds no match.
     HeaderAfterMiss,
     /// A client that resumes copies entries again that were published.
     CopiedAgain,

@@ -83,7 +83,11 @@ impl Splitter {
                 Step::MoveBuckets { old, new } => {
                     assert_eq!((old, new), (OLD, NEW));
                     let division = self.split.division().expect("known");
-                    self.bucket = Some(BucketMove::new(division));
+                    self.bucket = Some(Splitter::begin(division, flaw));
+                }
+                Step::ClearBuckets { .. } => {
+                    let division = self.split.division().expect("known");
+                    self.bucket = Some(BucketMove::clearing(division));
                 }
                 Step::Finished(outcome) => self.outcome = Some(outcome),
             }
@@ -96,6 +100,14 @@ impl Splitter {
             self.queue
                 .make_contiguous()
                 .sort_by_key(|access| !is_clear(access));
+        }
+    }
+
+    /// A splitter with this flaw clears everything while it moves.
+    fn begin(division: Division, flaw: Flaw) -> BucketMove {
+        match flaw {
+            Flaw::ClearedFirst => BucketMove::clearing(division),
+            _ => BucketMove::new(division),
         }
     }
 
