@@ -25,7 +25,7 @@ impl<T> Default for Limbo<T> {
 
 impl<T> Limbo<T> {
     /// Epochs that must follow the one in which a thing was given up. The common epoch advances from r only when everybody
-    /// has published r or more, so whoever published e + 2 can have no pointer from before the end of e + 1, which is the
+    /// has published r or more, so a client that published e + 2 can have no pointer from before the end of e + 1, which is the
     /// last epoch in which somebody could have found a thing of e; and that all have published e + 2 is known at e + 3.
     pub const LAG: u64 = 3;
 

@@ -38,6 +38,10 @@ pub enum ChunkKind {
     Run,
     /// A further chunk of such a piece.
     RunPart,
+    /// As [`Blocks`](ChunkKind::Blocks), but somebody is finding out which of them are free.
+    SweptBlocks,
+    /// As [`Run`](ChunkKind::Run), but somebody is finding out whether it is free.
+    SweptRun,
 }
 
 /// Entry of a chunk in the table, one word, written by clients.
@@ -79,6 +83,8 @@ impl ChunkEntry {
             3 => ChunkKind::Blocks,
             4 => ChunkKind::Run,
             5 => ChunkKind::RunPart,
+            6 => ChunkKind::SweptBlocks,
+            7 => ChunkKind::SweptRun,
             _ => return None,
         };
         Some(ChunkEntry {

@@ -4,9 +4,10 @@ use crate::client::ClientId;
 use crate::header::CLIENT_BYTES;
 
 /// Bytes that a client writes, at the start of its line.
-pub const LEASE_BYTES: usize = 16;
+pub const LEASE_BYTES: usize = 24;
 pub(crate) const PUBLISHED_AT: usize = 8;
-pub(crate) const IDENTITY_AT: usize = 16;
+pub(crate) const PURGED_AT: usize = 16;
+pub(crate) const IDENTITY_AT: usize = 24;
 
 /// What a node thinks of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,13 +29,16 @@ pub enum ClientState {
 /// |---|---|---|---|---|
 /// | 0 | 8 | counter | client | rewritten with every renewal of the lease |
 /// | 8 | 8 | published | client | reclamation epoch before which it holds no pointers |
-/// | 16 | 8 | identity | node | [`ClientId`] (lower half), state (upper half) |
+/// | 16 | 8 | purged | client | sweep of which its threads know; see `recovery` |
+/// | 24 | 8 | identity | node | [`ClientId`] (lower half), state (upper half) |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientLine {
     /// Rewritten with every renewal.
     pub counter: u64,
     /// Epoch before which the client holds no pointers.
     pub published: u64,
+    /// Sweep of which the client's threads know.
+    pub purged: u64,
     /// Who it is.
     pub client: ClientId,
     /// What the node thinks of it.
@@ -49,6 +53,7 @@ impl ClientLine {
         Some(ClientLine {
             counter: word(0),
             published: word(PUBLISHED_AT),
+            purged: word(PURGED_AT),
             client,
             state,
         })
@@ -84,7 +89,7 @@ mod tests {
             line[..32].copy_from_slice(&bytes);
             let _ = ClientLine::decode(&line);
             let identity = state << 32 | u64::from(id) << 16;
-            line[16..24].copy_from_slice(&identity.to_le_bytes());
+            line[24..32].copy_from_slice(&identity.to_le_bytes());
             let decoded = ClientLine::decode(&line);
             prop_assert_eq!(decoded.is_some(), state < 4);
             if let Some(decoded) = decoded {

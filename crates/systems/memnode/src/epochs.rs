@@ -101,7 +101,7 @@ impl ThreadEpochs {
             let epoch = self.process.seen.load(Ordering::SeqCst);
             self.announced.store(epoch, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            // Either whoever publishes sees the announcement, or we see the newer epoch that it is about to publish.
+            // Either the thread that publishes sees the announcement, or we see the newer epoch that it is about to publish.
             if self.process.seen.load(Ordering::SeqCst) == epoch {
                 self.current.set(epoch);
                 return;

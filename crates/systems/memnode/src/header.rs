@@ -20,10 +20,11 @@
 //! | 72 | 8 | reclaim | node | epoch of reclamation; see `epochs` |
 //! | 80 | 8 | clock | node | seconds since the pool was made, from 1 |
 //! | 88 | 8 | clients | node | live clients |
+//! | 96 | 8 | sweep | the client that repairs | odd while chunks of dead clients are swept; see `recovery` |
 //! | 128 | 8 | bump | FAA | chunks taken for the first time |
 //! | 136 | 8 | stack | CAS | returned chunks |
 //! | 192 | 8 | versions | FAA | ranges of versions handed out |
-//! | 256 | 8 | recovery | CAS | lock of whoever repairs |
+//! | 256 | 8 | recovery | CAS | lock of the client that repairs |
 //! | 512 | 2048 | roots | CAS | 256 words of the structures |
 //!
 //! All words are little-endian. No word is written by the node's processor and also changed by CAS or FAA: atomics of a
@@ -50,9 +51,11 @@ pub(crate) const EPOCH_AT: usize = 64;
 pub(crate) const RECLAIM_AT: usize = 72;
 pub(crate) const CLOCK_AT: usize = 80;
 pub(crate) const LIVE_AT: usize = 88;
+pub(crate) const SWEEP_AT: usize = 96;
 pub(crate) const BUMP_AT: usize = 128;
 pub(crate) const STACK_AT: usize = 136;
 pub(crate) const VERSIONS_AT: usize = 192;
+pub(crate) const RECOVERY_AT: usize = 256;
 pub(crate) const ROOTS_AT: usize = 512;
 
 /// What a pool holds, as a short name.
@@ -215,6 +218,8 @@ pub struct Header {
     pub clock_s: u64,
     /// Live clients.
     pub clients: u64,
+    /// Odd while chunks of dead clients are swept.
+    pub sweep: u64,
     /// Free chunks.
     pub supply: Supply,
     /// Roots of the structures.
@@ -268,6 +273,7 @@ impl Header {
             reclaim: word(RECLAIM_AT),
             clock_s: word(CLOCK_AT),
             clients: word(LIVE_AT),
+            sweep: word(SWEEP_AT),
             supply,
             roots: std::array::from_fn(|root| word(root_offset(root))),
         })
@@ -291,6 +297,7 @@ impl Header {
         put(RECLAIM_AT, self.reclaim);
         put(CLOCK_AT, self.clock_s);
         put(LIVE_AT, self.clients);
+        put(SWEEP_AT, self.sweep);
         put(BUMP_AT, self.supply.bump);
         put(STACK_AT, self.supply.stack.encode());
         for (root, &word) in self.roots.iter().enumerate() {
@@ -321,6 +328,7 @@ mod tests {
             reclaim: 2,
             clock_s: 3,
             clients: 4,
+            sweep: 5,
             supply: Supply {
                 chunk_count: geometry.chunk_count(),
                 bump: u64::from(geometry.first_data_chunk()),

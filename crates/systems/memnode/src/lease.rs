@@ -5,7 +5,7 @@
 //! before the node suspects it: [`PoolNode::may_write`](crate::PoolNode::may_write).
 
 use crate::clients::LEASE_BYTES;
-use crate::header::{CLOCK_AT, EPOCH_AT, RECLAIM_AT};
+use crate::header::{CLOCK_AT, EPOCH_AT, RECLAIM_AT, SWEEP_AT};
 use crate::pool::Pool;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::{LINE_BYTES, PageWish, Region};
@@ -94,7 +94,7 @@ impl<P: Provider> Lease<P> {
                         let at = index * STAGING_BYTES + LINE_BYTES + at - EPOCH_AT;
                         self.region.load_u64(at, Ordering::Relaxed)
                     };
-                    node.learn(word(EPOCH_AT), word(RECLAIM_AT), word(CLOCK_AT));
+                    node.learn(word(EPOCH_AT), word(RECLAIM_AT), word(CLOCK_AT), word(SWEEP_AT));
                     node.renewed(posted_at);
                 }
             }
@@ -117,7 +117,7 @@ impl<P: Provider> Lease<P> {
             }
             line.counter += 1;
             let base = index * STAGING_BYTES;
-            let words = [line.counter, node.epochs.to_publish()];
+            let words = [line.counter, node.epochs.to_publish(), node.sweeps.to_publish()];
             for (word, value) in words.into_iter().enumerate() {
                 self.region.store_u64(base + word * 8, value, Ordering::Relaxed);
             }

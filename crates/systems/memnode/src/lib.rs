@@ -47,6 +47,9 @@ pub mod locks;
 pub mod node;
 mod nodes;
 mod pool;
+pub mod recovery;
+mod status;
+mod sweeps;
 mod times;
 
 pub use addr::{Addr, NODES_MAX};
@@ -60,4 +63,5 @@ pub use header::{Place, PoolKind};
 pub use lease::Lease;
 pub use nodes::{EpochPin, Joining, Located, Nodes};
 pub use pool::{BadRun, MemoryError, Opening, Pool, PoolError, PoolNode, PoolOptions};
+pub use status::NodeStatus;
 pub use times::LeaseTimes;

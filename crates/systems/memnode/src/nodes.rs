@@ -2,9 +2,11 @@
 
 use crate::addr::Addr;
 use crate::chunks::CHUNK_BYTES;
+use crate::clients::ClientLine;
 use crate::control::Verdict;
 use crate::epochs::ThreadEpochs;
-use crate::header::root_offset;
+use crate::header::{CLIENT_BYTES, root_offset};
+use crate::locks::Lock;
 use crate::pool::{ChannelError, MemoryError, Pool, PoolError, PoolNode};
 use drover_base::Ns;
 use drover_rt::{PeerId, ResourceError, TaskCx, TaskPool};
@@ -228,6 +230,40 @@ impl<P: Provider> Nodes<P> {
             node,
             nodes: self.clone(),
         }
+    }
+
+    /// READs the line of client `id` at node `node`; `None` if it makes no sense.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if there is no such line, or the READ failed.
+    pub async fn client_line(
+        &self,
+        cx: &TaskCx<P>,
+        node: usize,
+        id: u16,
+    ) -> Result<Option<ClientLine>, MemoryError> {
+        let geometry = self.node(node).header().geometry;
+        if id == 0 || u32::from(id) > geometry.client_count {
+            let what = "number of a client";
+            return Err(MemoryError::Tables { node, what });
+        }
+        let at = self.table(node, geometry.client_line(id));
+        let ticket = cx.read(at.peer, cx.buffer(CLIENT_BYTES)?, at.remote)?;
+        let bytes = cx.sync().await?.take(ticket);
+        Ok(ClientLine::decode(bytes[..].try_into().expect("a line")))
+    }
+
+    /// Whether the owner of `lock`, a word of node `node`, was fenced: nothing of it lands any more. One READ. A free
+    /// lock has no owner: false.
+    ///
+    /// # Errors
+    /// As [`client_line`](Nodes::client_line).
+    pub async fn owner_is_dead(&self, cx: &TaskCx<P>, node: usize, lock: Lock) -> Result<bool, MemoryError> {
+        if lock.is_free() || lock.is_mine(self.pool().client()) {
+            return Ok(false);
+        }
+        let line = self.client_line(cx, node, lock.owner().id).await?;
+        Ok(line.is_some_and(|line| lock.owner_is_dead(&line)))
     }
 
     /// The reclamation epoch of node `node`, as last read.

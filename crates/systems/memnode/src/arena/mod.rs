@@ -2,6 +2,7 @@
 
 mod lists;
 mod supply;
+mod sweep;
 
 use crate::addr::Addr;
 use crate::chunks::{CHUNK_BYTES, ChunkKind, Fill, Need, Supply};
@@ -9,12 +10,14 @@ use crate::classes::Class;
 use crate::header::VERSIONS_AT;
 use crate::nodes::{EpochPin, Nodes};
 use crate::pool::MemoryError;
+use crate::sweeps::ThreadSweep;
 use drover_rt::TaskCx;
 use drover_verbs::Provider;
 use lists::{Freed, Lists, Size};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use sweep::Swept;
 
 /// Versions in a range that a thread takes from a node at a time.
 const VERSION_BITS: u32 = 20;
@@ -45,6 +48,10 @@ struct Part {
     versions: RefCell<Range<u64>>,
     /// Whether a task is getting more: the others wait for it.
     refilling: Cell<bool>,
+    sweep: ThreadSweep,
+    /// Whether some chunks are being swept.
+    in_sweep: Cell<bool>,
+    swept: RefCell<Swept>,
 }
 
 /// What a thread holds of a node's memory.
@@ -81,6 +88,9 @@ impl<P: Provider> Arena<P> {
             supply: Cell::new(node.header().supply),
             versions: RefCell::new(0..0),
             refilling: Cell::new(false),
+            sweep: node.sweeps.thread(),
+            in_sweep: Cell::new(false),
+            swept: RefCell::default(),
         });
         Arena(Rc::new(Inner {
             parts: parts.collect(),
@@ -104,7 +114,8 @@ impl<P: Provider> Arena<P> {
     }
 
     /// Allocates a block of node `node` for `bytes`. In the common case no request is posted. The task must have no
-    /// staged requests.
+    /// staged requests. It must hold a pin of the node from before the call until the block is linked or put back: who
+    /// sweeps waits for pins.
     ///
     /// # Errors
     /// [`MemoryError`]: the node is full, this process's quota is used up, its lease is over, or a request failed.
@@ -152,14 +163,22 @@ impl<P: Provider> Arena<P> {
             offset: addr.offset(),
             size: Size::of(bytes),
         };
-        let mut lists = self.0.parts[addr.node()].lists.borrow_mut();
-        lists.free(pin.epoch(), freed);
+        let part = &self.0.parts[addr.node()];
+        match part.is_in_sweep() {
+            false => part.lists.borrow_mut().free(pin.epoch(), freed),
+            true => part.free_in_sweep(pin.epoch(), freed),
+        }
     }
 
     /// Takes back a piece of `bytes` that nobody else ever had the address of.
     pub fn put_back(&self, addr: Addr, bytes: usize) {
-        let mut lists = self.0.parts[addr.node()].lists.borrow_mut();
-        match Size::of(bytes) {
+        let part = &self.0.parts[addr.node()];
+        let (offset, size) = (addr.offset(), Size::of(bytes));
+        if part.is_in_sweep() {
+            return part.free_in_sweep(self.0.nodes.reclaim(addr.node()), Freed { offset, size });
+        }
+        let mut lists = part.lists.borrow_mut();
+        match size {
             Size::Block(class) => lists.put(class, addr.offset()),
             Size::Chunks(count) => {
                 let chunks = 0..u64::from(count);
@@ -194,7 +213,7 @@ impl<P: Provider> Arena<P> {
             let range = cx.sync().await?.value(ticket);
             let first = range << VERSION_BITS;
             // Version 0 is for those who want to say "none".
-            *part.versions.borrow_mut() = first.max(1)..first + (1 << VERSION_BITS);
+            *part.versions.borrow_mut() = first.max(1)..first.saturating_add(1 << VERSION_BITS);
         }
     }
 
@@ -241,7 +260,7 @@ impl<P: Provider> Arena<P> {
 
     /// Forgets all free memory in chunks of node `node` for which `is_lost` is true, by the index of the chunk: somebody
     /// else is going to decide what in them is free.
-    pub fn forget(&self, node: usize, mut is_lost: impl FnMut(u32) -> bool) {
+    pub(crate) fn forget(&self, node: usize, mut is_lost: impl FnMut(u32) -> bool) {
         let mut lists = self.0.parts[node].lists.borrow_mut();
         lists.forget(|offset| is_lost((offset / CHUNK_BYTES as u64) as u32));
     }

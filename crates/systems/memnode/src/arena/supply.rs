@@ -3,8 +3,9 @@
 //! ```text
 //! far from the end, no returned chunks known:  READ of the two words, FAA        one round trip
 //! else:  READ; pop: READ of the entry, CAS of the stack    or    FAA
-//! then:  WRITE of the owner to the entry, which nobody waits for
+//! then:  WRITE of the owner to the entry
 //! ```
+//! All under a pin: the client that sweeps knows after three epochs that a chunk without an owner is nobody's.
 
 use super::Arena;
 use crate::chunks::{ChunkEntry, ChunkKind, ChunkStack, Need, Supply};
@@ -34,6 +35,7 @@ impl<P: Provider> Arena<P> {
     ) -> Result<u32, MemoryError> {
         let (nodes, own) = (&self.0.nodes, self.0.nodes.node(node));
         nodes.check_lease(cx, node)?;
+        let _pin = nodes.pin(node);
         if !own.own_chunks(count) {
             return Err(MemoryError::Quota { node });
         }
@@ -52,8 +54,7 @@ impl<P: Provider> Arena<P> {
             let at = nodes.table(node, own.header().geometry.chunk_entry(chunk));
             cx.write_inline(at.peer, &entry.encode().to_le_bytes(), at.remote)?;
         }
-        // Later requests of this thread to the node come behind it.
-        cx.detach();
+        cx.sync().await?;
         Ok(first)
     }
 
@@ -195,7 +196,7 @@ impl<P: Provider> Arena<P> {
     }
 
     /// Puts a chunk on the stack.
-    pub(super) async fn push_chunk(
+    pub(crate) async fn push_chunk(
         &self,
         cx: &TaskCx<P>,
         node: usize,
@@ -205,6 +206,7 @@ impl<P: Provider> Arena<P> {
         let entry_at = nodes.table(node, nodes.node(node).header().geometry.chunk_entry(chunk));
         let head = nodes.table(node, STACK_AT);
         let part = &self.0.parts[node];
+        let _pin = nodes.pin(node);
         loop {
             nodes.check_lease(cx, node)?;
             let mut supply = part.supply.get();

@@ -249,6 +249,7 @@ fn open_header(region: &Region, options: &NodeOptions, incarnation: u64) -> Resu
         reclaim: 1,
         clock_s: 0,
         clients: 0,
+        sweep: 0,
         supply: Supply {
             chunk_count: geometry.chunk_count(),
             bump: u64::from(first),
@@ -258,7 +259,7 @@ fn open_header(region: &Region, options: &NodeOptions, incarnation: u64) -> Resu
     };
     region.copy_in(0, &header.encode());
     // Versions that clients remember of an earlier life of this node must not come again.
-    region.store_u64(VERSIONS_AT, incarnation & 0xffff << 28, Ordering::Relaxed);
+    region.store_u64(VERSIONS_AT, (incarnation & 0xffff) << 28, Ordering::Relaxed);
     Ok(header)
 }
 
@@ -473,7 +474,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
         let mut is_busy = !self.fencing.is_empty() && self.fence();
         if now >= self.next_scan {
             is_busy |= self.table.scan(now, &self.options.times) > 0;
-            let clock_s = self.clock_base_s + u64::from(self.clock.now_s(now));
+            let clock_s = self.clock_base_s.saturating_add(u64::from(self.clock.now_s(now)));
             self.region.store_u64(CLOCK_AT, clock_s, Ordering::Relaxed);
             let pause = match (self.fencing.len(), self.table.live()) {
                 (0, 0) => IDLE_EVERY,

@@ -2,9 +2,9 @@
 //! half, and of epoch, reclamation epoch and clock in the header.
 
 use crate::client::ClientId;
-use crate::clients::{ClientState, IDENTITY_AT, PUBLISHED_AT, decode_identity, encode_identity};
+use crate::clients::{ClientState, IDENTITY_AT, PUBLISHED_AT, PURGED_AT, decode_identity, encode_identity};
 use crate::control::Verdict;
-use crate::header::{EPOCH_AT, Geometry, LIVE_AT, RECLAIM_AT};
+use crate::header::{EPOCH_AT, Geometry, LIVE_AT, RECLAIM_AT, SWEEP_AT};
 use crate::times::LeaseTimes;
 use drover_base::Ns;
 use drover_mem::Region;
@@ -32,7 +32,8 @@ pub(super) struct ClientTable {
 }
 
 impl ClientTable {
-    /// The table in a region with a header. Whoever was a client before is fenced: its queue pairs are gone.
+    /// The table in a region with a header. All earlier clients are fenced: their queue pairs are
+    /// gone.
     pub(super) fn open(region: &Region, geometry: Geometry) -> ClientTable {
         let mut table = ClientTable {
             region: region.clone(),
@@ -71,7 +72,7 @@ impl ClientTable {
     }
 
     fn raise_epoch(&mut self) {
-        self.epoch += 1;
+        self.epoch = self.epoch.wrapping_add(1);
         self.region.store_u64(EPOCH_AT, self.epoch, Ordering::Release);
     }
 
@@ -105,6 +106,9 @@ impl ClientTable {
         self.region.store_u64(line, 0, Ordering::Relaxed);
         self.region
             .store_u64(line + PUBLISHED_AT, self.reclaim, Ordering::Relaxed);
+        // Without threads yet, it holds nothing that could be swept.
+        let sweep = self.region.load_u64(SWEEP_AT, Ordering::Acquire);
+        self.region.store_u64(line + PURGED_AT, sweep, Ordering::Relaxed);
         self.set(index, ClientState::Live);
         self.live += 1;
         self.publish_live();
@@ -185,7 +189,7 @@ impl ClientTable {
             }
         }
         if any && all_reached {
-            self.reclaim += 1;
+            self.reclaim = self.reclaim.wrapping_add(1);
             // Release: who reads the new epoch knows what the clients knew when they published the one before.
             self.region.store_u64(RECLAIM_AT, self.reclaim, Ordering::Release);
         }

@@ -1,6 +1,7 @@
 //! [`Channel`]: a process's control channel to a node, for all its threads.
 
-use crate::control::{Connect, Leave, Told};
+use crate::client::ClientId;
+use crate::control::{Connect, Leave, Recovered, Told};
 use drover_base::Ns;
 use drover_control::{ControlError, ControlStream, DecodeError, Message};
 use drover_verbs::Export;
@@ -67,6 +68,10 @@ impl Channel {
     pub(crate) fn answer(&mut self, tag: u32) -> Option<Told> {
         let index = self.answers.iter().position(|told| told.tag == tag)?;
         Some(self.answers.swap_remove(index))
+    }
+
+    pub(crate) fn recovered(&mut self, client: ClientId) -> Result<(), ChannelError> {
+        self.send(&Recovered { client })
     }
 
     pub(crate) fn leave(&mut self) -> Result<(), ChannelError> {

@@ -11,6 +11,8 @@ pub use opening::{Opening, PoolOptions};
 use crate::client::ClientId;
 use crate::epochs::ProcessEpochs;
 use crate::header::{Header, Place};
+use crate::locks::Lock;
+use crate::sweeps::ProcessSweeps;
 use crate::times::LeaseTimes;
 use drover_base::Ns;
 use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -30,6 +32,8 @@ impl<P: Provider> Clone for Pool<P> {
 struct Shared<P: Provider> {
     nodes: Box<[PoolNode]>,
     client: ClientId,
+    /// Locks taken so far.
+    locks: AtomicU32,
     domain: P::Domain,
 }
 
@@ -51,6 +55,7 @@ pub struct PoolNode {
     times: LeaseTimes,
     quota_chunks: u32,
     pub(crate) epochs: Arc<ProcessEpochs>,
+    pub(crate) sweeps: Arc<ProcessSweeps>,
     epoch: AtomicU64,
     clock_s: AtomicU64,
     /// Until when this process may write there; 0: the node is lost.
@@ -65,6 +70,7 @@ impl<P: Provider> Pool<P> {
         Pool(Arc::new(Shared {
             nodes,
             client,
+            locks: AtomicU32::new(0),
             domain,
         }))
     }
@@ -92,6 +98,11 @@ impl<P: Provider> Pool<P> {
         &self.0.nodes
     }
 
+    /// The word with which this process takes a lock; another one each time.
+    pub fn new_lock(&self) -> Lock {
+        Lock::held(self.client(), self.0.locks.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// A context for another thread of this process, in which the nodes' memory is known.
     ///
     /// # Errors
@@ -111,7 +122,7 @@ impl<P: Provider> Pool<P> {
 }
 
 impl PoolNode {
-    /// Its name, as whoever opened the pool gave it.
+    /// Its name, as the opener of the pool gave it.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -177,10 +188,11 @@ impl PoolNode {
         }
     }
 
-    pub(crate) fn learn(&self, epoch: u64, reclaim: u64, clock_s: u64) {
+    pub(crate) fn learn(&self, epoch: u64, reclaim: u64, clock_s: u64, sweep: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.clock_s.store(clock_s, Ordering::Relaxed);
         self.epochs.learn(reclaim);
+        self.sweeps.learn(sweep);
     }
 
     pub(crate) fn lose(&self, why: &dyn std::fmt::Display) {
@@ -201,6 +213,11 @@ impl PoolNode {
             self.disown_chunks(count);
         }
         fits
+    }
+
+    /// Counts `count` chunks of others as owned from now on, whatever the quota is.
+    pub(crate) fn adopt_chunks(&self, count: u32) {
+        self.chunks_owned.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Counts `count` chunks as owned no longer. Chunks that another process had taken may be given back by this one, so

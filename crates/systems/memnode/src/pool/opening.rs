@@ -8,6 +8,7 @@ use crate::control::{Attach, Hello, PROTOCOL_VERSION, Told, Verdict, Welcome};
 use crate::epochs::ProcessEpochs;
 use crate::header::{Header, Place, PoolKind};
 use crate::lease::Lease;
+use crate::sweeps::ProcessSweeps;
 use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex};
 use drover_base::{Cpu, Ns};
 use drover_control::{ControlError, ControlStream, Dial, Frame, Message};
@@ -196,6 +197,7 @@ impl<P: Provider> Opening<P> {
                 times: welcome.times,
                 quota_chunks: welcome.quota_chunks,
                 epochs: Arc::new(ProcessEpochs::new(header.reclaim)),
+                sweeps: Arc::new(ProcessSweeps::new(header.sweep)),
                 epoch: AtomicU64::new(header.epoch),
                 clock_s: AtomicU64::new(header.clock_s),
                 writes_until: AtomicU64::new(until.0),

@@ -3,3 +3,8 @@
 mod allocation;
 mod bed;
 mod entering;
+mod epochs;
+mod leases;
+mod no_allocation;
+mod random_tables;
+mod recovery;
