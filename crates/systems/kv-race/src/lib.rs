@@ -9,6 +9,7 @@
 //! | update | WRITE of a block, 2 READs; 1 READ of a block; CAS | 3 |
 //! | insert, and insert if absent | WRITE of a block, 2 READs; CAS, 2 READs; CAS | 3 |
 //! | delete | 2 READs; 1 READ of a block; CAS | 3 |
+//! | read, modify, write | 2 READs; 1 READ of a block; WRITE of a block, CAS | 3 |
 //!
 //! Each further block whose key has the same fingerprint costs a READ in the same list. The published insert takes a CAS
 //! less, and is not linearizable ([why](../../../../docs/decisions/0034-splits-that-freeze.md)).
@@ -17,6 +18,7 @@
 //! allocation. An item is one block of at most 16,320 bytes.
 //!
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
+//! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
 //! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
 //!
 //! Source: `[RACE]`, `[SMART §5.2]`; [docs/race-tests.md](../../../../docs/race-tests.md) lists what the tests cover.
@@ -31,7 +33,7 @@ pub use drover_memnode::PoolKind;
 pub use error::RaceError;
 pub use layout::TableHeader;
 pub use options::RaceOptions;
-pub use race::{Found, ItemMeta, Race};
+pub use race::{Found, ItemMeta, Race, RaceStats};
 
 /// The kind of the pools that hold such tables.
 pub const POOL_KIND: PoolKind = PoolKind::new("race");

@@ -34,6 +34,7 @@ impl<P: Provider> Race<P> {
 
     /// READs the directory of `shard`.
     pub(super) async fn read_directory(&self, cx: &TaskCx<P>, shard: &Shard) -> Result<(), RaceError> {
+        self.0.count(|stats| stats.refreshes += 1);
         let depth = shard.directory.borrow().global().depth;
         let read = read_directory(cx, self.nodes(), shard.node, shard.table, depth, &self.0.options);
         let directory = read.await?;

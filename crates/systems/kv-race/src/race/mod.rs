@@ -4,6 +4,7 @@ mod directory;
 mod open;
 mod operation;
 mod read;
+mod recovery;
 mod split;
 mod write;
 
@@ -39,8 +40,30 @@ struct Inner<P: Provider> {
     /// READs of directories, by node.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
-    /// Numbers the locks that this thread takes.
-    locks_taken: Cell<u32>,
+    stats: Cell<RaceStats>,
+}
+
+/// Counters of a thread's operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RaceStats {
+    /// Subtables that were split, by this thread.
+    pub splits: u64,
+    /// READs of a directory.
+    pub refreshes: u64,
+    /// Waits for a split: for a frozen slot, a pending bucket, a lock.
+    pub waits: u64,
+    /// Blocks that were READ for another key with the same fingerprint.
+    pub collisions: u64,
+    /// Inserts that gave way to another client's.
+    pub gave_way: u64,
+}
+
+impl<P: Provider> Inner<P> {
+    fn count(&self, count: impl FnOnce(&mut RaceStats)) {
+        let mut stats = self.stats.get();
+        count(&mut stats);
+        self.stats.set(stats);
+    }
 }
 
 /// What the fabric says about READs.
@@ -116,6 +139,27 @@ impl<P: Provider> Race<P> {
         meta: ItemMeta,
     ) -> Result<bool, RaceError> {
         self.store(cx, key, value, meta, write::When::IfPresent).await
+    }
+
+    /// Replaces the value of `key`, if it has one, by what `change` appends to the empty vector that it gets; the old value is its
+    /// first argument. It may be called several times. Returns whether there was a value.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn modify(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        meta: ItemMeta,
+        mut change: impl FnMut(&[u8], &mut Vec<u8>),
+    ) -> Result<bool, RaceError> {
+        let mut guard = cx.conflict_guard().await;
+        self.begin(cx, key)?.modify(meta, &mut change, &mut guard).await
+    }
+
+    /// What this thread's operations have met.
+    pub fn stats(&self) -> RaceStats {
+        self.0.stats.get()
     }
 
     /// Removes `key`. Returns whether it had a value, not expired.

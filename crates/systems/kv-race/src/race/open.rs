@@ -52,7 +52,7 @@ impl<P: Provider> Race<P> {
             shards: shards.into(),
             refreshing,
             reads,
-            locks_taken: Cell::new(0),
+            stats: Cell::default(),
         })))
     }
 }

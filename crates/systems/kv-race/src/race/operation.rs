@@ -89,6 +89,7 @@ impl<'a, P: Provider> Operation<'a, P> {
         if self.cx.now() >= self.deadline {
             return Err(RaceError::Deadline);
         }
+        self.race.0.count(|stats| stats.waits += 1);
         self.cx.sleep(self.race.0.options.wait).await;
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(super) struct Match {
     pub(super) slot: Slot,
     /// Whether the item has not expired.
     pub(super) is_live: bool,
-    found: Found,
+    pub(super) found: Found,
 }
 
 /// What entries are the key's.
@@ -116,6 +116,7 @@ impl<P: Provider> Operation<'_, P> {
         };
         self.bad.good();
         if block.key != self.key {
+            self.race.0.count(|stats| stats.collisions += 1);
             return Ok(Search::Missing);
         }
         let clock_s = self.race.nodes().node(self.shard.node).clock_s();

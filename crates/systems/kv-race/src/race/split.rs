@@ -41,28 +41,19 @@ impl<P: Provider> Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
-    /// Finishes the splits that the client `dead` has left at node `node`. That client must have been fenced: nothing of
-    /// it can land any more.
-    ///
-    /// # Errors
-    /// [`RaceError`]; then it can be called again.
-    ///
-    /// # Panics
-    /// If there is no such node.
-    pub async fn repair(&self, cx: &TaskCx<P>, node: usize, dead: ClientId) -> Result<u32, RaceError> {
+    /// Finishes the splits that `dead` has left at node `node`.
+    pub(super) async fn resume(&self, cx: &TaskCx<P>, node: usize, dead: ClientId) -> Result<(), RaceError> {
         let shard = &self.0.shards[node];
         let _pin = self.nodes().pin(node);
         let mut splitter = self.splitter(cx, shard);
-        let mut repaired = 0;
         for suffix in 0..1 << shard.header.depth_max {
             let lock = Lock::Subtable(suffix);
             let word = splitter.read_lock(lock).await?;
             if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
                 splitter.run(Split::resume(suffix), Some(dead)).await?;
-                repaired += 1;
             }
         }
-        Ok(repaired)
+        Ok(())
     }
 
     fn splitter<'a>(&'a self, cx: &'a TaskCx<P>, shard: &'a Shard) -> Splitter<'a, P> {
@@ -147,7 +138,11 @@ impl<P: Provider> Splitter<'_, P> {
                     self.move_buckets(&split, old, new, BucketMove::clearing).await?;
                     split.done();
                 }
-                Step::Finished(outcome) => return Ok(outcome),
+                Step::Finished(outcome) => {
+                    let splits = u64::from(outcome == Outcome::Split);
+                    self.race.0.count(|stats| stats.splits += splits);
+                    return Ok(outcome);
+                }
             }
         }
     }
@@ -162,9 +157,7 @@ impl<P: Provider> Splitter<'_, P> {
 
     /// Takes a lock that is free, or that `dead` has left. It is never taken from a client that may be alive.
     async fn try_lock(&self, lock: Lock, dead: Option<ClientId>) -> Result<bool, RaceError> {
-        let taken = &self.race.0.locks_taken;
-        taken.set(taken.get().wrapping_add(1));
-        let own = locks::Lock::held(self.race.nodes().pool().client(), taken.get());
+        let own = self.race.nodes().pool().new_lock();
         let mut expect = locks::Lock::FREE;
         loop {
             let at = self

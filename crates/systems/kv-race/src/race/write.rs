@@ -182,7 +182,10 @@ impl<P: Provider> Operation<'_, P> {
                         if inserted == Insert::Done {
                             return Ok(true);
                         }
-                        gave_way += u32::from(inserted == Insert::GaveWay);
+                        if inserted == Insert::GaveWay {
+                            gave_way += 1;
+                            self.race.0.count(|stats| stats.gave_way += 1);
+                        }
                         guard.retry().await;
                     }
                 },
@@ -292,6 +295,39 @@ impl<P: Provider> Operation<'_, P> {
         let cas = self.stage_cas(addr, tentative.word(), Slot::EMPTY.word())?;
         self.cx.sync().await?.value(cas);
         Ok(())
+    }
+
+    /// Replaces the value by what `change` makes of it. The block is written in the list of the CAS.
+    pub(super) async fn modify(
+        &mut self,
+        meta: ItemMeta,
+        change: &mut impl FnMut(&[u8], &mut Vec<u8>),
+        guard: &mut ConflictGuard<'_, P>,
+    ) -> Result<bool, RaceError> {
+        let mut value = Vec::new();
+        loop {
+            let view = self.look(Looker::Writer).await?;
+            match self.find(&view).await? {
+                Search::Torn => {}
+                Search::Missing if self.is_missing(&view).await? => return Ok(false),
+                Search::Missing => {}
+                Search::Found(found) if !found.is_live => return Ok(false),
+                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
+                Search::Found(found) => {
+                    value.clear();
+                    change(found.found.value(), &mut value);
+                    let new = self.stage_new_block(&value, meta).await?;
+                    let addr = self.slot_addr(&view, found.id);
+                    // If it fails, nobody knows whether the block is linked: it stays.
+                    if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
+                        self.free(found.slot);
+                        return Ok(true);
+                    }
+                    self.give_back(&new);
+                    guard.retry().await;
+                }
+            }
+        }
     }
 
     pub(super) async fn delete(&mut self, guard: &mut ConflictGuard<'_, P>) -> Result<bool, RaceError> {

@@ -5,7 +5,7 @@ use drover_control::{Dial, LocalListener};
 use drover_index::race::Shape;
 use drover_kv_race::{POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
 use drover_memnode::node::{Node, NodeOptions};
-use drover_memnode::{Arena, Opening, Place, Pool, PoolOptions};
+use drover_memnode::{Arena, Lease, LeaseTimes, Opening, Place, Pool, PoolOptions};
 use drover_rt::{TaskCx, TaskOptions, TaskPool, TaskStats};
 use drover_verbs::{Context, Device, DomainOptions, Provider};
 use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
@@ -94,11 +94,11 @@ pub fn simulated(seed: u64) -> Simulated {
     with(seed, |_| {})
 }
 
-/// Words of a READ or WRITE become visible one by one, up to a microsecond apart.
-pub fn torn(seed: u64) -> Simulated {
+/// Words of a READ or WRITE become visible one by one, up to `apart` after each other.
+pub fn torn(seed: u64, apart: Ns) -> Simulated {
     with(seed, |options| {
         (options.torn, options.torn_words) = (true, true);
-        options.tear_max = Ns::from_us(1);
+        options.tear_max = apart;
     })
 }
 
@@ -126,18 +126,28 @@ impl Fabric for Simulated {
     }
 }
 
-/// An actor that the test keeps a handle of.
-struct Kept<A>(Shared<A>);
+/// An actor that the test keeps a handle of, and can take away.
+struct Kept<A>(Shared<Option<A>>);
+
+impl<A> Kept<A> {
+    fn new(actor: A) -> (Kept<A>, Shared<Option<A>>) {
+        let shared = Rc::new(RefCell::new(Some(actor)));
+        (Kept(shared.clone()), shared)
+    }
+}
 
 impl<C: Cpu, A: Actor<C>> Actor<C> for Kept<A> {
     fn step(&mut self, cpu: &C) -> Progress {
-        self.0.borrow_mut().step(cpu)
+        match &mut *self.0.borrow_mut() {
+            Some(actor) => actor.step(cpu),
+            None => Progress::Idle { wake_at: Ns::MAX },
+        }
     }
 }
 
 /// A node, and where clients reach it.
-struct Served<P: Provider> {
-    node: Node<P>,
+pub struct Served<P: Provider> {
+    pub node: Node<P>,
     listener: LocalListener,
 }
 
@@ -152,6 +162,7 @@ impl<P: Provider> Actor<P::Cpu> for Served<P> {
 
 pub struct Bed<F: Fabric> {
     pub fabric: F,
+    pub node: Shared<Option<Served<F::P>>>,
     listener: LocalListener,
     processes: Cell<usize>,
     groups: u32,
@@ -169,6 +180,11 @@ impl<F: Fabric> Bed<F> {
         let options = NodeOptions {
             client_count: 8,
             look_every: Ns::from_us(20),
+            times: LeaseTimes {
+                renew_every: Ns::from_us(200),
+                stop_after: Ns::from_ms(700),
+                suspect_after: Ns::from_s(1),
+            },
             place: Some(place),
             ..NodeOptions::new(4 << 20)
         };
@@ -179,10 +195,12 @@ impl<F: Fabric> Bed<F> {
             node,
             listener: listener.clone(),
         };
-        fabric.host(&ctx, Box::new(served));
+        let (kept, node) = Kept::new(served);
+        fabric.host(&ctx, Box::new(kept));
         let processes = Cell::new(0);
         Bed {
             fabric,
+            node,
             listener,
             processes,
             groups,
@@ -223,7 +241,8 @@ impl<F: Fabric> Bed<F> {
         let opened = self.until("the pool opens", || opening.poll(ctx.cpu().refresh()));
         let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
         let lease_ctx = lease.context().clone();
-        self.fabric.host(&lease_ctx, Box::new(lease));
+        let (kept, lease) = Kept::new(lease);
+        self.fabric.host(&lease_ctx, Box::new(kept));
         let ctx = Rc::new(pool.context().expect("a context"));
         let mut tasks = TaskPool::<F::P>::new(&ctx, &TaskOptions::default()).expect("tasks");
         let deadline = ctx.cpu().refresh() + Ns::from_s(5);
@@ -232,17 +251,20 @@ impl<F: Fabric> Bed<F> {
             joining.poll(&mut tasks, ctx.cpu().refresh())
         });
         let arena = Arena::new(&nodes.expect("connections"));
-        let tasks = Rc::new(RefCell::new(tasks));
-        self.fabric.host(&ctx, Box::new(Kept(tasks.clone())));
+        let flight = tasks.single_flight();
+        let (kept, tasks) = Kept::new(tasks);
+        self.fabric.host(&ctx, Box::new(kept));
         let (caps, options) = (ctx.caps().clone(), self.options());
-        let flight = tasks.borrow().single_flight();
+        let own = arena.clone();
         let opened = spawn(&tasks, &ctx, |cx| async move {
-            Race::open(&cx, &arena, &caps, flight, options).await
+            Race::open(&cx, &own, &caps, flight, options).await
         });
         let race = self.until("the table opens", || opened.take());
         Process {
             pool,
             race: race.expect("a table"),
+            arena,
+            lease,
             tasks,
             ctx,
         }
@@ -259,6 +281,11 @@ impl<F: Fabric> Bed<F> {
         value.unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Lets `time` pass.
+    pub fn pass(&self, time: Ns) {
+        self.fabric.run(time, &mut || false);
+    }
+
     /// Runs until all these tasks have ended.
     pub fn wait_for<T>(&self, outs: &[Rc<Cell<Option<T>>>]) {
         let mut left = outs.len();
@@ -270,13 +297,14 @@ impl<F: Fabric> Bed<F> {
 }
 
 fn spawn<P: Provider, T: 'static, Fut: Future<Output = T> + 'static>(
-    tasks: &Shared<TaskPool<P>>,
+    tasks: &Shared<Option<TaskPool<P>>>,
     ctx: &Rc<P::Context>,
     task: impl FnOnce(TaskCx<P>) -> Fut,
 ) -> Rc<Cell<Option<T>>> {
     let out = Rc::new(Cell::new(None));
     let put = out.clone();
-    let spawned = tasks.borrow_mut().spawn(|cx| {
+    let mut tasks = tasks.borrow_mut();
+    let spawned = tasks.as_mut().expect("alive").spawn(|cx| {
         let work = task(cx);
         async move { put.set(Some(work.await)) }
     });
@@ -289,7 +317,9 @@ fn spawn<P: Provider, T: 'static, Fut: Future<Output = T> + 'static>(
 pub struct Process<P: Provider> {
     pub pool: Pool<P>,
     pub race: Race<P>,
-    tasks: Shared<TaskPool<P>>,
+    pub arena: Arena<P>,
+    lease: Shared<Option<Lease<P>>>,
+    tasks: Shared<Option<TaskPool<P>>>,
     ctx: Rc<P::Context>,
 }
 
@@ -309,7 +339,13 @@ impl<P: Provider> Process<P> {
     }
 
     pub fn stats(&self) -> TaskStats {
-        self.tasks.borrow().stats()
+        self.tasks.borrow().as_ref().expect("alive").stats()
+    }
+
+    /// Ends the process in the middle of everything.
+    pub fn kill(&self) {
+        drop(self.tasks.take());
+        drop(self.lease.take());
     }
 }
 

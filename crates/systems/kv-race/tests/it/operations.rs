@@ -10,6 +10,7 @@ const META: ItemMeta = ItemMeta {
 };
 
 on_all_fabrics! {
+    race_increments_add_up
     race_operations_do_what_they_say
     race_defect_old_block_leaked
 }
@@ -35,6 +36,13 @@ fn race_operations_do_what_they_say<F: Fabric>(fabric: F) {
             race.get(&cx, b"fox").await?.expect("updated").value(),
             [9; 15_000]
         );
+        let append = |old: &[u8], new: &mut Vec<u8>| new.extend_from_slice(&[&old[..3], b"!"].concat());
+        assert!(race.modify(&cx, b"fox", META, append).await?);
+        assert_eq!(
+            race.get(&cx, b"fox").await?.expect("modified").value(),
+            [9, 9, 9, b'!']
+        );
+        assert!(!race.modify(&cx, b"dog", META, append).await?);
         assert!(race.delete(&cx, b"fox").await?);
         assert!(race.get(&cx, b"fox").await?.is_none());
         for (key, value) in [
@@ -73,4 +81,37 @@ fn race_defect_old_block_leaked<F: Fabric>(fabric: F) {
         Ok(())
     });
     assert!(process.pool.node(0).chunks_owned() <= 256);
+}
+
+/// Tasks of two processes increment two numbers.
+fn race_increments_add_up<F: Fabric>(fabric: F) {
+    let bed = Bed::new(fabric, 8);
+    let processes = [bed.process(), bed.process()];
+    bed.run(&processes[0], |cx, race| async move {
+        race.put(&cx, &[0], &[0; 8], META).await?;
+        race.put(&cx, &[1], &[0; 8], META).await
+    });
+    let mut outs = Vec::new();
+    for process in &processes {
+        for _ in 0..4 {
+            outs.push(process.spawn(|cx, race| async move {
+                for step in 0..50u8 {
+                    let increment = |old: &[u8], new: &mut Vec<u8>| {
+                        let number = u64::from_le_bytes(old.try_into().expect("8 bytes"));
+                        new.extend_from_slice(&(number + 1).to_le_bytes());
+                    };
+                    let done = race.modify(&cx, &[step % 2], META, increment).await;
+                    assert_eq!(done, Ok(true));
+                }
+            }));
+        }
+    }
+    bed.wait_for(&outs);
+    bed.run(&processes[1], |cx, race| async move {
+        for key in 0..2 {
+            let found = race.get(&cx, &[key]).await?.expect("put before");
+            assert_eq!(found.value(), 200u64.to_le_bytes());
+        }
+        Ok(())
+    });
 }

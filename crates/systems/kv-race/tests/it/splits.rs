@@ -32,6 +32,7 @@ fn race_tables_grow<F: Fabric>(fabric: F) {
         }
         Ok(())
     });
+    assert!(process.race.stats().splits >= 16, "{:?}", process.race.stats());
     // A process that has the directory of now.
     let other = bed.process();
     bed.run(&other, |cx, race| async move {

@@ -45,6 +45,11 @@ fn verbs_per_operation<F: Fabric>(fabric: F) {
         race.get(&cx, b"8 bytes.").await
     });
     assert_eq!(get, (3, 2), "lookup");
+    let modify = cost(&bed, &process, |cx, race| async move {
+        let same = |old: &[u8], new: &mut Vec<u8>| new.extend_from_slice(old);
+        race.modify(&cx, b"8 bytes.", META, same).await
+    });
+    assert_eq!(modify, (5, 3), "read, modify, write");
     let delete = cost(&bed, &process, |cx, race| async move {
         race.delete(&cx, b"8 bytes.").await
     });
