@@ -5,6 +5,8 @@
 //!         <---------- Welcome (or refused)  header, memory, times
 //! client: Create ---------------------->    only to make a pool: the node's place in it
 //!         <---------------------- Told
+//! client: Fence ----------------------->    an operator's: shuts another client out
+//!         <---------------------- Told
 //! client: Attach ---------------------->    who it is, its queue pair for the lease
 //!         <--------------- Ready, Told      who it is, the node's queue pair
 //! client: Connect --------------------->    once per thread: its queue pair
@@ -74,11 +76,18 @@ pub struct Recovered {
     pub client: ClientId,
 }
 
+/// Shuts a client out. Its answer comes before that is done.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    /// The client.
+    pub client: ClientId,
+}
+
 /// The client has given back what it held, and ends.
 #[derive(Clone, Debug)]
 pub struct Leave;
 
-/// The node's answer to [`Create`], [`Attach`] (with tag 0) and [`Connect`].
+/// The node's answer to [`Create`], [`Fence`] and [`Attach`], with tag 0, and to [`Connect`].
 #[derive(Clone, Debug)]
 pub struct Told {
     /// Of the question.
@@ -104,6 +113,8 @@ pub enum Verdict {
     NoQueuePair,
     /// The node is part of another pool.
     OtherPool,
+    /// The node has no such client, or it is shut out already.
+    NoSuchClient,
 }
 
 impl Field for Verdict {
@@ -118,6 +129,7 @@ impl Field for Verdict {
             2 => Verdict::ClientBusy,
             3 => Verdict::NoQueuePair,
             4 => Verdict::OtherPool,
+            5 => Verdict::NoSuchClient,
             other => {
                 let value = u64::from(other);
                 return Err(DecodeError::Value { field: name, value });
@@ -192,6 +204,7 @@ drover_control::message!(kind::APPLICATION + 5 => Connect { tag, qp });
 drover_control::message!(kind::APPLICATION + 6 => Create { place });
 drover_control::message!(kind::APPLICATION + 7 => Leave {});
 drover_control::message!(kind::APPLICATION + 8 => Recovered { client });
+drover_control::message!(kind::APPLICATION + 9 => Fence { client });
 
 #[cfg(test)]
 mod tests {
@@ -242,6 +255,7 @@ mod tests {
             Verdict::ClientBusy,
             Verdict::NoQueuePair,
             Verdict::OtherPool,
+            Verdict::NoSuchClient,
         ] {
             let told = Told {
                 tag: 7,
@@ -281,6 +295,7 @@ mod tests {
             again::<Create>(&body);
             again::<Leave>(&body);
             again::<Recovered>(&body);
+            again::<Fence>(&body);
         }
     }
 }

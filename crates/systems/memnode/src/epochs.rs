@@ -165,6 +165,44 @@ mod tests {
         assert!(process.threads.lock().expect("alone").is_empty());
     }
 
+    /// Threads that pin while a third advances the epoch as a node does: it never passes a pin twice.
+    #[test]
+    fn threads_pin_while_the_epoch_advances() {
+        let process = Arc::new(ProcessEpochs::new(1));
+        let common = Arc::new(AtomicU64::new(1));
+        let pinning = |rounds: u64| {
+            let (process, common) = (process.clone(), common.clone());
+            std::thread::spawn(move || {
+                let thread = process.thread();
+                for round in 0..rounds {
+                    let first = thread.pin();
+                    let second = (round % 3 == 0).then(|| thread.pin());
+                    for _ in 0..round % 8 {
+                        let now = common.load(Ordering::SeqCst);
+                        assert!(now <= first + 1, "epoch {now} under a pin of {first}");
+                    }
+                    thread.unpin(first);
+                    if let Some(second) = second {
+                        assert!(common.load(Ordering::SeqCst) <= second + 1);
+                        thread.unpin(second);
+                    }
+                }
+            })
+        };
+        let threads = [pinning(20_000), pinning(20_000)];
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let epoch = common.load(Ordering::SeqCst);
+            if process.to_publish() >= epoch {
+                common.store(epoch + 1, Ordering::SeqCst);
+                process.learn(epoch + 1);
+            }
+        }
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().expect("no assertion"));
+        assert!(common.load(Ordering::SeqCst) > 1);
+    }
+
     proptest! {
         /// Whatever threads pin and unpin, and however late epochs are learnt: nothing is published past a pin.
         #[test]

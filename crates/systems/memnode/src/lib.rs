@@ -14,6 +14,8 @@
 //!
 //! - [`node::Node`] is the node's side. [`Pool::open`] (or [`Opening`], which never waits) is how a process enters a pool,
 //!   [`Pool::join`] how a thread does.
+//!   [`Inquiry`] is for operators: what nodes show ([`NodeStatus`]), making a pool of them, shutting a client out.
+//!   [`recovery`] repairs what a client that was shut out has left.
 //! - [`Nodes`] checks pointers before anything is posted, and [pins](Nodes::pin) epochs; [`Arena`] allocates and frees.
 //! - [`block`] is the format of an item, [`locks::Lock`] that of a lock; [`Addr`] is a pointer.
 //!
@@ -62,6 +64,6 @@ pub use control::Verdict;
 pub use header::{Place, PoolKind};
 pub use lease::Lease;
 pub use nodes::{EpochPin, Joining, Located, Nodes};
-pub use pool::{BadRun, MemoryError, Opening, Pool, PoolError, PoolNode, PoolOptions};
+pub use pool::{BadRun, Inquiry, MemoryError, Opening, Order, Pool, PoolError, PoolNode, PoolOptions};
 pub use status::NodeStatus;
 pub use times::LeaseTimes;

@@ -106,7 +106,7 @@ impl<P: Provider> Joining<P> {
             };
             if told.outcome != Verdict::Done {
                 let (server, verdict) = (node.server().to_owned(), told.outcome);
-                return Err(PoolError::NotLetIn { server, verdict });
+                return Err(PoolError::Refused { server, verdict });
             }
             let mut qp = qp.take().expect("not connected before");
             qp.connect(&told.qp)?;

@@ -12,7 +12,7 @@ use crate::chunks::{ChunkEntry, ChunkKind, ChunkStack, Supply};
 use crate::client::ClientId;
 use crate::clients::ClientState;
 use crate::control::{
-    Attach, Connect, Create, Hello, Leave, PROTOCOL_VERSION, Recovered, Told, Verdict, Welcome,
+    Attach, Connect, Create, Fence, Hello, Leave, PROTOCOL_VERSION, Recovered, Told, Verdict, Welcome,
 };
 use crate::header::{
     BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, Place, ROOT_COUNT, VERSIONS_AT,
@@ -418,6 +418,16 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
                 let outcome = match self.join(place) {
                     true => Verdict::Done,
                     false => Verdict::OtherPool,
+                };
+                let told = self.answer(conn.client, 0, outcome, Export::default());
+                conn.told.push_back(told);
+            }
+            Fence::KIND => {
+                let Fence { client } = frame.decode()?;
+                // The client's session ends in a later step.
+                let outcome = match self.table.suspect(client) {
+                    true => Verdict::Done,
+                    false => Verdict::NoSuchClient,
                 };
                 let told = self.answer(conn.client, 0, outcome, Export::default());
                 conn.told.push_back(told);

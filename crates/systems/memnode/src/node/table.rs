@@ -126,13 +126,14 @@ impl ClientTable {
             .map_or(ClientState::Free, |index| self.clients[index].state)
     }
 
-    /// The session of `id` has ended, or must end: it is going to be fenced.
-    pub(super) fn suspect(&mut self, id: ClientId) {
-        if let Some(index) = self.index_of(id)
-            && self.clients[index].state == ClientState::Live
-        {
+    /// The session of `id` has ended, or must end: it is going to be fenced. False if there is no such live client.
+    pub(super) fn suspect(&mut self, id: ClientId) -> bool {
+        let index = self.index_of(id);
+        let live = index.filter(|&index| self.clients[index].state == ClientState::Live);
+        if let Some(index) = live {
             self.set(index, ClientState::Suspected);
         }
+        live.is_some()
     }
 
     /// Nothing of `id` lands any more. A client that has left in order leaves nothing to repair.

@@ -72,6 +72,12 @@ pub enum PoolError {
         /// The node.
         server: String,
     },
+    /// The node is part of a pool already.
+    #[error("{server} is part of a pool already")]
+    InPool {
+        /// The node.
+        server: String,
+    },
     /// The pool holds something else.
     #[error("{server} belongs to a pool of kind {found}, not {wanted}")]
     WrongKind {
@@ -108,9 +114,9 @@ pub enum PoolError {
         /// Number of nodes of the pool.
         count: u32,
     },
-    /// The node does not let this client in.
-    #[error("{server} lets nobody in: {}", text(*verdict))]
-    NotLetIn {
+    /// The node refused what it was asked.
+    #[error("{server} refused: {}", text(*verdict))]
+    Refused {
         /// The node.
         server: String,
         /// Why.
@@ -134,6 +140,7 @@ fn text(verdict: Verdict) -> &'static str {
         Verdict::ClientBusy => "another client has our number there",
         Verdict::NoQueuePair => "it has no queue pairs left",
         Verdict::OtherPool => "it is part of another pool",
+        Verdict::NoSuchClient => "it has no such client",
     }
 }
 

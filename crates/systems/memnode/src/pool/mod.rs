@@ -2,10 +2,13 @@
 
 mod channel;
 mod error;
+mod greeting;
+mod inquiry;
 mod opening;
 
 pub(crate) use channel::{Channel, ChannelError};
 pub use error::{BadRun, MemoryError, PoolError};
+pub use inquiry::{Inquiry, Order};
 pub use opening::{Opening, PoolOptions};
 
 use crate::client::ClientId;

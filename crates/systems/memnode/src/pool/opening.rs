@@ -2,19 +2,19 @@
 //! one pool, and registers: first with node 0, which says who we are, then with the others.
 
 use super::channel::Channel;
+use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
-use crate::control::{Attach, Hello, PROTOCOL_VERSION, Told, Verdict, Welcome};
+use crate::control::{Attach, Told, Verdict};
 use crate::epochs::ProcessEpochs;
-use crate::header::{Header, Place, PoolKind};
+use crate::header::{Place, PoolKind};
 use crate::lease::Lease;
 use crate::sweeps::ProcessSweeps;
 use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex};
 use drover_base::{Cpu, Ns};
-use drover_control::{ControlError, ControlStream, Dial, Frame, Message};
-use drover_kv::refused::{WRONG_SECRET, WRONG_VERSION};
-use drover_one_sided::{Ready, Ticket};
-use drover_rt::{Depths, Queues};
+use drover_control::{Dial, Message};
+use drover_one_sided::Ready;
+use drover_rt::{Depths, Queues, ResourceError};
 use drover_verbs::{Context, Domain, OpenError, Provider, QueuePair};
 use std::rc::Rc;
 
@@ -54,10 +54,8 @@ pub struct Opening<P: Provider> {
 
 /// One node, from dialling to its last answer.
 struct NodeOpening<P: Provider> {
-    server: String,
-    dial: Dial,
-    stream: Option<ControlStream>,
-    welcome: Option<(Welcome, Header, Place)>,
+    greeting: Greeting,
+    place: Option<Place>,
     /// Queue pair for the lease, once we have asked to be let in.
     queues: Option<Queues<P>>,
 }
@@ -73,10 +71,8 @@ impl<P: Provider> Opening<P> {
     /// [`OpenError`] if the thread gets no context of `domain`.
     pub fn new(domain: &P::Domain, dials: Vec<Dial>, options: PoolOptions) -> Result<Opening<P>, OpenError> {
         let node = |dial: Dial| NodeOpening {
-            server: dial.server().to_owned(),
-            dial,
-            stream: None,
-            welcome: None,
+            greeting: Greeting::new(dial),
+            place: None,
             queues: None,
         };
         Ok(Opening {
@@ -117,11 +113,12 @@ impl<P: Provider> Opening<P> {
         }
         let deadline = *self.deadline.get_or_insert(now + self.options.timeout);
         let is_late = now >= deadline;
-        if self.nodes.iter().any(|node| node.welcome.is_none()) {
+        if self.nodes.iter().any(|node| node.place.is_none()) {
+            let mut all = true;
             for node in &mut self.nodes {
-                node.greet(&self.options, now, is_late)?;
+                all &= node.greeting.greet(&self.options.secret, now, is_late)?;
             }
-            if self.nodes.iter().any(|node| node.welcome.is_none()) {
+            if !all {
                 return Ok(false);
             }
             self.check()?;
@@ -137,11 +134,14 @@ impl<P: Provider> Opening<P> {
 
     /// Checks that these are all nodes of one pool, each once, and sorts them.
     fn check(&mut self) -> Result<(), PoolError> {
-        let place = |node: &NodeOpening<P>| node.welcome.as_ref().expect("all have answered").2;
+        for node in &mut self.nodes {
+            node.place = Some(node.greeting.place()?);
+        }
+        let place = |node: &NodeOpening<P>| node.place.expect("set above");
         self.nodes.sort_by_key(|node| place(node).index);
         let first = place(&self.nodes[0]);
         for node in &self.nodes {
-            let (own, server) = (place(node), node.server.clone());
+            let (own, server) = (place(node), node.greeting.server.clone());
             if own.kind != self.options.kind {
                 let (found, wanted) = (own.kind, self.options.kind);
                 return Err(PoolError::WrongKind {
@@ -151,15 +151,15 @@ impl<P: Provider> Opening<P> {
                 });
             }
             if (own.pool, own.count) != (first.pool, first.count) {
-                let other = self.nodes[0].server.clone();
+                let other = self.nodes[0].greeting.server.clone();
                 return Err(PoolError::OtherPool { server, other });
             }
         }
         for pair in self.nodes.windows(2) {
             if place(&pair[0]).index == place(&pair[1]).index {
                 return Err(PoolError::Duplicate {
-                    server: pair[0].server.clone(),
-                    other: pair[1].server.clone(),
+                    server: pair[0].greeting.server.clone(),
+                    other: pair[1].greeting.server.clone(),
                     index: place(&pair[0]).index,
                 });
             }
@@ -181,17 +181,18 @@ impl<P: Provider> Opening<P> {
     fn finish(&mut self, now: Ns) -> Result<(Pool<P>, Lease<P>), PoolError> {
         let (mut nodes, mut queues) = (Vec::new(), Vec::new());
         for node in self.nodes.drain(..) {
-            let (welcome, header, place) = node.welcome.expect("it has answered");
+            let (greeting, place) = (node.greeting, node.place.expect("it has answered"));
+            let (welcome, header) = greeting.welcome.expect("it has answered");
             let memory = self.domain.import_region(&welcome.memory)?;
             if memory.len < header.geometry.capacity {
                 self.domain.forget_region(&memory);
                 let what = "a header for more memory than there is";
-                return Err(drover_rt::ResourceError::Unusable { what }.into());
+                return Err(ResourceError::Unusable { what }.into());
             }
             let until = now + welcome.times.stop_after;
             queues.push(node.queues.expect("it has let us in"));
             nodes.push(PoolNode {
-                server: node.server,
+                server: greeting.server,
                 place,
                 memory,
                 times: welcome.times,
@@ -202,7 +203,7 @@ impl<P: Provider> Opening<P> {
                 clock_s: AtomicU64::new(header.clock_s),
                 writes_until: AtomicU64::new(until.0),
                 chunks_owned: AtomicU32::new(0),
-                channel: Mutex::new(Channel::new(node.stream.expect("an open channel"))),
+                channel: Mutex::new(Channel::new(greeting.stream.expect("an open channel"))),
                 header,
             });
         }
@@ -213,58 +214,6 @@ impl<P: Provider> Opening<P> {
 }
 
 impl<P: Provider> NodeOpening<P> {
-    /// Dials, says hello, and takes the answer.
-    fn greet(&mut self, options: &PoolOptions, now: Ns, is_late: bool) -> Result<(), PoolError> {
-        if self.stream.is_none() {
-            match self.dial.attempt() {
-                Ok(mut stream) => {
-                    let hello = Hello {
-                        version: PROTOCOL_VERSION,
-                        slots: 1,
-                        shard: 0,
-                        shard_count: 1,
-                        previous: Ticket::NONE,
-                        secret: options.secret.clone(),
-                        params: (),
-                    };
-                    stream
-                        .send_message(&hello)
-                        .map_err(|error| self.control_error(error))?;
-                    self.stream = Some(stream);
-                }
-                Err(error) if is_late => {
-                    let server = self.server.clone();
-                    return Err(PoolError::Dial { server, error });
-                }
-                Err(_) => return Ok(()),
-            }
-        }
-        // Later frames are for later steps.
-        let frame = match self.welcome {
-            None => self.receive(now, is_late)?,
-            Some(_) => None,
-        };
-        if let Some(frame) = frame {
-            self.welcome = Some(self.welcomed(&frame)?);
-        }
-        Ok(())
-    }
-
-    fn welcomed(&self, frame: &Frame) -> Result<(Welcome, Header, Place), PoolError> {
-        let server = || self.server.clone();
-        let welcome: Welcome = self.decode(frame)?;
-        // How long the memory is shows when it is imported.
-        let header = Header::decode(&welcome.header, u64::MAX);
-        let header = header.map_err(|error| PoolError::Header {
-            server: server(),
-            error,
-        })?;
-        let place = header
-            .place
-            .ok_or_else(|| PoolError::NoPool { server: server() })?;
-        Ok((welcome, header, place))
-    }
-
     /// Asks to be let in, and takes the answer: who we are.
     fn enter(
         &mut self,
@@ -275,20 +224,19 @@ impl<P: Provider> NodeOpening<P> {
     ) -> Result<Option<ClientId>, PoolError> {
         if self.queues.is_none() {
             let queues = Queues::<P>::new(ctx, Depths::of_sends(LEASE_DEPTH))?;
-            let qp = queues.qp.export().map_err(drover_rt::ResourceError::Alloc)?;
+            let qp = queues.qp.export().map_err(ResourceError::Alloc)?;
             self.queues = Some(queues);
-            let sent = self.stream().send_message(&Attach { client, qp });
-            sent.map_err(|error| self.control_error(error))?;
+            self.greeting.send(&Attach { client, qp })?;
         }
-        while let Some(frame) = self.receive(now, is_late)? {
+        while let Some(frame) = self.greeting.receive(now, is_late)? {
             if frame.kind == Ready::KIND {
                 continue;
             }
-            let told: Told = self.decode(&frame)?;
+            let told: Told = self.greeting.decode(&frame)?;
             let is_expected = client.is_none() || told.client == client;
             if told.outcome != Verdict::Done || told.client.is_none() || !is_expected {
-                return Err(PoolError::NotLetIn {
-                    server: self.server.clone(),
+                return Err(PoolError::Refused {
+                    server: self.greeting.server.clone(),
                     verdict: told.outcome,
                 });
             }
@@ -297,38 +245,6 @@ impl<P: Provider> NodeOpening<P> {
             return Ok(Some(told.client));
         }
         Ok(None)
-    }
-
-    fn stream(&mut self) -> &mut ControlStream {
-        self.stream.as_mut().expect("an open channel")
-    }
-
-    fn receive(&mut self, now: Ns, is_late: bool) -> Result<Option<Frame>, PoolError> {
-        let received = self.stream().recv(now);
-        match received.map_err(|error| self.control_error(error))? {
-            None if is_late => Err(PoolError::Timeout {
-                server: self.server.clone(),
-            }),
-            frame => Ok(frame),
-        }
-    }
-
-    fn decode<M: Message>(&self, frame: &Frame) -> Result<M, PoolError> {
-        frame.decode().map_err(|error| PoolError::Message {
-            server: self.server.clone(),
-            error,
-        })
-    }
-
-    fn control_error(&self, error: ControlError) -> PoolError {
-        let server = self.server.clone();
-        match error {
-            ControlError::Refused { code, .. } if code == WRONG_SECRET => PoolError::WrongSecret { server },
-            ControlError::Refused { code, reason } if code == WRONG_VERSION => {
-                PoolError::WrongVersion { server, reason }
-            }
-            error => PoolError::Control { server, error },
-        }
     }
 }
 

@@ -4,8 +4,9 @@ use crate::bed::{Bed, Fabric, KIND, loopback, small};
 use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame};
+use drover_memnode::header::Header;
 use drover_memnode::node::NodeOptions;
-use drover_memnode::{Addr, Need, Place, PoolKind, PoolOptions};
+use drover_memnode::{Addr, Inquiry, Need, NodeStatus, Order, Place, PoolError, PoolKind, PoolOptions};
 
 on_all_fabrics! { a_process_enters_and_reads_roots a_task_reads_and_writes }
 
@@ -179,7 +180,7 @@ fn a_full_client_table_refuses() {
     let error = refused(&bed, &[0], PoolOptions::new(KIND));
     assert_eq!(
         error,
-        "node0 lets nobody in: all its places for clients are in use, or wait for recovery"
+        "node0 refused: all its places for clients are in use, or wait for recovery"
     );
     drop(processes);
 }
@@ -199,4 +200,66 @@ fn another_version_is_refused_by_name() {
     });
     let said = said.expect("an answer").expect_err("a refusal");
     assert!(said.contains("the server speaks version 1"), "{said}");
+}
+
+fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<(String, Header)>, PoolError> {
+    let mut inquiry = Inquiry::new(bed.dials(), PoolOptions::new(KIND), order);
+    let mut answer = None;
+    let mut now = Ns::ZERO;
+    bed.until("an answer", || {
+        now = now + Ns::from_us(1);
+        answer = inquiry.poll(now);
+        answer.is_some()
+    });
+    answer.expect("an answer")
+}
+
+#[test]
+fn a_pool_is_made_once() {
+    let mut bed = Bed::with(loopback(), 0, &small());
+    bed.add_node(&small());
+    bed.add_node(&small());
+    let before = ask(&bed, Order::Status).expect("headers");
+    assert!(before.iter().all(|(_, header)| header.place.is_none()));
+    let text = |(server, header): &(String, Header)| NodeStatus { server, header }.to_string();
+    assert!(
+        text(&before[0]).starts_with("server node0\npool none\n"),
+        "{}",
+        text(&before[0])
+    );
+    ask(&bed, Order::Create { pool: 5 }).expect("it is made");
+    let _processes = [bed.process(), bed.process()];
+    let after = ask(&bed, Order::Status).expect("headers");
+    let text = text(&after[1]);
+    for line in [
+        "pool 0000000000000005",
+        "kind test",
+        "node 1 of 2",
+        "chunks 256",
+        "fill ok",
+        "clients 2",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+    let error = ask(&bed, Order::Create { pool: 6 }).expect_err("it was made");
+    assert_eq!(error.to_string(), "node0 is part of a pool already");
+    // One of them only: nothing happens to the others.
+    bed.add_node(&small());
+    ask(&bed, Order::Create { pool: 6 }).expect_err("some are part of a pool");
+    assert_eq!(ask(&bed, Order::Status).expect("headers")[2].1.place, None);
+}
+
+#[test]
+fn an_operator_shuts_a_client_out() {
+    let bed = Bed::new(loopback(), 2);
+    let (out, other) = (bed.process(), bed.process());
+    let client = out.pool.client();
+    ask(&bed, Order::Fence { client }).expect("they do it");
+    bed.until("it learns of it", || {
+        out.pool.nodes().iter().all(|node| node.is_lost())
+    });
+    bed.pass(Ns::from_ms(50));
+    let after = ask(&bed, Order::Status).expect("headers");
+    assert!(after.iter().all(|(_, header)| header.clients == 1));
+    assert!(other.pool.nodes().iter().all(|node| !node.is_lost()));
 }
