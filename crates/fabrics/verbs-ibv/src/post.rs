@@ -46,16 +46,10 @@ pub(crate) fn build_send(
     wr: &SendWr,
 ) -> Result<(), PostErrorKind> {
     let (to, sge) = &mut chains.send;
-    match bounds.fill::<true, false>(to, sge, &mut chains.pieces, tables, list, wr) {
+    match bounds.fill::<true>(to, sge, &mut chains.pieces, tables, list, wr) {
         Ok(()) => Ok(()),
         Err(Stop::Refused(kind)) => Err(kind),
         Err(Stop::Full) => unreachable!("there is space for the pieces of one request"),
-        Err(Stop::Unknown) => {
-            match bounds.fill_learning::<true>(to, sge, &mut chains.pieces, tables, list, wr) {
-                Err(Stop::Refused(kind)) => Err(kind),
-                _ => Ok(()),
-            }
-        }
     }
 }
 
@@ -77,11 +71,7 @@ pub(crate) fn build_sends(
     for ((wr, to), sge) in wrs.iter().zip(sends.iter_mut()).zip(sges.iter_mut()) {
         next = next.wrapping_add(1);
         to.next = next;
-        let filled = match bounds.fill::<false, false>(to, sge, pieces, tables, list, wr) {
-            Err(Stop::Unknown) => bounds.fill_learning::<false>(to, sge, pieces, tables, list, wr),
-            filled => filled,
-        };
-        match filled {
+        match bounds.fill::<false>(to, sge, pieces, tables, list, wr) {
             Ok(()) => {
                 count += 1;
                 signaled += u32::from(wr.signaled);
@@ -90,7 +80,7 @@ pub(crate) fn build_sends(
                 refused = Some(kind);
                 break;
             }
-            Err(Stop::Full | Stop::Unknown) => break,
+            Err(Stop::Full) => break,
         }
     }
     if count > 0 {
@@ -177,8 +167,6 @@ enum Stop {
     Refused(PostErrorKind),
     /// No space for the pieces of the next request, which begins the next chain.
     Full,
-    /// The context has not used the remote key before: the domain may know it.
-    Unknown,
 }
 
 impl From<PostErrorKind> for Stop {
@@ -188,29 +176,10 @@ impl From<PostErrorKind> for Stop {
 }
 
 impl Bounds {
-    /// As `fill`, for a remote key that this context has not used before. The look-up of what the domain knows stays out of
-    /// the way of other requests: a call within `fill` costs each of them registers.
-    #[cold]
-    #[inline(never)]
-    fn fill_learning<const ALONE: bool>(
-        &self,
-        to: &mut ffi::SendWr,
-        sge: &mut ffi::Sge,
-        pieces: &mut Pieces,
-        tables: &Tables,
-        list: &SendList,
-        wr: &SendWr,
-    ) -> Result<(), Stop> {
-        if let Some(remote) = wr.op.remote() {
-            tables.learn(remote.rkey);
-        }
-        self.fill::<ALONE, true>(to, sge, pieces, tables, list, wr)
-    }
-
     /// Fills `to` from the request `wr`, with its element in `sge` or, if it has several, in `pieces`. `ALONE`: the
-    /// request is a chain of its own. `LEARNED`: a remote key that is unknown is one that nobody knows.
+    /// request is a chain of its own.
     #[inline(always)]
-    fn fill<const ALONE: bool, const LEARNED: bool>(
+    fn fill<const ALONE: bool>(
         &self,
         to: &mut ffi::SendWr,
         sge: &mut ffi::Sge,
@@ -220,7 +189,7 @@ impl Bounds {
         wr: &SendWr,
     ) -> Result<(), Stop> {
         to.wr_id = wr.wr_id.0;
-        self.aim::<LEARNED>(to, tables, &wr.op)?;
+        self.aim(to, tables, &wr.op)?;
         let flags = (u32::from(wr.fence) * ffi::SEND_FENCE) | (u32::from(wr.signaled) * ffi::SEND_SIGNALED);
         to.sg_list = sge;
         match wr.payload {
@@ -285,12 +254,7 @@ impl Bounds {
 
     /// Sets opcode, immediate data and target.
     #[inline(always)]
-    fn aim<const LEARNED: bool>(
-        &self,
-        to: &mut ffi::SendWr,
-        tables: &Tables,
-        op: &SendOp,
-    ) -> Result<(), Stop> {
+    fn aim(&self, to: &mut ffi::SendWr, tables: &Tables, op: &SendOp) -> Result<(), PostErrorKind> {
         let connected = self.kind != QpKind::Ud;
         let reliable = self.kind == QpKind::Rc;
         match *op {
@@ -298,17 +262,17 @@ impl Bounds {
                 to.opcode = with_imm(to, imm, ffi::WR_SEND, ffi::WR_SEND_WITH_IMM);
                 match (connected, dest) {
                     (true, None) => {}
-                    (true, Some(_)) => return Err(PostErrorKind::BadAddress.into()),
+                    (true, Some(_)) => return Err(PostErrorKind::BadAddress),
                     (false, dest) => to.wr.ud = datagram(tables, dest)?,
                 }
             }
             SendOp::Write { remote, imm } if connected => {
                 to.opcode = with_imm(to, imm, ffi::WR_RDMA_WRITE, ffi::WR_RDMA_WRITE_WITH_IMM);
-                to.wr.rdma = rdma::<LEARNED>(tables, remote)?;
+                to.wr.rdma = rdma(tables, remote);
             }
             SendOp::Read { remote } if reliable => {
                 to.opcode = ffi::WR_RDMA_READ;
-                to.wr.rdma = rdma::<LEARNED>(tables, remote)?;
+                to.wr.rdma = rdma(tables, remote);
             }
             SendOp::CompareSwap {
                 remote,
@@ -316,14 +280,14 @@ impl Bounds {
                 swap,
             } if reliable && self.atomics => {
                 to.opcode = ffi::WR_ATOMIC_CMP_AND_SWP;
-                to.wr.atomic = atomic::<LEARNED>(tables, remote, compare, swap)?;
+                to.wr.atomic = atomic(tables, remote, compare, swap);
             }
             SendOp::FetchAdd { remote, add } if reliable && self.atomics => {
                 to.opcode = ffi::WR_ATOMIC_FETCH_AND_ADD;
-                to.wr.atomic = atomic::<LEARNED>(tables, remote, add, 0)?;
+                to.wr.atomic = atomic(tables, remote, add, 0);
             }
-            SendOp::MaskedCompareSwap { .. } => return Err(PostErrorKind::NoMaskedAtomics.into()),
-            _ => return Err(PostErrorKind::NotSupported.into()),
+            SendOp::MaskedCompareSwap { .. } => return Err(PostErrorKind::NoMaskedAtomics),
+            _ => return Err(PostErrorKind::NotSupported),
         }
         Ok(())
     }
@@ -341,36 +305,29 @@ fn with_imm(to: &mut ffi::SendWr, imm: Option<Imm>, without: u32, with: u32) -> 
     }
 }
 
-/// The device's address and key.
 #[inline(always)]
-fn translated<const LEARNED: bool>(tables: &Tables, remote: RemoteAddr) -> Result<(u64, u32), Stop> {
-    match tables.remotes.find(remote.rkey) {
-        Some(rkey) => Ok((remote.offset, rkey)),
-        None if LEARNED => Ok(NOWHERE),
-        None => Err(Stop::Unknown),
+fn translated(tables: &Tables, remote: RemoteAddr) -> (u64, u32) {
+    match tables.remote(remote.rkey) {
+        Some(rkey) => (remote.offset, rkey),
+        None => NOWHERE,
     }
 }
 
 #[inline(always)]
-fn rdma<const LEARNED: bool>(tables: &Tables, remote: RemoteAddr) -> Result<ffi::Rdma, Stop> {
-    let (remote_addr, rkey) = translated::<LEARNED>(tables, remote)?;
-    Ok(ffi::Rdma { remote_addr, rkey })
+fn rdma(tables: &Tables, remote: RemoteAddr) -> ffi::Rdma {
+    let (remote_addr, rkey) = translated(tables, remote);
+    ffi::Rdma { remote_addr, rkey }
 }
 
 #[inline(always)]
-fn atomic<const LEARNED: bool>(
-    tables: &Tables,
-    remote: RemoteAddr,
-    compare_add: u64,
-    swap: u64,
-) -> Result<ffi::Atomic, Stop> {
-    let (remote_addr, rkey) = translated::<LEARNED>(tables, remote)?;
-    Ok(ffi::Atomic {
+fn atomic(tables: &Tables, remote: RemoteAddr, compare_add: u64, swap: u64) -> ffi::Atomic {
+    let (remote_addr, rkey) = translated(tables, remote);
+    ffi::Atomic {
         remote_addr,
         compare_add,
         swap,
         rkey,
-    })
+    }
 }
 
 #[inline(always)]

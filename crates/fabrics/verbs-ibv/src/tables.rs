@@ -28,12 +28,21 @@ impl Tables {
         &self.domain
     }
 
-    /// Copies what the domain knows of `rkey`, if it knows it.
-    #[cold]
-    pub(crate) fn learn(&self, rkey: u32) {
-        if let Some(known) = self.domain.find(rkey) {
-            self.remotes.put(rkey, known);
+    /// The device's key for the domain's `rkey`.
+    #[inline(always)]
+    pub(crate) fn remote(&self, rkey: u32) -> Option<u32> {
+        match self.remotes.find(rkey) {
+            None => self.learn(rkey),
+            known => known,
         }
+    }
+
+    /// Copies what the domain knows of `rkey`.
+    #[cold]
+    pub(crate) fn learn(&self, rkey: u32) -> Option<u32> {
+        let known = self.domain.find(rkey)?;
+        self.remotes.put(rkey, known);
+        Some(known)
     }
 }
 
