@@ -1,10 +1,8 @@
 //! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
 
-use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Issuers, Pacing, Posting, Verb, Verbs};
-use drover_verbs::QpKind;
+use crate::micro::{Bench, Tasks, Verb};
 
 /// SMART Fig. 3: throughput by threads and allocation of doorbells. Queue pairs shared by threads are omitted: our
 /// verbs API has none.
@@ -22,23 +20,17 @@ pub const FIGURE: Figure = Figure {
 /// Thread counts on the x axis, those of the paper's artifact.
 pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
 
-/// A benchmark in which `threads` threads post 8-byte requests, one per post, as `pacing` allows. The end of each batch
-/// costs CPU time.
-pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
-    Bench::Verbs(Verbs {
-        words: 4096,
-        issuers: Issuers {
-            machines: 1,
-            processes: 1,
-            threads,
-        },
-        posting: Posting {
-            batch_tail: true,
-            ..Posting::paced(pacing)
-        },
+/// A benchmark in which tasks on `threads` threads post batches of 8-byte requests, one per post, without a limit of
+/// outstanding requests.
+pub fn batches(verb: Verb, threads: usize, batch: usize, doorbells: Doorbells) -> Tasks {
+    Tasks {
+        verb,
+        threads,
+        batch,
         doorbells,
-        ..alone(verb, QpKind::Rc, 8, false)
-    })
+        tuner: None,
+        changes: None,
+    }
 }
 
 fn points() -> Vec<Point> {
@@ -49,7 +41,7 @@ fn points() -> Vec<Point> {
             ("doorbell per thread", Doorbells::PerThread),
         ] {
             for threads in THREADS {
-                let bench = batches(verb, threads, Pacing::Batch(8), doorbells);
+                let bench = Bench::Tasks(batches(verb, threads, 8, doorbells));
                 points.push(Point::throughput(
                     "cx6",
                     format!("{name} / {kind}"),
