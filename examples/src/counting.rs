@@ -39,6 +39,7 @@ impl Provider for Counting {
     type Qp = CountingQp;
     type Cq = CountingCq;
     type Srq = CountingSrq;
+    type SharedQueue = drover_verbs::provide::NoSharedQueue;
 }
 
 impl Device<Counting> for CountingDevice {

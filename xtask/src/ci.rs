@@ -34,17 +34,22 @@ pub fn run(steps: &mut Steps, args: &Args) {
     tests::examples(steps);
     loom::run(steps);
     steps.run_together("builds", &[instructions::build, fuzz::build, prepare_others]);
-    bench::smoke(steps);
-    suite::run(steps, &suite::Args::all_that_applies());
-    abuse::run(steps, &abuse::Args::short());
-    clients::rounds(steps, &clients::Args::default());
-    hitrate::run(steps, &hitrate::Args::of_ci());
-    single_core_and_guest(steps);
+    // The guest runs beside the rest, because most of its time it waits for repeated packets, and nobody waits for it.
+    steps.run_beside(
+        |steps| guest::run(steps, &guest::Args::default()),
+        |steps| {
+            bench::smoke(steps);
+            suite::run(steps, &suite::Args::all_that_applies());
+            abuse::run(steps, &abuse::Args::short());
+            clients::rounds(steps, &clients::Args::default());
+            hitrate::run(steps, &hitrate::Args::of_ci());
+            single_core(steps);
+        },
+    );
 }
 
-/// What needs one core each, together: the longest first. The guest runs beside it, because three quarters of its time
-/// it waits for repeated packets.
-fn single_core_and_guest(steps: &mut Steps) {
+/// What needs one core each, together: the longest first.
+fn single_core(steps: &mut Steps) {
     let (differ, fuzz) = (
         differ::Args::default(),
         fuzz::Args {
@@ -60,7 +65,7 @@ fn single_core_and_guest(steps: &mut Steps) {
         Ok(targets) => works.extend(targets),
         Err(why) => drop(steps.run("fuzz targets", || Err(why))),
     }
-    steps.run_on_all_cores_beside(works, |steps| guest::run(steps, &guest::Args::default()));
+    steps.run_on_all_cores(works);
 }
 
 /// Prepares later steps, one after the other, because package installations cannot run concurrently.

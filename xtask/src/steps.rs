@@ -102,13 +102,12 @@ impl Steps {
         self.done.extend(done.into_iter().flat_map(|(_, steps)| steps));
     }
 
-    /// Runs single-core steps on all cores while `idle`, which mostly waits, runs steps of its own. Those come last in
-    /// the table.
-    pub fn run_on_all_cores_beside(&mut self, works: Vec<Work<'_>>, idle: impl FnOnce(&mut Steps) + Send) {
+    /// Runs the steps of `main` while `idle`, which mostly waits, runs steps of its own. Those come last in the table.
+    pub fn run_beside(&mut self, idle: impl FnOnce(&mut Steps) + Send, main: impl FnOnce(&mut Steps)) {
         let mut beside = Steps::new();
         std::thread::scope(|scope| {
             scope.spawn(|| idle(&mut beside));
-            self.run_on_all_cores(works);
+            main(self);
         });
         self.done.append(&mut beside.done);
     }

@@ -58,10 +58,11 @@ pub fn run(steps: &mut Steps) {
     });
 }
 
-/// nextest if it is installed (it ends tests that hang, see .config/nextest.toml), else cargo's own runner.
+/// nextest if it is installed (it ends tests that hang, see .config/nextest.toml), else cargo's own runner. Without examples,
+/// of which most are meters that only other profiles run: clippy has checked that they compile.
 fn workspace_tests() -> std::process::Command {
     if has("cargo-nextest") {
-        cargo(&["nextest", "run", "--workspace"])
+        cargo(&["nextest", "run", "--workspace", "--lib", "--bins", "--tests"])
     } else {
         cargo(&[
             "test",
@@ -163,10 +164,15 @@ pub fn history(steps: &mut Steps, args: &HistoryArgs) {
 /// Runs the numbered examples as a user would. They are built with the workspace, as its tests are, so that nothing is
 /// rebuilt with fewer features.
 pub fn examples(steps: &mut Steps) {
+    let names = example_names();
     let built = steps.run("examples build", || {
-        command::run(&mut cargo(&["build", "--quiet", "--workspace", "--examples"]))
+        let mut build = cargo(&["build", "--quiet", "--workspace"]);
+        names.iter().for_each(|name| {
+            build.args(["--example", name]);
+        });
+        command::run(&mut build)
     });
-    for name in example_names().iter().filter(|_| built) {
+    for name in names.iter().filter(|_| built) {
         let program = target_dir("debug").join("examples").join(name);
         steps.run(&format!("example {name}"), || {
             let mut example = std::process::Command::new(program);

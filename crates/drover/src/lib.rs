@@ -25,17 +25,11 @@ mod top;
 use clap::Parser;
 use cli::{Cli, Command};
 use drover_kv::SystemTable;
-use drover_systems::System;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub use cli::fuzz_command_line;
 pub use serve::fuzz_config_file;
-
-/// Main function of the program.
-pub fn main() -> ExitCode {
-    main_with::<System>(std::env::args_os())
-}
 
 /// Runs the program with the systems of table `T` and returns its exit status. `words` is the command line; its first
 /// word is the program's name. Help texts name the systems of the built-in table.

@@ -1,5 +1,5 @@
 #!/usr/bin/busybox sh
-# The guest's first and only program: makes RDMA devices, runs the scenarios one after the other, switches off.
+# The guest's first and only program: makes RDMA devices, runs the scenarios, switches off.
 # Ordinary programs are busybox's; what comes from iproute2 is called by its path.
 /usr/bin/busybox mkdir -p /applets
 /usr/bin/busybox --install -s /applets
@@ -80,24 +80,48 @@ wire() {
     done
 }
 
-say ready
-for name in $(cat /scenarios/order); do
-    say "begin $name"
+# Runs scenario $1 to its end; its status goes to the file $TMPDIR/$1.status. Works in a subshell, beside others.
+run() {
     set -a
-    . "/scenarios/$name/environment"
+    . "/scenarios/$1/environment"
     set +a
-    wire "$LOSS" "$DELAY"
-    cd /app
-    timeout -k 2 "$SECONDS_MAX" sh "/scenarios/$name/script"
-    status=$?
+    timeout -k 2 "$SECONDS_MAX" sh "/scenarios/$1/script"
+    echo $? >"$TMPDIR/$1.status"
+}
+
+# Says how scenario $1 ended.
+ended() {
+    status=$(cat "$TMPDIR/$1.status")
     if [ "$status" != 0 ]; then
         echo "--- processes and the kernel's last words:"
         ps -o pid,stat,args | grep -v '\[' | tail -n 20
         dmesg | tail -n 20
     fi
+    say "end $1 $status" '\n'
+}
+
+say ready
+cd /app
+# Each line has a scenario, or several that run side by side on one wire; their output follows one after the other.
+while read -r first others <&3; do
+    wire $(. "/scenarios/$first/environment" && echo "$LOSS" "$DELAY")
+    if [ -z "$others" ]; then
+        say "begin $first"
+        (run "$first")
+        ended "$first"
+    else
+        for name in $first $others; do
+            (run "$name") >"$TMPDIR/$name.said" 2>&1 &
+        done
+        for name in $first $others; do
+            say "begin $name"
+            until [ -s "$TMPDIR/$name.status" ]; do sleep 0.1; done
+            cat "$TMPDIR/$name.said"
+            ended "$name"
+        done
+    fi
     kill -9 -1
     # Nothing of a scenario outlives it: not its programs, nor what they left.
     rm -rf $TMPDIR/* /dev/shm/*
-    say "end $name $status" '\n'
-done
+done 3</scenarios/order
 switch_off

@@ -128,7 +128,10 @@ fn boot(scenarios: &[Scenario], args: &Args) -> Result<Machine, String> {
     let folder = folder();
     let initrd = folder.join("initrd");
     write_initrd(scenarios, args, &initrd).map_err(|e| format!("writing {}: {e}", initrd.display()))?;
-    let seconds: u32 = scenarios.iter().map(|scenario| scenario.seconds).sum();
+    let groups = scenarios::groups(scenarios);
+    let seconds: u32 = groups
+        .filter_map(|group| group.iter().map(|scenario| scenario.seconds).max())
+        .sum();
     let (kernel, console) = (folder.join(image::KERNEL), folder.join("console.txt"));
     Machine::boot(&kernel, &initrd, console, BOOT_SECONDS + seconds * args.patience)
 }
@@ -155,8 +158,11 @@ fn write_initrd(scenarios: &[Scenario], args: &Args, to: &Path) -> std::io::Resu
             0o644,
             environment.into_bytes(),
         );
+    }
+    for group in scenarios::groups(scenarios) {
+        let names: Vec<&str> = group.iter().map(|scenario| scenario.name).collect();
         // Writing to a `String` cannot fail.
-        let _ = writeln!(order, "{name}");
+        let _ = writeln!(order, "{}", names.join(" "));
     }
     run.file("scenarios/order", 0o644, order.into_bytes());
     let mut bytes = fs::read(folder().join(image::BASE))?;

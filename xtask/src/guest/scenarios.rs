@@ -9,6 +9,8 @@
 //! | `A_ADDR`, `B_ADDR` | their addresses: `10.9.0.1` and `10.9.0.2`, or the first twice |
 //! | `LOSS` | packets lost on the wire, percent |
 //!
+//! Scenarios of several systems that spend most of their time waiting for repeated packets run side by side.
+//!
 //! Its exit status is the verdict. Closing lines of test runners (`test result: ok. 3 passed; 0 failed; 1 ignored`) are
 //! counted; a script without any counts as one check. All processes that it started are killed when it ends.
 
@@ -163,7 +165,8 @@ const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// The scenario of a system of shards: its suite on a wire that loses packets.
+/// The scenario of a system of shards: its suite on a wire that loses packets. Three quarters of its time it waits for
+/// repeated packets.
 fn lossy(system: &str) -> Scenario {
     // Names live as long as the chore.
     Scenario {
@@ -171,8 +174,14 @@ fn lossy(system: &str) -> Scenario {
         network: Network::Wire { loss: 5 },
         programs: &[SHARDS],
         script: format!("./shards_conformance {system} $A $B").leak(),
-        seconds: 180,
+        seconds: 600,
     }
+}
+
+/// `scenarios` in groups that run side by side: the suites of systems of shards, and each other one alone.
+pub fn groups(scenarios: &[Scenario]) -> impl Iterator<Item = &[Scenario]> {
+    let is_suite = |scenario: &Scenario| scenario.programs == [SHARDS];
+    scenarios.chunk_by(move |a, b| is_suite(a) && is_suite(b))
 }
 
 /// All scenarios, in the order of execution.

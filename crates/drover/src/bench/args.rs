@@ -41,12 +41,17 @@ processor time per operation.
 Examples:
   drover bench
   drover bench --system auto --value-size 32,256,1024,4096
+  drover bench --compare herd,farm,jakiro --repeats 7
   drover bench --bound --vs memcached,redis
   drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
 pub struct Args {
     /// System to measure
     #[arg(long, value_name = "NAME", help = system_help())]
     pub system: Option<String>,
+    /// Measure these systems, interleaved, and print the ratios of the others to the first one's throughput: a list of
+    /// names, such as herd,farm,jakiro
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "system")]
+    compare: Vec<String>,
     /// The program to start as server, clients and helpers, instead of this one: for tests, whose executable is not
     /// only this program
     #[arg(long, value_name = "FILE", hide = true)]
@@ -91,9 +96,35 @@ impl Args {
         }
     }
 
-    /// Whether all systems are measured, interleaved: `--system auto`.
-    pub fn is_auto(&self) -> bool {
-        self.system.as_deref() == Some(AUTO)
+    /// Whether several systems are measured, interleaved: `--system auto` or `--compare`.
+    pub fn is_interleaved(&self) -> bool {
+        self.system.as_deref() == Some(AUTO) || self.compares()
+    }
+
+    /// Whether the systems that are measured were listed: `--compare`.
+    pub fn compares(&self) -> bool {
+        !self.compare.is_empty()
+    }
+
+    /// The systems to be measured, interleaved: those of `--compare`, otherwise all.
+    ///
+    /// # Errors
+    /// A system is not in table `T`, or is listed twice.
+    pub fn systems<T: SystemTable>(&self) -> Result<Vec<T>, Failure> {
+        if !self.compares() {
+            return Ok(T::ALL.to_vec());
+        }
+        let mut listed = Vec::new();
+        for name in &self.compare {
+            let known = T::names(", ");
+            let system =
+                T::named(name).ok_or_else(|| usage(format!("--compare {name}: expected some of {known}")))?;
+            if listed.contains(&system) {
+                return Err(usage(format!("--compare lists {name} twice")));
+            }
+            listed.push(system);
+        }
+        Ok(listed)
     }
 
     /// The system of `--system`; `None` without that option and for `auto`.
@@ -120,11 +151,10 @@ impl Args {
 
     /// Number of times that all keys are replaced after the samples of `system`; `inserts`: whether the mix inserts
     /// keys. Without `--churn`: 1, but 0 over RDMA, with `--address`, for a mix that inserts keys, and for a system
-    /// whose GETs are no READs. With `--churn`: its value, but with `--system auto` 0 for such a system.
+    /// whose GETs are no READs. With `--churn`: its value, but 0 for such a system among several.
     ///
     /// # Errors
-    /// `--churn` is over 0, and the mix inserts keys; or `--churn` is over 0 without `--system auto`, and the system's
-    /// GETs are no READs.
+    /// `--churn` is over 0, and the mix inserts keys; or `--churn` is over 0 for one system, and its GETs are no READs.
     pub fn turnovers<T: SystemTable>(&self, system: T, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
         let churn = self.workload.churn();
@@ -136,7 +166,7 @@ impl Args {
                 "--churn keeps the table's load constant, but mix {} inserts keys",
                 self.workload.mix_name()
             ))),
-            (_, Some(_)) if reads_nothing && !self.is_auto() => Err(usage(format!(
+            (_, Some(_)) if reads_nothing && !self.is_interleaved() => Err(usage(format!(
                 "--churn reports the READs of GETs, and {system}'s GETs make none",
             ))),
             (_, given) => Ok(given.filter(|_| !reads_nothing).unwrap_or(0)),
@@ -155,11 +185,11 @@ impl Args {
         complaint.map_or(Ok(()), |text| Err(usage(text)))
     }
 
-    /// Refuses options that do not work with `--system auto`; the caller has checked that all systems are measured.
+    /// Refuses options that do not work with several systems; the caller has checked that there are several.
     ///
     /// # Errors
     /// One of these options is given.
-    pub fn check_auto(&self) -> Result<(), Failure> {
+    pub fn check_interleaved(&self) -> Result<(), Failure> {
         let flags = [
             self.address.as_ref().map(|_| "--address"),
             self.sampling.has_placement().then_some("--placement"),
@@ -171,7 +201,12 @@ impl Args {
             return Ok(());
         };
         Err(usage(format!(
-            "{flag} is for one system at a time, but --system auto runs all of them"
+            "{flag} is for one system at a time, but {} runs several",
+            if self.compares() {
+                "--compare"
+            } else {
+                "--system auto"
+            }
         )))
     }
 }
@@ -199,7 +234,7 @@ pub fn fuzz_args(args: &Args) {
         args.workload
             .value_list()
             .map(|all| assert!(all.iter().all(|[from, to]| from <= to))),
-        args.check_auto(),
+        args.check_interleaved(),
         args.system::<System>().map(drop),
         args.comparison.rivals().map(drop),
     ];
@@ -282,7 +317,7 @@ mod tests {
         );
         let list = parse(&["--value-size", "8-9,32", "--system", "auto"]);
         assert_eq!(list.workload.value_list().expect("two"), [[8, 9], [32, 32]]);
-        assert!(list.is_auto() && list.system::<System>().is_ok_and(|system| system.is_none()));
+        assert!(list.is_interleaved() && list.system::<System>().is_ok_and(|system| system.is_none()));
         assert!(
             list.workload
                 .value_bytes()

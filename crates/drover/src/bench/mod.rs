@@ -50,7 +50,7 @@ pub fn helper<T: SystemTable>(arguments: Vec<OsString>) -> ExitCode {
 
 fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     args.check()?;
-    if args.is_auto() {
+    if args.is_interleaved() {
         return turns::bench::<T>(args);
     }
     let addr = match &args.address {
@@ -96,11 +96,11 @@ fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     });
     drop(progress);
     let ended = process.as_mut().and_then(ServerProcess::ended);
-    let (report, latency) = result.map_err(|error| match ended {
+    let (mut report, latency) = result.map_err(|error| match ended {
         Some(end) => Failure::new(exit::UNAVAILABLE, format!("{error}; {end}")),
         None => Failure::new(exit::UNAVAILABLE, error),
     })?;
-    drop(process);
+    report.counters.server_counters = process.map(ServerProcess::stop).unwrap_or_default();
     publish(args, &report, &latency)
 }
 

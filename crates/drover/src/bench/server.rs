@@ -3,15 +3,17 @@
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
-use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, System, SystemJob, SystemTable};
+use drover_kv::{Capacity, Counter, OnCore, Service, Sizes, StartError, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// System, cores and sizes of the server that a bench starts.
 #[derive(Clone, Debug)]
@@ -125,10 +127,15 @@ impl SystemJob for EntryCount {
     }
 }
 
+/// What the server of a bench counted from its start to its end, under the names of its system's
+/// [counters](drover_kv::Facts::counters): the keys that were loaded and the warm-up are in it.
+pub type ServerCounters = BTreeMap<String, u64>;
+
 /// A server process. Dropping this closes the server's standard input, which asks it to stop, and kills it by its id if
 /// it has not stopped after 3 s. If this process ends otherwise, the server's standard input ends, too.
 pub struct ServerProcess {
     child: Child,
+    out: BufReader<ChildStdout>,
     /// Address at which the server listens, with the actual port.
     pub addr: ControlAddr,
 }
@@ -155,10 +162,11 @@ impl ServerProcess {
         let out = child.stdout.take().expect("standard output is piped");
         let mut process = ServerProcess {
             child,
+            out: BufReader::new(out),
             addr: addr.clone(),
         };
         let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?; // ends with the process at the latest
+        process.out.read_line(&mut line)?; // ends with the process at the latest
         process.addr = line
             .trim_end()
             .parse()
@@ -175,6 +183,18 @@ impl ServerProcess {
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the server process ended: {status}"))
+    }
+
+    /// Stops the server, and returns what it has counted: nothing if it did not say.
+    pub fn stop(mut self) -> ServerCounters {
+        drop(self.child.stdin.take());
+        let mut line = String::new();
+        // A line fits into the pipe, so it is there when the process has ended; a process that hangs is killed.
+        if ends_within(&self.child, STOP) && self.out.read_line(&mut line).is_ok() {
+            serde_json::from_str(&line).unwrap_or_default()
+        } else {
+            ServerCounters::new()
+        }
     }
 }
 
@@ -245,6 +265,12 @@ impl<T: SystemTable> Job for Serve<T> {
             plan: self.plan,
         })?;
         until_told(&addr)?;
+        if let Ok(shards) = service.counters(ANSWER) {
+            println!(
+                "{}",
+                serde_json::to_string(&totals(system.facts().counters, &shards))?
+            );
+        }
         service.stop();
         Ok(())
     }
@@ -263,6 +289,18 @@ impl<P: Provider<Cpu = NativeCpu>, T: SystemTable> SystemJob for Start<'_, P, T>
         let plan = planned::<S>(&self.plan.sizes());
         S::start::<P>(self.device, &plan, vec![self.listener], pin_to(self.plan.cores))
     }
+}
+
+/// How long a shard may take to say what it has counted.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// The counts of the whole service.
+fn totals(counters: &[Counter], shards: &[Vec<u64>]) -> ServerCounters {
+    let total = |(at, counter): (usize, &Counter)| {
+        let values = shards.iter().filter_map(|shard| shard.get(at).copied());
+        (counter.name.to_owned(), counter.merged(values))
+    };
+    counters.iter().enumerate().map(total).collect()
 }
 
 /// Prints the server's address, and serves until standard input ends.

@@ -1,4 +1,5 @@
-//! `--system auto`: all systems interleaved, with the same operations, at each value size; reports which won where.
+//! `--system auto` and `--compare`: several systems interleaved, with the same operations, at each value size; reports which
+//! won where, or the ratios to the first.
 
 use super::args::{Args, usage};
 use super::load::{ClientSettings, UnderTest};
@@ -21,6 +22,8 @@ use std::fmt::Write;
 #[derive(Serialize)]
 struct Turns {
     system: &'static str,
+    /// Whether the systems were listed, so that all are compared with the first.
+    compares: bool,
     sizes: Vec<Size>,
 }
 
@@ -35,19 +38,22 @@ struct Size {
     winner: String,
     /// Its throughput over the runner-up's, sample by sample: median, least and most.
     ratio: [f64; 3],
+    /// Throughput of each system over the first one's, in the order of the reports: as `ratio`.
+    of_first: Vec<[f64; 3]>,
 }
 
-/// Runs `--system auto`: measures all systems, interleaved, at each value size, and prints a table (to standard error
+/// Measures several systems, interleaved, at each value size, and prints a table (to standard error
 /// with `--json`, which writes JSON). Writes one result file per system and size, unless `--no-results` is given.
 ///
 /// # Errors
-/// An option does not work with `auto`, a server cannot be started, or a measurement failed.
+/// A system is unknown, an option is for one system only, a server cannot be started, or a measurement failed.
 pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
-    args.check_auto()?;
+    args.check_interleaved()?;
+    let systems = args.systems::<T>()?;
     let progress = Progress::new(!args.output.quiet);
     let mut sizes = Vec::new();
     for value_bytes in args.workload.value_list()? {
-        let results = one_size::<T>(args, value_bytes, &progress)?;
+        let results = one_size(args, &systems, value_bytes, &progress)?;
         for (report, latency) in &results {
             write_result(args, report, latency)?;
         }
@@ -57,6 +63,7 @@ pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     drop(progress);
     let turns = Turns {
         system: super::args::AUTO,
+        compares: args.compares(),
         sizes,
     };
     match &args.output.json {
@@ -69,14 +76,15 @@ pub fn bench<T: SystemTable>(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures all systems, interleaved, each with its own server on the same cores.
+/// Measures the systems, interleaved, each with its own server on the same cores.
 fn one_size<T: SystemTable>(
     args: &Args,
+    systems: &[T],
     value_bytes: [usize; 2],
     progress: &Progress,
 ) -> Result<Vec<(Report, Latency)>, Failure> {
     let mut entrants = Vec::new();
-    for &system in T::ALL {
+    for &system in systems {
         let mut plan = plan(args, system, value_bytes, args.keys::<T>(None))?;
         let server = server_plan(args, system, &plan)?;
         let addr = args.device.of(&own_address(args, system))?;
@@ -101,13 +109,17 @@ fn one_size<T: SystemTable>(
         settings: settings(args),
         progress,
     });
-    result.map_err(|error| {
+    let mut reports = result.map_err(|error| {
         let ends: Vec<String> = entrants
             .iter_mut()
             .filter_map(|entrant| Some(format!("; {}: {}", entrant.system, entrant.process.ended()?)))
             .collect();
         Failure::new(exit::UNAVAILABLE, format!("{error}{}", ends.concat()))
-    })
+    })?;
+    for ((report, _), entrant) in reports.iter_mut().zip(entrants) {
+        report.counters.server_counters = entrant.process.stop();
+    }
+    Ok(reports)
 }
 
 struct Entrant<T> {
@@ -159,6 +171,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for Contest<P> {
 
 impl Size {
     fn of(value_size: [usize; 2], reports: Vec<Report>) -> Size {
+        let of_first = reports.iter().map(|report| ratio(report, &reports[0])).collect();
         let ops = |report: &Report| report.performance.throughput_ops;
         let mut order: Vec<&Report> = reports.iter().collect();
         order.sort_by(|a, b| ops(b).total_cmp(&ops(a)));
@@ -169,6 +182,7 @@ impl Size {
         };
         Size {
             value_size,
+            of_first,
             reports,
             winner,
             ratio,
@@ -219,7 +233,7 @@ impl Turns {
             "value", "system", "ops/s", "p50 us", "p99 us", "server ns", "probes", "READs", "load", ""
         )?;
         for size in &self.sizes {
-            size.write(to)?;
+            size.write(to, self.compares)?;
         }
         for size in &self.sizes {
             for report in &size.reports {
@@ -259,8 +273,8 @@ impl Turns {
 }
 
 impl Size {
-    fn write(&self, to: &mut String) -> std::fmt::Result {
-        for report in &self.reports {
+    fn write(&self, to: &mut String, compares: bool) -> std::fmt::Result {
+        for (report, [middle, least, most]) in self.reports.iter().zip(&self.of_first) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let cpu = report
                 .processor_time
@@ -276,6 +290,10 @@ impl Size {
                 .map(|per_get| format!("{:.2}", per_get.reads));
             let load = report.reads.table.map(|table| format!("{:.2}", table.load));
             let won = match (report.system == self.winner, self.ratio) {
+                _ if compares => format!(
+                    "{middle:.2} of {} ({least:.2} to {most:.2})",
+                    self.reports[0].system
+                ),
                 (true, [middle, least, most]) if least > 1.0 => {
                     format!("won: {middle:.2} x the next ({least:.2} to {most:.2})")
                 }
@@ -340,11 +358,25 @@ mod tests {
             vec![report("herd", [2e6, 3e6]), report("pilaf", [4e6, 2e6])],
         );
         assert_eq!(even.winner, "pilaf");
-        let table = Turns {
+        let turns = Turns {
             system: "auto",
+            compares: false,
             sizes: vec![clear, even],
+        };
+        let table = turns.table();
+        let with_ratios = Turns {
+            compares: true,
+            sizes: vec![Size::of(
+                [32, 32],
+                vec![report("herd", [4e6, 6e6]), report("pilaf", [2e6, 2e6])],
+            )],
+            ..turns
         }
         .table();
+        assert!(
+            with_ratios.contains("0.42 of herd (0.33 to 0.50)"),
+            "{with_ratios}"
+        );
         assert!(table.contains("won: 2.50 x the next (2.00 to 3.00)"), "{table}");
         assert!(table.contains("ahead, not in every sample"), "{table}");
     }

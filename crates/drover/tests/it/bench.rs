@@ -34,6 +34,12 @@ fn a_short_run_finds_every_key_and_writes_its_files() {
         report["hit_rate"].as_f64().is_some_and(|rate| rate > 0.99),
         "{table}"
     );
+    let puts = report["server_counters"]["puts"].as_u64();
+    assert!(
+        puts.is_some_and(|puts| puts > 0),
+        "{:?}",
+        report["server_counters"]
+    );
     assert_eq!(report["samples"].as_array().map(Vec::len), Some(2));
     assert!(
         report["bound"]["ring_rtt_ns"].as_f64().is_some_and(|ns| ns > 0.0),

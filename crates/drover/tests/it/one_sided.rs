@@ -553,6 +553,19 @@ fn all_systems_by_turns_at_each_size_and_which_won() {
 }
 
 #[test]
+fn listed_systems_are_compared_with_the_first() {
+    let words =
+        "--compare farm,pilaf --keys 2000 --seconds 0.02 --warm-up 0 --repeats 2 --no-results --json -";
+    let (turns, table) = json_of(&bench(words));
+    let size = &turns["sizes"][0];
+    let names: Vec<_> = (0..2).map(|i| &size["reports"][i]["system"]).collect();
+    assert_eq!(names, ["farm", "pilaf"]);
+    assert_eq!(size["of_first"][0], serde_json::json!([1.0, 1.0, 1.0]));
+    assert!(size["of_first"][1][0].as_f64().is_some_and(|ratio| ratio > 0.0));
+    assert!(table.contains("1.00 of farm (1.00 to 1.00)"), "{table}");
+}
+
+#[test]
 fn a_bench_asks_the_server_which_system_it_is() {
     let server = start("bench", "pilaf", &[]);
     let words = format!(
@@ -569,6 +582,8 @@ fn a_bench_asks_the_server_which_system_it_is() {
         ),
         ("--value-size 32,64".to_owned(), "--system auto"),
         ("--system auto --bound".to_owned(), "--bound is for one system"),
+        ("--compare herd,nosuch".to_owned(), "expected some of herd,"),
+        ("--compare herd,herd".to_owned(), "lists herd twice"),
     ] {
         let output = bench(&words);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -55,6 +55,11 @@ impl IbvContext {
         Ok(IbvContext { core: Rc::new(core) })
     }
 
+    /// What all objects of the context hold.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     /// Returns the queue pairs that have had signaled send requests outstanding for `patience` without any of their
     /// completions polled; RECVs do not matter. A queue pair is reported once, and again only after a completion of its
     /// sends was polled. The time counts from the first call that finds the queue pair waiting, on the clock of the

@@ -5,12 +5,14 @@ use crate::context::IbvContext;
 use crate::device::Opening;
 use crate::mr::{IbvSharedMr, Registration};
 use crate::raw::{Opened, Protection};
+use crate::shared::IbvSharedQueue;
 use crate::wire;
+use crate::{IbvCq, IbvQp};
 use drover_mem::{NativeCpu, Region};
 use drover_verbs::provide::Keys;
 use drover_verbs::{
-    Access, Caps, Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, Export, ImportError,
-    OpenError, RegisterError, RemoteRegion,
+    Access, Caps, CreateError, Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, Export,
+    ImportError, OpenError, RegisterError, RemoteRegion,
 };
 use std::fmt;
 use std::io;
@@ -167,6 +169,10 @@ impl Domain<Ibv> for IbvDomain {
             users,
             source: DoorbellSource::Granted,
         }
+    }
+
+    fn share(&self, ctx: IbvContext, qp: IbvQp, cq: IbvCq) -> Result<IbvSharedQueue, CreateError> {
+        IbvSharedQueue::new(ctx, qp, cq)
     }
 }
 

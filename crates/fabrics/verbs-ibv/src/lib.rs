@@ -65,6 +65,7 @@ mod post;
 mod qp;
 mod raw;
 mod rnr;
+mod shared;
 mod srq;
 pub mod survey;
 mod tables;
@@ -79,6 +80,7 @@ pub use device::{IbvDevice, IbvOptions};
 pub use domain::IbvDomain;
 pub use mr::{IbvMr, IbvSharedMr};
 pub use qp::IbvQp;
+pub use shared::IbvSharedQueue;
 pub use srq::IbvSrq;
 pub use survey::Survey;
 pub use watch::StuckQp;
@@ -102,4 +104,5 @@ impl Provider for Ibv {
     type Qp = IbvQp;
     type Cq = IbvCq;
     type Srq = IbvSrq;
+    type SharedQueue = IbvSharedQueue;
 }

@@ -286,6 +286,7 @@ impl Bounds {
                 to.opcode = ffi::WR_ATOMIC_FETCH_AND_ADD;
                 to.wr.atomic = atomic(tables, remote, add, 0);
             }
+            SendOp::MaskedCompareSwap { .. } => return Err(PostErrorKind::NoMaskedAtomics),
             _ => return Err(PostErrorKind::NotSupported),
         }
         Ok(())

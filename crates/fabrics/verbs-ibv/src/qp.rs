@@ -104,6 +104,11 @@ impl IbvQp {
         Ok(qp)
     }
 
+    /// What all objects of its context hold.
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     /// The parameters agreed with the peer; `None` for UD, and for RC and UC until they are connected.
     pub fn agreement(&self) -> Option<Agreement> {
         self.agreement

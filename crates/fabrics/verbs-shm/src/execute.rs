@@ -10,7 +10,7 @@ use crate::qp::{Queue, RemoteEnd};
 use crate::ring::{Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
-use drover_verbs::{Access, Imm, QpKind, RemoteAddr, SendOp, Sge, WcStatus};
+use drover_verbs::{Access, Imm, MaskedOperands, MaskedSwap, QpKind, RemoteAddr, SendOp, Sge, WcStatus};
 
 /// Result of an attempt.
 pub(crate) enum Attempt {
@@ -20,6 +20,11 @@ pub(crate) enum Attempt {
     Wait { for_recv: bool },
     /// Nothing was done: the domain knows this key, the context's tables do not yet.
     Unknown { rkey: u32 },
+    /// Nothing was done: a masked CAS of this word needs its operands, for [`execute_masked`].
+    Masked {
+        remote: RemoteAddr,
+        operands: MaskedOperands,
+    },
     /// The request failed, and with it the queue pair.
     Failed(WcStatus),
 }
@@ -53,8 +58,28 @@ pub(crate) fn execute<'t>(
         SendOp::FetchAdd { remote, add } => atomic(remote, source, tables, ringing, |region, at| {
             region.fetch_add_u64(at, add)
         }),
+        SendOp::MaskedCompareSwap { remote, operands } => return Attempt::Masked { remote, operands },
     };
     match outcome {
+        Ok(len) => Attempt::Done(len),
+        Err(status) => refused(queue, op, status, tables),
+    }
+}
+
+/// Attempts a masked CAS, by the processor's CAS; the peer is there.
+#[cold]
+pub(crate) fn execute_masked<'t>(
+    queue: &Queue,
+    op: &SendOp,
+    remote: RemoteAddr,
+    swap: &MaskedSwap,
+    into: &Source<'_>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Attempt {
+    match atomic(remote, into, tables, ringing, |region, at| {
+        swap.execute(region, at)
+    }) {
         Ok(len) => Attempt::Done(len),
         Err(status) => refused(queue, op, status, tables),
     }

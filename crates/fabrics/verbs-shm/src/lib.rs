@@ -98,4 +98,5 @@ impl Provider for Shm {
     type Qp = ShmQp;
     type Cq = ShmCq;
     type Srq = ShmSrq;
+    type SharedQueue = drover_verbs::provide::NoSharedQueue;
 }

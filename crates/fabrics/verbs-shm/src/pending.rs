@@ -1,9 +1,9 @@
-//! [`Pending`]: requests of a connected queue pair that wait for the peer, in order, with their inline bytes.
+//! [`Pending`]: requests of a connected queue pair that wait for the peer, in order, with their inline bytes and operands.
 
 use crate::core::Source;
 use crate::device::SGE_MAX;
 use drover_base::Ns;
-use drover_verbs::{SendWr, Sge};
+use drover_verbs::{MaskedSwap, SendWr, Sge};
 use std::collections::VecDeque;
 
 /// Waiting requests, at most a send queue's worth. It grows when a peer first makes us wait, which is not a hot path.
@@ -18,6 +18,8 @@ pub(crate) struct Pending {
 
 struct Waiting {
     wr: SendWr,
+    /// Operands of a masked CAS.
+    swap: MaskedSwap,
     up_to: u32,
     payload: Kept,
 }
@@ -32,7 +34,7 @@ impl Pending {
         self.queue.len()
     }
 
-    pub(crate) fn push(&mut self, wr: &SendWr, source: &Source<'_>, up_to: u32) {
+    pub(crate) fn push(&mut self, wr: &SendWr, source: &Source<'_>, swap: MaskedSwap, up_to: u32) {
         let payload = match source {
             Source::Inline(bytes) => {
                 let mut kept = self.spare.pop().unwrap_or_default();
@@ -47,18 +49,19 @@ impl Pending {
         };
         self.queue.push_back(Waiting {
             wr: *wr,
+            swap,
             up_to,
             payload,
         });
     }
 
-    pub(crate) fn front(&self) -> Option<(SendWr, Source<'_>, u32)> {
+    pub(crate) fn front(&self) -> Option<(SendWr, Source<'_>, MaskedSwap, u32)> {
         let front = self.queue.front()?;
         let source = match &front.payload {
             Kept::Inline(bytes) => Source::Inline(bytes),
             Kept::Pieces(sges, count) => Source::Pieces(&sges[..*count]),
         };
-        Some((front.wr, source, front.up_to))
+        Some((front.wr, source, front.swap, front.up_to))
     }
 
     pub(crate) fn pop(&mut self) -> Option<(SendWr, u32)> {

@@ -407,7 +407,7 @@ fn opcode(op: &SendOp) -> Opcode {
         SendOp::Send { .. } => Opcode::Send,
         SendOp::Write { .. } => Opcode::Write,
         SendOp::Read { .. } => Opcode::Read,
-        SendOp::CompareSwap { .. } => Opcode::CompareSwap,
+        SendOp::CompareSwap { .. } | SendOp::MaskedCompareSwap { .. } => Opcode::CompareSwap,
         SendOp::FetchAdd { .. } => Opcode::FetchAdd,
     }
 }

@@ -95,6 +95,7 @@ impl Context<Sim> for SimContext {
             depth,
             entries: VecDeque::new(),
             overrun: false,
+            sharing: None,
         };
         let id = self.sim.with(|net, _| net.cqs.add(cq));
         Ok(SimCq::new(self.sim.clone(), id))
@@ -144,6 +145,7 @@ impl Context<Sim> for SimContext {
                     rnr_timeout: Ps::from(options.rnr_timeout),
                     ..Reliable::default()
                 },
+                sharing: None,
             })
         });
         Ok(SimQp::new(self.sim.clone(), qpn))

@@ -1,13 +1,13 @@
 //! [`SimDomain`]: the threads of a process that share registrations, imports and doorbell registers.
 
-use crate::handles::SimSharedMr;
-use crate::{Sim, SimContext, SimDevice, world};
+use crate::handles::{SimSharedMr, SimSharedQueue};
+use crate::{Sim, SimContext, SimCq, SimDevice, SimQp, world};
 use drover_mem::Region;
 use drover_sim::VirtualCpu;
 use drover_verbs::provide::check_registration;
 use drover_verbs::{
-    Access, Domain, DomainOptions, DoorbellReport, Export, ImportError, OpenError, RegisterError,
-    RemoteRegion,
+    Access, CreateError, Domain, DomainOptions, DoorbellReport, Export, ImportError, OpenError,
+    RegisterError, RemoteRegion,
 };
 
 /// A domain of a [`SimDevice`]. It may move to other threads, but works only on the world's.
@@ -76,5 +76,9 @@ impl Domain<Sim> for SimDomain {
             Ok(sim) => sim.with(|net, _| net.registers.at(self.device.registers).report()),
             Err(_) => DoorbellReport::none(),
         }
+    }
+
+    fn share(&self, _: SimContext, qp: SimQp, cq: SimCq) -> Result<SimSharedQueue, CreateError> {
+        Ok(SimSharedQueue::new(self.device.world, qp, cq))
     }
 }

@@ -10,7 +10,7 @@ use drover_sim::VirtualCpu;
 use drover_verbs::provide::{Name, sge_within};
 use drover_verbs::{
     Access, CompletionQueue, ConnectError, Export, Fenced, ImportError, MemoryRegion, PostError, QpKind,
-    QpState, Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
+    QpState, Qpn, QueuePair, RecvList, SendList, Sge, SharedQueue, SharedReceiveQueue, Watch, Wc,
 };
 use std::sync::Arc;
 
@@ -135,6 +135,62 @@ impl Drop for SimCq {
                 }
             }
         });
+    }
+}
+
+/// A queue pair and its completion queue for all cores of the world. It may move to other threads, but works only on the
+/// world's.
+#[derive(Debug)]
+pub struct SimSharedQueue {
+    world: u64,
+    qpn: u32,
+    cq: u32,
+}
+
+impl SimSharedQueue {
+    pub(crate) fn new(world: u64, mut qp: SimQp, mut cq: SimCq) -> SimSharedQueue {
+        // Their handles go and leave them: no object has the number 0.
+        let (qpn, cq_id) = (std::mem::take(&mut qp.qpn), std::mem::take(&mut cq.id));
+        qp.sim.with(|net, _| net.share(qpn, cq_id));
+        SimSharedQueue {
+            world,
+            qpn,
+            cq: cq_id,
+        }
+    }
+
+    fn sim(&self) -> SimNet {
+        world::find(self.world).expect("everything of a world stays on its thread")
+    }
+}
+
+impl SharedQueue<Sim> for SimSharedQueue {
+    /// # Panics
+    /// On another thread than the world's, and after the world's end.
+    fn post_send(&self, cpu: &VirtualCpu, list: &SendList) -> Result<(), PostError> {
+        self.sim()
+            .with(|net, queue| net.post_shared(cpu, self.qpn, list, queue))
+    }
+
+    /// The cores that have polled the queue before are notified of completions.
+    ///
+    /// # Panics
+    /// As [`post_send`](SharedQueue::post_send).
+    fn poll(&self, cpu: &VirtualCpu, wcs: &mut [Wc]) -> usize {
+        let costs = [POLL, POLL_EMPTY];
+        self.sim()
+            .with(|net, _| net.poll_shared(cpu, self.cq, wcs, costs))
+    }
+}
+
+impl Drop for SimSharedQueue {
+    fn drop(&mut self) {
+        if let Ok(sim) = world::find(self.world) {
+            sim.with(|net, _| {
+                net.remove_qp(self.qpn);
+                net.cqs.remove(self.cq);
+            });
+        }
     }
 }
 

@@ -70,7 +70,7 @@ pub use counters::Counters;
 pub use device::SimDevice;
 pub use domain::SimDomain;
 pub use drover_verbs::Doorbells;
-pub use handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSrq};
+pub use handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSharedQueue, SimSrq};
 pub use options::{Ablations, RcOptions, WorldOptions};
 pub use report::{Binding, MachineReport, PartUsages, Report};
 pub use world::World;
@@ -93,4 +93,5 @@ impl Provider for Sim {
     type Qp = SimQp;
     type Cq = SimCq;
     type Srq = SimSrq;
+    type SharedQueue = SimSharedQueue;
 }

@@ -58,15 +58,17 @@ pub struct Report {
     /// Total time that the lock of the busiest doorbell register of all machines was held; which one it is, is not
     /// recorded. After [`since`](Report::since): how much this maximum has grown.
     pub doorbell: Ps,
+    /// As `doorbell`, of the locks of shared queues.
+    pub shared_queue: Ps,
 }
 
 /// The bottleneck of a cluster or machine: the part that is busy for the largest share of the time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Binding {
-    /// Index of the busiest part's machine; `None` if that part is a doorbell register.
+    /// Index of the busiest part's machine; `None` if that part is a lock: of a doorbell register or a shared queue.
     pub machine: Option<usize>,
-    /// Name of the busiest part: a field of [`PartUsages`] (`pio` to `link_in`), `cpu` (a core) or `doorbell` (the lock
-    /// of a doorbell register). It is `latency` instead if that part is busy for less than nine tenths of the time.
+    /// Name of the busiest part: a field of [`PartUsages`] (`pio` to `link_in`), `cpu` (a core), `doorbell` (the lock
+    /// of a doorbell register) or `shared queue` (its lock). It is `latency` instead if that part is busy for less than nine tenths of the time.
     pub resource: &'static str,
     /// Fraction of the time, from 0 to 1, for which the busiest part was busy, also if `resource` is `latency`. A
     /// service still in progress counts in full, so it may be slightly above 1.
@@ -113,6 +115,7 @@ impl Report {
                     .map(|(_, r)| r.busiest())
                     .max()
                     .unwrap_or_default(),
+                shared_queue: net.busiest_queue(),
             }
         })
     }
@@ -123,6 +126,7 @@ impl Report {
         let mut report = self.clone();
         report.time = self.time - earlier.time;
         report.doorbell = self.doorbell - earlier.doorbell;
+        report.shared_queue = self.shared_queue - earlier.shared_queue;
         for (now, before) in report.machines.iter_mut().zip(&earlier.machines) {
             now.parts = now.parts.since(&before.parts);
             now.counters = now.counters.since(&before.counters);
@@ -143,12 +147,14 @@ impl Report {
     /// counts as busy in steps that found work, without the time it waited in them.
     pub fn binding(&self) -> Binding {
         let machines = (0..self.machines.len()).map(|machine| self.busiest_of(machine));
-        let doorbell = Binding {
+        let lock = |resource, busy| Binding {
             machine: None,
-            resource: "doorbell",
-            share: self.share(self.doorbell),
+            resource,
+            share: self.share(busy),
         };
-        named(machines.fold(
+        let doorbell = lock("doorbell", self.doorbell);
+        let others = machines.chain([lock("shared queue", self.shared_queue)]);
+        named(others.fold(
             doorbell,
             |best, next| if next.share > best.share { next } else { best },
         ))

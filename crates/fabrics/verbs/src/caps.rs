@@ -93,6 +93,8 @@ pub struct Support {
     pub ud: bool,
     /// Whether RC queue pairs offer CAS and FAA on 8-byte words, and between whom these are atomic.
     pub atomics: Atomics,
+    /// Whether RC queue pairs offer CAS of masked bits, of the same scope as CAS.
+    pub masked_atomics: bool,
     /// Whether there are shared receive queues.
     pub srq: bool,
 }
@@ -104,6 +106,7 @@ impl Support {
         uc: false,
         ud: false,
         atomics: Atomics::None,
+        masked_atomics: false,
         srq: false,
     };
     /// All features are supported.
@@ -112,6 +115,7 @@ impl Support {
         uc: true,
         ud: true,
         atomics: Atomics::Host,
+        masked_atomics: true,
         srq: true,
     };
 }
@@ -181,6 +185,8 @@ pub struct Caps {
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
+    /// Whether threads can [share](crate::Domain::share) a queue pair.
+    pub shared_queues: bool,
     /// Number of requests that a protocol should collect for one post, if latency permits: 16 for network cards (`ibv`,
     /// `sim`), 1 for shared memory, where a post is only a copy. Advice, not a limit.
     pub post_batch: usize,
@@ -212,6 +218,7 @@ impl Caps {
                 on_memory: false,
                 on_fd: false,
             },
+            shared_queues: false,
             post_batch: 1,
         }
     }

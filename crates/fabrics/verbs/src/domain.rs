@@ -1,6 +1,9 @@
 //! [`Domain`]: what the threads of one process share.
 
-use crate::{Access, Export, ImportError, OpenError, Provider, RegisterError, RemoteRegion};
+use crate::{
+    Access, CreateError, Export, ImportError, OpenError, PostError, Provider, RegisterError, RemoteRegion,
+    SendList, Wc,
+};
 use drover_mem::Region;
 use std::fmt;
 
@@ -37,6 +40,38 @@ pub trait Domain<P: Provider>: Clone + Send + Sync + 'static {
 
     /// Doorbell registers of this domain, and who shares them.
     fn doorbells(&self) -> DoorbellReport;
+
+    /// Gives a connected queue pair, the completion queue of its sends and their context to all threads of the process:
+    /// the objects of a context stay together, so `ctx` goes along, and nothing else may have been made from it that is
+    /// still there. For measurements of what sharing costs.
+    ///
+    /// # Errors
+    /// [`CreateError::NotSupported`] without [`Caps::shared_queues`](crate::Caps), or if other objects of `ctx` are left.
+    fn share(&self, ctx: P::Context, qp: P::Qp, cq: P::Cq) -> Result<P::SharedQueue, CreateError> {
+        let _ = (ctx, qp, cq);
+        Err(CreateError::NotSupported {
+            what: "a queue pair that threads share",
+            fabric: P::NAME,
+        })
+    }
+}
+
+/// A queue pair and its completion queue that several threads use, each call under a lock. Completions come to the thread
+/// that polls them, whichever thread posted the request: threads say in [`WrId`](crate::WrId) whose it is. No completion
+/// ends a [`park`](crate::Context::park). Dropping it destroys both queues.
+pub trait SharedQueue<P: Provider>: Send + Sync + 'static {
+    /// As [`QueuePair::post_send`](crate::QueuePair::post_send), for the thread of `cpu`. Requests of one list stay
+    /// together.
+    ///
+    /// # Errors
+    /// As there.
+    fn post_send(&self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError>;
+
+    /// As [`CompletionQueue::poll`](crate::CompletionQueue::poll), for the thread of `cpu`.
+    ///
+    /// # Panics
+    /// As there.
+    fn poll(&self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize;
 }
 
 /// Options of a new [`Domain`].

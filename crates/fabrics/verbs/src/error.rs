@@ -183,6 +183,9 @@ pub enum PostErrorKind {
     /// payload of a READ or atomic is inline; or a RECV was posted to a queue pair with a shared receive queue.
     #[error("verb not supported by this queue pair")]
     NotSupported,
+    /// The fabric has no masked CAS: [`Support::masked_atomics`](crate::Support::masked_atomics).
+    #[error("masked atomics are not supported by this fabric")]
+    NoMaskedAtomics,
     /// A local key, offset or length refers to no registered memory, or the right is missing; or the result of an
     /// atomic is not 8 bytes long. Some fabrics report it only in the completion.
     #[error("local memory not registered for this")]

@@ -26,6 +26,7 @@ mod domain;
 mod error;
 mod export;
 mod list;
+mod masked;
 mod pieces;
 pub mod provide;
 mod provider;
@@ -34,10 +35,11 @@ mod short;
 mod wc;
 
 pub use caps::{Access, Atomics, Caps, QpKind, ReadCaps, Support, WakeCaps, WriteCaps};
-pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells};
+pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, SharedQueue};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
+pub use masked::{MaskedOperands, MaskedSwap};
 pub use pieces::{PIECES_MAX, Pieces};
 pub use provider::{
     Bell, CompletionQueue, Context, Device, Fenced, MemoryRegion, Provider, QpOptions, QpState, QueuePair,

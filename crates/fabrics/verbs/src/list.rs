@@ -1,6 +1,6 @@
 //! Work requests and the lists they are posted in. Lists are reused and do not allocate after warm-up.
 
-use crate::RemoteAddr;
+use crate::{MaskedOperands, RemoteAddr};
 
 /// The caller's id of a request, returned in its completion. It need not be unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -110,6 +110,14 @@ pub enum SendOp {
         /// Number to add.
         add: u64,
     },
+    /// CAS that compares and replaces only bits that masks name; the old value of the whole word goes to the 8-byte
+    /// payload in either case. Only with [`Support::masked_atomics`](crate::Support::masked_atomics).
+    MaskedCompareSwap {
+        /// Address of the word, aligned to 8.
+        remote: RemoteAddr,
+        /// Values and masks, in the list's arena: from [`SendList::masked_swap`].
+        operands: MaskedOperands,
+    },
 }
 
 impl SendOp {
@@ -121,8 +129,18 @@ impl SendOp {
             SendOp::Write { remote, .. }
             | SendOp::Read { remote }
             | SendOp::CompareSwap { remote, .. }
-            | SendOp::FetchAdd { remote, .. } => Some(remote),
+            | SendOp::FetchAdd { remote, .. }
+            | SendOp::MaskedCompareSwap { remote, .. } => Some(remote),
         }
+    }
+
+    /// Whether it is a CAS, masked or not, or an FAA.
+    #[inline]
+    pub fn is_atomic(&self) -> bool {
+        matches!(
+            self,
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } | SendOp::MaskedCompareSwap { .. }
+        )
     }
 }
 
@@ -141,7 +159,7 @@ pub struct SendWr {
     pub fence: bool,
 }
 
-/// A list of send requests with the bytes of its inline payloads (the *arena*) and the pieces of its gathered ones,
+/// A list of send requests with the bytes of its inline payloads and the operands of masked CAS (the *arena*), and the pieces of its gathered ones,
 /// posted in one call.
 #[derive(Debug, Default)]
 pub struct SendList {

@@ -2,7 +2,8 @@
 
 use crate::{
     Access, Caps, ConnectError, CreateError, DatagramList, Domain, DomainOptions, Export, ImportError,
-    OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, UdDest, Wc, WriteList,
+    OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, SharedQueue, UdDest, Wc,
+    WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -33,6 +34,9 @@ pub trait Provider: Sized + 'static {
     type Cq: CompletionQueue<Self>;
     /// A receive queue shared by queue pairs.
     type Srq: SharedReceiveQueue<Self>;
+    /// A queue pair and its completion queue for all threads of a domain; [`NoSharedQueue`](crate::provide::NoSharedQueue)
+    /// where there is none.
+    type SharedQueue: SharedQueue<Self>;
 }
 
 /// An opened fabric, shared by threads. Clones are handles of the same one.

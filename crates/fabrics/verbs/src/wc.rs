@@ -46,7 +46,7 @@ pub enum Opcode {
     Write,
     /// A READ.
     Read,
-    /// A CAS.
+    /// A CAS, masked or not.
     CompareSwap,
     /// An FAA.
     FetchAdd,

@@ -67,7 +67,7 @@ pub use expected::{Alarm, Expected};
 pub use fault::{Fault, FaultKind, FaultOptions, FaultPlan};
 pub use last_level::LastLevel;
 pub use lines::LinePrices;
-pub use locks::{Locks, Turns, Waiting};
+pub use locks::{HeldLock, Locks, Taken, Turns, Waiting};
 pub use noise::Noise;
 pub use pipe::{ByteTime, Pipe};
 pub use queue::{Event, Queue};

@@ -68,10 +68,65 @@ impl Turns {
     }
 }
 
-/// The locks of all cores of a simulation; clones are handles of the same ones. By default they cost nothing.
+/// A lock that is held for as long as the work under it takes.
 ///
 /// What the next holder of a lock does is not known when it comes: it gets the lock where there is time for as long as the
 /// last one held it.
+#[derive(Clone, Debug, Default)]
+pub struct HeldLock {
+    turns: Turns,
+    /// Since when the core holds it whose step is under way.
+    since: Ps,
+    /// How long it was held last.
+    held: Ps,
+    /// How long it was held by all.
+    busy: Ps,
+    /// The core that held it last.
+    last: Option<CoreId>,
+}
+
+/// When a core gets a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Time when the lock is free for it. Its line, and what it guards, come later.
+    pub free_at: Ps,
+    /// How long the core waited.
+    pub waiting: Waiting,
+    /// Whether another core held it before.
+    pub moves: bool,
+    /// Number of other cores that use it.
+    pub others: u64,
+}
+
+impl HeldLock {
+    /// `core`, whose time is `now`, takes the lock. No core will ask about times before `past`.
+    pub fn take(&mut self, core: CoreId, now: Ps, past: Ps) -> Taken {
+        let held = self.held;
+        let (free_at, waiting) = self.turns.come(core, now, past, |_| held);
+        // The lock changes hands while its line is on the way.
+        self.since = free_at;
+        Taken {
+            free_at,
+            waiting,
+            moves: self.last.replace(core).is_some_and(|last| last != core),
+            others: self.turns.cores.len() as u64 - 1,
+        }
+    }
+
+    /// The core that took it last gives it back at `now`.
+    pub fn give_back(&mut self, now: Ps) {
+        self.held = now.since(self.since);
+        self.busy += self.held;
+        self.turns.hold(self.since, now);
+    }
+
+    /// Total time for which it was held.
+    pub fn busy(&self) -> Ps {
+        self.busy
+    }
+}
+
+/// The locks of all cores of a simulation; clones are handles of the same ones. By default they cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Locks(Option<Rc<Shared>>);
 
@@ -79,18 +134,7 @@ pub struct Locks(Option<Rc<Shared>>);
 struct Shared {
     /// What each waiter, and a line that another core has, costs.
     per_waiter: Ps,
-    locks: RefCell<BTreeMap<LockId, Lock>>,
-}
-
-#[derive(Debug, Default)]
-struct Lock {
-    turns: Turns,
-    /// Since when the core holds it whose step is under way.
-    since: Ps,
-    /// How long it was held last.
-    held: Ps,
-    /// The core that held it last.
-    last: Option<CoreId>,
+    locks: RefCell<BTreeMap<LockId, HeldLock>>,
 }
 
 impl Locks {
@@ -106,26 +150,18 @@ impl Locks {
     pub(crate) fn take(&self, lock: LockId, core: CoreId, now: Ps, past: Ps) -> Ps {
         let Some(shared) = &self.0 else { return now };
         let mut locks = shared.locks.borrow_mut();
-        let lock = locks.entry(lock).or_default();
-        let held = lock.held;
-        let (free, waiting) = lock.turns.come(core, now, past, |_| held);
-        let mut transfer = waiting.bounces(shared.per_waiter);
-        if lock.last.is_some_and(|last| last != core) {
+        let taken = locks.entry(lock).or_default().take(core, now, past);
+        let mut transfer = taken.waiting.bounces(shared.per_waiter);
+        if taken.moves {
             transfer += shared.per_waiter;
         }
-        lock.last = Some(core);
-        // The lock changes hands while its line is on the way.
-        lock.since = free;
-        free + transfer
+        taken.free_at + transfer
     }
 
     /// The core whose step is under way gives `lock` back at `now`.
     pub(crate) fn give_back(&self, lock: LockId, now: Ps) {
         let Some(shared) = &self.0 else { return };
-        let mut locks = shared.locks.borrow_mut();
-        let lock = locks.entry(lock).or_default();
-        lock.held = now.since(lock.since);
-        lock.turns.hold(lock.since, now);
+        shared.locks.borrow_mut().entry(lock).or_default().give_back(now);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::reads::{Churned, ReadsPerGet, Table};
 use drover_kv::{Calls, Reads};
 use medians::{median_bound, median_latency, median_pair, median_rivals, mode_ratios, range};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Results and settings of one run of `bench`. Only some of its samples *count*, that is, enter the medians: see
 /// [`Report::counts`].
@@ -28,9 +29,9 @@ pub struct Report {
     /// READs of the server's memory per GET, for clients that READ it.
     #[serde(flatten)]
     pub reads: ReadsSummary,
-    /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub calls: Option<CallsSummary>,
+    /// What clients and server counted.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// Processor time of both sides: medians of the samples that [count](Report::counts).
     #[serde(flatten)]
     pub processor_time: ProcessorTime,
@@ -117,6 +118,18 @@ impl ProcessorTime {
             client_ns: (!client_ns.is_empty()).then(|| median(&client_ns)),
         }
     }
+}
+
+/// What clients and server counted of their own work.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Counters {
+    /// What calls took whose results are fetched or pushed: Jakiro's and its relatives'. `None` for other systems.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<CallsSummary>,
+    /// What the server counted from its start to its end, loading and warm-up included, under the names that `drover stats`
+    /// shows. Empty if `bench` did not start the server.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub server_counters: BTreeMap<String, u64>,
 }
 
 /// What calls took, summed over the samples that [count](Report::counts).
@@ -360,7 +373,7 @@ impl Report {
         for some in counted.iter().filter_map(|s| s.calls) {
             calls.get_or_insert_default().add(&some);
         }
-        self.calls = calls.map(CallsSummary::of);
+        self.counters.calls = calls.map(CallsSummary::of);
         self.processor_time = ProcessorTime::median(&counted);
         self.compared.bound = median_bound(&counted);
         self.compared.rivals = median_rivals(&counted);

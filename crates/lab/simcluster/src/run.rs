@@ -5,7 +5,8 @@ use crate::tally::Tally;
 use crate::{Load, Outcome, Setup, costs};
 use drover_base::Ns;
 use drover_control::Dial;
-use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable};
+use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable as _};
+use drover_systems::System;
 use drover_verbs::Device;
 use drover_verbs_sim::{Sim, World};
 use std::collections::BTreeMap;
@@ -14,11 +15,12 @@ use std::rc::Rc;
 /// Virtual time by which all clients must be connected and all keys filled in; takes far less.
 const CONNECT_MAX: Ns = Ns::from_s(1);
 
-/// Simulates `system` in the form (variant) called `form`; `None`: in its usual form. See [`run_form`].
+/// Simulates `system` in the form (variant) called `form`; `None`: in its usual form. See [`run_form`]. This function is not
+/// generic, so that all systems are compiled for simulated clusters here, and not in each program that simulates one.
 ///
 /// # Panics
 /// As [`run_form`], and if the system has no such form.
-pub fn run<T: SystemTable>(setup: &Setup, system: T, form: Option<&str>) -> Outcome {
+pub fn run(setup: &Setup, system: System, form: Option<&str>) -> Outcome {
     system.stepped(Run { setup, form })
 }
 

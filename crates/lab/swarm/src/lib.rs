@@ -20,9 +20,9 @@
 //! measures no performance.
 //!
 //! ```
-//! use drover_swarm::{case::Case, herd::Herd, subject::Subject};
-//! let calm = Herd::scenario("calm").expect("in the table");
-//! let outcome = Herd::run(&Case::new(calm, 7));
+//! use drover_swarm::subject;
+//! use drover_systems::System;
+//! let outcome = subject::run(System::ALL[0], "calm", 7).expect("HERD has this scenario");
 //! assert_eq!(outcome.violations, []);
 //! assert!(outcome.summary.completed > 0);
 //! ```

@@ -7,6 +7,7 @@ use crate::scenario::Scenario;
 use crate::shards::Sharded;
 pub use drover_kv::Planted;
 use drover_kv::{ShardedJob, ShardedSystem, SystemTable};
+use drover_systems::System;
 use std::fmt::Debug;
 
 /// A kind of trouble of a system, usually a variant of an enum; a seed switches each kind on or off as a whole.
@@ -94,6 +95,26 @@ pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answe
     match system.sharded(AsShards(job)) {
         Ok(answer) => Some(answer),
         Err(AsShards(job)) => herd::with(name, job).ok(),
+    }
+}
+
+/// Runs the case `seed` of the scenario called `scenario` of `system`; `None` if it has no such scenario. Here all systems are
+/// compiled as subjects, so that programs which run cases need not compile them again.
+pub fn run(system: System, scenario: &str, seed: u64) -> Option<Outcome> {
+    with(system, Play { scenario, seed }).flatten()
+}
+
+struct Play<'a> {
+    scenario: &'a str,
+    seed: u64,
+}
+
+impl SubjectJob for Play<'_> {
+    type Answer = Option<Outcome>;
+
+    fn run<S: Subject>(self) -> Option<Outcome> {
+        let scenario = S::scenario(self.scenario)?;
+        Some(S::run(&Case::new(scenario, self.seed)))
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::session::{Connected, Ready, Session};
 use crate::{CallError, Error, Options};
 use drover_base::Ns;
-use drover_kv::{Op, Outcome, OwnedOp, SubmitError, Token};
+use drover_kv::{Calls, Op, Outcome, OwnedOp, SubmitError, Token};
 use drover_verbs::Waker as FabricWaker;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -201,6 +201,11 @@ impl AsyncClient {
     /// The operation failed or its result is unknown.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
+    }
+
+    /// As [`Client::calls`](crate::Client::calls).
+    pub fn calls(&self) -> Option<Calls> {
+        self.local.borrow_mut().session.0.calls()
     }
 
     /// Reads many keys at once: `result[i]` is the result for `keys[i]`. Keys beyond the window wait for space in it.

@@ -30,7 +30,9 @@ mod thread;
 pub use asynch::AsyncClient;
 pub use blocking::Client;
 pub use drover_base::Ns;
-pub use drover_kv::{CallError, Calls, ConnectError, Op, Outcome, Refusal, SubmitError};
+pub use drover_kv::{
+    CallError, Calls, ConnectError, FetchObjective, Op, Outcome, Refusal, ResultTransfer, SubmitError,
+};
 pub use fabric::{DeviceChoice, Fabric, FabricError, Job};
 pub use options::{Error, Options};
 pub use session::{Connected, Service};

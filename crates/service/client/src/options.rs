@@ -2,7 +2,7 @@
 
 use drover_base::Ns;
 use drover_control::AddrError;
-use drover_kv::{CallError, ConnectError, ConnectOptions};
+use drover_kv::{CallError, ConnectError, ConnectOptions, FetchObjective, ResultTransfer};
 
 /// Options of a client.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct Options {
     /// Secret that the server's operator requires, at most 256 bytes (a longer one is refused with
     /// [`ConnectError::SecretTooLong`]); empty (the default) if the server requires none.
     pub secret: Vec<u8>,
+    /// How results come to the client, in systems that know several ways (Jakiro); default: as is best for each server.
+    pub transfer: ResultTransfer,
+    /// What the length of the first READ of a result is chosen by, where the client READs results; default: the exact rate.
+    pub objective: FetchObjective,
 }
 
 impl Default for Options {
@@ -29,6 +33,8 @@ impl Default for Options {
             call_timeout: Ns::from_s(5),
             window: 16,
             secret: Vec::new(),
+            transfer: ResultTransfer::Auto,
+            objective: FetchObjective::default(),
         }
     }
 }
@@ -40,6 +46,8 @@ impl Options {
             deadline: self.call_timeout,
             rests: true,
             secret: self.secret.clone(),
+            transfer: self.transfer,
+            objective: self.objective,
             ..ConnectOptions::default()
         }
     }

@@ -4,7 +4,10 @@
 use drover_base::Cpu;
 use drover_mem::PageWish;
 use drover_testkit::alone::alone;
-use drover_verbs::{Access, Context, Device, Export, OpenError, QpKind, QpOptions, QueuePair};
+use drover_verbs::{
+    Access, Context, Device, Export, MaskedSwap, OpenError, QpKind, QpOptions, QueuePair, RemoteAddr, SendList,
+    SendWr, Sge,
+};
 use drover_verbs_ibv::ffi::Library;
 use drover_verbs_ibv::{Agreement, Ibv, IbvContext, IbvDevice, IbvOptions, IbvQp, Wish};
 use drover_verbs_ibv_stub as stub;
@@ -279,6 +282,21 @@ fn a_memlock_limit_of_64_kib() {
              `LimitMEMLOCK=infinity` in the service's unit"
         );
     });
+}
+
+#[test]
+fn masked_atomics_are_refused_by_name() {
+    let device = open(stub::library(), Wish::default()).expect("a device");
+    let ctx = device.context().expect("a context");
+    let mut list = SendList::default();
+    let operands = list.masked_swap(&MaskedSwap::default());
+    let into = Sge::default();
+    list.push(SendWr::masked_compare_swap(RemoteAddr::default(), operands, into));
+    let posted = qp(&ctx, QpKind::Rc).post_send(ctx.cpu(), &list);
+    assert_eq!(
+        posted.expect_err("there are none").to_string(),
+        "request 0 of the list was refused: masked atomics are not supported by this fabric"
+    );
 }
 
 #[test]

@@ -4,15 +4,15 @@ use super::{Queue, RemoteEnd, opcode};
 use crate::bell::Ringing;
 use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
-use crate::execute::{Attempt, execute};
+use crate::execute::{Attempt, execute, execute_masked};
 use crate::flight::Flight;
 use crate::lane::LaneMemory;
 use crate::ring::{Head, lines_of};
 use crate::stats::count;
 use drover_base::sync::{Ordering, fence};
 use drover_verbs::{
-    Imm, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SendList, SendOp, SendWr, ShortSend,
-    ShortWrite, Signed, UdDest, WcStatus,
+    Imm, MaskedSwap, Opcode, Payload, PostError, PostErrorKind, QpKind, RemoteAddr, SendList, SendOp, SendWr,
+    ShortSend, ShortWrite, Signed, UdDest, WcStatus,
 };
 use std::hint::cold_path;
 
@@ -306,7 +306,7 @@ impl Queue {
             SendOp::Send { .. } => return Err(PostErrorKind::BadAddress),
             _ if self.kind != QpKind::Rc => return Err(PostErrorKind::NotSupported),
             SendOp::Read { .. } => self.check_local(source, tables, true)?,
-            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } | SendOp::MaskedCompareSwap { .. } => {
                 match self.check_local(source, tables, true)? {
                     8 => 8,
                     _ => return Err(PostErrorKind::LocalProtection),
@@ -534,13 +534,17 @@ impl Queue {
             return Err(PostErrorKind::MessageTooLong);
         }
         if self.pending_count.get() > 0 {
-            self.wait(wr, &source);
+            self.wait(wr, &source, list);
             return Ok(Posted::Taken);
         }
         match execute(self, peer, &wr.op, &source, tables, ringing) {
             Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
-            Attempt::Wait { .. } => self.wait(wr, &source),
+            Attempt::Wait { .. } => self.wait(wr, &source, list),
             Attempt::Unknown { rkey } => return Ok(Posted::Unknown { rkey }),
+            Attempt::Masked { remote, operands } => {
+                let swap = list.masked_operands(operands);
+                return Ok(self.post_masked(wr, remote, &swap, &source, tables, ringing));
+            }
             Attempt::Failed(status) => {
                 self.complete(wr, status, 0);
                 self.fail();
@@ -550,11 +554,44 @@ impl Queue {
         Ok(Posted::Taken)
     }
 
+    /// Executes a masked CAS that has been checked.
+    #[cold]
+    #[inline(never)]
+    fn post_masked<'t>(
+        &self,
+        wr: &SendWr,
+        remote: RemoteAddr,
+        swap: &MaskedSwap,
+        source: &Source<'_>,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Posted {
+        match execute_masked(self, &wr.op, remote, swap, source, tables, ringing) {
+            Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
+            Attempt::Unknown { rkey } => return Posted::Unknown { rkey },
+            Attempt::Failed(status) => {
+                self.complete(wr, status, 0);
+                self.fail();
+                return Posted::Failed;
+            }
+            Attempt::Wait { .. } | Attempt::Masked { .. } => {
+                unreachable!("it has its operands, and waits for nothing")
+            }
+        }
+        Posted::Taken
+    }
+
     /// Queues a request until those before it are done.
     #[cold]
-    fn wait(&self, wr: &SendWr, source: &Source<'_>) {
+    fn wait(&self, wr: &SendWr, source: &Source<'_>, list: &SendList) {
         self.posted.set(self.posted.get().wrapping_add(1));
-        self.pending.borrow_mut().push(wr, source, self.posted.get());
+        let swap = match wr.op {
+            SendOp::MaskedCompareSwap { operands, .. } => list.masked_operands(operands),
+            _ => MaskedSwap::default(),
+        };
+        self.pending
+            .borrow_mut()
+            .push(wr, source, swap, self.posted.get());
         if self.pending_count.get() == 0 {
             let this = self.this.upgrade().expect("a queue pair in use");
             self.send_cq.add_waiting(&this);
@@ -572,8 +609,14 @@ impl Queue {
             let tables = self.core.tables.borrow();
             let mut ringing = Ringing::new();
             let mut pending = self.pending.borrow_mut();
-            while let Some((wr, source, up_to)) = pending.front() {
-                match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
+            while let Some((wr, source, swap, up_to)) = pending.front() {
+                let attempt = match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
+                    Attempt::Masked { remote, .. } => {
+                        execute_masked(self, &wr.op, remote, &swap, &source, &tables, &mut ringing)
+                    }
+                    attempt => attempt,
+                };
+                match attempt {
                     Attempt::Done(byte_len) => {
                         if wr.signaled {
                             self.push_completion(
@@ -598,6 +641,7 @@ impl Queue {
                         unknown = Some(rkey);
                         break;
                     }
+                    Attempt::Masked { .. } => unreachable!("it was given its operands"),
                     Attempt::Failed(status) => {
                         failed = Some((wr, up_to, status));
                         pending.pop();

@@ -93,7 +93,7 @@ impl Net {
     /// The unit executes an atomic.
     pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let o = &self.ops[op];
-        let (remote, verb, (first, second)) = (o.wr.remote, o.wr.verb, o.wr.operands);
+        let (remote, verb, swap, add) = (o.wr.remote, o.wr.verb, o.wr.swap, o.wr.add);
         let ends = self.qps.get(o.qp).map(|qp| (qp.card.domain, qp.peer));
         let peer_domain = match ends {
             Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.card.domain),
@@ -104,8 +104,8 @@ impl Net {
         };
         let found = self.keys.remote(domain, peer_domain, remote, 8, Want::Atomic);
         let old = found.map(|(region, offset)| match verb {
-            Verb::CompareSwap => region.compare_swap_u64(offset, first, second),
-            _ => region.fetch_add_u64(offset, first),
+            Verb::CompareSwap => swap.execute(region, offset),
+            _ => region.fetch_add_u64(offset, add),
         });
         let o = &mut self.ops[op];
         o.data.clear();

@@ -65,7 +65,7 @@ impl Net {
         } else {
             found.entries.push_back(Entry { wc, frees });
         }
-        self.ring(ctx, queue);
+        self.ring_pollers(cq, queue);
     }
 
     /// A completion queue had no space: this is fatal for it, and its owner's next poll reports it.

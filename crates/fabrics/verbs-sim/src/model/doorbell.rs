@@ -130,13 +130,13 @@ impl Net {
     ///
     /// The number of waiters behind us is not known yet; in a steady state it equals the number before us, whose cache lines
     /// bounce in the same way.
-    pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, qpn: u32, fetches: bool) {
+    pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, (qpn, ctx): (u32, u32), fetches: bool) {
         let Some(qp) = self.qps.get(qpn) else { return };
-        let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.card.register) else {
+        let (owner, machine, Some(register)) = (qp.ctx, qp.machine, qp.card.register) else {
             return;
         };
         let far = self.ctxs.at(ctx).far_socket;
-        let of = self.ctxs.at(ctx).registers;
+        let of = self.ctxs.at(owner).registers;
         let prices = &self.prices;
         let Some(lock) = self.registers.at(of).lock_of(register) else {
             return;

@@ -93,7 +93,7 @@ impl Net {
     }
 }
 
-fn ring(ctxs: &mut super::Table<super::Ctx>, ctx: u32, queue: &mut Queue) {
+pub(super) fn ring(ctxs: &mut super::Table<super::Ctx>, ctx: u32, queue: &mut Queue) {
     if let Some(ctx) = ctxs.get_mut(ctx) {
         ctx.rung = true;
         ctx.cpu.notify(queue);

@@ -34,6 +34,7 @@ pub(crate) mod post;
 pub(crate) mod prices;
 pub(crate) mod reliable;
 pub(crate) mod send_queue;
+pub(crate) mod shared;
 pub(crate) mod table;
 
 use crate::options::WorldOptions;

@@ -3,6 +3,7 @@
 use super::caches::Places;
 use super::order::Order;
 use super::send_queue::SendQueue;
+use super::shared::Sharing;
 use drover_sim::{Ps, VirtualCpu};
 use drover_verbs::{QpKind, QpState, RecvWr, Wc, WcStatus};
 use std::collections::VecDeque;
@@ -39,6 +40,8 @@ pub(crate) struct Qp {
     pub(crate) order: Order,
     pub(crate) card: QpInCard,
     pub(crate) rc: Reliable,
+    /// Of one that several cores post to.
+    pub(crate) sharing: Option<Box<Sharing>>,
 }
 
 /// Where a queue pair takes RECVs from and completes requests.
@@ -133,4 +136,6 @@ pub(crate) struct Cq {
     pub(crate) depth: usize,
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) overrun: bool,
+    /// Of one that several cores poll.
+    pub(crate) sharing: Option<Box<Sharing>>,
 }

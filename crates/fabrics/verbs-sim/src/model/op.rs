@@ -2,7 +2,7 @@
 
 use super::prices::Verb;
 use drover_sim::Ps;
-use drover_verbs::{Imm, RecvWr, RemoteAddr, Sge, WcStatus, WrId};
+use drover_verbs::{Imm, MaskedSwap, RecvWr, RemoteAddr, Sge, WcStatus, WrId};
 
 /// Role in which an op travels or waits; an op and its role are an [`Item`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,8 +89,10 @@ pub(crate) struct Posted {
     pub(crate) len: u32,
     pub(crate) imm: Option<Imm>,
     pub(crate) remote: RemoteAddr,
-    /// Atomics: expected and new value, or the addend.
-    pub(crate) operands: (u64, u64),
+    /// CAS: its operands; without masks, all bits count.
+    pub(crate) swap: MaskedSwap,
+    /// FAA: the addend.
+    pub(crate) add: u64,
     /// Datagrams: the receiver's queue pair and key, and the context that it must belong to.
     pub(crate) dest: (u32, u32, u32),
 }

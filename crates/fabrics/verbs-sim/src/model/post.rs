@@ -7,8 +7,8 @@ use super::prices::Verb;
 use drover_base::{Cost, Cpu};
 use drover_sim::{Ps, Queue, VirtualCpu};
 use drover_verbs::{
-    Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, RemoteAddr, SendList, SendOp,
-    SendWr, Sge,
+    MaskedSwap, Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, RemoteAddr, SendList,
+    SendOp, SendWr, Sge,
 };
 
 /// Post of a request of one line.
@@ -33,6 +33,19 @@ impl Net {
         list: &SendList,
         queue: &mut Queue,
     ) -> Result<(), PostError> {
+        let ctx = self.qps.at(qpn).ctx;
+        self.post_from(cpu, ctx, qpn, list, queue)
+    }
+
+    /// As [`post_send`](Net::post_send), on the account of `ctx`, which is that of the queue pair unless this is shared.
+    pub(crate) fn post_from(
+        &mut self,
+        cpu: &VirtualCpu,
+        ctx: u32,
+        qpn: u32,
+        list: &SendList,
+        queue: &mut Queue,
+    ) -> Result<(), PostError> {
         let mut first = NONE;
         let mut last = NONE;
         let mut accepted = 0;
@@ -40,7 +53,7 @@ impl Net {
         for wr in list.wrs() {
             match self.admit(qpn, list, wr) {
                 Ok(()) => {
-                    let op = self.make(qpn, list, wr);
+                    let op = self.make(qpn, ctx, list, wr);
                     match last {
                         NONE => first = op,
                         last => self.ops[last].handover.next = op,
@@ -55,7 +68,7 @@ impl Net {
             }
         }
         if first != NONE {
-            self.hand_over(cpu, qpn, first, accepted as u32, queue);
+            self.hand_over(cpu, (qpn, ctx), first, accepted as u32, queue);
         }
         result
     }
@@ -115,11 +128,11 @@ impl Net {
     }
 
     /// Creates the op of an accepted request; inline payloads are copied now.
-    fn make(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> u32 {
+    fn make(&mut self, qpn: u32, ctx: u32, list: &SendList, wr: &SendWr) -> u32 {
         let qp = self.qps.at(qpn);
-        let (is_ud, core, sequence) = (qp.kind == QpKind::Ud, qp.ctx, qp.sends.take_slot());
+        let (is_ud, sequence) = (qp.kind == QpKind::Ud, qp.sends.take_slot());
         let posted = self.posted(is_ud, list, wr);
-        let id = self.ops.add(qpn, core, sequence, posted);
+        let id = self.ops.add(qpn, ctx, sequence, posted);
         let op = &mut self.ops[id];
         match wr.payload {
             Payload::Inline { start, len } => op.data.extend_from_slice(list.inline_bytes(start, len)),
@@ -140,7 +153,8 @@ impl Net {
             len: payload_len(list, wr) as u32,
             imm: None,
             remote: RemoteAddr::default(),
-            operands: (0, 0),
+            swap: MaskedSwap::default(),
+            add: 0,
             dest: (0, 0, 0),
         };
         match wr.op {
@@ -157,16 +171,34 @@ impl Net {
                 remote,
                 compare,
                 swap,
-            } => (posted.remote, posted.operands) = (remote, (compare, swap)),
-            SendOp::FetchAdd { remote, add } => (posted.remote, posted.operands) = (remote, (add, 0)),
+            } => {
+                let (compare_mask, swap_mask) = (u64::MAX, u64::MAX);
+                posted.remote = remote;
+                posted.swap = MaskedSwap {
+                    compare,
+                    compare_mask,
+                    swap,
+                    swap_mask,
+                };
+            }
+            SendOp::MaskedCompareSwap { remote, operands } => {
+                (posted.remote, posted.swap) = (remote, list.masked_operands(operands));
+            }
+            SendOp::FetchAdd { remote, add } => (posted.remote, posted.add) = (remote, add),
         }
         posted
     }
 
     /// Charges the core and sends a request, or a doorbell, to the card.
-    fn hand_over(&mut self, cpu: &VirtualCpu, qpn: u32, first: u32, count: u32, queue: &mut Queue) {
-        let qp = self.qps.at(qpn);
-        let (ctx, machine) = (qp.ctx, qp.machine);
+    fn hand_over(
+        &mut self,
+        cpu: &VirtualCpu,
+        (qpn, ctx): (u32, u32),
+        first: u32,
+        count: u32,
+        queue: &mut Queue,
+    ) {
+        let machine = self.qps.at(qpn).machine;
         let lines = match count {
             1 => self.written_lines(first),
             _ => 0,
@@ -175,7 +207,7 @@ impl Net {
         cpu.charge(POST_LINE, lines.saturating_sub(1));
         cpu.charge(POST_LIST, count - 1);
         let fetches = self.ops[first].wr.verb.fetches();
-        self.take_register(cpu, qpn, fetches);
+        self.take_register(cpu, (qpn, ctx), fetches);
         self.ingest(machine, queue);
         self.note_ingested(machine, queue.now());
         self.stall(cpu, ctx, lines, queue.now());
@@ -184,7 +216,11 @@ impl Net {
         let delay = self.prices.delay.mmio + self.prices.pio.extra_line * u64::from(lines.saturating_sub(1));
         let c = self.ctxs.at(ctx);
         let delay = if c.far_socket { delay + far } else { delay };
-        let at = (cpu.local() + delay).max(c.posted_at);
+        let mut at = (cpu.local() + delay).max(c.posted_at);
+        if let Some(sharing) = &mut self.qps.at(qpn).sharing {
+            at = at.max(sharing.posted_at);
+            sharing.posted_at = at;
+        }
         c.posted_at = at;
         c.lines_ahead += lines;
         let nic = self.nic(machine);
@@ -280,7 +316,7 @@ fn verb_of(op: &SendOp) -> Verb {
         SendOp::Send { .. } => Verb::Send,
         SendOp::Write { .. } => Verb::Write,
         SendOp::Read { .. } => Verb::Read,
-        SendOp::CompareSwap { .. } => Verb::CompareSwap,
+        SendOp::CompareSwap { .. } | SendOp::MaskedCompareSwap { .. } => Verb::CompareSwap,
         SendOp::FetchAdd { .. } => Verb::FetchAdd,
     }
 }

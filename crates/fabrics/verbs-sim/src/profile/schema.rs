@@ -261,6 +261,10 @@ parameters! {
         per_waiter_ns: f64 ["ns"],
         /// Further hold time per waiting thread, if the poster's core is on a socket that the card is not attached to.
         per_far_waiter_ns: f64 ["ns"],
+        /// Time until the lines of a shared queue have moved from another core, under the queue's lock.
+        queue_ns: f64 ["ns"],
+        /// Additional time per thread that waits for the lock of a shared queue.
+        queue_per_waiter_ns: f64 ["ns"],
     }
     /// Costs of verbs for a core.
     cpu: CpuCosts {

@@ -62,6 +62,9 @@ macro_rules! conformance_mutants {
             FaaSaturates: faa_semantics;
             FaaLosesSome: atomics_of_two_queue_pairs_add_up;
             AtomicsRoundDown: atomics_unaligned_refused;
+            MasksOnlyCompare: masked_cas_semantics;
+            MasksOnlySwap: masked_cas_semantics;
+            MasksResults: masked_cas_semantics;
             AtomicsIgnoreCpu: host_atomics_add_up_with_the_cpu;
             AtomicsLandLate: read_sees_earlier_atomic;
             MixesUnits: read_unit_is_seen_whole;
@@ -96,6 +99,7 @@ macro_rules! conformance_mutants {
             AnyVerb: ud_only_sends uc_no_read;
             IgnoresAddresses: address_over_connection_refused;
             RemembersHandles: ud_destroyed_handle_refused;
+            LosesSharedPosts: shared_queue_loses_nothing;
             RecvBesideSrq: srq_takes_recvs_alone;
             FlushesSrq: srq_recvs_survive_an_error;
             AlwaysReady: states_follow_connect;

@@ -1,8 +1,8 @@
 //! The only list of rules, for tables and for test names.
 
 use super::{
-    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, reads,
-    sends, shared_recv, sleeping, writes,
+    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, masked,
+    reads, sends, shared_queue, shared_recv, sleeping, writes,
 };
 use drover_verbs::{Atomics, Caps, Provider, QpKind};
 use std::pin::Pin;
@@ -28,6 +28,8 @@ pub enum Need {
     Atomics,
     /// [`Support::atomics`](drover_verbs::Support::atomics) of the scope [`Host`](drover_verbs::Atomics::Host).
     HostAtomics,
+    /// [`Support::masked_atomics`](drover_verbs::Support::masked_atomics).
+    MaskedAtomics,
     /// [`ReadCaps::see_earlier`](drover_verbs::ReadCaps::see_earlier).
     ReadsSeeEarlier,
     /// [`Support::srq`](drover_verbs::Support::srq).
@@ -44,6 +46,8 @@ pub enum Need {
     Inline,
     /// [`Caps::sge_max`] of at least 3.
     Gather,
+    /// [`Caps::shared_queues`].
+    SharedQueues,
 }
 
 impl Need {
@@ -52,6 +56,7 @@ impl Need {
         match self {
             Need::Atomics => caps.supports.atomics.are_offered(),
             Need::HostAtomics => caps.supports.atomics == Atomics::Host,
+            Need::MaskedAtomics => caps.supports.masked_atomics,
             Need::ReadsSeeEarlier => caps.reads.see_earlier,
             Need::Srq => caps.supports.srq,
             Need::OrderedWrites => caps.writes.ordered,
@@ -60,6 +65,7 @@ impl Need {
             Need::FdWait => caps.wakes.on_fd,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
+            Need::SharedQueues => caps.shared_queues,
         }
     }
 }
@@ -111,6 +117,7 @@ macro_rules! conformance_rules {
             faa_semantics: atomics [Rc] [Atomics];
             atomics_unaligned_refused: atomics [Rc] [Atomics];
             atomics_of_two_queue_pairs_add_up: atomics [Rc] [Atomics];
+            masked_cas_semantics: masked [Rc] [MaskedAtomics];
             host_atomics_add_up_with_the_cpu: atomics [Rc] [HostAtomics];
             write_denied: access [Rc Uc] [];
             read_denied: access [Rc] [];
@@ -141,6 +148,7 @@ macro_rules! conformance_rules {
             srq_shared_by_two_qps: shared_recv [Rc Uc Ud] [Srq];
             srq_takes_recvs_alone: shared_recv [Rc Uc Ud] [Srq];
             srq_recvs_survive_an_error: shared_recv [Rc Uc Ud] [Srq];
+            shared_queue_loses_nothing: shared_queue [Rc] [SharedQueues];
             states_follow_connect: connecting [Rc Uc Ud] [];
             send_before_connect_refused: connecting [Rc Uc] [];
             recv_before_connect_taken: connecting [Rc Uc] [];

@@ -65,4 +65,5 @@ impl<P: Provider> Provider for Faulty<P> {
     type Qp = FaultyQp<P>;
     type Cq = FaultyCq<P>;
     type Srq = FaultySrq<P>;
+    type SharedQueue = drover_verbs::provide::NoSharedQueue;
 }

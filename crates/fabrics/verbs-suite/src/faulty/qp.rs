@@ -31,7 +31,10 @@ impl<P: Provider> FaultyQp<P> {
             let fate = self.fate(wr);
             let payload = copy_payload(list, wr.payload, &mut self.scratch);
             let stand_in = !matches!(fate, Fate::Delivered | Fate::Duplicated);
-            let op = if stand_in { to_nowhere(wr.op) } else { wr.op };
+            let op = match stand_in {
+                true => to_nowhere(wr.op),
+                false => self.scratch.copy_op(list, wr.op),
+            };
             self.scratch.push(SendWr { op, payload, ..*wr });
             fates.push(fate);
         }

@@ -32,7 +32,9 @@ impl Fabric {
                 }
                 self.scatter(ctx, &request.bytes, &data)
             }
-            SendOp::CompareSwap { remote, .. } | SendOp::FetchAdd { remote, .. } => {
+            SendOp::CompareSwap { remote, .. }
+            | SendOp::FetchAdd { remote, .. }
+            | SendOp::MaskedCompareSwap { remote, .. } => {
                 let Some((word, offset)) = self.remote(ctx, peer_ctx, remote, 8, Want::Atomic) else {
                     return Attempt::Failed(WcStatus::RemoteAccess);
                 };
@@ -44,7 +46,7 @@ impl Fabric {
                 if !offset.is_multiple_of(8) {
                     return Attempt::Failed(WcStatus::RemoteInvalidRequest);
                 }
-                let old = self.atomic(&word, offset, request.op);
+                let old = self.atomic(&word, offset, request);
                 self.ring_watchers(ctx, remote, 8);
                 self.scatter(ctx, &request.bytes, &old.to_ne_bytes())
             }

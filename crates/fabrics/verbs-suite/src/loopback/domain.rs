@@ -2,10 +2,10 @@
 
 use super::device::Shared;
 use super::memory::{LoopbackSharedMr, check_access};
-use super::{Flaw, Loopback, LoopbackContext, LoopbackDevice};
+use super::{Flaw, Loopback, LoopbackContext, LoopbackCq, LoopbackDevice, LoopbackQp, LoopbackSharedQueue};
 use drover_mem::Region;
 use drover_verbs::{
-    Access, Domain, DoorbellReport, Export, ImportError, OpenError, RegisterError, RemoteRegion,
+    Access, CreateError, Domain, DoorbellReport, Export, ImportError, OpenError, RegisterError, RemoteRegion,
 };
 
 /// A domain of a [`LoopbackDevice`].
@@ -50,5 +50,14 @@ impl Domain<Loopback> for LoopbackDomain {
 
     fn doorbells(&self) -> DoorbellReport {
         DoorbellReport::none()
+    }
+
+    fn share(
+        &self,
+        _: LoopbackContext,
+        qp: LoopbackQp,
+        cq: LoopbackCq,
+    ) -> Result<LoopbackSharedQueue, CreateError> {
+        Ok(LoopbackSharedQueue::new(qp, cq))
     }
 }

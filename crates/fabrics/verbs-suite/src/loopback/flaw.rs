@@ -113,6 +113,12 @@ flaws! {
     IgnoresFences,
     /// `fence` does nothing, and says that it is done.
     ForgetsToFence,
+    /// A masked CAS replaces the whole word.
+    MasksOnlyCompare,
+    /// A masked CAS compares the whole word.
+    MasksOnlySwap,
+    /// A masked CAS returns 0 in the bits that it does not compare.
+    MasksResults,
     /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
     /// The right of remote write is not checked.
@@ -175,6 +181,8 @@ flaws! {
     IgnoresAddresses,
     /// Destroyed address handles remain valid.
     RemembersHandles,
+    /// Every seventh list that is posted to a shared queue is accepted and lost.
+    LosesSharedPosts,
     /// A queue pair with a shared receive queue accepts RECVs posted to itself.
     RecvBesideSrq,
     /// The failure of a queue pair removes all RECVs from its shared receive queue, without completions.

@@ -6,7 +6,7 @@ use super::fabric::Fabric;
 use super::memory::land;
 use super::request::{Bytes, Request};
 use drover_mem::Region;
-use drover_verbs::{Imm, SendOp, UdDest};
+use drover_verbs::{Imm, MaskedSwap, SendOp, UdDest};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -18,6 +18,8 @@ const TORN_POLLS: usize = 5;
 pub(super) struct FlawState {
     /// Number of WRITEs so far.
     writes: u64,
+    /// Number of lists posted to shared queues so far.
+    shared_posts: u64,
     late: Vec<Late>,
     kept: Vec<Kept>,
     /// Values of words after the last atomic on them, by address.
@@ -35,6 +37,12 @@ struct Late {
 }
 
 impl Fabric {
+    /// Whether the list that is being posted to a shared queue is one of those that are lost.
+    pub(super) fn loses_shared_post(&mut self) -> bool {
+        self.flawed.shared_posts += 1;
+        self.flawed.shared_posts.is_multiple_of(7)
+    }
+
     /// Executes a WRITE, with the flaw if there is one.
     pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
         let whole_words = (bytes.len() + 7) & !7;
@@ -82,17 +90,18 @@ impl Fabric {
     }
 
     /// The old value of the word as reported to the requester.
-    pub(super) fn atomic(&mut self, word: &Region, offset: usize, op: SendOp) -> u64 {
+    pub(super) fn atomic(&mut self, word: &Region, offset: usize, request: &Request) -> u64 {
+        let (op, masked) = (request.op, &request.masked);
         match (op, self.flaw) {
             (_, Some(Flaw::AtomicsLandLate)) => {
                 let old = word.fetch_add_u64(offset, 0);
-                self.delay(usize::MAX, word, offset, &after(op, old).to_ne_bytes());
+                self.delay(usize::MAX, word, offset, &after(request, old).to_ne_bytes());
                 old
             }
             (_, Some(Flaw::AtomicsIgnoreCpu)) => {
                 let value = word.fetch_add_u64(offset, 0);
                 let known = self.flawed.words.entry(word.addr() + offset).or_insert(value);
-                let old = std::mem::replace(known, after(op, *known));
+                let old = std::mem::replace(known, after(request, *known));
                 word.store_u64(offset, *known, Ordering::Relaxed);
                 old
             }
@@ -117,6 +126,24 @@ impl Fabric {
                 word.fetch_add_u64(offset, if old % 2 == 1 { 0 } else { add })
             }
             (SendOp::FetchAdd { add, .. }, _) => word.fetch_add_u64(offset, add),
+            (SendOp::MaskedCompareSwap { .. }, Some(Flaw::MasksOnlyCompare)) => {
+                let whole = MaskedSwap {
+                    swap_mask: u64::MAX,
+                    ..*masked
+                };
+                whole.execute(word, offset)
+            }
+            (SendOp::MaskedCompareSwap { .. }, Some(Flaw::MasksOnlySwap)) => {
+                let whole = MaskedSwap {
+                    compare_mask: u64::MAX,
+                    ..*masked
+                };
+                whole.execute(word, offset)
+            }
+            (SendOp::MaskedCompareSwap { .. }, Some(Flaw::MasksResults)) => {
+                masked.execute(word, offset) & masked.compare_mask
+            }
+            (SendOp::MaskedCompareSwap { .. }, _) => masked.execute(word, offset),
             _ => unreachable!("only atomics come here"),
         }
     }
@@ -181,10 +208,11 @@ impl Fabric {
 }
 
 /// The value of a word that was `old`, after an atomic.
-fn after(op: SendOp, old: u64) -> u64 {
-    match op {
+fn after(request: &Request, old: u64) -> u64 {
+    match request.op {
         SendOp::CompareSwap { compare, swap, .. } if old == compare => swap,
         SendOp::FetchAdd { add, .. } => old.wrapping_add(add),
+        SendOp::MaskedCompareSwap { .. } => request.masked.of(old),
         _ => old,
     }
 }

@@ -58,6 +58,7 @@ mod qp;
 mod queues;
 mod request;
 mod send_queue;
+mod shared_queue;
 
 pub use context::LoopbackContext;
 pub use cpu::LoopbackCpu;
@@ -67,6 +68,7 @@ pub use flaw::Flaw;
 pub use memory::{LoopbackMr, LoopbackSharedMr};
 pub use qp::LoopbackQp;
 pub use queues::{LoopbackCq, LoopbackSrq};
+pub use shared_queue::LoopbackSharedQueue;
 
 use drover_verbs::Provider;
 
@@ -85,4 +87,5 @@ impl Provider for Loopback {
     type Qp = LoopbackQp;
     type Cq = LoopbackCq;
     type Srq = LoopbackSrq;
+    type SharedQueue = LoopbackSharedQueue;
 }

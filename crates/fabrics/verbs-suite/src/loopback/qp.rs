@@ -60,12 +60,7 @@ impl QueuePair<Loopback> for LoopbackQp {
     }
 
     fn post_send(&mut self, _: &LoopbackCpu, list: &SendList) -> Result<(), PostError> {
-        let mut fabric = self.shared.lock();
-        let posted = fabric.post_send(self.qpn, list);
-        if !fabric.leaves(list) {
-            fabric.execute_all();
-        }
-        posted
+        self.shared.lock().post(self.qpn, list)
     }
 
     fn post_recv(&mut self, _: &LoopbackCpu, list: &RecvList) -> Result<(), PostError> {
@@ -106,6 +101,15 @@ impl Fabric {
         qp.state = QpState::ReadyToSend;
         self.execute_all(); // the peer may have been waiting for this connection
         Ok(())
+    }
+
+    /// Posts a list, and executes what can be executed.
+    pub(super) fn post(&mut self, qpn: u32, list: &SendList) -> Result<(), PostError> {
+        let posted = self.post_send(qpn, list);
+        if !self.leaves(list) {
+            self.execute_all();
+        }
+        posted
     }
 
     fn post_send(&mut self, qpn: u32, list: &SendList) -> Result<(), PostError> {

@@ -83,7 +83,7 @@ impl Fabric {
     }
 
     /// Takes up to `wcs.len()` completions; returns their number.
-    fn poll(&mut self, cq: u32, wcs: &mut [Wc]) -> usize {
+    pub(super) fn poll(&mut self, cq: u32, wcs: &mut [Wc]) -> usize {
         self.execute_all(); // an RNR timeout may have expired
         self.land_late(false);
         let flaw = self.flaw;

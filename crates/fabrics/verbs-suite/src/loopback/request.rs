@@ -2,7 +2,7 @@
 
 use super::Flaw;
 use super::fabric::{Fabric, Qp};
-use drover_verbs::{Opcode, Payload, PostErrorKind, QpKind, SendList, SendOp, SendWr, Sge, WrId};
+use drover_verbs::{MaskedSwap, Opcode, Payload, PostErrorKind, QpKind, SendList, SendOp, SendWr, Sge, WrId};
 
 /// A posted request.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub(super) struct Request {
     pub(super) wr_id: WrId,
     pub(super) op: SendOp,
     pub(super) bytes: Bytes,
+    /// Operands of a masked CAS.
+    pub(super) masked: MaskedSwap,
     pub(super) signaled: bool,
 }
 
@@ -52,7 +54,7 @@ impl Request {
             SendOp::Send { .. } => Opcode::Send,
             SendOp::Write { .. } => Opcode::Write,
             SendOp::Read { .. } => Opcode::Read,
-            SendOp::CompareSwap { .. } => Opcode::CompareSwap,
+            SendOp::CompareSwap { .. } | SendOp::MaskedCompareSwap { .. } => Opcode::CompareSwap,
             SendOp::FetchAdd { .. } => Opcode::FetchAdd,
         }
     }
@@ -72,6 +74,10 @@ impl Fabric {
             wr_id: wr.wr_id,
             op: wr.op,
             bytes,
+            masked: match wr.op {
+                SendOp::MaskedCompareSwap { operands, .. } => list.masked_operands(operands),
+                _ => MaskedSwap::default(),
+            },
             signaled: wr.signaled || self.has(Flaw::CompletesUnsignaled),
         })
     }
@@ -81,15 +87,17 @@ impl Fabric {
             SendOp::Send { .. } => true,
             SendOp::Write { .. } => qp.kind != QpKind::Ud,
             SendOp::Read { .. } => qp.kind == QpKind::Rc,
-            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
-                qp.kind == QpKind::Rc && self.caps.supports.atomics.are_offered()
-            }
+            _ => qp.kind == QpKind::Rc && self.caps.supports.atomics.are_offered(),
         };
         if self.has(Flaw::AnyVerb) {
             return Ok(());
         }
         if !supported {
             return Err(PostErrorKind::NotSupported);
+        }
+        let is_masked = matches!(wr.op, SendOp::MaskedCompareSwap { .. });
+        if is_masked && !self.caps.supports.masked_atomics {
+            return Err(PostErrorKind::NoMaskedAtomics);
         }
         match (qp.kind, wr.op) {
             (QpKind::Ud, SendOp::Send { dest: Some(dest), .. })
@@ -110,10 +118,7 @@ impl Fabric {
             QpKind::Ud if !self.has(Flaw::AnyDatagramLength) => self.caps.mtu_bytes,
             _ => self.caps.message_bytes_max,
         };
-        let result = matches!(
-            wr.op,
-            SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
-        );
+        let result = wr.op.is_atomic() || matches!(wr.op, SendOp::Read { .. });
         match bytes {
             Bytes::Inline(bytes) if result && !bytes.is_empty() => Err(PostErrorKind::NotSupported),
             Bytes::Inline(bytes) if bytes.len() > qp.inline_bytes && !self.has(Flaw::AnyInlineLength) => {
@@ -128,7 +133,7 @@ impl Fabric {
     }
 
     fn check_local(&self, qp: &Qp, wr: &SendWr, bytes: &Bytes) -> Result<(), PostErrorKind> {
-        let atomic = matches!(wr.op, SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. });
+        let atomic = wr.op.is_atomic();
         if atomic && bytes.len() != 8 {
             return Err(PostErrorKind::LocalProtection);
         }

@@ -79,6 +79,8 @@ impl Log {
 /// and the creation, connection and end of their queue pairs ([`What`]).
 pub struct TracedDevice<P: Provider> {
     inner: P::Device,
+    /// Those of `inner`, without shared queues.
+    caps: Arc<Caps>,
     ring: Arc<Mutex<Ring>>,
 }
 
@@ -89,8 +91,11 @@ impl<P: Provider> TracedDevice<P> {
             capacity: capacity.max(1),
             ..Ring::default()
         };
+        let mut caps = inner.caps().clone();
+        caps.shared_queues = false;
         TracedDevice {
             inner,
+            caps: Arc::new(caps),
             ring: Arc::new(Mutex::new(ring)),
         }
     }
@@ -110,6 +115,7 @@ impl<P: Provider> Clone for TracedDevice<P> {
     fn clone(&self) -> TracedDevice<P> {
         TracedDevice {
             inner: self.inner.clone(),
+            caps: self.caps.clone(),
             ring: self.ring.clone(),
         }
     }
@@ -117,24 +123,26 @@ impl<P: Provider> Clone for TracedDevice<P> {
 
 impl<P: Provider> Device<Traced<P>> for TracedDevice<P> {
     fn context(&self) -> Result<TracedContext<P>, OpenError> {
-        Ok(TracedContext::new(self.inner.context()?, &self.ring))
+        Ok(TracedContext::new(self.inner.context()?, &self.caps, &self.ring))
     }
 
     fn domain(&self, options: &DomainOptions) -> Result<TracedDomain<P>, OpenError> {
         Ok(TracedDomain {
             inner: self.inner.domain(options)?,
+            caps: self.caps.clone(),
             ring: self.ring.clone(),
         })
     }
 
     fn caps(&self) -> &Caps {
-        self.inner.caps()
+        &self.caps
     }
 }
 
 /// A domain of a [`TracedDevice`].
 pub struct TracedDomain<P: Provider> {
     inner: P::Domain,
+    caps: Arc<Caps>,
     ring: Arc<Mutex<Ring>>,
 }
 
@@ -142,6 +150,7 @@ impl<P: Provider> Clone for TracedDomain<P> {
     fn clone(&self) -> TracedDomain<P> {
         TracedDomain {
             inner: self.inner.clone(),
+            caps: self.caps.clone(),
             ring: self.ring.clone(),
         }
     }
@@ -149,7 +158,7 @@ impl<P: Provider> Clone for TracedDomain<P> {
 
 impl<P: Provider> Domain<Traced<P>> for TracedDomain<P> {
     fn context(&self) -> Result<TracedContext<P>, OpenError> {
-        Ok(TracedContext::new(self.inner.context()?, &self.ring))
+        Ok(TracedContext::new(self.inner.context()?, &self.caps, &self.ring))
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<P::SharedMr, RegisterError> {
@@ -170,7 +179,7 @@ impl<P: Provider> Domain<Traced<P>> for TracedDomain<P> {
 }
 
 impl<P: Provider> TracedContext<P> {
-    fn new(inner: P::Context, ring: &Arc<Mutex<Ring>>) -> TracedContext<P> {
+    fn new(inner: P::Context, caps: &Arc<Caps>, ring: &Arc<Mutex<Ring>>) -> TracedContext<P> {
         let mut locked = lock(ring);
         let context = locked.contexts;
         locked.contexts += 1;
@@ -178,6 +187,7 @@ impl<P: Provider> TracedContext<P> {
         let ring = ring.clone();
         TracedContext {
             inner,
+            caps: caps.clone(),
             log: Log { ring, context },
         }
     }
@@ -186,6 +196,7 @@ impl<P: Provider> TracedContext<P> {
 /// A context of a [`TracedDevice`].
 pub struct TracedContext<P: Provider> {
     inner: P::Context,
+    caps: Arc<Caps>,
     log: Log,
 }
 
@@ -202,7 +213,7 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
     }
 
     fn caps(&self) -> &Caps {
-        self.inner.caps()
+        &self.caps
     }
 
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {

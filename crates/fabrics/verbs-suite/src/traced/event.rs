@@ -29,7 +29,8 @@ pub enum What {
         qpn: Qpn,
         /// Index of the request in its list; one list is one doorbell.
         index: usize,
-        /// The request. An inline or gathered payload referred to the list, and can no longer be looked up.
+        /// The request. An inline or gathered payload, and the operands of a masked CAS, referred to the list, and can no
+        /// longer be looked up.
         wr: SendWr,
         /// Length of the payload in bytes.
         bytes: usize,
@@ -142,6 +143,9 @@ impl fmt::Display for OpText {
             ),
             SendOp::FetchAdd { remote, add } => {
                 write!(f, "FAA at {}+{}: {add:#x}", remote.rkey, remote.offset)
+            }
+            SendOp::MaskedCompareSwap { remote, .. } => {
+                write!(f, "masked CAS at {}+{}", remote.rkey, remote.offset)
             }
         }
     }

@@ -42,4 +42,5 @@ impl<P: Provider> Provider for Traced<P> {
     type Qp = TracedQp<P>;
     type Cq = TracedCq<P>;
     type Srq = TracedSrq<P>;
+    type SharedQueue = drover_verbs::provide::NoSharedQueue;
 }

@@ -5,7 +5,9 @@
 mod checks;
 mod keys;
 mod names;
+mod no_shared_queue;
 
 pub use checks::{Want, check_domain, check_limit, check_queue_pair, check_registration, sge_within};
 pub use keys::{Keys, KnownKeys};
 pub use names::{Name, Names, kind_code, kind_of};
+pub use no_shared_queue::NoSharedQueue;

@@ -18,8 +18,8 @@ use crate::{ResourceError, Timers};
 use drover_base::{Cpu, Ns, Rng};
 use drover_mem::Buffer;
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, Provider, QpKind, QpOptions, Qpn, QueuePair, RemoteAddr, SendOp,
-    Wc, WcStatus,
+    CompletionQueue, Context, CreateError, MaskedSwap, Provider, QpKind, QpOptions, Qpn, QueuePair,
+    RemoteAddr, SendOp, Wc, WcStatus,
 };
 
 /// Most completions taken per step.
@@ -37,6 +37,7 @@ pub(super) struct Limits {
     inline_bytes: usize,
     send_bytes: usize,
     atomics: bool,
+    masked_atomics: bool,
     pub(super) patience: Ns,
 }
 
@@ -80,6 +81,7 @@ impl<P: Provider> Core<P> {
             inline_bytes: caps.inline_bytes_max,
             send_bytes: caps.send_bytes_max,
             atomics: caps.supports.atomics.are_offered(),
+            masked_atomics: caps.supports.masked_atomics,
             patience: options.patience,
         };
         let receiving = match limits.recv_depth {
@@ -361,6 +363,31 @@ impl<P: Provider> Core<P> {
         }
         let (word, sge) = self.buffers.word()?;
         Ok(self.stage(task, peer, op, Local::Word(sge), Some(word)))
+    }
+
+    /// Stages a masked CAS of the word at `remote`.
+    pub(super) fn stage_masked(
+        &mut self,
+        task: u32,
+        peer: PeerId,
+        remote: RemoteAddr,
+        swap: &MaskedSwap,
+    ) -> Result<Ticket, StageError> {
+        if !self.limits.masked_atomics {
+            return Err(StageError::NotSupported { what: "a masked CAS" });
+        }
+        // Becomes a masked one when its list is built, in whose arena the operands are.
+        let op = SendOp::CompareSwap {
+            remote,
+            compare: swap.compare,
+            swap: swap.swap,
+        };
+        let ticket = self.stage_atomic(task, peer, op, remote)?;
+        let request = self.in_flight.requests.slot_mut(ticket.slot);
+        if let Local::Word(sge) = request.local {
+            (request.local, request.swap) = (Local::MaskedWord(sge), *swap);
+        }
+        Ok(ticket)
     }
 
     /// # Panics

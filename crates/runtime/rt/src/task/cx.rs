@@ -12,7 +12,7 @@ use super::sync::{Drain, SyncFuture};
 use super::word::WordChange;
 use drover_base::Ns;
 use drover_mem::{Buffer, Region};
-use drover_verbs::{Provider, RemoteAddr, SendOp};
+use drover_verbs::{MaskedSwap, Provider, RemoteAddr, SendOp};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -132,6 +132,21 @@ impl<P: Provider> TaskCx<P> {
     pub fn faa(&self, peer: PeerId, remote: RemoteAddr, add: u64) -> Result<Ticket, StageError> {
         let op = SendOp::FetchAdd { remote, add };
         self.core.borrow_mut().stage_atomic(self.task, peer, op, remote)
+    }
+
+    /// Stages a CAS that compares and replaces only bits that `swap` names; otherwise as [`cas`](TaskCx::cas). The result is
+    /// the whole word's previous value.
+    ///
+    /// # Errors
+    /// As [`cas`](TaskCx::cas); [`StageError::NotSupported`] if the fabric has no
+    /// [masked atomics](drover_verbs::Support::masked_atomics).
+    pub fn masked_cas(
+        &self,
+        peer: PeerId,
+        remote: RemoteAddr,
+        swap: &MaskedSwap,
+    ) -> Result<Ticket, StageError> {
+        self.core.borrow_mut().stage_masked(self.task, peer, remote, swap)
     }
 
     /// Makes a staged request wait for earlier READs and atomics of its queue pair before it starts.

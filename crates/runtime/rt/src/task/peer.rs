@@ -7,7 +7,9 @@ use super::options::Posting;
 use super::requests::{Local, NONE, Requests, Stage};
 use super::stats::TaskStats;
 use super::{PeerId, messages::Inbox};
-use drover_verbs::{Payload, PostErrorKind, Provider, QpKind, QueuePair, SendList, SendWr};
+use drover_verbs::{
+    MaskedSwap, Payload, PostErrorKind, Provider, QpKind, QueuePair, SendList, SendOp, SendWr,
+};
 use std::collections::VecDeque;
 
 pub(super) struct PeerQueue<P: Provider> {
@@ -211,17 +213,30 @@ impl<P: Provider> PeerQueue<P> {
         for (nth, &slot) in self.backlog.iter().take(count).enumerate() {
             let wr_id = requests.wr_id(slot);
             let request = requests.slot_mut(slot);
+            let mut op = request.op;
             let payload = match request.local {
                 Local::Buffer(sge) | Local::Word(sge) => Payload::Region(sge),
+                Local::MaskedWord(sge) => {
+                    op = masked(&mut self.list, op, &request.swap);
+                    Payload::Region(sge)
+                }
                 Local::Inline => self.list.inline(&request.inline),
             };
             request.flags.signaled |= always || nth + 1 == count || unsignaled + 1 >= self.depth / 2;
             unsignaled = if request.flags.signaled { 0 } else { unsignaled + 1 };
-            let mut wr = SendWr::new(request.op, payload).signaled_if(request.flags.signaled, wr_id);
+            let mut wr = SendWr::new(op, payload).signaled_if(request.flags.signaled, wr_id);
             wr.fence = request.flags.fence;
             self.list.push(wr);
         }
     }
+}
+
+/// The masked form of the CAS `op`, with its operands in `list`.
+#[cold]
+fn masked(list: &mut SendList, op: SendOp, swap: &MaskedSwap) -> SendOp {
+    let remote = op.remote().expect("a CAS has a target");
+    let operands = list.masked_swap(swap);
+    SendOp::MaskedCompareSwap { remote, operands }
 }
 
 impl<P: Provider> std::fmt::Debug for PeerQueue<P> {

@@ -11,7 +11,7 @@ use super::PeerId;
 use super::error::{Failure, WcError};
 use drover_base::Ns;
 use drover_mem::Buffer;
-use drover_verbs::{SendOp, Sge, WrId};
+use drover_verbs::{MaskedSwap, SendOp, Sge, WrId};
 
 /// End of a list; head of requests that no sync waits for.
 pub(super) const NONE: u32 = u32::MAX;
@@ -46,6 +46,8 @@ pub(super) enum Local {
     Inline,
     /// A word that belongs to the pool.
     Word(Sge),
+    /// As `Word`; the operation is a CAS with the masks in `swap`.
+    MaskedWord(Sge),
 }
 
 #[derive(Debug)]
@@ -60,6 +62,8 @@ pub(super) struct Request {
     pub(super) buffer: Option<Buffer>,
     /// Has the capacity for every inline payload.
     pub(super) inline: Vec<u8>,
+    /// Operands of a masked CAS.
+    pub(super) swap: MaskedSwap,
     pub(super) flags: Flags,
     /// First request of the same sync; [`NONE`] for a detached request.
     pub(super) head: u32,
@@ -196,6 +200,7 @@ impl Requests {
             local: Local::Inline,
             buffer: None,
             inline: Vec::with_capacity(self.inline_bytes),
+            swap: MaskedSwap::default(),
             flags: Flags::default(),
             head: NONE,
             next: NONE,

@@ -1,6 +1,8 @@
 //! Every system of the table, reached by address: blocking, async, and with its own thread.
 
-use drover_client::{AsyncClient, CallError, Client, ClientThread, Error, Options, SubmitError};
+use drover_client::{
+    AsyncClient, CallError, Client, ClientThread, Error, Options, ResultTransfer, SubmitError,
+};
 use drover_control::ControlListener;
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
 use drover_systems::System;
@@ -70,7 +72,10 @@ fn a_client_finds_the_system_by_the_address() {
 #[test]
 fn futures_and_handles_work_with_every_system() {
     with_each(|addr| {
-        let options = Options::default();
+        let options = Options {
+            transfer: ResultTransfer::Reply,
+            ..Options::default()
+        };
         let client = AsyncClient::connect(addr, &options).expect("a session");
         client
             .block_on(async {
@@ -81,6 +86,9 @@ fn futures_and_handles_work_with_every_system() {
                 Ok::<(), CallError>(())
             })
             .expect("all of it");
+        if let Some(calls) = client.calls() {
+            assert_eq!((calls.calls, calls.pushed), (3, 3), "{calls:?}");
+        }
         let (thread, handle) = ClientThread::connect(addr, &options, 8).expect("a session");
         let users: Vec<_> = (0..3u8)
             .map(|user| {

@@ -190,16 +190,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         }
         cpu.charge(costs::LOOK.cost, 1);
         cpu.charge(costs::PLACE.cost, self.place_count);
-        let now = cpu.now();
-        if self.calls.next_look() == Ns::MAX || !state.second_look.is_due(now) {
+        if !self.is_look_due(state, cpu.now()) {
             return false;
         }
+        // In a step with requests this is counted among their instructions.
         cpu.charge(costs::LOOK_AGAIN.cost, 1);
-        let before = self.calls.stats().late_pushes;
-        self.calls.look_again(&mut self.queues, now);
-        let count = self.calls.stats().late_pushes - before;
-        cpu.charge(costs::PUSH.cost, count as u32);
-        count > 0
+        self.look_again(cpu, cpu.now())
     }
 
     /// Executes requests that have arrived; returns whether there were any. Errors: the connection failed, or the
@@ -214,7 +210,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             is_busy = true;
             self.execute_requests(cpu, state, now)?;
         }
-        self.push(cpu, state, now)?;
+        self.push(cpu)?;
         Ok(is_busy)
     }
 
@@ -226,6 +222,9 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         state: &mut ShardState<P, V>,
         now: Ns,
     ) -> Result<bool, PeerError> {
+        if self.is_look_due(state, now) {
+            self.look_again(cpu, now);
+        }
         // Before this client's completions free a stage: others may wait for one.
         self.begin_transfers(cpu, state, now);
         let is_busy = self.take_completions(cpu, state, now)?;
@@ -245,19 +244,12 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         self.readers.as_mut().filter(|readers| readers.is_any())
     }
 
-    /// Has results pushed that were published, or left to be fetched, and posts all that is staged.
+    /// Has published results pushed to clients that do not fetch, and posts all that is staged.
     #[inline]
-    pub(super) fn push(
-        &mut self,
-        cpu: &P::Cpu,
-        state: &mut ShardState<P, V>,
-        now: Ns,
-    ) -> Result<(), PeerError> {
-        let pushes = |calls: &CalleeStats| calls.pushes + calls.late_pushes;
-        let before = pushes(self.calls.stats());
+    pub(super) fn push(&mut self, cpu: &P::Cpu) -> Result<(), PeerError> {
+        let before = self.calls.stats().pushes;
         self.calls.settle(&mut self.queues);
-        self.look_again(state, now);
-        let count = pushes(self.calls.stats()) - before;
+        let count = self.calls.stats().pushes - before;
         cpu.charge(costs::PUSH.cost, count as u32);
         Ok(self.queues.post(cpu)?)
     }
@@ -325,12 +317,20 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         executed
     }
 
-    /// Looks again at the modes of results that were left to be fetched, if it is time.
+    /// Whether it is time to look again at the modes of results that were left to be fetched.
     #[inline]
-    fn look_again(&mut self, state: &mut ShardState<P, V>, now: Ns) {
-        if self.calls.next_look() != Ns::MAX && state.second_look.is_due(now) {
-            self.calls.look_again(&mut self.queues, now);
-        }
+    fn is_look_due(&self, state: &mut ShardState<P, V>, now: Ns) -> bool {
+        self.calls.next_look() != Ns::MAX && state.second_look.is_due(now)
+    }
+
+    /// Looks again at those modes; returns whether any result is to be pushed.
+    #[inline]
+    fn look_again(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
+        let before = self.calls.stats().late_pushes;
+        self.calls.look_again(&mut self.queues, now);
+        let count = self.calls.stats().late_pushes - before;
+        cpu.charge(costs::PUSH.cost, count as u32);
+        count > 0
     }
 
     #[inline]

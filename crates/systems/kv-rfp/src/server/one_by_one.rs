@@ -53,7 +53,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             }
             Turn::Pushing => {}
         }
-        self.push(cpu, state, now)?;
+        self.push(cpu)?;
         if turn != Turn::None {
             (self.turn, state.is_occupied) = match V::WAITS && self.calls.is_pushing() {
                 true => (Turn::Pushing, true),

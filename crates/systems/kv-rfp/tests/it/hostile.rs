@@ -3,7 +3,7 @@
 
 use crate::raw::{Cluster, Guest, Guests as _, PLACES, VALUES_BYTES};
 use drover_base::{Ns, Rng};
-use drover_kv::Op;
+use drover_kv::{Op, PartitionMap};
 use drover_kv_rfp::control::Ticket;
 use drover_kv_rfp::layout::{Request, RequestKind};
 use drover_kv_rfp::{
@@ -285,6 +285,41 @@ fn rfp_each_place_has_a_last_update_of_its_own() {
     check::<ServerReplyVariant>();
     check::<ServerReplyFaithfulVariant>();
     check::<MemcachedVariant>();
+}
+
+/// The key of an update that was executed moves to another shard before the answer has come: the update is answered where
+/// it was executed, and not sent elsewhere to be executed again.
+#[test]
+fn rfp_an_update_that_was_executed_is_answered_though_its_key_has_moved() {
+    let device = LoopbackDevice::with_options(LoopbackOptions::default());
+    let mut cluster = Cluster::<Loopback, JakiroVariant>::with_options(device, |mut options| {
+        options.membership.shard_count = 2;
+        options
+    });
+    let own = |cluster: &mut Cluster<Loopback, JakiroVariant>, epoch, owner| {
+        let map = PartitionMap::new(epoch, vec![owner; 2]).expect("a sound map");
+        let changed = cluster.server.change(|shard| shard.set_map(map));
+        assert!(changed.is_ok());
+    };
+    let value = Request {
+        value_bytes: 3,
+        ..request(RequestKind::Put)
+    };
+    own(&mut cluster, 2, 0);
+    let mut old = cluster.guest(Ticket::NONE);
+    old.send(0, &value, b"keyold");
+    cluster.run(10);
+    own(&mut cluster, 3, 1);
+    let mut heir = cluster.guest(old.ticket());
+    heir.send(0, &value, b"keyold");
+    cluster.run(10);
+    let stats = cluster.server.stats();
+    assert_eq!((stats.puts, stats.repeated, stats.elsewhere), (1, 1, 0));
+    // The canary: one that was not executed is sent elsewhere.
+    heir.send(0, &value, b"keynew");
+    cluster.run(10);
+    let stats = cluster.server.stats();
+    assert_eq!((stats.puts, stats.repeated, stats.elsewhere), (1, 1, 1));
 }
 
 /// A server that restarts has new slots: what was half-written into the old ones is nowhere.

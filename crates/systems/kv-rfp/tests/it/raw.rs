@@ -42,7 +42,7 @@ impl<P: Provider, V: Variant> Guests<P> for Cluster<P, V> {
             version: PROTOCOL_VERSION,
             slots: PLACES as u16,
             shard: 0,
-            shard_count: 1,
+            shard_count: self.server.host().map().owners().len() as u16,
             previous,
             secret: Vec::new(),
             params: RfpParams {

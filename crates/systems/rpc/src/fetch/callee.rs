@@ -10,10 +10,10 @@
 //!                                             pushed
 //! ```
 //! The order that makes it right: a request is copied before anything of it is believed, and zeroed before its result is
-//! published, after which the client may WRITE the next one. A result is visible before its mode is looked at; and because
-//! the mode may change right after that, modes of parked results are looked at again every microsecond. A processor takes
-//! long to make sure of the first, so a server publishes the results of all requests that it has found, and only then
-//! looks at their modes.
+//! published, after which the client may WRITE the next one. The mode is looked at when a result is published, which a
+//! processor may do before others see the result, and it may change right after that. So modes of parked results are looked
+//! at again every microsecond, and before that look a fence makes sure that the results are visible: either the server sees
+//! the mode, or the client sees the result. A fence takes as long as the slowest store before it, which by then has ended.
 //!
 //! A client that fetches costs no clock: `now` is the time of the step. The time of a call is measured only if its
 //! mode is `Reply` when it is taken.
@@ -134,7 +134,7 @@ pub struct Callee<G = Guarded> {
     parked: Vec<u64>,
     /// One bit per place: whether its result was published and its mode not looked at since.
     fresh: Vec<u64>,
-    /// Whether the results of all fresh places are visible.
+    /// Whether all published results are visible.
     is_visible: bool,
     next_look: Ns,
     stats: CalleeStats,
@@ -399,16 +399,12 @@ impl<G: Guards> Callee<G> {
 
     /// Whether the published result of `place` is to be pushed.
     #[inline]
-    fn is_pushed(&mut self, inbound: &Region, place: usize) -> bool {
+    fn is_pushed(&self, inbound: &Region, place: usize) -> bool {
         match self.options.transfer {
             Transfer::Fetch => false,
             Transfer::Reply => true,
-            Transfer::Auto => {
-                if !std::mem::replace(&mut self.is_visible, true) {
-                    results_become_visible::<G>();
-                }
-                self.modes.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply
-            }
+            // Perhaps before others see the result: look_again makes sure.
+            Transfer::Auto => self.modes.mode(inbound, place, self.slots[place].rpc_id) == Mode::Reply,
         }
     }
 
@@ -436,7 +432,8 @@ impl<G: Guards> Callee<G> {
     }
 
     /// Looks again at the modes of parked results, if it is time: returns one to be pushed after all. Call it until it
-    /// returns `None`.
+    /// returns `None`. Cheapest before a step takes requests: the results of the step before are likely to be visible, and
+    /// waiting for that is short.
     #[inline]
     pub fn look_again(&mut self, inbound: &Region, now: Ns) -> Option<Push> {
         match now >= self.next_look && G::RECHECK {
@@ -446,6 +443,9 @@ impl<G: Guards> Callee<G> {
     }
 
     fn look_now(&mut self, inbound: &Region, now: Ns) -> Option<Push> {
+        if !std::mem::replace(&mut self.is_visible, true) {
+            results_become_visible::<G>();
+        }
         let mut has_parked = false;
         for word in 0..self.parked.len() {
             let mut left = self.parked[word];
@@ -482,7 +482,7 @@ impl<G: Guards> Callee<G> {
     }
 }
 
-/// What was stored before is visible before any mode is looked at that is loaded after this. Pairs with the order in which
+/// What was stored before is visible before any mode that is loaded after this. Pairs with the order in which
 /// the client changes the mode and READs: either we see its mode, or it sees our result.
 #[inline(always)]
 pub(super) fn results_become_visible<G: Guards>() {

@@ -15,7 +15,7 @@ pub trait Guards: Copy + Default + Debug + Eq + Hash + 'static {
     const OWN_AREA: bool = true;
     /// The server looks again at the modes of results that nobody has fetched as far as it knows.
     const RECHECK: bool = true;
-    /// A result is visible before its mode is looked at.
+    /// A result is visible before its mode is looked at again.
     const FENCE: bool = true;
 }
 

@@ -168,7 +168,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     }
 
     /// Stages the WRITEs of results that were published and are to be pushed. Call it when all results of a step are
-    /// published: this costs about as much as a cache miss, however many they are.
+    /// published.
     #[inline]
     pub fn settle(&mut self, queues: &mut Queues<P>) {
         while let Some(push) = self.callee.settle(self.inbound.region()) {
@@ -191,7 +191,7 @@ impl<P: Provider, G: Guards> FetchServer<P, G> {
     }
 
     /// [Settles](FetchServer::settle), and stages the WRITEs of results that were left to be fetched and are to be pushed by
-    /// now. Call it in every step.
+    /// now. Call it in every step, before requests are taken: it may wait until results of the step before are visible.
     #[inline]
     pub fn look_again(&mut self, queues: &mut Queues<P>, now: Ns) {
         self.settle(queues);

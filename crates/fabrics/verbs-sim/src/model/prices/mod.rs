@@ -6,7 +6,8 @@ mod waits;
 use crate::profile::Parameters;
 use drover_sim::Ps;
 use engines::{RxPrices, TxPrices};
-use waits::{Delays, LockPrices, MissPrices, PioPrices};
+pub(crate) use waits::LockPrices;
+use waits::{Delays, MissPrices, PioPrices};
 
 /// Kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

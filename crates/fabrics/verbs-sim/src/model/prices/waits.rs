@@ -2,7 +2,7 @@
 
 use super::Verb;
 use crate::profile;
-use drover_sim::Ps;
+use drover_sim::{Ps, Taken};
 
 /// Prices of lines that cores write into the card.
 #[derive(Clone, Debug)]
@@ -104,13 +104,15 @@ impl MissPrices {
     }
 }
 
-/// Prices of the locks of doorbell registers.
+/// Prices of the locks of doorbell registers and of shared queues.
 #[derive(Clone, Debug)]
 pub(crate) struct LockPrices {
     pub(crate) hold: Ps,
     pub(crate) read_extra: Ps,
     pub(crate) per_waiter: Ps,
     pub(crate) per_far_waiter: Ps,
+    pub(crate) queue: Ps,
+    pub(crate) queue_per_waiter: Ps,
 }
 
 impl LockPrices {
@@ -120,6 +122,16 @@ impl LockPrices {
             read_extra: Ps::from_ns(p.read_extra_ns),
             per_waiter: Ps::from_ns(p.per_waiter_ns),
             per_far_waiter: Ps::from_ns(p.per_far_waiter_ns),
+            queue: Ps::from_ns(p.queue_ns),
+            queue_per_waiter: Ps::from_ns(p.queue_per_waiter_ns),
         }
+    }
+
+    /// Time until the lines of a shared queue are here. Its lock is not fair: a core that gives it back may well take it
+    /// again before the others see that. So each of the cores that use it is as likely to be next as the last one, whose
+    /// lines need not move.
+    pub(crate) fn queue(&self, taken: Taken) -> Ps {
+        let Taken { waiting, others, .. } = taken;
+        waiting.bounces(self.queue_per_waiter) + Ps(self.queue.0 * others / (others + 1))
     }
 }

@@ -3,9 +3,9 @@
 use super::join;
 use crate::bed::{BUFFERS, Bed, small};
 use drover_rt::{BufferClass, Failure, StageError, TaskCx};
-use drover_verbs::{Provider, QpKind, RemoteAddr, WcStatus};
+use drover_verbs::{MaskedSwap, Provider, QpKind, RemoteAddr, WcStatus};
 use drover_verbs_shm::{Shm, ShmDevice};
-use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_suite::traced::{Traced, TracedDevice, What};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -72,6 +72,41 @@ fn running_out_of_words_is_an_error() {
         assert_eq!(tickets.map(|ticket| done.value(ticket.expect("staged"))), [0, 1]);
         drop(done);
         assert!(cx.cas(peer, remote.at(0), 2, 3).is_ok());
+    });
+}
+
+#[test]
+fn a_masked_cas_changes_a_field_of_a_word() {
+    let swap = |lock: u32, from: u64, to: u64| MaskedSwap {
+        compare: from << lock,
+        compare_mask: 0xffff << lock,
+        swap: to << lock,
+        swap_mask: 0xffff << lock,
+    };
+    let mut bed = Bed::<Loopback>::with(&LoopbackDevice::new(), QpKind::Rc, &small());
+    let (peer, remote) = (bed.peer, bed.remote);
+    bed.run_one(move |cx| async move {
+        let word = remote.at(8);
+        cx.write_inline(peer, b"beside", remote.at(64)).expect("staged");
+        let swaps = [swap(0, 0, 1), swap(48, 0, 2), swap(0, 0, 3)];
+        let tickets = swaps.map(|swap| cx.masked_cas(peer, word, &swap).expect("staged"));
+        let done = cx.sync().await.expect("all");
+        assert_eq!(tickets.map(|ticket| done.value(ticket)), [0, 1, 2 << 48 | 1]);
+    });
+    assert_eq!(bed.memory.load_u64(8, Ordering::Relaxed), 2 << 48 | 1);
+}
+
+#[test]
+fn a_masked_cas_is_refused_by_name_where_there_is_none() {
+    let mut options = LoopbackOptions::default();
+    options.caps.supports.masked_atomics = false;
+    let device = LoopbackDevice::with_options(options);
+    let mut bed = Bed::<Loopback>::with(&device, QpKind::Rc, &small());
+    let (peer, remote) = (bed.peer, bed.remote);
+    bed.run_one(move |cx| async move {
+        let refused = cx.masked_cas(peer, remote.at(0), &MaskedSwap::default());
+        assert_eq!(refused, Err(StageError::NotSupported { what: "a masked CAS" }));
+        assert!(cx.cas(peer, remote.at(0), 0, 1).is_ok());
     });
 }
 
