@@ -251,7 +251,8 @@ parameters! {
     lock: Lock {
         /// Number of low-latency registers per process: its first queue pairs get one each, without a lock.
         low_registers: u64 ["count"],
-        /// Number of registers that all other queue pairs of a process share round-robin; 0: there are no locks.
+        /// Number of lockable registers that all other queue pairs of a process share round-robin, without register 0,
+        /// which the driver keeps back; 0: there are no locks.
         shared_registers: u64 ["count"],
         /// Time for which a post holds the lock of its doorbell register.
         hold_ns: f64 ["ns"],

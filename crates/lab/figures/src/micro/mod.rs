@@ -11,6 +11,7 @@ mod emulation;
 mod issuer;
 mod served;
 mod setup;
+mod shared;
 mod sink;
 mod tasks;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod wiring;
 pub use accesses::Accesses;
 pub use costs::{ACCESS, BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
+pub use shared::Shared;
 pub use tasks::{Changes, Tasks};
 pub use trial::{SUPPORTED, Trial};
 pub use verbs::{Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
@@ -76,6 +78,8 @@ pub struct Echo {
 pub enum Bench {
     /// One verb, posted repeatedly.
     Verbs(Verbs),
+    /// One verb, posted by threads that share queue pairs.
+    Shared(Shared),
     /// Requests and replies.
     Echo(Echo),
     /// The READs, WRITEs and SENDs of a key-value system, without its tables and decisions.
@@ -213,6 +217,7 @@ pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> O
             let span = span.fitting(echo.client_machines * echo.clients * echo.window, false);
             measure(&mut cluster, span, &Probe::of_echo(echo, &tally))
         }
+        Bench::Shared(plan) => shared::run(clusters, plan, span, seed),
         Bench::Emulation(plan) => emulation::run(clusters, plan, span, seed),
         Bench::EmulationAt(plan, mops) => emulation::run_at(clusters, plan, *mops, span, seed),
         Bench::Trial(trial) => trial::run(clusters, trial, seed),
