@@ -67,10 +67,10 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// Number of threads in the `nth` interval: from each part of the range in turn, first from its middle.
+/// Number of threads in the `nth` interval: from each part of the range in turn, many first, at first from its middle.
 fn drawn(nth: usize) -> usize {
     let size = (THREADS[1] - THREADS[0]) / PARTS;
-    let (turn, part) = (nth / PARTS, nth % PARTS);
+    let (turn, part) = (nth / PARTS, PARTS - 1 - nth % PARTS);
     THREADS[0] + part * size + (size / 2 + turn * STRIDE) % size
 }
 
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn threads_are_drawn_evenly_from_the_whole_range() {
         let mut drawn: Vec<usize> = (0..THREADS[1] - THREADS[0]).map(drawn).collect();
-        assert_eq!(drawn[..6], [46, 66, 86, 53, 73, 93]);
+        assert_eq!(drawn[..6], [86, 66, 46, 93, 73, 53]);
         drawn.sort_unstable();
         assert!(drawn.into_iter().eq(THREADS[0]..THREADS[1]));
     }

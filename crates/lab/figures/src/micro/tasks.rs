@@ -75,9 +75,11 @@ impl Tasks {
         }
     }
 
-    /// When to count. With changes, all of them count, from the start. With a search, counting begins when its first
+    /// When to count. With changes, all of them count, from the start (in shorter runs,
+    /// the first of them). With a search, counting begins when its first
     /// choice is made: its samples, 8 % of the time, do not count.
     pub(super) fn span(&self, span: Span) -> Span {
+        let share = span.measured.0;
         let span = span.fitting(self.threads * self.batch, false);
         let search = self.tuner.map_or(Ns::ZERO, |tuner| tuner.search() + FILLING);
         match &self.changes {
@@ -87,7 +89,7 @@ impl Tasks {
             },
             Some(changes) => Span {
                 warm_up: FILLING,
-                measured: changes.every * changes.threads.len() as u64,
+                measured: Ns(changes.every.0 * changes.threads.len() as u64 * share / Span::FULL.measured.0),
                 ..span
             },
         }

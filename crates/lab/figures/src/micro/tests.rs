@@ -249,7 +249,7 @@ fn tasks_complete_batches_and_come_and_go() {
             tuner: Some(TunerOptions::PAPER.faster(4_000)),
             changes,
         };
-        run(&Machines, &Bench::Tasks(plan), SPAN, 1).mops
+        run(&Machines, &Bench::Tasks(plan), Span::FULL, 1).mops
     };
     let (few, all) = (tasks(2, None), tasks(6, None));
     assert!(few > 1.0 && all > few, "{few}, {all}");
