@@ -534,6 +534,15 @@ extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> 
         fabric.break_qp(qpn);
         return 0;
     }
+    if attr.qp_state == ffi::QPS_RESET {
+        // What was posted would vanish without completions.
+        assert!(
+            state.sends.is_empty() && state.recvs.wrs.is_empty(),
+            "a queue pair is reset that has requests"
+        );
+        state.state = ffi::QPS_RESET;
+        return 0;
+    }
     if attr.qp_state != state.state + 1 {
         return libc::EINVAL;
     }

@@ -79,10 +79,10 @@ impl CardMemory {
         let copies = unsafe { (dm.as_ref().memcpy_to_dm, dm.as_ref().memcpy_from_dm) };
         let access = (access | ffi::ACCESS_ZERO_BASED) as u32;
         let registered = match copies {
-            // SAFETY: objects of this open device; the memory is as long as that.
             (Some(to), Some(from)) => {
-                made(unsafe { (of.register)(pd.ptr.as_ptr(), dm.as_ptr(), 0, bytes, access) })
-                    .map(|mr| (mr, to, from))
+                // SAFETY: objects of this open device; the memory is as long as that.
+                let mr = unsafe { (of.register)(pd.ptr.as_ptr(), dm.as_ptr(), 0, bytes, access) };
+                made(mr).map(|mr| (mr, to, from))
             }
             _ => Err(none()),
         };
