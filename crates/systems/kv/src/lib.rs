@@ -38,6 +38,7 @@ mod system;
 mod transfer;
 
 pub use call::CallError;
+pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use client::{Completion, KvClient, SubmitError, Token};
 pub use co_actor::{CoActor, CoActors, CoreInfo, MakeCoActor};
 pub use connect::{
@@ -46,7 +47,7 @@ pub use connect::{
 pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text};
 pub use error::{SetupError, StartError, refused};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
-pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
+pub use op::{Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
 pub use partition_map::{BadMap, PARTITIONS_MAX, PartitionMap};
 pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};

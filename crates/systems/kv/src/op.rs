@@ -1,8 +1,5 @@
 //! [`Op`] and [`Outcome`].
 
-/// Longest key, bytes (memcached's limit). The shortest is 1.
-pub const KEY_BYTES_MAX: usize = 250;
-
 /// An operation on one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
