@@ -9,8 +9,8 @@ use crate::{Options, Policy, Rate};
 use drover_base::Cpu;
 use drover_mem::AllocError;
 use drover_store::{
-    Condition, ExtraOutcome, ExtraPut, Join, Key, Mode, Partition, PartitionOptions,
-    PutOutcome, VALUE_BYTES_MAX,
+    Condition, ExtraOutcome, ExtraPut, Join, Key, Mode, Partition, PartitionOptions, PutOutcome,
+    VALUE_BYTES_MAX,
 };
 
 /// A cache of one size with one policy.

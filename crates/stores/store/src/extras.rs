@@ -263,7 +263,10 @@ mod tests {
             (Condition::IfVersion(8), true, absent, present),
         ] {
             assert_eq!(
-                (check(condition, or_older, None), check(condition, or_older, Some(7))),
+                (
+                    check(condition, or_older, None),
+                    check(condition, or_older, Some(7))
+                ),
                 (to_none, to_seven),
                 "{condition:?}, {or_older}"
             );

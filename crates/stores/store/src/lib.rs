@@ -98,11 +98,9 @@ pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
-pub use item::{
-    EXTRAS_BYTES, ItemRef, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes,
-};
+pub use item::{EXTRAS_BYTES, ItemRef, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Eviction, Mode, PartitionOptions};
-pub use partition::{Hint, Partition, PutOutcome};
+pub use partition::{DeleteOutcome, Hint, Partition, PutOutcome};
 pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
 pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;

@@ -91,6 +91,20 @@ pub enum PutOutcome {
     Absent,
 }
 
+/// Result of a DELETE with a condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeleteOutcome {
+    /// The key existed and was not expired; it is removed.
+    Deleted,
+    /// The key exists, and the condition required it to be absent or to have a version that it does not have.
+    Present {
+        /// Current CAS number.
+        cas: u64,
+    },
+    /// The key does not exist.
+    Absent,
+}
+
 /// The refusal of a PUT whose `condition` does not hold for the key's item; `None` if it does.
 pub(crate) fn refuse(condition: Condition, item: Option<ItemRef<'_>>) -> Option<PutOutcome> {
     if condition.holds(item.map(|item| item.cas())) {
@@ -466,6 +480,30 @@ impl<S: Sharing> Partition<S> {
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
+    }
+
+    /// As [`delete`](Partition::delete), if `condition` holds; otherwise nothing changes. A version is a
+    /// [`cas`](ItemRef::cas) number.
+    pub fn delete_if<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        condition: Condition,
+    ) -> DeleteOutcome {
+        let mut present = None;
+        self.mark(cpu, key, now_s, |item| {
+            present = Some(item.cas());
+            Mark::default()
+        });
+        match present {
+            None => DeleteOutcome::Absent,
+            Some(cas) if !condition.holds(present) => DeleteOutcome::Present { cas },
+            Some(_) => match self.delete(cpu, key, now_s) {
+                true => DeleteOutcome::Deleted,
+                false => DeleteOutcome::Absent,
+            },
+        }
     }
 
     /// Sets the expiry of `key` (in seconds since server start, 0 = it does not expire) and keeps its version; returns

@@ -33,6 +33,7 @@ const FACTS: Facts = Facts {
         transfer: false,
         memory_file: Ok(()),
         eviction: Ok(()),
+        ..Offers::native_only("")
     },
     counters: &COUNTERS,
     work: crate::costs::BUDGET,

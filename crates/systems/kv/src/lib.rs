@@ -23,6 +23,7 @@ mod co_actor;
 mod connect;
 mod counter;
 mod error;
+mod extension;
 mod hosting;
 mod op;
 mod owned_op;
@@ -38,14 +39,15 @@ mod system;
 mod transfer;
 
 pub use call::CallError;
-pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use client::{Completion, KvClient, SubmitError, Token};
 pub use co_actor::{CoActor, CoActors, CoreInfo, MakeCoActor};
 pub use connect::{
     ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials, wait_for_sessions,
 };
 pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text};
+pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use error::{SetupError, StartError, refused};
+pub use extension::{EXTENSION_BYTES, Extension, ITEM_INFO_BYTES, ItemInfo};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
 pub use op::{Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;

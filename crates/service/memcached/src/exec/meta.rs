@@ -10,9 +10,7 @@ use crate::watch::kind;
 use crate::{Core, Executor};
 use drover_base::{Condition, Cpu};
 use drover_net::Output;
-use drover_store::{
-    ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing,
-};
+use drover_store::{ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing};
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {

@@ -47,7 +47,10 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>, name: &str) -> ExtraOutcome {
         let mut put = *put;
         put.cas = self.server.new_cas(put.cas);
-        if !self.server.settings.items.cas && matches!(put.condition, Condition::IfVersion(_)) && !put.or_older {
+        if !self.server.settings.items.cas
+            && matches!(put.condition, Condition::IfVersion(_))
+            && !put.or_older
+        {
             // As memcached: with CAS switched off, any CAS matches.
             put.condition = Condition::IfPresent;
         }

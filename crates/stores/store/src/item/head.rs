@@ -104,7 +104,7 @@ impl Head {
 
     /// Offset of the terms, if there are any, or of the value.
     #[inline(always)]
-    pub(super) fn body_start(self) -> usize {
+    pub(crate) fn body_start(self) -> usize {
         body_start(self.key_len())
     }
 

@@ -4,8 +4,8 @@
 use crate::common::{FIFO, S3_FIFO, hash_at, partition};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas, Partition,
+    PutOutcome, TERMS_BYTES, item_bytes,
 };
 
 /// One key of a partition with space for some items of a kilobyte.

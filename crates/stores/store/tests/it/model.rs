@@ -4,8 +4,8 @@
 use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas, Partition,
+    PutOutcome, TERMS_BYTES, item_bytes,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -263,7 +263,10 @@ impl Run {
                 len,
                 version_offset,
             } => {
-                let version = self.model.get(&key).map_or(7, |s| s.cas + u64::from(version_offset));
+                let version = self
+                    .model
+                    .get(&key)
+                    .map_or(7, |s| s.cas + u64::from(version_offset));
                 self.put(key, len, 0, Condition::IfVersion(version))
             }
             Op::PutExtra {

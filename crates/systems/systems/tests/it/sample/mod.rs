@@ -35,7 +35,13 @@ const FACTS: Facts = Facts {
     fits: |caps| caps.supports.rc,
     table: None,
     channels: Channels::PerShard,
-    offers: Offers::native_only("its items do not outlive the process"),
+    offers: Offers {
+        conditions: false,
+        versions: false,
+        flags: false,
+        touch: false,
+        ..Offers::native_only("its items do not outlive the process")
+    },
     counters: &[
         Counter::events("get_messages", "GETs that a slot did not answer."),
         Counter::events("puts", "PUTs executed."),
