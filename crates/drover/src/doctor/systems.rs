@@ -12,8 +12,8 @@ pub fn offers(_: &Machine) -> Finding {
 
 /// `NAME: conditions, ttl, values up to 8 MiB, no scan`.
 fn line(system: System) -> String {
-    let offers = system.facts().offers;
-    let (has, lacks): (Vec<_>, Vec<_>) = offers.operations().into_iter().partition(|(_, has)| *has);
+    let offers = system.facts().offers.operations;
+    let (has, lacks): (Vec<_>, Vec<_>) = offers.named().into_iter().partition(|(_, has)| *has);
     let names = |list: Vec<(&'static str, bool)>| {
         let names: Vec<&str> = list.into_iter().map(|(name, _)| name).collect();
         names.join(", ")

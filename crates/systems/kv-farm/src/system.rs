@@ -7,8 +7,9 @@ use drover_base::HashSeed;
 use drover_control::{ControlListener, Dial};
 use drover_index::hopscotch::{SlotKind, item_bytes};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, Planted, Policy,
-    Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, OperationOffers,
+    Planted, Policy, Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind,
+    TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -34,7 +35,10 @@ const FACTS: Facts = Facts {
     table: Some(TableKind::Hopscotch),
     channels: Channels::PerShard,
     offers: Offers {
-        value_bytes_max: ITEM_BYTES_MAX - item_bytes(KEY_BYTES_MAX, 0),
+        operations: OperationOffers {
+            value_bytes_max: ITEM_BYTES_MAX - item_bytes(KEY_BYTES_MAX, 0),
+            ..OperationOffers::POINT
+        },
         ..Offers::native_only("its items do not outlive the process")
     },
     counters: &[

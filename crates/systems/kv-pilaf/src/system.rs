@@ -8,8 +8,8 @@ use drover_base::HashSeed;
 use drover_control::{ControlListener, Dial};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
 use drover_kv::{
-    Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, Planted, Policy, Service,
-    ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
+    Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, OperationOffers, Planted,
+    Policy, Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -28,7 +28,10 @@ const FACTS: Facts = Facts {
     table: Some(TableKind::Cuckoo),
     channels: Channels::PerShard,
     offers: Offers {
-        value_bytes_max: RECORD_BYTES_MAX - record_bytes(KEY_BYTES_MAX, 0),
+        operations: OperationOffers {
+            value_bytes_max: RECORD_BYTES_MAX - record_bytes(KEY_BYTES_MAX, 0),
+            ..OperationOffers::POINT
+        },
         ..Offers::native_only("its items do not outlive the process")
     },
     counters: &[

@@ -59,7 +59,7 @@ pub use shard::Shard;
 pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};
 pub use stepped::{Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem};
 pub use system::{
-    Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
-    SystemJob, SystemTable,
+    Capacity, Channels, Facts, Offers, OnCore, OperationOffers, Policy, SHARDS_MAX, Service, Sizes,
+    SlotPolicy, System, SystemJob, SystemTable,
 };
 pub use transfer::{Calls, FetchChoice, FetchObjective, InUse, ResultTransfer};

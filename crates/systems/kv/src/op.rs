@@ -166,7 +166,7 @@ pub enum Outcome<'a> {
         /// The value.
         value: &'a [u8],
         /// Version of the item, to be compared by [`Condition::IfVersion`]: it changes with every PUT. A server that is
-        /// started anew may use the same versions again. 0 if the system [has none](crate::Offers::versions).
+        /// started anew may use the same versions again. 0 if the system [has none](crate::OperationOffers::versions).
         version: u64,
         /// Flags that were stored with the value.
         flags: u32,

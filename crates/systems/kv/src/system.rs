@@ -42,8 +42,7 @@ pub struct Facts {
     pub work: &'static [Work],
 }
 
-/// What services of a system offer in addition to native clients that GET, PUT and DELETE, and what these clients' operations
-/// may say.
+/// What services of a system offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
     /// Whether `drover serve` has the system. One that it has not exists to be measured beside others.
@@ -60,6 +59,13 @@ pub struct Offers {
     /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
     /// not.
     pub eviction: Result<(), &'static str>,
+    /// What operations of native clients may say.
+    pub operations: OperationOffers,
+}
+
+/// What operations of native clients may say, besides a GET, PUT or DELETE of a key alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperationOffers {
     /// Whether PUTs and DELETEs may have a [`Condition`](crate::Condition).
     pub conditions: bool,
     /// Whether items have versions, which [`GetItem`](crate::Op::GetItem) returns and
@@ -86,15 +92,7 @@ impl Offers {
     /// it has no memory file.
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
-            conditions: true,
-            versions: true,
-            ttl: true,
-            flags: true,
-            touch: true,
-            scan: false,
-            transactions: false,
-            value_bytes_max: VALUE_BYTES_MAX,
-            key_bytes: [1, KEY_BYTES_MAX],
+            operations: OperationOffers::POINT,
             service: true,
             memcached: false,
             request_slots: false,
@@ -107,9 +105,22 @@ impl Offers {
     }
 }
 
-impl Offers {
-    /// What clients' operations may say, by the names that people use: which of it the system has.
-    pub fn operations(&self) -> [(&'static str, bool); 7] {
+impl OperationOffers {
+    /// All that operations on one key may say, for values of any length that the store can have.
+    pub const POINT: OperationOffers = OperationOffers {
+        conditions: true,
+        versions: true,
+        ttl: true,
+        flags: true,
+        touch: true,
+        scan: false,
+        transactions: false,
+        value_bytes_max: VALUE_BYTES_MAX,
+        key_bytes: [1, KEY_BYTES_MAX],
+    };
+
+    /// What can be offered, by the names that people use, and whether it is.
+    pub fn named(&self) -> [(&'static str, bool); 7] {
         [
             ("conditions", self.conditions),
             ("versions", self.versions),

@@ -45,7 +45,7 @@ const LENGTHS: [usize; 6] = [0, 8, 32, 100, 900, 40_000];
 
 /// Updates with a condition happen if it holds, and only then; a version is that of one value.
 pub fn conditions_and_versions<B: Bed>() {
-    let (rule, all) = ("conditions_and_versions", B::offers());
+    let (rule, all) = ("conditions_and_versions", B::offers().operations);
     if !offers(rule, "conditions", all.conditions) {
         return;
     }
@@ -127,7 +127,7 @@ fn versions<B: Bed>(bed: &mut B, client: &mut B::Client, key: &[u8], (one, two):
 
 /// Flags come back with the value, also after a touch; a touch changes when an item expires, and nothing else.
 pub fn flags_and_touch<B: Bed>() {
-    let (rule, all) = ("flags_and_touch", B::offers());
+    let (rule, all) = ("flags_and_touch", B::offers().operations);
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
     if offers(rule, "flags", all.flags) {
         for (at, len) in LENGTHS.into_iter().enumerate() {
@@ -234,7 +234,7 @@ struct Called {
 /// Runs `op_count` random operations, most of them conditional, and checks their history; returns the number of those
 /// whose fate is unknown, or that no server answered.
 pub(super) fn conditional_history<B: Bed>(options: &BedOptions, op_count: usize) -> usize {
-    let all = B::offers();
+    let all = B::offers().operations;
     if !offers(
         "conditional histories",
         "conditions and versions",

@@ -14,8 +14,8 @@ mod server;
 use client::Client;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
+    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy, Service,
+    ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::ClientOptions;
@@ -36,10 +36,13 @@ const FACTS: Facts = Facts {
     table: None,
     channels: Channels::PerShard,
     offers: Offers {
-        conditions: false,
-        versions: false,
-        flags: false,
-        touch: false,
+        operations: OperationOffers {
+            conditions: false,
+            versions: false,
+            flags: false,
+            touch: false,
+            ..OperationOffers::POINT
+        },
         ..Offers::native_only("its items do not outlive the process")
     },
     counters: &[
