@@ -6,6 +6,7 @@ mod fabric;
 mod machine;
 mod memory;
 mod rdma;
+mod systems;
 mod verbs;
 
 use machine::Machine;
@@ -92,6 +93,7 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
     rdma::library,
     rdma::active_ports,
     rdma::address,
+    systems::offers,
 ];
 
 /// Runs all checks and prints the results. Exit status 1: some finding is [bad](Grade::Bad).

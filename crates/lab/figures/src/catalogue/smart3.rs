@@ -3,7 +3,7 @@
 use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Issuers, Pacing, Posting, Shared, Verb, Verbs};
+use crate::micro::{Bench, Issuers, Pacing, Posting, Shared, Tasks, Verb, Verbs};
 use drover_verbs::QpKind;
 
 /// SMART Fig. 3: throughput by threads, queue pairs per thread and allocation of doorbells.
@@ -28,33 +28,36 @@ const SHARED: [(&str, usize); 3] = [
     ("queue pair per 2 threads", 2),
 ];
 
-/// A benchmark in which `threads` threads post 8-byte requests, one per post, as `pacing` allows. The end of each batch
-/// costs CPU time.
-pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
-    Bench::Verbs(plan(verb, threads, pacing, doorbells))
-}
-
-fn plan(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Verbs {
-    Verbs {
-        words: 4096,
-        issuers: Issuers {
-            machines: 1,
-            processes: 1,
-            threads,
-        },
-        posting: Posting {
-            batch_tail: true,
-            ..Posting::paced(pacing)
-        },
+/// A benchmark in which tasks on `threads` threads post batches of 8-byte requests, one per post, without a limit of
+/// outstanding requests.
+pub fn batches(verb: Verb, threads: usize, batch: usize, doorbells: Doorbells) -> Tasks {
+    Tasks {
+        verb,
+        threads,
+        batch,
         doorbells,
-        ..alone(verb, QpKind::Rc, 8, false)
+        tuner: None,
+        changes: None,
     }
 }
 
-/// As [`batches`] of 8 with the driver's doorbells, with a queue pair for each `threads_per_queue` threads.
+/// As [`batches`] of 8 with the driver's doorbells, by a plain loop with a queue pair for each `threads_per_queue`
+/// threads. The end of each batch costs CPU time.
 fn sharing(verb: Verb, threads: usize, threads_per_queue: usize) -> Bench {
     Bench::Shared(Shared {
-        verbs: plan(verb, threads, Pacing::Batch(8), Doorbells::Driver),
+        verbs: Verbs {
+            words: 4096,
+            issuers: Issuers {
+                machines: 1,
+                processes: 1,
+                threads,
+            },
+            posting: Posting {
+                batch_tail: true,
+                ..Posting::paced(Pacing::Batch(8))
+            },
+            ..alone(verb, QpKind::Rc, 8, false)
+        },
         threads_per_queue,
     })
 }
@@ -73,7 +76,7 @@ fn points() -> Vec<Point> {
             ("doorbell per thread", Doorbells::PerThread),
         ] {
             for threads in THREADS {
-                let bench = batches(verb, threads, Pacing::Batch(8), doorbells);
+                let bench = Bench::Tasks(batches(verb, threads, 8, doorbells));
                 points.push(Point::throughput(
                     "cx6",
                     format!("{name} / {kind}"),

@@ -1,6 +1,9 @@
 //! What SMART's figures show on simulated machines.
 
 use crate::points::{mops, of_figure, run};
+use drover_figures::figure::Work;
+use drover_figures::micro::Bench;
+use drover_figures::published::Expected;
 
 #[test]
 fn own_doorbells_are_worth_a_factor_of_four_with_96_threads() {
@@ -52,4 +55,36 @@ fn threads_that_share_a_queue_pair_are_slower_the_more_they_are() {
         mops(&all, kinds[0], 32.0) < alone,
         "more threads, less: {alone} Mops with 8"
     );
+}
+
+#[test]
+fn every_throttled_point_is_near_the_published_one() {
+    let all = run(of_figure("smart-13"), |point| point.series.ends_with("throttled"));
+    assert_eq!(all.len(), 22);
+    let expected = Expected::calibration();
+    for (point, outcome) in &all {
+        let published = expected.of("smart-13", &point.series, point.x, "throughput");
+        let ratio = outcome.mops / published.expect("a row").value;
+        assert!(
+            (0.85..=1.15).contains(&ratio),
+            "{} at {}: {ratio}",
+            point.series,
+            point.x
+        );
+    }
+}
+
+#[test]
+fn throttling_helps_however_often_threads_come_and_go() {
+    let mut points = of_figure("smart-table-1");
+    for point in &mut points {
+        if let Work::Bench(bench) = &mut point.work {
+            *bench = Bench::Short(Box::new(bench.clone()));
+        }
+    }
+    let all = run(points, |_| true);
+    for interval in (3..=11).map(|n| f64::from(1 << n)) {
+        let [throttled, free] = ["throttled", "not throttled"].map(|series| mops(&all, series, interval));
+        assert!(throttled > free, "{interval} ms: {throttled} and {free} Mops");
+    }
 }

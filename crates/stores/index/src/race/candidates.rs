@@ -126,7 +126,7 @@ impl Candidates {
     }
 
     /// Chooses the slot for a new entry: of the pair with fewer slots in use; in its main bucket rather than in its
-    /// overflow bucket. *[RACE]*
+    /// overflow bucket. *(stated in `[RACE]`)*
     pub fn choose(&self) -> Choice {
         let used = |pair: &BucketPair| pair.slots().filter(|(_, slot)| *slot != Slot::EMPTY).count();
         let [first, second] = [0, 1].map(|choice| used(&self.pairs[choice]));

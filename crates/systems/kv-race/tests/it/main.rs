@@ -4,6 +4,7 @@ mod bed;
 mod deaths;
 mod defects;
 mod histories;
+mod no_allocation;
 mod operations;
 mod splits;
 mod verbs;

@@ -154,7 +154,7 @@ impl<G: Guards> Reader<G> {
                 if let Some(selector) = &mut self.selector {
                     selector.observe(REPLY_HEADER_BYTES + rest.len());
                 }
-                ops.finish(at, Outcome::Value(rest), sink);
+                ops.finish_answered(at, rest, sink);
             }
             (Status::Elsewhere, _) => self.go_elsewhere(ops, at, rest, sink),
             (status, Some(outcome)) => {
@@ -211,7 +211,7 @@ impl<G: Guards> Reader<G> {
             self.ask(ops, at, true);
         } else {
             self.stats.hits += 1;
-            ops.finish(at, Outcome::Value(&value), sink);
+            ops.finish_answered(at, &value, sink);
         }
         self.value = value;
     }
