@@ -114,7 +114,7 @@ fn queue<R: Cluster>(
 struct Sharer<P: Provider> {
     queue: Rc<P::SharedQueue>,
     index: usize,
-    /// Requests done, by thread: whoever polls a completion counts it for its thread.
+    /// Requests done, by thread: any thread that polls a completion counts it for its thread.
     done: Rc<[Cell<u64>]>,
     /// Of those of this thread, the ones it has seen.
     taken: u64,
