@@ -1,10 +1,8 @@
 //! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
 
-use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Issuers, Pacing, Posting, Shared, Verb, Verbs};
-use drover_verbs::QpKind;
+use crate::micro::{Bench, Shared, Tasks, Verb};
 
 /// SMART Fig. 3: throughput by threads, queue pairs per thread and allocation of doorbells.
 pub const FIGURE: Figure = Figure {
@@ -28,33 +26,23 @@ const SHARED: [(&str, usize); 3] = [
     ("queue pair per 2 threads", 2),
 ];
 
-/// A benchmark in which `threads` threads post 8-byte requests, one per post, as `pacing` allows. The end of each batch
-/// costs CPU time.
-pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
-    Bench::Verbs(plan(verb, threads, pacing, doorbells))
-}
-
-fn plan(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Verbs {
-    Verbs {
-        words: 4096,
-        issuers: Issuers {
-            machines: 1,
-            processes: 1,
-            threads,
-        },
-        posting: Posting {
-            batch_tail: true,
-            ..Posting::paced(pacing)
-        },
+/// A benchmark in which tasks on `threads` threads post batches of 8-byte requests, one per post, without a limit of
+/// outstanding requests.
+pub fn batches(verb: Verb, threads: usize, batch: usize, doorbells: Doorbells) -> Tasks {
+    Tasks {
+        verb,
+        threads,
+        batch,
         doorbells,
-        ..alone(verb, QpKind::Rc, 8, false)
+        tuner: None,
+        changes: None,
     }
 }
 
-/// As [`batches`] of 8 with the driver's doorbells, with a queue pair for each `threads_per_queue` threads.
+/// As [`batches`] of 8 with the driver's doorbells, with a queue pair for each `threads_per_queue` threads and no tasks.
 fn sharing(verb: Verb, threads: usize, threads_per_queue: usize) -> Bench {
     Bench::Shared(Shared {
-        verbs: plan(verb, threads, Pacing::Batch(8), Doorbells::Driver),
+        tasks: batches(verb, threads, 8, Doorbells::Driver),
         threads_per_queue,
     })
 }
@@ -73,7 +61,7 @@ fn points() -> Vec<Point> {
             ("doorbell per thread", Doorbells::PerThread),
         ] {
             for threads in THREADS {
-                let bench = batches(verb, threads, Pacing::Batch(8), doorbells);
+                let bench = Bench::Tasks(batches(verb, threads, 8, doorbells));
                 points.push(Point::throughput(
                     "cx6",
                     format!("{name} / {kind}"),

@@ -1,6 +1,5 @@
 //! [`Issuer`]: a thread that posts one verb repeatedly.
 
-use super::costs::BATCH_TAIL;
 use super::{Pacing, Tally, Verb, Verbs, wiring};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{
@@ -96,9 +95,6 @@ impl<P: Provider> Issuer<P> {
         self.outstanding -= covered as usize;
         self.tally.add_done(covered);
         if count > 0 && self.outstanding == 0 && self.left == 0 {
-            if self.plan.posting.batch_tail {
-                cpu.charge(BATCH_TAIL, 1);
-            }
             self.left = batch(self.plan.posting.pacing);
         }
         count
@@ -112,7 +108,6 @@ impl<P: Provider> Issuer<P> {
         let allowed = match self.plan.posting.pacing {
             Pacing::Window(window) => window - self.outstanding,
             Pacing::Batch(_) => self.left,
-            Pacing::Throttled { credits, .. } => self.left.min(credits - self.outstanding),
         };
         if allowed < self.plan.posting.list && matches!(self.plan.posting.pacing, Pacing::Window(_)) {
             return 0;
@@ -170,7 +165,7 @@ impl<P: Provider> Issuer<P> {
 fn batch(pacing: Pacing) -> usize {
     match pacing {
         Pacing::Window(_) => 0,
-        Pacing::Batch(count) | Pacing::Throttled { batch: count, .. } => count,
+        Pacing::Batch(count) => count,
     }
 }
 

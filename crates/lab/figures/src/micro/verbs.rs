@@ -33,20 +33,12 @@ pub enum Pacing {
     /// Requests are posted in batches of this many; a batch begins when all requests of the previous one have
     /// completed.
     Batch(usize),
-    /// As `Batch`, but the thread never has more than `credits` requests outstanding.
-    Throttled {
-        /// Requests per batch.
-        batch: usize,
-        /// Maximum outstanding requests.
-        credits: usize,
-    },
 }
 
 impl Pacing {
     pub(super) fn outstanding(self) -> usize {
         match self {
             Pacing::Window(n) | Pacing::Batch(n) => n,
-            Pacing::Throttled { credits, .. } => credits,
         }
     }
 }
@@ -119,19 +111,16 @@ pub struct Posting {
     pub pacing: Pacing,
     /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
     pub signal_every: usize,
-    /// Requests per post, all to the same target. The last post of a batch, and posts under [`Pacing::Throttled`], may
-    /// have fewer.
+    /// Requests per post, all to the same target. The last post of a batch may have fewer.
     pub list: usize,
     /// Whether each post chooses its target and queue pair at random instead of in turn.
     pub random: bool,
     /// Minimum time between two posts of a thread, nanoseconds; 0: none.
     pub gap_ns: u64,
-    /// Whether the end of each batch costs CPU time: [`BATCH_TAIL`](super::BATCH_TAIL).
-    pub batch_tail: bool,
 }
 
 impl Posting {
-    /// One signaled request per post, to the targets in turn, as `pacing` allows; no gap, no cost per batch.
+    /// One signaled request per post, to the targets in turn, as `pacing` allows; no gap.
     pub const fn paced(pacing: Pacing) -> Posting {
         Posting {
             pacing,
@@ -139,7 +128,6 @@ impl Posting {
             list: 1,
             random: false,
             gap_ns: 0,
-            batch_tail: false,
         }
     }
 }
