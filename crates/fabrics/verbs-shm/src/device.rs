@@ -117,7 +117,10 @@ pub(crate) const DEPTH_MAX: usize = 16384;
 
 fn caps() -> Caps {
     let mut caps = Caps::none();
-    caps.supports = Support::ALL;
+    caps.supports = Support {
+        shared_queues: false,
+        ..Support::ALL
+    };
     caps.inline_bytes_max = 1024;
     caps.mtu_bytes = MTU_BYTES;
     caps.message_bytes_max = LENGTH_MAX;

@@ -133,6 +133,7 @@ impl Context<Sim> for SimContext {
                     srq: options.srq.map(|srq| srq.id),
                     srq_taken: 0,
                     recvs: RecvQueue::new(self.domain, options.recv_depth),
+                    sharing: None,
                 },
                 sends: SendQueue::new(options.send_depth),
                 order: Order::default(),
@@ -145,7 +146,6 @@ impl Context<Sim> for SimContext {
                     rnr_timeout: Ps::from(options.rnr_timeout),
                     ..Reliable::default()
                 },
-                sharing: None,
             })
         });
         Ok(SimQp::new(self.sim.clone(), qpn))

@@ -129,7 +129,6 @@ impl WorldOptions {
         // As on cards of this kind: the atomics unit excludes other requests, not cores.
         caps.supports.atomics = Atomics::Card;
         (caps.reads.unit_bytes, caps.reads.see_earlier) = (self.tear_unit() as usize, true);
-        caps.shared_queues = true;
         caps.post_batch = 16;
         caps
     }

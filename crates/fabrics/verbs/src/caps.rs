@@ -97,6 +97,8 @@ pub struct Support {
     pub masked_atomics: bool,
     /// Whether there are shared receive queues.
     pub srq: bool,
+    /// Whether threads can [share](crate::Domain::share) a queue pair.
+    pub shared_queues: bool,
 }
 
 impl Support {
@@ -108,6 +110,7 @@ impl Support {
         atomics: Atomics::None,
         masked_atomics: false,
         srq: false,
+        shared_queues: false,
     };
     /// All features are supported.
     pub const ALL: Support = Support {
@@ -117,6 +120,7 @@ impl Support {
         atomics: Atomics::Host,
         masked_atomics: true,
         srq: true,
+        shared_queues: true,
     };
 }
 
@@ -185,8 +189,6 @@ pub struct Caps {
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
-    /// Whether threads can [share](crate::Domain::share) a queue pair.
-    pub shared_queues: bool,
     /// Number of requests that a protocol should collect for one post, if latency permits: 16 for network cards (`ibv`,
     /// `sim`), 1 for shared memory, where a post is only a copy. Advice, not a limit.
     pub post_batch: usize,
@@ -218,7 +220,6 @@ impl Caps {
                 on_memory: false,
                 on_fd: false,
             },
-            shared_queues: false,
             post_batch: 1,
         }
     }

@@ -46,7 +46,7 @@ pub enum Need {
     Inline,
     /// [`Caps::sge_max`] of at least 3.
     Gather,
-    /// [`Caps::shared_queues`].
+    /// [`Support::shared_queues`](drover_verbs::Support::shared_queues).
     SharedQueues,
 }
 
@@ -65,7 +65,7 @@ impl Need {
             Need::FdWait => caps.wakes.on_fd,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
-            Need::SharedQueues => caps.shared_queues,
+            Need::SharedQueues => caps.supports.shared_queues,
         }
     }
 }

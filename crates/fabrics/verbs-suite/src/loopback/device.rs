@@ -64,7 +64,6 @@ fn caps() -> Caps {
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;
     caps.wakes.on_fd = true;
-    caps.shared_queues = true;
     caps
 }
 

@@ -92,7 +92,7 @@ impl<P: Provider> TracedDevice<P> {
             ..Ring::default()
         };
         let mut caps = inner.caps().clone();
-        caps.shared_queues = false;
+        caps.supports.shared_queues = false;
         TracedDevice {
             inner,
             caps: Arc::new(caps),

@@ -113,7 +113,7 @@ fn queue<R: Cluster>(
 struct Sharer<P: Provider> {
     queue: Rc<P::SharedQueue>,
     index: usize,
-    /// Requests done, by thread: whoever polls a completion counts it for its thread.
+    /// Requests done, by the thread that posted them, which need not be the one that polls and counts their completions.
     done: Rc<[Cell<u64>]>,
     /// Of those of this thread, the ones it has seen.
     taken: u64,
