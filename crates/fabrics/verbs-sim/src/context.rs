@@ -1,7 +1,7 @@
 //! [`SimContext`]: the control path, and sleeping.
 
 use crate::device::NEVER;
-use crate::handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSrq};
+use crate::handles::{SimCq, SimDeviceMemory, SimMr, SimQp, SimSharedMr, SimSrq};
 use crate::model::objects::{Cq, Qp, QpInCard, QpQueues, RecvQueue, Reliable};
 use crate::model::order::Order;
 use crate::model::send_queue::SendQueue;
@@ -87,6 +87,10 @@ impl Context<Sim> for SimContext {
     fn adopt(&self, shared: &SimSharedMr) -> Result<SimMr, RegisterError> {
         check_domain(shared.is_of(&self.device, self.domain))?;
         Ok(SimMr::of(&self.sim, shared))
+    }
+
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<SimDeviceMemory, RegisterError> {
+        SimDeviceMemory::new(&self.sim, &self.device, self.domain, bytes, access)
     }
 
     fn create_cq(&self, depth: usize) -> Result<SimCq, CreateError> {

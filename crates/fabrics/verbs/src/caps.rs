@@ -82,7 +82,7 @@ impl Atomics {
     }
 }
 
-/// Optional features of a fabric: kinds of queue pairs, atomics, shared receive queues.
+/// Optional features of a fabric: kinds of queue pairs, atomics, queues that are shared, memory on the card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
     /// Whether there are RC queue pairs.
@@ -99,6 +99,9 @@ pub struct Support {
     pub srq: bool,
     /// Whether threads can [share](crate::Domain::share) a queue pair.
     pub shared_queues: bool,
+    /// Bytes of memory on the card that may be [allocated](crate::Context::alloc_device), by all processes of the machine
+    /// together. 0 nearly everywhere: who needs it and finds none uses a region instead, and says so.
+    pub device_memory_bytes: usize,
 }
 
 impl Support {
@@ -111,8 +114,9 @@ impl Support {
         masked_atomics: false,
         srq: false,
         shared_queues: false,
+        device_memory_bytes: 0,
     };
-    /// All features are supported.
+    /// All features are supported; memory on the card is left to the provider.
     pub const ALL: Support = Support {
         rc: true,
         uc: true,
@@ -121,6 +125,7 @@ impl Support {
         masked_atomics: true,
         srq: true,
         shared_queues: true,
+        device_memory_bytes: 0,
     };
 }
 

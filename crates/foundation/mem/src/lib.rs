@@ -7,6 +7,7 @@
 //!   or index leads out of them.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
+//! - [`Limbo`] keeps what may be used again only after everybody has passed an epoch.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
 //! - [`release_startup_pages`] makes a server's resident memory smaller once it has started.
 //!
@@ -26,6 +27,7 @@ mod arch;
 mod buffer;
 mod counting;
 mod crc32c;
+mod limbo;
 mod lines;
 mod map;
 mod masked;
@@ -39,6 +41,7 @@ pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use crc32c::crc32c_of;
+pub use limbo::Limbo;
 pub use lines::{LineAddrs, LineRef, LineTable, Spread, WordRef, first_of};
 pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{BoundedRegion, MaskedRef, MaskedRegion};

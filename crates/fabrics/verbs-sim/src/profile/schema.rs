@@ -49,6 +49,8 @@ parameters! {
         /// Clock rate of a core. Programs convert cycles to nanoseconds with it; the costs of verbs do not depend on
         /// it.
         clock_ghz: f64 ["GHz"],
+        /// Bytes of memory on the card that programs may allocate; 0 if it has none.
+        device_memory_bytes: u64 ["B"],
         /// Factor on charges and memory accesses of both hardware threads of a core, once the simulation has created
         /// both.
         sibling_factor: f64 ["factor"],

@@ -228,6 +228,10 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
         self.inner.adopt(shared)
     }
 
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<P::DeviceMemory, RegisterError> {
+        self.inner.alloc_device(bytes, access)
+    }
+
     fn create_cq(&self, depth: usize) -> Result<TracedCq<P>, CreateError> {
         Ok(TracedCq {
             inner: self.inner.create_cq(depth)?,

@@ -1,0 +1,9 @@
+//! Tables in a memory node, over every fabric.
+
+mod bed;
+mod deaths;
+mod defects;
+mod histories;
+mod operations;
+mod splits;
+mod verbs;

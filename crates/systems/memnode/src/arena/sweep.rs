@@ -1,0 +1,148 @@
+//! What a thread does while somebody sweeps the chunks of dead clients: it forgets what it holds of them, and takes
+//! nothing of them back.
+
+use super::lists::Freed;
+use super::{Arena, Part, Refill};
+use crate::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind, ENTRY_BYTES};
+use crate::pool::MemoryError;
+use drover_base::Ns;
+use drover_rt::TaskCx;
+use drover_verbs::Provider;
+use std::collections::BTreeSet;
+
+/// Bytes of the chunk table that one READ gets.
+const READ_BYTES: usize = 1024;
+
+/// What a thread knows of a sweep at one node.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    /// Chunks that are swept.
+    chunks: BTreeSet<u32>,
+    /// What was freed while it was not known which chunks are swept.
+    held: Vec<(u64, Freed)>,
+}
+
+impl Part {
+    /// Takes a freed piece while a sweep is under way.
+    #[cold]
+    pub(super) fn free_in_sweep(&self, epoch: u64, freed: Freed) {
+        let mut swept = self.swept.borrow_mut();
+        if self.sweep.unknown().is_some() {
+            swept.held.push((epoch, freed));
+        } else if !swept.chunks.contains(&chunk_of(freed.offset)) {
+            self.lists.borrow_mut().free(epoch, freed);
+        }
+    }
+
+    /// Whether pieces that are freed need a closer look.
+    #[inline]
+    pub(super) fn is_in_sweep(&self) -> bool {
+        self.sweep.unknown().is_some() || self.in_sweep.get()
+    }
+}
+
+fn chunk_of(offset: u64) -> u32 {
+    (offset / CHUNK_BYTES as u64) as u32
+}
+
+impl<P: Provider> Arena<P> {
+    /// READs the chunk table of node `node`, and calls `take` with each entry that makes sense. The task must have no
+    /// staged requests.
+    pub(crate) async fn read_entries(
+        &self,
+        cx: &TaskCx<P>,
+        node: usize,
+        mut take: impl FnMut(u32, ChunkEntry),
+    ) -> Result<(), MemoryError> {
+        let geometry = self.0.nodes.node(node).header().geometry;
+        let (mut chunk, end) = (geometry.first_data_chunk(), geometry.chunk_count());
+        while chunk < end {
+            let count = ((end - chunk) as usize).min(READ_BYTES / ENTRY_BYTES);
+            let at = self.0.nodes.table(node, geometry.chunk_entry(chunk));
+            let ticket = cx.read(at.peer, cx.buffer(count * ENTRY_BYTES)?, at.remote)?;
+            let bytes = cx.sync().await?.take(ticket);
+            for (index, word) in bytes.as_chunks::<ENTRY_BYTES>().0.iter().enumerate() {
+                if let Some(entry) = ChunkEntry::decode(u64::from_le_bytes(*word)) {
+                    take(chunk + index as u32, entry);
+                }
+            }
+            chunk += count as u32;
+        }
+        Ok(())
+    }
+
+    /// Takes notice of a sweep at node `node`, if there is one: forgets what the thread holds of the swept chunks. Cheap
+    /// if there is none.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if a request failed.
+    pub async fn keep_up(&self, cx: &TaskCx<P>, node: usize) -> Result<(), MemoryError> {
+        let part = &self.0.parts[node];
+        let Some(sweep) = part.sweep.unknown() else {
+            return Ok(());
+        };
+        let Some(_refill) = Refill::begin(&part.refilling) else {
+            return Ok(());
+        };
+        let mut chunks = BTreeSet::new();
+        if sweep % 2 == 1 {
+            let is_swept = |kind| matches!(kind, ChunkKind::SweptBlocks | ChunkKind::SweptRun);
+            self.read_entries(cx, node, |chunk, entry| {
+                if is_swept(entry.kind) {
+                    chunks.insert(chunk);
+                }
+            })
+            .await?;
+        }
+        self.forget(node, |chunk| chunks.contains(&chunk));
+        let mut swept = part.swept.borrow_mut();
+        for (epoch, freed) in std::mem::take(&mut swept.held) {
+            if !chunks.contains(&chunk_of(freed.offset)) {
+                part.lists.borrow_mut().free(epoch, freed);
+            }
+        }
+        part.in_sweep.set(!chunks.is_empty());
+        swept.chunks = chunks;
+        part.sweep.reach(sweep);
+        Ok(())
+    }
+
+    /// What each thread of a process should do in the background, as a task that never ends: takes notice of sweeps, and
+    /// gives surplus chunks back, every `every`.
+    pub async fn maintain(&self, cx: &TaskCx<P>, every: Ns) {
+        loop {
+            for node in 0..self.0.parts.len() {
+                if let Err(error) = self.maintain_node(cx, node).await {
+                    tracing::debug!(%error, node, "keeping memory of a node in order");
+                }
+            }
+            cx.sleep(every).await;
+        }
+    }
+
+    async fn maintain_node(&self, cx: &TaskCx<P>, node: usize) -> Result<(), MemoryError> {
+        if self.0.nodes.node(node).is_lost() {
+            return Ok(());
+        }
+        self.keep_up(cx, node).await?;
+        if self.has_surplus(node) {
+            self.give_back(cx, node).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes over chunk `chunk` of node `node`, whose blocks of class `class` are free where `is_free` says so.
+    pub(crate) fn adopt(
+        &self,
+        node: usize,
+        class: crate::classes::Class,
+        chunk: u32,
+        is_free: impl Fn(usize) -> bool,
+    ) {
+        let mut lists = self.0.parts[node].lists.borrow_mut();
+        let first = u64::from(chunk) * CHUNK_BYTES as u64;
+        for block in (0..class.per_chunk()).filter(|&block| is_free(block)) {
+            lists.put(class, first + (block * class.bytes()) as u64);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! [`ClientLine`]: a client's line in the table of a node: its lease, its epoch, and what the node thinks of it.
+
+use crate::client::ClientId;
+use crate::header::CLIENT_BYTES;
+
+/// Bytes that a client writes, at the start of its line.
+pub const LEASE_BYTES: usize = 24;
+pub(crate) const PUBLISHED_AT: usize = 8;
+pub(crate) const PURGED_AT: usize = 16;
+pub(crate) const IDENTITY_AT: usize = 24;
+
+/// What a node thinks of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ClientState {
+    /// The line belongs to nobody.
+    #[default]
+    Free,
+    /// The client renews its lease.
+    Live,
+    /// It does not, or its channel ended: it is being fenced.
+    Suspected,
+    /// Nothing of it lands any more. It may have left locks and blocks behind.
+    Fenced,
+}
+
+/// A line of the client table.
+///
+/// | offset | size | field | written by | meaning |
+/// |---|---|---|---|---|
+/// | 0 | 8 | counter | client | rewritten with every renewal of the lease |
+/// | 8 | 8 | published | client | reclamation epoch before which it holds no pointers |
+/// | 16 | 8 | purged | client | sweep of which its threads know; see `recovery` |
+/// | 24 | 8 | identity | node | [`ClientId`] (lower half), state (upper half) |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClientLine {
+    /// Rewritten with every renewal.
+    pub counter: u64,
+    /// Epoch before which the client holds no pointers.
+    pub published: u64,
+    /// Sweep of which the client's threads know.
+    pub purged: u64,
+    /// Who it is.
+    pub client: ClientId,
+    /// What the node thinks of it.
+    pub state: ClientState,
+}
+
+impl ClientLine {
+    /// Reads a line, whatever its bytes are; `None` if the state is unknown.
+    pub fn decode(bytes: &[u8; CLIENT_BYTES]) -> Option<ClientLine> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let (client, state) = decode_identity(word(IDENTITY_AT))?;
+        Some(ClientLine {
+            counter: word(0),
+            published: word(PUBLISHED_AT),
+            purged: word(PURGED_AT),
+            client,
+            state,
+        })
+    }
+}
+
+/// The word of identity and state.
+pub(crate) fn encode_identity(client: ClientId, state: ClientState) -> u64 {
+    (state as u64) << 32 | u64::from(client.bits())
+}
+
+/// Identity and state of a word; `None` if the state is unknown.
+pub(crate) fn decode_identity(word: u64) -> Option<(ClientId, ClientState)> {
+    let state = match word >> 32 {
+        0 => ClientState::Free,
+        1 => ClientState::Live,
+        2 => ClientState::Suspected,
+        3 => ClientState::Fenced,
+        _ => return None,
+    };
+    Some((ClientId::from_bits(word as u32), state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_of_any_bytes(bytes: [u8; 32], id: u16, state in 0u64..6) {
+            let mut line = [0; CLIENT_BYTES];
+            line[..32].copy_from_slice(&bytes);
+            let _ = ClientLine::decode(&line);
+            let identity = state << 32 | u64::from(id) << 16;
+            line[24..32].copy_from_slice(&identity.to_le_bytes());
+            let decoded = ClientLine::decode(&line);
+            prop_assert_eq!(decoded.is_some(), state < 4);
+            if let Some(decoded) = decoded {
+                prop_assert_eq!(encode_identity(decoded.client, decoded.state), identity);
+            }
+        }
+    }
+}

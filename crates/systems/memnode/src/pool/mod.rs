@@ -1,0 +1,234 @@
+//! [`Pool`]: what all threads of a compute process know of a pool.
+
+mod channel;
+mod error;
+mod greeting;
+mod inquiry;
+mod opening;
+
+pub(crate) use channel::{Channel, ChannelError};
+pub use error::{BadRun, MemoryError, PoolError};
+pub use inquiry::{Inquiry, Order};
+pub use opening::{Opening, PoolOptions};
+
+use crate::client::ClientId;
+use crate::epochs::ProcessEpochs;
+use crate::header::{Header, Place};
+use crate::locks::Lock;
+use crate::sweeps::ProcessSweeps;
+use crate::times::LeaseTimes;
+use drover_base::Ns;
+use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use drover_verbs::{Domain, OpenError, Provider, RemoteRegion};
+
+/// A pool as one compute process sees it: its nodes, their memory, this process's identity. Clones are handles of the
+/// same. It does nothing by itself: a [`Lease`](crate::Lease) keeps the process alive in the pool, and each thread has
+/// its [`Nodes`](crate::Nodes).
+pub struct Pool<P: Provider>(Arc<Shared<P>>);
+
+impl<P: Provider> Clone for Pool<P> {
+    fn clone(&self) -> Pool<P> {
+        Pool(self.0.clone())
+    }
+}
+
+struct Shared<P: Provider> {
+    nodes: Box<[PoolNode]>,
+    client: ClientId,
+    /// Locks taken so far.
+    locks: AtomicU32,
+    domain: P::Domain,
+}
+
+impl<P: Provider> Drop for Shared<P> {
+    fn drop(&mut self) {
+        self.nodes
+            .iter()
+            .for_each(|node| self.domain.forget_region(&node.memory));
+    }
+}
+
+/// A node of a pool, as one compute process sees it.
+pub struct PoolNode {
+    server: String,
+    place: Place,
+    /// The header as it was when the pool was opened.
+    header: Header,
+    memory: RemoteRegion,
+    times: LeaseTimes,
+    quota_chunks: u32,
+    pub(crate) epochs: Arc<ProcessEpochs>,
+    pub(crate) sweeps: Arc<ProcessSweeps>,
+    epoch: AtomicU64,
+    clock_s: AtomicU64,
+    /// Until when this process may write there; 0: the node is lost.
+    writes_until: AtomicU64,
+    chunks_owned: AtomicU32,
+    channel: Mutex<Channel>,
+}
+
+impl<P: Provider> Pool<P> {
+    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: P::Domain) -> Pool<P> {
+        let nodes = nodes.into();
+        Pool(Arc::new(Shared {
+            nodes,
+            client,
+            locks: AtomicU32::new(0),
+            domain,
+        }))
+    }
+
+    /// Identity of this process in the pool.
+    pub fn client(&self) -> ClientId {
+        self.0.client
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.0.nodes.len()
+    }
+
+    /// Node `index`.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn node(&self, index: usize) -> &PoolNode {
+        &self.0.nodes[index]
+    }
+
+    /// All nodes, in the order of their indices.
+    pub fn nodes(&self) -> &[PoolNode] {
+        &self.0.nodes
+    }
+
+    /// The word with which this process takes a lock; another one each time.
+    pub fn new_lock(&self) -> Lock {
+        Lock::held(self.client(), self.0.locks.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A context for another thread of this process, in which the nodes' memory is known.
+    ///
+    /// # Errors
+    /// [`OpenError`] as [`Domain::context`].
+    pub fn context(&self) -> Result<P::Context, OpenError> {
+        self.0.domain.context()
+    }
+
+    /// Announces that this process has given back what it held and ends: it leaves nothing to repair.
+    pub fn leave(&self) {
+        for node in self.nodes() {
+            if let Err(error) = node.channel().leave() {
+                tracing::debug!(%error, server = %node.server, "leaving a node that is lost");
+            }
+        }
+    }
+}
+
+impl PoolNode {
+    /// Its name, as the opener of the pool gave it.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Its place in the pool.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Its header as it was when the pool was opened: roots, sizes, incarnation.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &RemoteRegion {
+        &self.memory
+    }
+
+    /// Times of its leases.
+    pub fn times(&self) -> &LeaseTimes {
+        &self.times
+    }
+
+    /// Most chunks that this process may own there.
+    pub fn quota_chunks(&self) -> u32 {
+        self.quota_chunks
+    }
+
+    /// Chunks that this process owns there.
+    pub fn chunks_owned(&self) -> u32 {
+        self.chunks_owned.load(Ordering::Relaxed)
+    }
+
+    /// Its epoch, as last read: raised whenever a client was fenced.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Its clock, as last read: seconds. No older than a lease of this process can be.
+    #[inline]
+    pub fn clock_s(&self) -> u32 {
+        self.clock_s.load(Ordering::Relaxed) as u32
+    }
+
+    /// Whether this process may write to the node at `now`, the time of a step. Once this is false it stays so only while
+    /// the lease is not renewed; after the node is [lost](PoolNode::is_lost), for ever.
+    #[inline]
+    pub fn may_write(&self, now: Ns) -> bool {
+        now.0 < self.writes_until.load(Ordering::Relaxed)
+    }
+
+    /// Whether the node is gone, or has shut this process out.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.writes_until.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn renewed(&self, at: Ns) {
+        let until = at + self.times.stop_after;
+        if !self.is_lost() {
+            self.writes_until.store(until.0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn learn(&self, epoch: u64, reclaim: u64, clock_s: u64, sweep: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+        self.clock_s.store(clock_s, Ordering::Relaxed);
+        self.epochs.learn(reclaim);
+        self.sweeps.learn(sweep);
+    }
+
+    pub(crate) fn lose(&self, why: &dyn std::fmt::Display) {
+        if self.writes_until.swap(0, Ordering::Relaxed) != 0 {
+            tracing::warn!(%why, server = %self.server, node = self.place.index, "a memory node is lost");
+        }
+    }
+
+    pub(crate) fn channel(&self) -> MutexGuard<'_, Channel> {
+        self.channel.lock().expect("no thread panics with it")
+    }
+
+    /// Counts `count` more chunks as owned; false if that would exceed the quota.
+    pub(crate) fn own_chunks(&self, count: u32) -> bool {
+        let before = self.chunks_owned.fetch_add(count, Ordering::Relaxed);
+        let fits = before.saturating_add(count) <= self.quota_chunks;
+        if !fits {
+            self.disown_chunks(count);
+        }
+        fits
+    }
+
+    /// Counts `count` chunks of others as owned from now on, whatever the quota is.
+    pub(crate) fn adopt_chunks(&self, count: u32) {
+        self.chunks_owned.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts `count` chunks as owned no longer. Chunks that another process had taken may be given back by this one, so
+    /// the number ends at 0.
+    pub(crate) fn disown_chunks(&self, count: u32) {
+        let less = |owned: u32| Some(owned.saturating_sub(count));
+        let _ = self
+            .chunks_owned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}

@@ -1,0 +1,275 @@
+//! [`Opening`]: how a compute process enters a pool. It asks all nodes who they are, checks that they are the nodes of
+//! one pool, and registers: first with node 0, which says who we are, then with the others.
+
+use super::channel::Channel;
+use super::greeting::Greeting;
+use super::{Pool, PoolError, PoolNode};
+use crate::client::ClientId;
+use crate::control::{Attach, Told, Verdict};
+use crate::epochs::ProcessEpochs;
+use crate::header::{Place, PoolKind};
+use crate::lease::Lease;
+use crate::sweeps::ProcessSweeps;
+use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex};
+use drover_base::{Cpu, Ns};
+use drover_control::{Dial, Message};
+use drover_one_sided::Ready;
+use drover_rt::{Depths, Queues, ResourceError};
+use drover_verbs::{Context, Domain, OpenError, Provider, QueuePair};
+use std::rc::Rc;
+
+/// What a compute process wants of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// What the pool must hold.
+    pub kind: PoolKind,
+    /// The secret that the nodes require; empty: none.
+    pub secret: Vec<u8>,
+    /// Time within which all nodes must have answered.
+    pub timeout: Ns,
+}
+
+impl PoolOptions {
+    /// A pool of `kind` without a secret, whose nodes answer within 5 s.
+    pub fn new(kind: PoolKind) -> PoolOptions {
+        PoolOptions {
+            kind,
+            secret: Vec::new(),
+            timeout: Ns::from_s(5),
+        }
+    }
+}
+
+/// Entering a pool: [poll](Opening::poll) it until it has an answer. It never blocks, apart from its [`Dial`]s.
+pub struct Opening<P: Provider> {
+    nodes: Vec<NodeOpening<P>>,
+    options: PoolOptions,
+    client: ClientId,
+    /// Nodes that have let us in.
+    entered: usize,
+    deadline: Option<Ns>,
+    domain: P::Domain,
+    ctx: Rc<P::Context>,
+}
+
+/// One node, from dialling to its last answer.
+struct NodeOpening<P: Provider> {
+    greeting: Greeting,
+    place: Option<Place>,
+    /// Queue pair for the lease, once we have asked to be let in.
+    queues: Option<Queues<P>>,
+}
+
+/// Requests of a lease that are outstanding at a time.
+const LEASE_DEPTH: usize = 2;
+
+impl<P: Provider> Opening<P> {
+    /// Begins to enter the pool whose nodes `dials` lead to, in any order. The calling thread becomes the one that keeps
+    /// the lease.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the thread gets no context of `domain`.
+    pub fn new(domain: &P::Domain, dials: Vec<Dial>, options: PoolOptions) -> Result<Opening<P>, OpenError> {
+        let node = |dial: Dial| NodeOpening {
+            greeting: Greeting::new(dial),
+            place: None,
+            queues: None,
+        };
+        Ok(Opening {
+            nodes: dials.into_iter().map(node).collect(),
+            options,
+            client: ClientId::NONE,
+            entered: 0,
+            deadline: None,
+            ctx: Rc::new(domain.context()?),
+            domain: domain.clone(),
+        })
+    }
+
+    /// The context of the lease's thread.
+    pub fn context(&self) -> &Rc<P::Context> {
+        &self.ctx
+    }
+
+    /// Goes on; `None`: the nodes have not answered yet. Poll it again after a microsecond or later.
+    ///
+    /// # Errors
+    /// [`PoolError`] if these are not all nodes of a pool of this kind, or they do not let us in. All connections are
+    /// then given up.
+    pub fn poll(&mut self, now: Ns) -> Option<Result<(Pool<P>, Lease<P>), PoolError>> {
+        match self.advance(now) {
+            Ok(false) => None,
+            Ok(true) => Some(self.finish(now)),
+            Err(error) => {
+                self.nodes.clear();
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Ns) -> Result<bool, PoolError> {
+        if self.nodes.is_empty() {
+            return Err(PoolError::NoNodes);
+        }
+        let deadline = *self.deadline.get_or_insert(now + self.options.timeout);
+        let is_late = now >= deadline;
+        if self.nodes.iter().any(|node| node.place.is_none()) {
+            let mut all = true;
+            for node in &mut self.nodes {
+                all &= node.greeting.greet(&self.options.secret, now, is_late)?;
+            }
+            if !all {
+                return Ok(false);
+            }
+            self.check()?;
+        }
+        while let Some(node) = self.nodes.get_mut(self.entered) {
+            let Some(client) = node.enter(&self.ctx, self.client, now, is_late)? else {
+                return Ok(false);
+            };
+            (self.client, self.entered) = (client, self.entered + 1);
+        }
+        Ok(true)
+    }
+
+    /// Checks that these are all nodes of one pool, each once, and sorts them.
+    fn check(&mut self) -> Result<(), PoolError> {
+        for node in &mut self.nodes {
+            node.place = Some(node.greeting.place()?);
+        }
+        let place = |node: &NodeOpening<P>| node.place.expect("set above");
+        self.nodes.sort_by_key(|node| place(node).index);
+        let first = place(&self.nodes[0]);
+        for node in &self.nodes {
+            let (own, server) = (place(node), node.greeting.server.clone());
+            if own.kind != self.options.kind {
+                let (found, wanted) = (own.kind, self.options.kind);
+                return Err(PoolError::WrongKind {
+                    server,
+                    found,
+                    wanted,
+                });
+            }
+            if (own.pool, own.count) != (first.pool, first.count) {
+                let other = self.nodes[0].greeting.server.clone();
+                return Err(PoolError::OtherPool { server, other });
+            }
+        }
+        for pair in self.nodes.windows(2) {
+            if place(&pair[0]).index == place(&pair[1]).index {
+                return Err(PoolError::Duplicate {
+                    server: pair[0].greeting.server.clone(),
+                    other: pair[1].greeting.server.clone(),
+                    index: place(&pair[0]).index,
+                });
+            }
+        }
+        let index = (0..first.count).find(|&index| {
+            self.nodes
+                .get(index as usize)
+                .is_none_or(|node| place(node).index != index)
+        });
+        match index {
+            Some(index) => Err(PoolError::Missing {
+                index,
+                count: first.count,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, now: Ns) -> Result<(Pool<P>, Lease<P>), PoolError> {
+        let (mut nodes, mut queues) = (Vec::new(), Vec::new());
+        for node in self.nodes.drain(..) {
+            let (greeting, place) = (node.greeting, node.place.expect("it has answered"));
+            let (welcome, header) = greeting.welcome.expect("it has answered");
+            let memory = self.domain.import_region(&welcome.memory)?;
+            if memory.len < header.geometry.capacity {
+                self.domain.forget_region(&memory);
+                let what = "a header for more memory than there is";
+                return Err(ResourceError::Unusable { what }.into());
+            }
+            let until = now + welcome.times.stop_after;
+            queues.push(node.queues.expect("it has let us in"));
+            nodes.push(PoolNode {
+                server: greeting.server,
+                place,
+                memory,
+                times: welcome.times,
+                quota_chunks: welcome.quota_chunks,
+                epochs: Arc::new(ProcessEpochs::new(header.reclaim)),
+                sweeps: Arc::new(ProcessSweeps::new(header.sweep)),
+                epoch: AtomicU64::new(header.epoch),
+                clock_s: AtomicU64::new(header.clock_s),
+                writes_until: AtomicU64::new(until.0),
+                chunks_owned: AtomicU32::new(0),
+                channel: Mutex::new(Channel::new(greeting.stream.expect("an open channel"))),
+                header,
+            });
+        }
+        let pool = Pool::new(nodes, self.client, self.domain.clone());
+        let lease = Lease::new(&self.ctx, pool.clone(), queues)?;
+        Ok((pool, lease))
+    }
+}
+
+impl<P: Provider> NodeOpening<P> {
+    /// Asks to be let in, and takes the answer: who we are.
+    fn enter(
+        &mut self,
+        ctx: &P::Context,
+        client: ClientId,
+        now: Ns,
+        is_late: bool,
+    ) -> Result<Option<ClientId>, PoolError> {
+        if self.queues.is_none() {
+            let queues = Queues::<P>::new(ctx, Depths::of_sends(LEASE_DEPTH))?;
+            let qp = queues.qp.export().map_err(ResourceError::Alloc)?;
+            self.queues = Some(queues);
+            self.greeting.send(&Attach { client, qp })?;
+        }
+        while let Some(frame) = self.greeting.receive(now, is_late)? {
+            if frame.kind == Ready::KIND {
+                continue;
+            }
+            let told: Told = self.greeting.decode(&frame)?;
+            let is_expected = client.is_none() || told.client == client;
+            if told.outcome != Verdict::Done || told.client.is_none() || !is_expected {
+                return Err(PoolError::Refused {
+                    server: self.greeting.server.clone(),
+                    verdict: told.outcome,
+                });
+            }
+            let queues = self.queues.as_mut().expect("made above");
+            queues.qp.connect(&told.qp)?;
+            return Ok(Some(told.client));
+        }
+        Ok(None)
+    }
+}
+
+impl<P: Provider> Pool<P> {
+    /// Enters the pool whose nodes `dials` lead to, in any order, and waits until they have answered, at most
+    /// [`PoolOptions::timeout`]. `idle` is called between two looks: it may yield the core. The calling thread becomes
+    /// the one that keeps the lease: it must step the [`Lease`] often, or hand over to one that begins with
+    /// [`Opening`] instead.
+    ///
+    /// # Errors
+    /// [`PoolError`] if these are not all nodes of a pool of this kind, or they do not let us in.
+    pub fn open(
+        domain: &P::Domain,
+        dials: Vec<Dial>,
+        options: PoolOptions,
+        mut idle: impl FnMut(),
+    ) -> Result<(Pool<P>, Lease<P>), PoolError> {
+        let opening = Opening::<P>::new(domain, dials, options);
+        let mut opening = opening.map_err(|error| PoolError::Fabric { error })?;
+        loop {
+            let now = opening.context().cpu().refresh();
+            if let Some(opened) = opening.poll(now) {
+                return opened;
+            }
+            idle();
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Nodes and compute processes in one thread, over a fabric that is stepped or simulated.
+
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_control::{Dial, LocalListener};
+use drover_memnode::Lease;
+use drover_memnode::node::{Node, NodeOptions};
+use drover_memnode::{Arena, LeaseTimes, Nodes, Opening, Place, Pool, PoolError, PoolKind, PoolOptions};
+use drover_rt::{TaskCx, TaskOptions, TaskPool};
+use drover_verbs::{Context, Device, DomainOptions, Provider};
+use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
+use drover_verbs_sim::{Sim, World, profile::Profile};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+
+pub const KIND: PoolKind = PoolKind::new("test");
+/// Nodes that a simulated cluster has at most; the machines after them are those of compute processes.
+const NODES: usize = 4;
+const MACHINES: usize = 12;
+
+type BoxedActor<P> = Box<dyn Actor<<P as Provider>::Cpu>>;
+
+/// A fabric and what runs over it.
+pub trait Fabric {
+    type P: Provider;
+
+    fn device(&self, machine: usize) -> <Self::P as Provider>::Device;
+    fn host(&self, ctx: &Rc<<Self::P as Provider>::Context>, actor: BoxedActor<Self::P>);
+    /// Runs everything until `done`, for at most `time` of the fabric's clock; false if that passed.
+    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool;
+}
+
+/// Actors that are stepped in turn.
+pub struct Stepped<P: Provider> {
+    device: P::Device,
+    clock: P::Context,
+    actors: RefCell<Vec<(Rc<P::Context>, BoxedActor<P>)>>,
+}
+
+impl<P: Provider> Stepped<P> {
+    fn of(device: P::Device) -> Stepped<P> {
+        Stepped {
+            clock: device.context().expect("context"),
+            device,
+            actors: RefCell::default(),
+        }
+    }
+}
+
+pub fn loopback() -> Stepped<Loopback> {
+    Stepped::of(LoopbackDevice::new())
+}
+
+pub fn shm() -> Stepped<Shm> {
+    Stepped::of(ShmDevice::open(ShmOptions::default()))
+}
+
+impl<P: Provider> Fabric for Stepped<P> {
+    type P = P;
+
+    fn device(&self, _: usize) -> P::Device {
+        self.device.clone()
+    }
+
+    fn host(&self, ctx: &Rc<P::Context>, actor: BoxedActor<P>) {
+        self.actors.borrow_mut().push((ctx.clone(), actor));
+    }
+
+    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool {
+        let end = self.clock.cpu().refresh() + time;
+        loop {
+            let mut wake_at = end;
+            for (ctx, actor) in self.actors.borrow_mut().iter_mut() {
+                let now = ctx.cpu().refresh();
+                wake_at = wake_at.min(match actor.step(ctx.cpu()) {
+                    Progress::Busy => now,
+                    Progress::Idle { wake_at } => wake_at,
+                });
+            }
+            if done() {
+                return true;
+            }
+            let now = self.clock.cpu().refresh();
+            if now >= end {
+                return false;
+            }
+            // Where time is real, others' messages may come meanwhile.
+            if wake_at > now {
+                self.clock.arm();
+                self.clock.park(wake_at.min(now + Ns::from_us(100)));
+            }
+        }
+    }
+}
+
+/// A simulated cluster.
+pub struct Simulated(pub World);
+
+pub fn sim() -> Simulated {
+    Simulated(World::new(Profile::named("cx6").expect("built in"), MACHINES, 7))
+}
+
+impl Fabric for Simulated {
+    type P = Sim;
+
+    fn device(&self, machine: usize) -> <Sim as Provider>::Device {
+        self.0.device(machine)
+    }
+
+    fn host(&self, ctx: &Rc<<Sim as Provider>::Context>, actor: BoxedActor<Sim>) {
+        self.0.spawn(ctx, actor);
+    }
+
+    fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool {
+        let end = self.0.now() + time;
+        loop {
+            if done() {
+                return true;
+            }
+            if self.0.now() >= end {
+                return false;
+            }
+            self.0.run_for(Ns::from_us(2));
+        }
+    }
+}
+
+/// An actor that can be taken away, and looked at.
+pub struct Removable<A>(pub Rc<RefCell<Option<A>>>);
+
+impl<A> Clone for Removable<A> {
+    fn clone(&self) -> Removable<A> {
+        Removable(self.0.clone())
+    }
+}
+
+impl<A> Removable<A> {
+    pub fn new(actor: A) -> Removable<A> {
+        Removable(Rc::new(RefCell::new(Some(actor))))
+    }
+
+    pub fn with<R>(&self, act: impl FnOnce(&mut A) -> R) -> R {
+        act(self.0.borrow_mut().as_mut().expect("it is there"))
+    }
+}
+
+impl<C: Cpu, A: Actor<C>> Actor<C> for Removable<A> {
+    fn step(&mut self, cpu: &C) -> Progress {
+        match &mut *self.0.borrow_mut() {
+            Some(actor) => actor.step(cpu),
+            None => Progress::Idle { wake_at: Ns::MAX },
+        }
+    }
+}
+
+/// A node, and where clients reach it.
+pub struct Served<P: Provider> {
+    pub node: Node<P>,
+    listener: LocalListener,
+}
+
+impl<P: Provider> Actor<P::Cpu> for Served<P> {
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        while let Some(stream) = self.listener.accept() {
+            self.node.adopt(stream);
+        }
+        self.node.step(cpu)
+    }
+}
+
+pub struct Bed<F: Fabric> {
+    pub fabric: F,
+    pub nodes: Vec<Removable<Served<F::P>>>,
+    listeners: Vec<LocalListener>,
+    processes: Cell<usize>,
+}
+
+/// Options of a small node.
+pub fn small() -> NodeOptions {
+    NodeOptions {
+        client_count: 8,
+        look_every: Ns::from_us(20),
+        ..NodeOptions::new(4 << 20)
+    }
+}
+
+impl<F: Fabric> Bed<F> {
+    /// A pool of `count` small nodes.
+    pub fn new(fabric: F, count: usize) -> Bed<F> {
+        Bed::with(fabric, count, &small())
+    }
+
+    pub fn with(fabric: F, count: usize, options: &NodeOptions) -> Bed<F> {
+        let mut bed = Bed {
+            fabric,
+            nodes: Vec::new(),
+            listeners: Vec::new(),
+            processes: Cell::new(0),
+        };
+        for index in 0..count {
+            let place = Place {
+                pool: 77,
+                index: index as u32,
+                count: count as u32,
+                kind: KIND,
+            };
+            bed.add_node(&NodeOptions {
+                place: Some(place),
+                ..options.clone()
+            });
+        }
+        bed
+    }
+
+    pub fn add_node(&mut self, options: &NodeOptions) {
+        let node = Node::<F::P>::new(&self.fabric.device(self.nodes.len()), options).expect("a node");
+        let ctx = node.context();
+        let listener = LocalListener::new();
+        self.listeners.push(listener.clone());
+        let served = Removable::new(Served { node, listener });
+        self.fabric.host(&ctx, Box::new(served.clone()));
+        self.nodes.push(served);
+    }
+
+    pub fn dials(&self) -> Vec<Dial> {
+        let named = |(index, listener): (usize, &LocalListener)| {
+            let listener = listener.clone();
+            Dial::new(format!("node{index}"), move || Ok(listener.connect()))
+        };
+        self.listeners.iter().enumerate().map(named).collect()
+    }
+
+    pub fn domain(&self) -> <F::P as Provider>::Domain {
+        let machine = NODES + self.processes.replace(self.processes.get() + 1);
+        let device = self.fabric.device(machine);
+        device.domain(&DomainOptions::default()).expect("a domain")
+    }
+
+    /// Enters the pool as a new process.
+    pub fn try_open(
+        &self,
+        dials: Vec<Dial>,
+        options: PoolOptions,
+    ) -> Result<(Pool<F::P>, Lease<F::P>), PoolError> {
+        let mut opening = Opening::<F::P>::new(&self.domain(), dials, options).expect("a context");
+        let ctx = opening.context().clone();
+        let mut opened = None;
+        self.fabric.run(Ns::from_s(20), &mut || {
+            opened = opening.poll(ctx.cpu().refresh());
+            opened.is_some()
+        });
+        opened.expect("an answer in time")
+    }
+
+    pub fn process(&self) -> Process<F::P> {
+        let opened = self.try_open(self.dials(), PoolOptions::new(KIND));
+        let (pool, lease) = opened.unwrap_or_else(|error| panic!("{error}"));
+        let ctx = lease.context().clone();
+        let lease = Removable::new(lease);
+        self.fabric.host(&ctx, Box::new(lease.clone()));
+        Process { pool, lease }
+    }
+
+    pub fn thread(&self, process: &Process<F::P>) -> Thread<F::P> {
+        let ctx = Rc::new(process.pool.context().expect("a context"));
+        let mut tasks = TaskPool::<F::P>::new(&ctx, &TaskOptions::default()).expect("tasks");
+        let deadline = ctx.cpu().refresh() + Ns::from_s(5);
+        let mut joining = process.pool.join(&ctx, &tasks, deadline).expect("asked");
+        let mut nodes = None;
+        self.fabric.run(Ns::from_s(20), &mut || {
+            nodes = joining.poll(&mut tasks, ctx.cpu().refresh());
+            nodes.is_some()
+        });
+        let nodes = nodes.expect("an answer in time").expect("connections");
+        let tasks = Removable::new(tasks);
+        self.fabric.host(&ctx, Box::new(tasks.clone()));
+        Thread {
+            arena: Arena::new(&nodes),
+            nodes,
+            tasks,
+            ctx,
+        }
+    }
+
+    /// Runs a task of `thread` to its end.
+    pub fn run<T: 'static, Fut: Future<Output = T> + 'static>(
+        &self,
+        thread: &Thread<F::P>,
+        task: impl FnOnce(TaskCx<F::P>, Nodes<F::P>, Arena<F::P>) -> Fut,
+    ) -> T {
+        let out = thread.spawn(task);
+        let mut value = None;
+        self.fabric.run(Ns::from_s(60), &mut || {
+            value = out.take();
+            value.is_some()
+        });
+        value.expect("the task ends in time")
+    }
+
+    /// Lets `time` pass.
+    pub fn pass(&self, time: Ns) {
+        self.fabric.run(time, &mut || false);
+    }
+
+    /// Runs until `done`.
+    pub fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        assert!(self.fabric.run(Ns::from_s(60), &mut done), "never: {what}");
+    }
+}
+
+/// A compute process.
+pub struct Process<P: Provider> {
+    pub pool: Pool<P>,
+    pub lease: Removable<Lease<P>>,
+}
+
+/// A thread of a compute process.
+pub struct Thread<P: Provider> {
+    pub arena: Arena<P>,
+    pub nodes: Nodes<P>,
+    pub tasks: Removable<TaskPool<P>>,
+    pub ctx: Rc<P::Context>,
+}
+
+impl<P: Provider> Thread<P> {
+    /// Begins a task; what it returns arrives in the cell.
+    pub fn spawn<T: 'static, Fut: Future<Output = T> + 'static>(
+        &self,
+        task: impl FnOnce(TaskCx<P>, Nodes<P>, Arena<P>) -> Fut,
+    ) -> Rc<Cell<Option<T>>> {
+        let out = Rc::new(Cell::new(None));
+        let put = out.clone();
+        let (nodes, arena) = (self.nodes.clone(), self.arena.clone());
+        self.tasks.with(|tasks| {
+            let spawned = tasks.spawn(|cx| {
+                let work = task(cx, nodes, arena);
+                async move { put.set(Some(work.await)) }
+            });
+            spawned.expect("space");
+        });
+        self.ctx.waker().wake();
+        out
+    }
+}
+
+/// Short times, for tests in which a lease runs out.
+pub fn short_times() -> LeaseTimes {
+    LeaseTimes {
+        renew_every: Ns::from_ms(2),
+        stop_after: Ns::from_ms(50),
+        suspect_after: Ns::from_ms(100),
+    }
+}
+
+/// Stamps a test over a fabric for each of them.
+#[macro_export]
+macro_rules! on_all_fabrics {
+    ($($test:ident)+) => {
+        mod loopback {
+            $(#[test] fn $test() { super::$test($crate::bed::loopback()); })+
+        }
+        mod shm {
+            $(#[test] fn $test() { super::$test($crate::bed::shm()); })+
+        }
+        mod sim {
+            $(#[test] fn $test() { super::$test($crate::bed::sim()); })+
+        }
+    };
+}

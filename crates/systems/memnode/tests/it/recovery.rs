@@ -1,0 +1,255 @@
+//! Goal: what a dead process left is repaired: its locks, its half-done work, its memory, its number.
+
+use crate::bed::{Bed, Fabric, Thread, loopback};
+use crate::on_all_fabrics;
+use drover_base::Ns;
+use drover_memnode::locks::Lock;
+use drover_memnode::recovery::{Recovered, Recovery, RecoveryOptions, Repair, recover};
+use drover_memnode::{Addr, ClientId, MemoryError, Need, Nodes};
+use drover_rt::TaskCx;
+use drover_verbs::Provider;
+use std::collections::BTreeSet;
+
+on_all_fabrics! { a_dead_process_leaves_nothing_behind }
+
+/// A structure: a lock in root 0, blocks of 64 bytes linked by roots 16 to 47, a long one by root 48.
+struct Roots;
+const LOCK: usize = 0;
+const FIRST: usize = 16;
+const COUNT: usize = 32;
+const LONG: usize = 48;
+const LONG_BYTES: usize = 40_000;
+
+async fn root<P: Provider>(cx: &TaskCx<P>, nodes: &Nodes<P>, index: usize) -> Result<u64, MemoryError> {
+    let at = nodes.root(0, index);
+    let ticket = cx.read(at.peer, cx.buffer(8)?, at.remote)?;
+    let bytes = cx.sync().await?.take(ticket);
+    Ok(u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")))
+}
+
+async fn set_root<P: Provider>(
+    cx: &TaskCx<P>,
+    nodes: &Nodes<P>,
+    index: usize,
+    from: u64,
+    to: u64,
+) -> Result<(), MemoryError> {
+    let at = nodes.root(0, index);
+    let ticket = cx.cas(at.peer, at.remote, from, to)?;
+    assert_eq!(cx.sync().await?.value(ticket), from);
+    Ok(())
+}
+
+impl<P: Provider> Repair<P> for Roots {
+    async fn repair(
+        &self,
+        cx: &TaskCx<P>,
+        nodes: &Nodes<P>,
+        _: usize,
+        dead: ClientId,
+    ) -> Result<(), MemoryError> {
+        let word = root(cx, nodes, LOCK).await?;
+        match Lock::from_bits(word).is_mine(dead) {
+            true => set_root(cx, nodes, LOCK, word, 0).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn visit(
+        &self,
+        cx: &TaskCx<P>,
+        nodes: &Nodes<P>,
+        _: usize,
+        mark: &mut dyn FnMut(Addr, usize),
+    ) -> Result<(), MemoryError> {
+        for index in FIRST..FIRST + COUNT {
+            mark(Addr::from_bits(root(cx, nodes, index).await?), 64);
+        }
+        mark(Addr::from_bits(root(cx, nodes, LONG).await?), LONG_BYTES);
+        Ok(())
+    }
+}
+
+/// Takes the lock, links every root's block and the long one, and holds some blocks that it never links.
+fn build<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>) -> Lock {
+    let lock = thread.nodes.pool().new_lock();
+    bed.run(thread, move |cx, nodes, arena| async move {
+        set_root(&cx, &nodes, LOCK, 0, lock.bits()).await.expect("free");
+        let _pin = nodes.pin(0);
+        for index in FIRST..FIRST + COUNT {
+            // Chunks that are in use, and some that are not.
+            for _ in 0..20 {
+                arena.alloc(&cx, 0, 64, Need::Ordinary).await.expect("memory");
+            }
+            arena.alloc(&cx, 0, 8192, Need::Ordinary).await.expect("memory");
+            let addr = arena.alloc(&cx, 0, 64, Need::Ordinary).await.expect("memory");
+            set_root(&cx, &nodes, index, 0, addr.bits()).await.expect("empty");
+        }
+        let long = arena
+            .alloc(&cx, 0, LONG_BYTES, Need::Ordinary)
+            .await
+            .expect("memory");
+        set_root(&cx, &nodes, LONG, 0, long.bits()).await.expect("empty");
+        arena
+            .alloc(&cx, 0, LONG_BYTES, Need::Ordinary)
+            .await
+            .expect("memory");
+    });
+    lock
+}
+
+fn maintain<P: Provider>(thread: &Thread<P>) {
+    let _ = thread.spawn(|cx, _, arena| async move { arena.maintain(&cx, Ns::from_ms(1)).await });
+}
+
+fn recovered<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>, options: RecoveryOptions) -> Recovery {
+    bed.run(thread, move |cx, _, arena| async move {
+        recover(&cx, &arena, 0, &Roots, options)
+            .await
+            .expect("a recovery")
+    })
+}
+
+fn wait_until_dead<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>, lock: Lock) {
+    bed.run(thread, move |cx, nodes, _| async move {
+        while !nodes.owner_is_dead(&cx, 0, lock).await.expect("a READ") {
+            cx.sleep(Ns::from_us(50)).await;
+        }
+    });
+}
+
+fn linked<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>) -> BTreeSet<Addr> {
+    bed.run(thread, |cx, nodes, _| async move {
+        let mut linked = BTreeSet::new();
+        for index in FIRST..FIRST + COUNT {
+            linked.insert(Addr::from_bits(root(&cx, &nodes, index).await.expect("a READ")));
+        }
+        linked
+    })
+}
+
+/// All blocks of 64 bytes that `thread` gets before the node is full.
+fn fill<F: Fabric>(bed: &Bed<F>, thread: &Thread<F::P>) -> Vec<Addr> {
+    bed.run(thread, |cx, _, arena| async move {
+        let mut got = Vec::new();
+        while let Ok(addr) = arena.alloc(&cx, 0, 64, Need::Ordinary).await {
+            got.push(addr);
+        }
+        got
+    })
+}
+
+fn a_dead_process_leaves_nothing_behind<F: Fabric>(fabric: F) {
+    let bed = Bed::new(fabric, 1);
+    let (dying, first, second) = (bed.process(), bed.process(), bed.process());
+    let threads = [bed.thread(&first), bed.thread(&second)];
+    threads.iter().for_each(maintain);
+    let thread = bed.thread(&dying);
+    let lock = build(&bed, &thread);
+    // Another process unlinks one of its blocks, and keeps it as free memory of its own.
+    bed.run(&threads[1], |cx, nodes, arena| async move {
+        let pin = nodes.pin(0);
+        let word = root(&cx, &nodes, FIRST).await.expect("a READ");
+        let new = arena.alloc(&cx, 0, 64, Need::Ordinary).await.expect("memory");
+        set_root(&cx, &nodes, FIRST, word, new.bits())
+            .await
+            .expect("as read");
+        arena.free(&pin, Addr::from_bits(word), 64);
+    });
+    let nobody = recovered(&bed, &threads[0], RecoveryOptions::default());
+    assert_eq!(nobody, Recovery::Done(Recovered::default()), "nobody is dead");
+    let client = dying.pool.client();
+    dying.lease.0.take();
+    thread.tasks.0.take();
+    drop((dying, thread));
+    wait_until_dead(&bed, &threads[0], lock);
+
+    let Recovery::Done(done) = recovered(&bed, &threads[0], RecoveryOptions::default()) else {
+        panic!("it was not completed");
+    };
+    assert_eq!(done.clients, [client]);
+    // 3 chunks of 64 bytes, 16 of 8 KiB, two runs of 3 chunks.
+    assert_eq!(done.chunks_swept, 3 + 16 + 2);
+    assert_eq!(done.chunks_returned, 16 + 3);
+    assert_eq!(done.blocks_freed, 3 * 256 - (COUNT - 1));
+
+    // The lock is free; nobody gets a block that is linked, or one that another got.
+    let word = bed.run(&threads[1], |cx, nodes, _| async move {
+        root(&cx, &nodes, LOCK).await.expect("a READ")
+    });
+    assert_eq!(word, 0);
+    let linked = linked(&bed, &threads[0]);
+    assert_eq!(linked.len(), COUNT);
+    let mut got = fill(&bed, &threads[0]);
+    got.extend(fill(&bed, &threads[1]));
+    let different: BTreeSet<Addr> = got.iter().copied().collect();
+    assert_eq!(different.len(), got.len(), "a block was given twice");
+    assert!(different.is_disjoint(&linked), "a block in use was given");
+    // All but header and tables, the reserve, and the long block.
+    let chunks = 256 - 3 - 6 - 3;
+    assert!(
+        got.len() + COUNT > (chunks - 1) * 256,
+        "{} blocks leaked",
+        chunks * 256 - got.len()
+    );
+    // Its number is free again.
+    let next = bed.process();
+    assert_eq!(next.pool.client().id, client.id);
+    assert_ne!(next.pool.client(), client);
+}
+
+#[test]
+fn another_goes_on_when_a_repairer_dies_too() {
+    let bed = Bed::new(loopback(), 1);
+    let (dying, first, second) = (bed.process(), bed.process(), bed.process());
+    let (thread, repairing, other) = (bed.thread(&dying), bed.thread(&first), bed.thread(&second));
+    let lock = build(&bed, &thread);
+    dying.lease.0.take();
+    thread.tasks.0.take();
+    drop((dying, thread));
+    wait_until_dead(&bed, &other, lock);
+    // It waits for the other process's thread, which does not take notice of the sweep.
+    let lock = repairing.nodes.pool().new_lock();
+    let _ = repairing.spawn(|cx, _, arena| async move {
+        let _ = recover(&cx, &arena, 0, &Roots, RecoveryOptions::default()).await;
+    });
+    bed.pass(Ns::from_ms(100));
+    let busy = recovered(&bed, &other, RecoveryOptions::default());
+    assert_eq!(
+        busy,
+        Recovery::Busy {
+            owner: first.pool.client()
+        }
+    );
+    let dead = first.pool.client();
+    first.lease.0.take();
+    repairing.tasks.0.take();
+    drop((first, repairing));
+    wait_until_dead(&bed, &other, lock);
+    let Recovery::Done(done) = recovered(&bed, &other, RecoveryOptions::default()) else {
+        panic!("it was not completed");
+    };
+    assert!(done.clients.len() == 2 && done.clients.contains(&dead));
+    assert_eq!((done.chunks_swept, done.chunks_returned), (3 + 16 + 2, 16 + 3));
+}
+
+#[test]
+fn a_thread_that_takes_no_notice_is_waited_for_and_named() {
+    let bed = Bed::new(loopback(), 1);
+    let (dying, first, second) = (bed.process(), bed.process(), bed.process());
+    let (thread, repairing, _deaf) = (bed.thread(&dying), bed.thread(&first), bed.thread(&second));
+    let lock = build(&bed, &thread);
+    dying.lease.0.take();
+    thread.tasks.0.take();
+    drop((dying, thread));
+    wait_until_dead(&bed, &repairing, lock);
+    let options = RecoveryOptions {
+        patience: Ns::from_ms(100),
+        ..RecoveryOptions::default()
+    };
+    assert_eq!(recovered(&bed, &repairing, options), Recovery::Unready);
+    let word = bed.run(&repairing, |cx, nodes, _| async move {
+        root(&cx, &nodes, LOCK).await.expect("a READ")
+    });
+    assert_eq!(word, 0, "the lock was released all the same");
+}
