@@ -1,10 +1,8 @@
 //! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
 
-use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Issuers, Pacing, Posting, Shared, Tasks, Verb, Verbs};
-use drover_verbs::QpKind;
+use crate::micro::{Bench, Shared, Tasks, Verb};
 
 /// SMART Fig. 3: throughput by threads, queue pairs per thread and allocation of doorbells.
 pub const FIGURE: Figure = Figure {
@@ -41,23 +39,10 @@ pub fn batches(verb: Verb, threads: usize, batch: usize, doorbells: Doorbells) -
     }
 }
 
-/// As [`batches`] of 8 with the driver's doorbells, by a plain loop with a queue pair for each `threads_per_queue`
-/// threads. The end of each batch costs CPU time.
+/// As [`batches`] of 8 with the driver's doorbells, with a queue pair for each `threads_per_queue` threads and no tasks.
 fn sharing(verb: Verb, threads: usize, threads_per_queue: usize) -> Bench {
     Bench::Shared(Shared {
-        verbs: Verbs {
-            words: 4096,
-            issuers: Issuers {
-                machines: 1,
-                processes: 1,
-                threads,
-            },
-            posting: Posting {
-                batch_tail: true,
-                ..Posting::paced(Pacing::Batch(8))
-            },
-            ..alone(verb, QpKind::Rc, 8, false)
-        },
+        tasks: batches(verb, threads, 8, Doorbells::Driver),
         threads_per_queue,
     })
 }

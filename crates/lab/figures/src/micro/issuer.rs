@@ -1,6 +1,5 @@
 //! [`Issuer`]: a thread that posts one verb repeatedly.
 
-use super::costs::BATCH_TAIL;
 use super::{Pacing, Tally, Verb, Verbs, wiring};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{
@@ -96,9 +95,6 @@ impl<P: Provider> Issuer<P> {
         self.outstanding -= covered as usize;
         self.tally.add_done(covered);
         if count > 0 && self.outstanding == 0 && self.left == 0 {
-            if self.plan.posting.batch_tail {
-                cpu.charge(BATCH_TAIL, 1);
-            }
             self.left = batch(self.plan.posting.pacing);
         }
         count

@@ -290,6 +290,17 @@ impl Probe {
         }
     }
 
+    fn of_shared(plan: &Shared, tally: Tally) -> Probe {
+        Probe {
+            tally,
+            throttle: None,
+            count: Count::Issued,
+            machine: 0,
+            per: 1.0,
+            threads: plan.tasks.threads as f64,
+        }
+    }
+
     fn read<R: Cluster>(&self, cluster: &R) -> Reading {
         let count = match (&self.throttle, self.count) {
             (Some(throttle), _) => throttle.ended(),

@@ -1,9 +1,9 @@
 //! Threads that share queue pairs: published baselines, in which each post and each poll takes the queue's lock.
 
 use super::costs::BATCH_TAIL;
-use super::verbs::{Verb, Verbs};
+use super::tasks::{BYTES, Tasks, WORDS, thread};
 use super::wiring::{self, P};
-use super::{Outcome, Probe, Span, Tally, measure};
+use super::{Outcome, Probe, Span, Tally, Verb, measure};
 use crate::cluster::{Cluster, Clusters, Thread};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{
@@ -19,13 +19,12 @@ const POLL: usize = 16;
 /// Rough time of a request in the lock of a queue pair that many threads share, nanoseconds.
 const REQUEST_NS: u64 = 3_000;
 
-/// A benchmark of [`Verbs`] in which threads share queue pairs: one for each `threads_per_queue` threads, with a
-/// completion queue of its own. Thread `t` uses queue pair `t` modulo their number. Of the plan it takes the verb (READ or
-/// WRITE), the bytes, the number of threads of one process, the size of a batch and its tail, and the doorbells.
+/// A benchmark like [`Tasks`], without a search and without tasks, in which threads share queue pairs: one for each
+/// `threads_per_queue` threads, with a completion queue of its own. Thread `t` uses queue pair `t` modulo their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
-    /// The plan.
-    pub verbs: Verbs,
+    /// Verb, threads, batches and doorbells.
+    pub tasks: Tasks,
     /// Threads that share a queue pair.
     pub threads_per_queue: usize,
 }
@@ -35,25 +34,24 @@ pub struct Shared {
 /// # Panics
 /// As [`run`](super::run), and on clusters whose threads share nothing.
 pub(super) fn run<R: Clusters>(clusters: &R, shared: &Shared, span: Span, seed: u64) -> Outcome {
-    let (tally, verbs) = (Tally::default(), &shared.verbs);
-    let mut cluster = clusters.cluster(&verbs.options(seed));
+    let (tally, tasks) = (Tally::default(), &shared.tasks);
+    let mut cluster = clusters.cluster(&tasks.options(seed));
     set_up(&mut cluster, shared, &tally);
-    let sharers = shared.threads_per_queue.min(verbs.issuers.threads);
-    let batch_ns = (sharers * verbs.posting.pacing.outstanding()) as u64 * REQUEST_NS;
+    let sharers = shared.threads_per_queue.min(tasks.threads);
+    let batch_ns = (sharers * tasks.batch) as u64 * REQUEST_NS;
     let span = Span {
         warm_up: Ns(span.warm_up.0.max(batch_ns)),
         measured: Ns(span.measured.0.max(span.batches * batch_ns)),
         ..span
     };
-    measure(&mut cluster, span, &Probe::of_verbs(verbs, &tally))
+    measure(&mut cluster, span, &Probe::of_shared(shared, tally))
 }
 
 fn set_up<R: Cluster>(cluster: &mut R, shared: &Shared, tally: &Tally) {
-    let verbs = &shared.verbs;
-    let threads: Vec<Thread> = verbs.issuing_threads().collect();
-    let target = verbs.target_threads().next().expect("a target");
-    let bytes = verbs.words.max(1) * verbs.bytes.next_multiple_of(8);
-    let there_mr = wiring::memory(cluster, target, bytes);
+    let tasks = &shared.tasks;
+    let threads: Vec<Thread> = (0..tasks.threads).map(|index| thread(0, index)).collect();
+    let target = thread(1, 0);
+    let there_mr = wiring::memory(cluster, target, WORDS as usize * BYTES);
     let there_cq = wiring::completion_queue(cluster, target, 64);
     let mut far_ends = Vec::new();
     // The first threads' contexts come first, so that queue pairs get their registers in this order.
@@ -61,7 +59,7 @@ fn set_up<R: Cluster>(cluster: &mut R, shared: &Shared, tally: &Tally) {
     let queues: Vec<_> = threads[..count]
         .iter()
         .map(|&thread| {
-            let (queue, far_end) = queue::<R>(cluster, thread, target, &there_cq, verbs);
+            let (queue, far_end) = queue::<R>(cluster, thread, target, &there_cq, tasks);
             far_ends.push(far_end);
             Rc::new(queue)
         })
@@ -69,18 +67,19 @@ fn set_up<R: Cluster>(cluster: &mut R, shared: &Shared, tally: &Tally) {
     let done: Rc<[Cell<u64>]> = threads.iter().map(|_| Cell::new(0)).collect();
     for (index, &thread) in threads.iter().enumerate() {
         let remote = wiring::import(cluster, thread, target, &there_mr, false);
-        let mr = wiring::memory(cluster, thread, verbs.bytes + 64);
+        let mr = wiring::memory(cluster, thread, BYTES);
         let sharer = Sharer::<P<R>> {
             queue: queues[index % count].clone(),
             index,
             done: done.clone(),
             taken: 0,
-            left: verbs.posting.pacing.outstanding(),
+            left: tasks.batch,
             outstanding: 0,
             remote,
-            local: mr.sge(0, verbs.bytes),
+            local: mr.sge(0, BYTES),
             _mr: mr,
-            plan: verbs.clone(),
+            verb: tasks.verb,
+            batch: tasks.batch,
             list: SendList::default(),
             tally: tally.clone(),
         };
@@ -97,10 +96,10 @@ fn queue<R: Cluster>(
     thread: Thread,
     target: Thread,
     there_cq: &wiring::Cq<R>,
-    verbs: &Verbs,
+    tasks: &Tasks,
 ) -> (Queue<R>, wiring::Qp<R>) {
     let (domain, ctx) = cluster.sharing(thread).expect("threads that share");
-    let depth = verbs.issuers.threads * verbs.posting.pacing.outstanding();
+    let depth = tasks.threads * tasks.batch;
     let cq = ctx.create_cq(depth).expect("a completion queue");
     let mut options = QpOptions::<P<R>>::new(QpKind::Rc, &cq, ctx.caps());
     options.send_depth = depth;
@@ -114,7 +113,7 @@ fn queue<R: Cluster>(
 struct Sharer<P: Provider> {
     queue: Rc<P::SharedQueue>,
     index: usize,
-    /// Requests done, by thread: the thread that polls a completion counts it for the one that posted.
+    /// Requests done, by the thread that posted them, which need not be the one that polls and counts their completions.
     done: Rc<[Cell<u64>]>,
     /// Of those of this thread, the ones it has seen.
     taken: u64,
@@ -124,16 +123,17 @@ struct Sharer<P: Provider> {
     remote: RemoteRegion,
     local: Sge,
     _mr: P::Mr,
-    plan: Verbs,
+    verb: Verb,
+    batch: usize,
     list: SendList,
     tally: Tally,
 }
 
 impl<P: Provider> Sharer<P> {
     fn post(&mut self, cpu: &P::Cpu) {
-        let place = (cpu.random() % self.plan.words.max(1) as u64) as usize;
-        let remote = self.remote.at(place * self.plan.bytes.next_multiple_of(8));
-        let op = match self.plan.verb {
+        let place = (cpu.random() % WORDS) as usize;
+        let remote = self.remote.at(place * BYTES);
+        let op = match self.verb {
             Verb::Write => SendOp::Write { remote, imm: None },
             _ => SendOp::Read { remote },
         };
@@ -173,10 +173,8 @@ impl<P: Provider> Actor<P::Cpu> for Sharer<P> {
         }
         let is_busy = self.collect(cpu);
         if self.outstanding == 0 {
-            if self.plan.posting.batch_tail {
-                cpu.charge(BATCH_TAIL, 1);
-            }
-            self.left = self.plan.posting.pacing.outstanding();
+            cpu.charge(BATCH_TAIL, 1);
+            self.left = self.batch;
             return Progress::Busy;
         }
         match is_busy {

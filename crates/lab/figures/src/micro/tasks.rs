@@ -12,9 +12,9 @@ use drover_verbs::{Provider, QpKind, RemoteRegion};
 /// Depth of the target's completion queue.
 const CQ_DEPTH: usize = 4096;
 /// Number of 8-byte words addressed at random.
-const WORDS: u64 = 4096;
+pub(super) const WORDS: u64 = 4096;
 /// Bytes per request.
-const BYTES: usize = 8;
+pub(super) const BYTES: usize = 8;
 /// Purpose of the streams of addresses.
 const ADDRESSES: u64 = 0x0061_6464_7273;
 /// Time in which all threads have filled their queues.
@@ -116,7 +116,7 @@ pub(super) fn set_up<R: Cluster>(cluster: &mut R, plan: &Tasks, seed: u64) -> Th
     throttle
 }
 
-fn thread(machine: usize, thread: usize) -> Thread {
+pub(super) fn thread(machine: usize, thread: usize) -> Thread {
     Thread {
         machine,
         process: 0,

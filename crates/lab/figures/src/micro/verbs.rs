@@ -117,12 +117,10 @@ pub struct Posting {
     pub random: bool,
     /// Minimum time between two posts of a thread, nanoseconds; 0: none.
     pub gap_ns: u64,
-    /// Whether the end of each batch costs CPU time: [`BATCH_TAIL`](super::BATCH_TAIL).
-    pub batch_tail: bool,
 }
 
 impl Posting {
-    /// One signaled request per post, to the targets in turn, as `pacing` allows; no gap, no cost per batch.
+    /// One signaled request per post, to the targets in turn, as `pacing` allows; no gap.
     pub const fn paced(pacing: Pacing) -> Posting {
         Posting {
             pacing,
@@ -130,7 +128,6 @@ impl Posting {
             list: 1,
             random: false,
             gap_ns: 0,
-            batch_tail: false,
         }
     }
 }
