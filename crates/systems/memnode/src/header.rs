@@ -58,8 +58,8 @@ pub(crate) const VERSIONS_AT: usize = 192;
 pub(crate) const RECOVERY_AT: usize = 256;
 pub(crate) const ROOTS_AT: usize = 512;
 
-/// What a pool holds, as a short name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// What a pool holds, as a short name; by default the empty one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PoolKind(pub [u8; 8]);
 
 impl PoolKind {
