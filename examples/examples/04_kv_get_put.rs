@@ -34,8 +34,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for GetPut<'_, P> {
 
         // Many at once fill the window, and the servers' batches. The order per key is the order given.
         let keys: Vec<String> = (0..1_000).map(|i| format!("user{i}")).collect();
-        let puts: Vec<Op> =
-            keys.iter().map(|key| Op::Put { key: key.as_bytes(), value: key.as_bytes(), ttl_s: 0 }).collect();
+        let puts: Vec<Op> = keys.iter().map(|key| Op::put(key.as_bytes(), key.as_bytes())).collect();
         let mut stored = 0;
         client.execute(&puts, |_, done| stored += usize::from(done == Done::Stored))?;
         assert_eq!(stored, keys.len());

@@ -29,7 +29,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for PutAndGet<'_, P> {
         let Served { service, ctx, mut client } = Served::<S, Faulty<P>>::start(self.0)?;
         for i in 0..500u32 {
             let key = i.to_le_bytes();
-            let put = Op::Put { key: &key, value: &key, ttl_s: 0 };
+            let put = Op::put(&key, &key);
             assert_eq!(execute(&mut client, ctx.cpu(), &put)?, "Stored");
             let got = execute(&mut client, ctx.cpu(), &Op::Get { key: &key })?;
             assert_eq!(got, format!("Value({:?})", key));

@@ -4,7 +4,7 @@
 use drover_base::{HashSeed, Ns, mix};
 use drover_control::exchange::{End, ends};
 use drover_examples::{Example, Outcome, execute, run};
-use drover_kv::{Completion, KvClient, Op, OpKind, Outcome as Done, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, OpKind, Outcome as Done, Refusal, SubmitError, Token};
 use drover_mem::PageWish;
 use drover_verbs::*;
 
@@ -39,7 +39,7 @@ impl<P: Provider> KvClient<P> for OneSided<P> {
         let mut list = SendList::default();
         let wr = match op.kind() {
             OpKind::Get => SendWr::read(remote, local),
-            OpKind::Put | OpKind::Delete => SendWr::write(remote, list.inline(&slot)),
+            _ => SendWr::write(remote, list.inline(&slot)),
         };
         list.push(wr.signaled(WrId(free as u64)));
         self.end.qp.post_send(cpu, &list).expect("the queue is longer than the window");
@@ -58,8 +58,8 @@ impl<P: Provider> KvClient<P> for OneSided<P> {
             let outcome = match kind {
                 OpKind::Put => Done::Stored,
                 OpKind::Delete => Done::Deleted,
-                OpKind::Get if slot[..16] != hash => Done::NotFound,
-                OpKind::Get if slot[56..] != check_word(&slot[..56]) => Done::NotFound, // torn by a WRITE
+                OpKind::Touch => Done::Refused(Refusal::BadRequest),
+                OpKind::Get if slot[..16] != hash || slot[56..] != check_word(&slot[..56]) => Done::NotFound, // or torn
                 OpKind::Get => Done::Value(&slot[24..24 + slot[16] as usize]),
             };
             sink(Completion { token, outcome });
@@ -80,14 +80,14 @@ struct WriteASystem;
 
 impl Example for WriteASystem {
     fn run<P: Provider>(device: P::Device) -> Outcome {
-        let (put, get) = (Op::Put { key: b"a", value: b"one", ttl_s: 0 }, Op::Get { key: b"a" });
+        let (put, get) = (Op::put(b"a", b"one"), Op::Get { key: b"a" });
         let (end, memory_node) = ends::<P>(&device, QpKind::Rc)?;
         let memory = memory_node.ctx.alloc(SLOTS as usize * SLOT_BYTES, PageWish::HugeIfAny)?;
         let lent = memory_node.ctx.register(&memory, Access { remote_read: true, ..Access::REMOTE_WRITE })?;
         let table = end.ctx.import_region(&lent.export(&[])?)?;
         let local = end.ctx.register(&end.ctx.alloc(WINDOW * SLOT_BYTES, PageWish::Small)?, Access::LOCAL)?;
         let mut client = OneSided::<P> { end, table, local, flying: [None; WINDOW] };
-        for op in [put, get, Op::Delete { key: b"a" }, get] {
+        for op in [put, get, Op::delete(b"a"), get] {
             println!("{:?} -> {}", op.kind(), execute::<P, _>(&mut client, memory_node.ctx.cpu(), &op)?);
         }
         Ok(())

@@ -36,6 +36,7 @@ impl Provider for Counting {
     type Context = CountingContext;
     type Mr = <Shm as Provider>::Mr;
     type SharedMr = <Shm as Provider>::SharedMr;
+    type DeviceMemory = <Shm as Provider>::DeviceMemory;
     type Qp = CountingQp;
     type Cq = CountingCq;
     type Srq = CountingSrq;

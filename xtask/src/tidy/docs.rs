@@ -41,10 +41,11 @@ pub fn paths(tree: &Tree) -> Vec<Violation> {
 }
 
 /// Lists of the systems' test coverage.
-const COVERAGE: [&str; 4] = [
+const COVERAGE: [&str; 5] = [
     "docs/herd-tests.md",
     "docs/pilaf-tests.md",
     "docs/farm-tests.md",
+    "docs/race-tests.md",
     "docs/rfp-tests.md",
 ];
 

@@ -6,6 +6,7 @@ mod fabric;
 mod machine;
 mod memory;
 mod rdma;
+mod systems;
 
 use machine::Machine;
 use std::fmt;
@@ -90,6 +91,7 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
     rdma::library,
     rdma::active_ports,
     rdma::address,
+    systems::offers,
 ];
 
 /// Runs all checks and prints the results. Exit status 1: some finding is [bad](Grade::Bad).

@@ -137,7 +137,7 @@ fn a_hot_key_lives_with_native_clients() {
             let mut ops = Vec::new();
             for key in &keys {
                 let (key, value) = (key.as_bytes(), &VALUE[..]);
-                ops.extend([Op::Put { key, value, ttl_s: 0 }, get]);
+                ops.extend([Op::put(key, value), get]);
             }
             let mut found = 0;
             client

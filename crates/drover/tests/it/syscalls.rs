@@ -148,11 +148,7 @@ fn load(client: &mut HerdClient<Shm>, cpu: &NativeCpu, op_count: u64) {
         while submitted < op_count {
             let key = keys[(submitted / 2 * 7 % 1000) as usize].as_bytes();
             let op = match submitted % 2 {
-                0 => Op::Put {
-                    key,
-                    value: &[7; 32],
-                    ttl_s: 0,
-                },
+                0 => Op::put(key, &[7; 32]),
                 _ => Op::Get { key },
             };
             if client.submit(cpu, &op, submitted).is_err() {

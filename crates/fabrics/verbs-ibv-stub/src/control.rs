@@ -1,5 +1,6 @@
 //! The control path: creates and destroys objects, connects queue pairs.
 
+use super::card;
 use super::execute;
 use super::fabric::{Cq, Mr, Qp, Recvs, fabric};
 use super::send_queue::SendQueue;
@@ -70,20 +71,20 @@ pub fn at<'a, T>(pointer: *mut T) -> &'a mut T {
 }
 
 /// Gives a new object to the provider.
-fn give<T>(object: T) -> *mut T {
+pub fn give<T>(object: T) -> *mut T {
     fabric().objects_alive += 1;
     Box::into_raw(Box::new(object))
 }
 
 /// Takes an object back from the provider.
-fn take<T>(pointer: *mut T) -> Box<T> {
+pub fn take<T>(pointer: *mut T) -> Box<T> {
     fabric().objects_alive -= 1;
     // SAFETY: given out by `give`, and destroyed once.
     unsafe { Box::from_raw(pointer) }
 }
 
 /// Returns no object, with the error number `errno`.
-fn refuse<T>(errno: i32) -> *mut T {
+pub fn refuse<T>(errno: i32) -> *mut T {
     set_errno(errno);
     null_mut()
 }
@@ -162,11 +163,19 @@ pub fn open_with(device: *mut ffi::Device, ops: ffi::ContextOps) -> *mut ffi::Co
 fn open_extended(device: *mut ffi::Device, ops: ffi::ContextOps, sz: usize) -> *mut ffi::Context {
     fabric().counts.devices += 1;
     let outer = give(ffi::VerbsContext {
-        unused_0: [null_mut(); 14],
+        unused_0: [null_mut(); 7],
+        dm: ffi::DmFunctions {
+            reg: Some(card::reg_dm_mr),
+            alloc: Some(card::alloc_dm),
+            free: Some(card::free_dm),
+        },
+        unused_10: [null_mut(); 4],
         alloc_parent_domain: Some(alloc_parent_domain),
         dealloc_td: Some(dealloc_td),
         alloc_td: Some(alloc_td),
-        unused_17: [null_mut(); 22],
+        unused_17: [null_mut(); 10],
+        query_device_ex: Some(card::query_device_ex),
+        unused_28: [null_mut(); 11],
         sz,
         context: ffi::Context {
             device,
@@ -187,11 +196,12 @@ pub extern "C" fn open_old(device: *mut ffi::Device) -> *mut ffi::Context {
     open_extended(device, OPS, sz)
 }
 
-/// As `open_device`, but the driver has no thread domains, as software RoCE.
+/// As `open_device`, but the driver has no thread domains and no memory on the card, as software RoCE.
 pub extern "C" fn open_plain(device: *mut ffi::Device) -> *mut ffi::Context {
     let context = open_device(device);
     let outer = at(outer(context));
     (outer.alloc_td, outer.dealloc_td, outer.alloc_parent_domain) = (None, None, None);
+    (outer.dm.reg, outer.dm.alloc, outer.dm.free) = (None, None, None);
     context
 }
 
@@ -522,6 +532,15 @@ extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> 
     );
     if attr.qp_state == ffi::QPS_ERR {
         fabric.break_qp(qpn);
+        return 0;
+    }
+    if attr.qp_state == ffi::QPS_RESET {
+        // What was posted would vanish without completions.
+        assert!(
+            state.sends.is_empty() && state.recvs.wrs.is_empty(),
+            "a queue pair is reset that has requests"
+        );
+        state.state = ffi::QPS_RESET;
         return 0;
     }
     if attr.qp_state != state.state + 1 {

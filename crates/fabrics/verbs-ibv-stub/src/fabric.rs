@@ -25,6 +25,8 @@ pub struct Fabric {
     pub cqs: BTreeMap<u32, Cq>,
     pub srqs: BTreeMap<u32, Recvs>,
     pub mrs: BTreeMap<u32, Mr>,
+    /// Memory on the card, by the address of its `ibv_dm`.
+    pub card: BTreeMap<usize, Box<[u64]>>,
     /// Events not yet taken, by file descriptor of the completion channel. An event is the address of the `ibv_cq` that
     /// raised it.
     pub channels: BTreeMap<i32, VecDeque<usize>>,
@@ -43,6 +45,8 @@ pub struct Counts {
     pub parent_domains: usize,
     /// Registrations of memory.
     pub registrations: usize,
+    /// Pieces of memory on the card.
+    pub device_memories: usize,
 }
 
 impl Counts {
@@ -53,6 +57,7 @@ impl Counts {
         thread_domains: 0,
         parent_domains: 0,
         registrations: 0,
+        device_memories: 0,
     };
 }
 
@@ -127,6 +132,7 @@ impl Fabric {
             cqs: BTreeMap::new(),
             srqs: BTreeMap::new(),
             mrs: BTreeMap::new(),
+            card: BTreeMap::new(),
             channels: BTreeMap::new(),
         }
     }

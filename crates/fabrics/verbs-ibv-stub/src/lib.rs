@@ -9,6 +9,7 @@
     reason = "called through the library's table, with its contracts"
 )]
 
+mod card;
 mod control;
 mod execute;
 mod fabric;
@@ -112,7 +113,7 @@ pub fn narrow_library() -> Arc<Library> {
     })
 }
 
-/// As [`library`], but the driver has no thread domains.
+/// As [`library`], but the driver has neither thread domains nor memory on the card.
 pub fn plain_library() -> Arc<Library> {
     let open_device = control::open_plain;
     Arc::new(Library {
@@ -135,6 +136,7 @@ pub fn counts() -> Counts {
     let fabric = fabric::fabric();
     Counts {
         registrations: fabric.mrs.len(),
+        device_memories: fabric.card.len(),
         ..fabric.counts
     }
 }

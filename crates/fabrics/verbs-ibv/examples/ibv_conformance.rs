@@ -36,9 +36,9 @@ const KNOWN: &[Known] = &[
     },
     Known {
         vendor_id: SOFTWARE_ROCE,
-        rule: "fenced_peer_touches_nothing",
-        kind: QpKind::Uc,
-        why: "at times still takes WRITEs of an unreliable connection after it acknowledged the error state",
+        rule: "read_unit_is_seen_whole",
+        kind: QpKind::Rc,
+        why: "the kernel copies with string instructions, which other cores may see end within a word",
     },
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::Ibv;
 use crate::agree::agree;
+use crate::card::IbvDeviceMemory;
 use crate::chain::Chains;
 use crate::core::{Alone, Core};
 use crate::cq::IbvCq;
@@ -99,6 +100,10 @@ impl Context<Ibv> for IbvContext {
     fn adopt(&self, shared: &IbvSharedMr) -> Result<IbvMr, RegisterError> {
         check_domain(self.core.tables.domain().is(&shared.domain))?;
         Ok(IbvMr::of(shared))
+    }
+
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<IbvDeviceMemory, RegisterError> {
+        IbvDeviceMemory::new(&self.core, bytes, access)
     }
 
     fn create_cq(&self, depth: usize) -> Result<IbvCq, CreateError> {

@@ -375,7 +375,8 @@ pub(crate) fn caps(opened: &Arc<Opened>, limits: &Limits, port: &ffi::PortAttr) 
     let reads = limits.qp_rd_atom.min(limits.qp_init_rd_atom);
     caps.reads.outstanding_max = reads.min(READS_MAX);
     caps.wakes.on_fd = true;
-    caps.shared_queues = true;
+    caps.supports.shared_queues = true;
+    caps.supports.device_memory_bytes = opened.card_memory_bytes();
     caps.post_batch = POST_BATCH;
     Ok(caps)
 }

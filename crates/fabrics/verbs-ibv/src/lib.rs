@@ -49,6 +49,7 @@
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
 
 mod agree;
+mod card;
 mod chain;
 pub mod choose;
 mod context;
@@ -73,6 +74,7 @@ mod watch;
 mod wire;
 
 pub use agree::Agreement;
+pub use card::IbvDeviceMemory;
 pub use choose::{Choice, Wish};
 pub use context::IbvContext;
 pub use cq::IbvCq;
@@ -101,6 +103,7 @@ impl Provider for Ibv {
     type Context = IbvContext;
     type Mr = IbvMr;
     type SharedMr = IbvSharedMr;
+    type DeviceMemory = IbvDeviceMemory;
     type Qp = IbvQp;
     type Cq = IbvCq;
     type Srq = IbvSrq;

@@ -87,7 +87,7 @@ fn advice(why: &io::Error, within_limit: Result<(), Shortage>) -> String {
     }
 }
 
-fn flags(access: Access) -> i32 {
+pub(crate) fn flags(access: Access) -> i32 {
     let flag = |wanted, flag| if wanted { flag } else { 0 };
     flag(access.local_write, ffi::ACCESS_LOCAL_WRITE)
         | flag(access.remote_read, ffi::ACCESS_REMOTE_READ)

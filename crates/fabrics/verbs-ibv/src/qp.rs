@@ -35,6 +35,8 @@ pub struct IbvQp {
     qkey: u32,
     rnr_timeout: Ns,
     agreement: Option<Agreement>,
+    /// Whether the peer was shut out.
+    is_fenced: bool,
 }
 
 /// Converts a mismatch of both ends to the error of an import.
@@ -87,6 +89,10 @@ impl IbvQp {
         let others = core.links();
         let link = Rc::new(Link::new(raw, kind, others.into_iter()));
         core.qps.borrow_mut().insert(link.raw.qpn(), Rc::downgrade(&link));
+        if kind == QpKind::Uc && options.srq.is_none() {
+            // SAFETY: inside an `Rc` it does not move, and it is new.
+            unsafe { link.raw.note_first_post() };
+        }
         let qp = IbvQp {
             core: core.clone(),
             link,
@@ -96,6 +102,7 @@ impl IbvQp {
             qkey: options.qkey,
             rnr_timeout: options.rnr_timeout,
             agreement: None,
+            is_fenced: false,
         };
         qp.initialize().map_err(|source| CreateError::System {
             what: "ibv_modify_qp to INIT",
@@ -260,6 +267,15 @@ impl IbvQp {
         self.link.state.set(QpState::ReadyToSend);
     }
 
+    /// Moves from the error state through RESET and back, while nothing is posted.
+    fn reset(&self) -> io::Result<()> {
+        let mut attr = ffi::QpAttr::to(ffi::QPS_RESET);
+        self.link.raw.modify(&mut attr, ffi::QP_STATE)?;
+        self.initialize()?;
+        self.fail();
+        Ok(())
+    }
+
     /// Flushes RECVs that were posted in the error state: software RoCE looks at RECVs only when it needs one, so they
     /// would stay. Entering the error state again makes it look; for other devices it changes nothing.
     #[cold]
@@ -342,9 +358,16 @@ impl QueuePair<Ibv> for IbvQp {
     }
 
     /// The device acknowledges the error state: it accepts nothing from then on, and what it accepted before is in memory.
+    /// Software RoCE acknowledges before it has finished the packet that it works on, which shows over UC. There a queue
+    /// pair that has only received WRITEs goes through the state RESET, for which it finishes. One that requests or RECVs
+    /// were posted to cannot, because RESET drops them without completions.
     fn fence(&mut self) -> Fenced {
-        if self.link.state.get() != QpState::Error {
+        if self.link.state.get() != QpState::Error || !self.is_fenced {
             self.fail();
+            if self.bounds.kind == QpKind::Uc && !self.link.raw.is_used() && self.reset().is_err() {
+                return Fenced::Pending;
+            }
+            self.is_fenced = true;
         }
         match self.link.raw.query() {
             Ok(attr) if attr.qp_state == ffi::QPS_ERR => {

@@ -118,6 +118,7 @@ pub(crate) const DEPTH_MAX: usize = 16384;
 fn caps() -> Caps {
     let mut caps = Caps::none();
     caps.supports = Support::ALL;
+    caps.supports.shared_queues = false;
     caps.inline_bytes_max = 1024;
     caps.mtu_bytes = MTU_BYTES;
     caps.message_bytes_max = LENGTH_MAX;

@@ -95,6 +95,7 @@ impl Provider for Shm {
     type Context = ShmContext;
     type Mr = ShmMr;
     type SharedMr = ShmSharedMr;
+    type DeviceMemory = drover_verbs::provide::NoDeviceMemory;
     type Qp = ShmQp;
     type Cq = ShmCq;
     type Srq = ShmSrq;

@@ -1,7 +1,7 @@
 //! [`SimContext`]: the control path, and sleeping.
 
 use crate::device::NEVER;
-use crate::handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSrq};
+use crate::handles::{SimCq, SimDeviceMemory, SimMr, SimQp, SimSharedMr, SimSrq};
 use crate::model::objects::{Cq, Qp, QpInCard, QpQueues, RecvQueue, Reliable};
 use crate::model::order::Order;
 use crate::model::send_queue::SendQueue;
@@ -89,6 +89,10 @@ impl Context<Sim> for SimContext {
         Ok(SimMr::of(&self.sim, shared))
     }
 
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<SimDeviceMemory, RegisterError> {
+        SimDeviceMemory::new(&self.sim, &self.device, self.domain, bytes, access)
+    }
+
     fn create_cq(&self, depth: usize) -> Result<SimCq, CreateError> {
         let cq = Cq {
             ctx: self.id,
@@ -133,6 +137,7 @@ impl Context<Sim> for SimContext {
                     srq: options.srq.map(|srq| srq.id),
                     srq_taken: 0,
                     recvs: RecvQueue::new(self.domain, options.recv_depth),
+                    sharing: None,
                 },
                 sends: SendQueue::new(options.send_depth),
                 order: Order::default(),
@@ -145,7 +150,6 @@ impl Context<Sim> for SimContext {
                     rnr_timeout: Ps::from(options.rnr_timeout),
                     ..Reliable::default()
                 },
-                sharing: None,
             })
         });
         Ok(SimQp::new(self.sim.clone(), qpn))

@@ -5,12 +5,13 @@ use crate::model::post::{POST_RECV, POST_RECV_LIST};
 use crate::world::{self, SimNet};
 use crate::{Sim, SimDevice};
 use drover_base::{Cost, Cpu};
-use drover_mem::{AllocError, Region};
+use drover_mem::{AllocError, PageWish, Region};
 use drover_sim::VirtualCpu;
-use drover_verbs::provide::{Name, sge_within};
+use drover_verbs::provide::{Name, check_device_copy, check_device_memory, sge_within};
 use drover_verbs::{
-    Access, CompletionQueue, ConnectError, Export, Fenced, ImportError, MemoryRegion, PostError, QpKind,
-    QpState, Qpn, QueuePair, RecvList, SendList, Sge, SharedQueue, SharedReceiveQueue, Watch, Wc,
+    Access, CompletionQueue, ConnectError, DeviceMemory, Export, Fenced, ImportError, MemoryRegion,
+    PostError, QpKind, QpState, Qpn, QueuePair, RecvList, RegisterError, SendList, Sge, SharedQueue,
+    SharedReceiveQueue, Watch, Wc,
 };
 use std::sync::Arc;
 
@@ -241,10 +242,23 @@ impl SimSharedMr {
         region: &Region,
         access: Access,
     ) -> SimSharedMr {
+        SimSharedMr::of_bytes(sim, device, domain, (region, region.len(), false), access)
+    }
+
+    /// Registers the first `bytes` of `region`, which stands for memory on the card or is the host's.
+    pub(crate) fn of_bytes(
+        sim: &SimNet,
+        device: &SimDevice,
+        domain: u32,
+        (region, bytes, on_card): (&Region, usize, bool),
+        access: Access,
+    ) -> SimSharedMr {
         let mr = Mr {
             domain,
             machine: device.machine,
             region: region.clone(),
+            bytes,
+            on_card,
             access,
         };
         SimSharedMr(Arc::new(Registration {
@@ -298,5 +312,63 @@ impl MemoryRegion for SimMr {
             .sim
             .with(|net, _| net.fabric.names)
             .region(self.registration.lkey, watches))
+    }
+}
+
+/// Memory on a simulated card: requests to it do not cross the bus. Copies by its owner take no virtual time.
+#[derive(Debug)]
+pub struct SimDeviceMemory {
+    sim: SimNet,
+    registration: SimSharedMr,
+    bytes: usize,
+}
+
+impl SimDeviceMemory {
+    pub(crate) fn new(
+        sim: &SimNet,
+        device: &SimDevice,
+        domain: u32,
+        bytes: usize,
+        access: Access,
+    ) -> Result<SimDeviceMemory, RegisterError> {
+        let all = device.caps.supports.device_memory_bytes;
+        let taken = sim.with(|net, _| net.nic(device.machine).device_memory_taken);
+        let bytes = check_device_memory(("sim", all), bytes, all - taken, access)?;
+        let region = Region::private(bytes, PageWish::Small).map_err(|error| RegisterError::System {
+            bytes,
+            source: std::io::Error::other(error),
+        })?;
+        Ok(SimDeviceMemory {
+            sim: sim.clone(),
+            registration: SimSharedMr::of_bytes(sim, device, domain, (&region, bytes, true), access),
+            bytes,
+        })
+    }
+
+    fn region(&self) -> &Region {
+        &self.registration.0.region
+    }
+}
+
+impl DeviceMemory for SimDeviceMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn export(&self) -> Result<Export, AllocError> {
+        let lkey = self.registration.0.lkey;
+        Ok(self.sim.with(|net, _| net.fabric.names).region(lkey, &[]))
+    }
+
+    fn copy_in(&self, offset: usize, bytes: &[u8]) -> std::io::Result<()> {
+        check_device_copy(self, offset, bytes.len());
+        self.region().copy_in(offset, bytes);
+        Ok(())
+    }
+
+    fn copy_out(&self, offset: usize, out: &mut [u8]) -> std::io::Result<()> {
+        check_device_copy(self, offset, out.len());
+        self.region().copy_out(offset, out);
+        Ok(())
     }
 }

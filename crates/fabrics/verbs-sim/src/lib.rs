@@ -70,7 +70,7 @@ pub use counters::Counters;
 pub use device::SimDevice;
 pub use domain::SimDomain;
 pub use drover_verbs::Doorbells;
-pub use handles::{SimCq, SimMr, SimQp, SimSharedMr, SimSharedQueue, SimSrq};
+pub use handles::{SimCq, SimDeviceMemory, SimMr, SimQp, SimSharedMr, SimSharedQueue, SimSrq};
 pub use options::{Ablations, RcOptions, WorldOptions};
 pub use report::{Binding, MachineReport, PartUsages, Report};
 pub use world::World;
@@ -90,6 +90,7 @@ impl Provider for Sim {
     type Context = SimContext;
     type Mr = SimMr;
     type SharedMr = SimSharedMr;
+    type DeviceMemory = SimDeviceMemory;
     type Qp = SimQp;
     type Cq = SimCq;
     type Srq = SimSrq;

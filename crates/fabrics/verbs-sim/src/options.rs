@@ -129,7 +129,7 @@ impl WorldOptions {
         // As on cards of this kind: the atomics unit excludes other requests, not cores.
         caps.supports.atomics = Atomics::Card;
         (caps.reads.unit_bytes, caps.reads.see_earlier) = (self.tear_unit() as usize, true);
-        caps.shared_queues = true;
+        caps.supports.device_memory_bytes = p.machine.device_memory_bytes as usize;
         caps.post_batch = 16;
         caps
     }

@@ -82,7 +82,7 @@ impl Atomics {
     }
 }
 
-/// Optional features of a fabric: kinds of queue pairs, atomics, shared receive queues.
+/// Optional features of a fabric: kinds of queue pairs, atomics, queues that are shared, memory on the card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Support {
     /// Whether there are RC queue pairs.
@@ -97,6 +97,11 @@ pub struct Support {
     pub masked_atomics: bool,
     /// Whether there are shared receive queues.
     pub srq: bool,
+    /// Whether threads can [share](crate::Domain::share) a queue pair.
+    pub shared_queues: bool,
+    /// Bytes of memory on the card that may be [allocated](crate::Context::alloc_device), by all processes of the machine
+    /// together. 0 nearly everywhere: who needs it and finds none uses a region instead, and says so.
+    pub device_memory_bytes: usize,
 }
 
 impl Support {
@@ -108,8 +113,10 @@ impl Support {
         atomics: Atomics::None,
         masked_atomics: false,
         srq: false,
+        shared_queues: false,
+        device_memory_bytes: 0,
     };
-    /// All features are supported.
+    /// All features are supported; memory on the card is left to the provider.
     pub const ALL: Support = Support {
         rc: true,
         uc: true,
@@ -117,6 +124,8 @@ impl Support {
         atomics: Atomics::Host,
         masked_atomics: true,
         srq: true,
+        shared_queues: true,
+        device_memory_bytes: 0,
     };
 }
 
@@ -185,8 +194,6 @@ pub struct Caps {
     pub writes: WriteCaps,
     /// Events that end a [`park`](crate::Context::park), besides completions and wakers.
     pub wakes: WakeCaps,
-    /// Whether threads can [share](crate::Domain::share) a queue pair.
-    pub shared_queues: bool,
     /// Number of requests that a protocol should collect for one post, if latency permits: 16 for network cards (`ibv`,
     /// `sim`), 1 for shared memory, where a post is only a copy. Advice, not a limit.
     pub post_batch: usize,
@@ -218,7 +225,6 @@ impl Caps {
                 on_memory: false,
                 on_fd: false,
             },
-            shared_queues: false,
             post_batch: 1,
         }
     }

@@ -46,7 +46,7 @@ pub trait Domain<P: Provider>: Clone + Send + Sync + 'static {
     /// still there. For measurements of what sharing costs.
     ///
     /// # Errors
-    /// [`CreateError::NotSupported`] without [`Caps::shared_queues`](crate::Caps), or if other objects of `ctx` are left.
+    /// [`CreateError::NotSupported`] without [`Support::shared_queues`](crate::Support::shared_queues), or if other objects of `ctx` are left.
     fn share(&self, ctx: P::Context, qp: P::Qp, cq: P::Cq) -> Result<P::SharedQueue, CreateError> {
         let _ = (ctx, qp, cq);
         Err(CreateError::NotSupported {

@@ -48,6 +48,20 @@ pub enum RegisterError {
         /// Most regions that can be registered at once.
         limit: usize,
     },
+    /// Memory on the card was asked for, of which this fabric has none.
+    #[error("{fabric} offers no memory on the card (device_memory_bytes is 0)")]
+    NoDeviceMemory {
+        /// Name of the provider.
+        fabric: &'static str,
+    },
+    /// More memory on the card was asked for than is free.
+    #[error("{asked} bytes of memory on the card requested, {free} are free")]
+    DeviceMemoryTaken {
+        /// Requested length in bytes.
+        asked: usize,
+        /// Bytes that could be had, as far as known.
+        free: usize,
+    },
     /// The system or the device refused the registration.
     #[error("registering {bytes} bytes failed: {source}")]
     System {

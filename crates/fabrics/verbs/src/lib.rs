@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+mod card;
 mod domain;
 mod error;
 mod export;
@@ -35,6 +36,7 @@ mod short;
 mod wc;
 
 pub use caps::{Access, Atomics, Caps, QpKind, ReadCaps, Support, WakeCaps, WriteCaps};
+pub use card::DeviceMemory;
 pub use domain::{Domain, DomainOptions, DoorbellReport, DoorbellSource, Doorbells, SharedQueue};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;

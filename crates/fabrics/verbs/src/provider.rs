@@ -1,9 +1,9 @@
 //! The provider traits.
 
 use crate::{
-    Access, Caps, ConnectError, CreateError, DatagramList, Domain, DomainOptions, Export, ImportError,
-    OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, SharedQueue, UdDest, Wc,
-    WriteList,
+    Access, Caps, ConnectError, CreateError, DatagramList, DeviceMemory, Domain, DomainOptions, Export,
+    ImportError, OpenError, PostError, QpKind, Qpn, RecvList, RegisterError, SendList, Sge, SharedQueue,
+    UdDest, Wc, WriteList,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -28,6 +28,8 @@ pub trait Provider: Sized + 'static {
     type Mr: MemoryRegion;
     /// A region registered for all contexts of a domain; see [`Domain::register`].
     type SharedMr: Clone + Send + Sync + 'static;
+    /// Memory on the card; [`NoDeviceMemory`](crate::NoDeviceMemory) for fabrics without.
+    type DeviceMemory: DeviceMemory;
     /// A queue pair.
     type Qp: QueuePair<Self>;
     /// A completion queue.
@@ -93,6 +95,16 @@ pub trait Context<P: Provider>: 'static {
     /// # Errors
     /// [`RegisterError`] if `shared` is of another domain, or a limit is reached.
     fn adopt(&self, shared: &P::SharedMr) -> Result<P::Mr, RegisterError>;
+
+    /// Allocates zeroed memory on the card and registers it with the rights `access`. The length is rounded up to whole words
+    /// of 8 bytes. Refused (the default) where [`Support::device_memory_bytes`] is 0.
+    ///
+    /// # Errors
+    /// [`RegisterError`] if there is none, or not enough, the access is inconsistent, or the device refuses.
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<P::DeviceMemory, RegisterError> {
+        let _ = (bytes, access);
+        Err(RegisterError::NoDeviceMemory { fabric: P::NAME })
+    }
 
     /// Creates a completion queue for at least `depth` completions. The caller limits the requests that complete in it
     /// and are not yet polled to that number: more may overrun the queue, which is fatal.

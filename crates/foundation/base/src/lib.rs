@@ -1,7 +1,8 @@
 //! Types that every other crate of drover uses: units, the hash of a key, seeded randomness, and the two traits that
 //! let the same protocol source run on real cores and on simulated ones.
 //!
-//! No general utilities: nothing here depends on memory, verbs or key-value operations.
+//! No general utilities: nothing here depends on memory, verbs or key-value operations, of which stores and systems share
+//! only the [`Condition`] and the length of keys.
 //!
 //! - [`Ns`] is a duration or a point in time, in nanoseconds; times are never passed as bare integers.
 //! - [`KeyHash`] is the 128-bit keyed hash of a key, with the bit fields that choose partition, bucket
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod condition;
 mod contended;
 mod cpu;
 mod crc32c;
@@ -36,6 +38,7 @@ mod xxh3;
 mod zipf;
 
 pub use actor::{Actor, Progress};
+pub use condition::{Condition, KEY_BYTES_MAX};
 pub use contended::{Contended, Glance, Held, LockCounts};
 pub use cpu::{Cost, Cpu, Line, LockId, TimelessCpu, Work};
 pub use crc32c::{crc32c, crc32c_append};

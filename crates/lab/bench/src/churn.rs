@@ -80,16 +80,13 @@ impl<T: Target> Client<T> {
     /// Submits one half of a replacement. Returns false if the window is full.
     fn replace(&mut self, index: u64, key_count: u32, half: u64) -> Result<bool, Box<TargetError>> {
         let op = match half {
-            GOES => Op::Delete {
-                key: self.keys.key(index + self.key_shift),
-            },
+            GOES => Op::delete(self.keys.key(index + self.key_shift)),
             _ => {
                 self.version += 1;
-                Op::Put {
-                    key: self.keys.key(index + self.key_shift + u64::from(key_count)),
-                    value: self.values.value(index, self.version),
-                    ttl_s: 0,
-                }
+                Op::put(
+                    self.keys.key(index + self.key_shift + u64::from(key_count)),
+                    self.values.value(index, self.version),
+                )
             }
         };
         match self.target.submit(&op, half) {

@@ -408,11 +408,7 @@ impl<T: Target> Client<T> {
         let key = self.keys.key(index + self.key_shift);
         let op = if put {
             self.version += 1;
-            Op::Put {
-                key,
-                value: self.values.value(index, self.version),
-                ttl_s: 0,
-            }
+            Op::put(key, self.values.value(index, self.version))
         } else {
             Op::Get { key }
         };

@@ -9,8 +9,8 @@ use crate::{Options, Policy, Rate};
 use drover_base::Cpu;
 use drover_mem::AllocError;
 use drover_store::{
-    Condition, ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mode, Partition, PartitionOptions,
-    PutOutcome, VALUE_BYTES_MAX,
+    Condition, ExtraOutcome, ExtraPut, Join, Key, Mode, Partition, PartitionOptions, PutOutcome,
+    VALUE_BYTES_MAX,
 };
 
 /// A cache of one size with one policy.
@@ -208,7 +208,7 @@ fn store_in<C: Cpu>(
                 value: &[value],
                 join: Join::Append,
                 keep: true,
-                condition: ExtraCondition::IfPresent,
+                condition: Condition::IfPresent,
                 ..ExtraPut::default()
             };
             return partition.put_extra(cpu, key, &put, now_s) != ExtraOutcome::TooLarge;

@@ -41,6 +41,20 @@ pub trait Cluster: 'static {
     /// Returns the context of `thread`; the first call creates it.
     fn context(&mut self, thread: Thread) -> &<Self::Provider as Provider>::Context;
 
+    /// The domain of the process of `thread`, and a further context of it on the core of `thread`. `None` (the default) on
+    /// clusters whose threads share nothing.
+    #[allow(clippy::type_complexity, reason = "a pair")]
+    fn sharing(
+        &mut self,
+        thread: Thread,
+    ) -> Option<(
+        <Self::Provider as Provider>::Domain,
+        <Self::Provider as Provider>::Context,
+    )> {
+        let _ = thread;
+        None
+    }
+
     /// Starts `actor` on the core of `thread`.
     fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<<Self::Provider as Provider>::Cpu>>);
 
@@ -49,7 +63,7 @@ pub trait Cluster: 'static {
 
     /// Busy time of each part of `machine` since the creation of the cluster; `None` if the provider does not know. The
     /// entry `cpu` is for the machine's busiest core, `doorbell` for the most used doorbell register of the whole
-    /// cluster.
+    /// cluster, `shared queue` for the lock of its most used shared queue.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 
     /// Present value of the counter `name` of `machine`'s card, counted from the creation of the cluster; `None` if the

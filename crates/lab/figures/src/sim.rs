@@ -5,9 +5,9 @@ use crate::micro;
 use crate::run::MakeClusters;
 use drover_base::{Actor, Ns};
 use drover_sim::VirtualCpu;
-use drover_verbs::Device;
+use drover_verbs::{Context, Device, Domain, DomainOptions};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
+use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDomain, World, WorldOptions};
 use std::collections::BTreeMap;
 
 /// Makes creators of simulated clusters, all without the same hardware limits.
@@ -61,8 +61,8 @@ impl Clusters for SimClusters {
 pub struct SimCluster {
     world: World,
     doorbells: Doorbells,
-    /// Devices by machine and process.
-    processes: BTreeMap<(usize, usize), SimDevice>,
+    /// Domains by machine and process.
+    processes: BTreeMap<(usize, usize), SimDomain>,
     contexts: BTreeMap<Thread, SimContext>,
 }
 
@@ -72,9 +72,20 @@ impl Cluster for SimCluster {
     fn context(&mut self, thread: Thread) -> &SimContext {
         let (world, doorbells) = (&self.world, self.doorbells);
         let process = self.processes.entry((thread.machine, thread.process));
-        let device = process.or_insert_with(|| world.device_with(thread.machine, doorbells));
+        let domain = process.or_insert_with(|| {
+            let device = world.device(thread.machine);
+            let domain = device.domain(&DomainOptions::with(doorbells));
+            domain.expect("the cluster lives on this thread")
+        });
         let context = self.contexts.entry(thread);
-        context.or_insert_with(|| device.context().expect("the cluster lives on this thread"))
+        context.or_insert_with(|| domain.context().expect("the cluster lives on this thread"))
+    }
+
+    fn sharing(&mut self, thread: Thread) -> Option<(SimDomain, SimContext)> {
+        let cpu = self.context(thread).cpu().clone();
+        let domain = self.processes[&(thread.machine, thread.process)].clone();
+        let context = domain.context_on(&cpu);
+        Some((domain, context.expect("the cluster lives on this thread")))
     }
 
     fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<VirtualCpu>>) {
@@ -121,6 +132,7 @@ fn busy_times(report: &Report, machine: usize) -> BusyTimes {
     card.chain([
         ("cpu".to_string(), cpu),
         ("doorbell".to_string(), report.doorbell.as_ns()),
+        ("shared queue".to_string(), report.shared_queue.as_ns()),
     ])
     .collect()
 }

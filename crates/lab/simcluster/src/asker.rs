@@ -80,11 +80,7 @@ impl<C: ServiceClient<Sim>> Asker<C> {
         while let Some(token) = self.free.pop() {
             let draw = self.next_draw();
             let op = match draw.is_put {
-                true => Op::Put {
-                    key: &draw.key,
-                    value: &self.value,
-                    ttl_s: 0,
-                },
+                true => Op::put(&draw.key, &self.value),
                 false => Op::Get { key: &draw.key },
             };
             if self.client.submit(cpu, &op, token as u64).is_err() {

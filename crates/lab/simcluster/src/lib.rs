@@ -35,5 +35,5 @@ mod tally;
 
 pub use load::{Load, Popularity};
 pub use outcome::{FRACTIONS, LatencyUs, Outcome};
-pub use run::{run, run_form};
+pub use run::{run, run_form, run_of};
 pub use setup::{Prescribed, Servers, Setup};

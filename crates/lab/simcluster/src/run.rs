@@ -5,7 +5,7 @@ use crate::tally::Tally;
 use crate::{Load, Outcome, Setup, costs};
 use drover_base::Ns;
 use drover_control::Dial;
-use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable as _};
+use drover_kv::{ConnectOptions, SteppedJob, SteppedSystem, SystemTable};
 use drover_systems::System;
 use drover_verbs::Device;
 use drover_verbs_sim::{Sim, World};
@@ -21,6 +21,14 @@ const CONNECT_MAX: Ns = Ns::from_s(1);
 /// # Panics
 /// As [`run_form`], and if the system has no such form.
 pub fn run(setup: &Setup, system: System, form: Option<&str>) -> Outcome {
+    run_of(setup, system, form)
+}
+
+/// As [`run`], with a system of any table.
+///
+/// # Panics
+/// As `run`.
+pub fn run_of<T: SystemTable>(setup: &Setup, system: T, form: Option<&str>) -> Outcome {
     system.stepped(Run { setup, form })
 }
 

@@ -144,15 +144,9 @@ impl<C: KvClient<Fabric>> Asker<C> {
         };
         let (op, call) = match wish.kind {
             OpKind::Get => (Op::Get { key: &key }, Call::Get(None)),
-            OpKind::Delete => (Op::Delete { key: &key }, Call::Delete(None)),
-            OpKind::Put => (
-                Op::Put {
-                    key: &key,
-                    value: &value,
-                    ttl_s: wish.ttl_s,
-                },
-                Call::Put(token),
-            ),
+            OpKind::Delete => (Op::delete(&key), Call::Delete(None)),
+            OpKind::Touch => unreachable!("no wish is a touch"),
+            OpKind::Put => (Op::put_for(&key, &value, wish.ttl_s), Call::Put(token)),
         };
         record.call(Entry {
             client: self.id,

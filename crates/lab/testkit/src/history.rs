@@ -23,6 +23,27 @@ pub enum Call {
         /// The reply; ignored if [`Event::returned_at`] is `None`.
         said: Swapped,
     },
+    /// PUT of the value `to` if the key has none.
+    Insert {
+        /// The new value.
+        to: u64,
+        /// Whether it was written. Ignored if [`Event::returned_at`] is `None`.
+        done: bool,
+    },
+    /// PUT of the value `to` if the key has one.
+    Replace {
+        /// The new value.
+        to: u64,
+        /// Whether it was written. Ignored if [`Event::returned_at`] is `None`.
+        done: bool,
+    },
+    /// DELETE if the value is `from`.
+    Remove {
+        /// The expected value, which the caller has read before.
+        from: u64,
+        /// The reply; ignored if [`Event::returned_at`] is `None`.
+        said: Swapped,
+    },
     /// Adds `by` to the value, which is a number (wrapping). Changes nothing if the key has no value.
     Add {
         /// The number to add, which may be negative.
@@ -32,14 +53,14 @@ pub enum Call {
     },
 }
 
-/// Reply to a [`Call::Swap`].
+/// Reply to a [`Call::Swap`] or [`Call::Remove`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Swapped {
-    /// The new value was written.
+    /// The new value was written, or the value removed.
     Done,
-    /// The key had a value other than the expected one; nothing was written.
+    /// The key had a value other than the expected one; nothing changed.
     Other,
-    /// The key had no value; nothing was written.
+    /// The key had no value; nothing changed.
     Missing,
 }
 

@@ -99,10 +99,10 @@ fn before(events: &[Event]) -> Vec<Vec<usize>> {
 /// Leaves out unanswered operations that explain no answer: a GET; a PUT whose value no GET returned, called after the
 /// last DELETE that found something had returned; a DELETE from a cache, where the value may vanish without it.
 fn without_the_unseen(events: &[Event], model: Model) -> Vec<Event> {
-    // Swaps and additions also reveal the value that was there.
+    // Conditional updates and additions also reveal what was there.
     if events
         .iter()
-        .any(|event| matches!(event.call, Call::Swap { .. } | Call::Add { .. }))
+        .any(|event| !matches!(event.call, Call::Put(_) | Call::Delete(_) | Call::Get(_)))
     {
         return events.to_vec();
     }
@@ -123,7 +123,7 @@ fn without_the_unseen(events: &[Event], model: Model) -> Vec<Event> {
         _ if event.returned_at.is_some() => true,
         Call::Put(id) => seen.contains(&id) || last_found.is_some_and(|at| event.called_at <= at),
         Call::Delete(_) => model == Model::Register,
-        Call::Get(_) | Call::Swap { .. } | Call::Add { .. } => false,
+        _ => false,
     };
     events.iter().filter(matters).copied().collect()
 }
@@ -323,6 +323,36 @@ mod tests {
             is_linearizable(&history, Model::Register)
         };
         assert!(sums(Some(7)) && !sums(Some(6)) && !sums(None));
+    }
+
+    #[test]
+    fn conditional_updates_see_what_was_there() {
+        let both = |call, read| {
+            let history = [
+                event(Call::Put(1), 1, 2),
+                event(call, 3, 4),
+                event(Call::Get(read), 5, 6),
+            ];
+            is_linearizable(&history, Model::Register)
+        };
+        let insert = |done| Call::Insert { to: 2, done };
+        assert!(both(insert(false), Some(1)) && !both(insert(true), Some(2)));
+        let replace = |done| Call::Replace { to: 2, done };
+        assert!(both(replace(true), Some(2)) && !both(replace(false), Some(1)));
+        let remove = |from, said| Call::Remove { from, said };
+        assert!(both(remove(1, Swapped::Done), None) && both(remove(7, Swapped::Other), Some(1)));
+        assert!(!both(remove(7, Swapped::Done), None) && !both(remove(1, Swapped::Missing), Some(1)));
+        // Executed twice: the second time it finds what the first one wrote.
+        assert!(!both(swap(1, 2, Swapped::Other), Some(2)));
+        let absent = [
+            event(Call::Replace { to: 3, done: true }, 1, 2),
+            event(Call::Insert { to: 2, done: true }, 3, 4),
+            event(Call::Get(Some(2)), 5, 6),
+        ];
+        assert!(!is_linearizable(&absent, Model::Register));
+        assert!(is_linearizable(&absent[1..], Model::Register));
+        let vanished = [event(Call::Put(1), 1, 2), event(insert(true), 3, 4)];
+        assert!(!is_linearizable(&vanished, Model::Register) && is_linearizable(&vanished, Model::Cache));
     }
 
     #[test]

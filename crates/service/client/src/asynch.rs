@@ -192,7 +192,7 @@ impl AsyncClient {
     /// # Errors
     /// The operation failed or its result is unknown.
     pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
-        self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
+        self.begin(&Op::put_for(key, value, ttl_s)).await.map(drop)
     }
 
     /// Removes `key`. Returns whether it existed.
@@ -200,7 +200,7 @@ impl AsyncClient {
     /// # Errors
     /// The operation failed or its result is unknown.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
-        Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
+        Ok(self.begin(&Op::delete(key)).await? == Answer::Done(true))
     }
 
     /// As [`Client::calls`](crate::Client::calls).

@@ -65,7 +65,7 @@ impl Client {
     /// # Errors
     /// The value was not stored, or the result is unknown.
     pub fn put(&mut self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
-        self.one(&Op::Put { key, value, ttl_s }, |outcome| {
+        self.one(&Op::put_for(key, value, ttl_s), |outcome| {
             outcome.found().map(drop)
         })
     }
@@ -76,7 +76,7 @@ impl Client {
     /// The key was not removed, or the result is unknown.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, CallError> {
         let mut was_there = false;
-        self.one(&Op::Delete { key }, |outcome| {
+        self.one(&Op::delete(key), |outcome| {
             was_there = outcome.found()?;
             Ok(())
         })?;

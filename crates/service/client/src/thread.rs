@@ -287,7 +287,7 @@ impl ClientHandle {
     /// # Errors
     /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
-        self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
+        self.begin(&Op::put_for(key, value, ttl_s)).await.map(drop)
     }
 
     /// Removes `key`. Returns whether it existed.
@@ -295,7 +295,7 @@ impl ClientHandle {
     /// # Errors
     /// The operation failed, its result is unknown, or the thread has ended.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
-        Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
+        Ok(self.begin(&Op::delete(key)).await? == Answer::Done(true))
     }
 
     /// Blocks the calling thread until `future` is done and returns its result. For futures of any handle, in programs

@@ -12,6 +12,7 @@
 //! - [`Seqlock`] lets other threads read the data of one writer.
 //! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece that a reader fetches proves that it is
 //!   whole.
+//! - [`race`] is a table that peers READ and change, without an owner.
 //!
 //! ```
 //! use drover_index::{CacheTable, Slot};
@@ -26,7 +27,7 @@
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
-//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` and `[FaRM]` for the tables that peers READ; each module
+//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]`, `[FaRM]` and `[RACE]` for the tables that peers READ; each module
 //! states its differences from the public code.
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod cache_table;
 pub mod cuckoo;
 pub mod hopscotch;
 mod lru_table;
+pub mod race;
 mod seqlock;
 mod slot;
 mod store_table;

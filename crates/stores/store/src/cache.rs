@@ -15,14 +15,14 @@
 
 use crate::frozen::{Extent, State};
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Value};
-use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
+use crate::partition::{self, Hint, Limits, PutOutcome, next_version};
 use crate::queue::Queue;
 use crate::reader::View;
 use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
 use crate::watch::Watch;
 use crate::{Mode, PartitionOptions};
-use drover_base::{Cpu, KeyHash, KeyHasher};
+use drover_base::{Condition, Cpu, KeyHash, KeyHasher};
 use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Slot, SlotRef};
 use drover_mem::{BoundedRegion, LINE_BYTES, MaskedRef, Region, Spread};
 
@@ -641,7 +641,7 @@ impl<S: Sharing> Cache<S> {
         if condition == Condition::Always {
             return None;
         }
-        condition.refuse(self.live_item(found, now_s).map(|item| item.version()))
+        partition::refuse(condition, self.live_item(found, now_s))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {

@@ -3,6 +3,7 @@
 //! An item has only those [fields](crate::item) that its content needs. A native PUT that replaces it drops the others.
 
 use crate::item::{Access, Body, Extras, Fields, ItemRef, Terms, Value, version_of};
+use drover_base::Condition;
 use drover_mem::MaskedRef;
 
 /// A change to an existing item that keeps its value: expiry, access, marks, CAS number. The default changes nothing.
@@ -55,8 +56,11 @@ pub struct ExtraPut<'a> {
     /// Whether a key that exists keeps its flags and expiry, so that `flags` and `expire_s` are ignored; with
     /// [`Join::Replace`] it also keeps its last access and marks.
     pub keep: bool,
-    /// Condition of the PUT.
-    pub condition: ExtraCondition,
+    /// Condition of the PUT; a version is a [`cas`](ItemRef::cas) number.
+    pub condition: Condition,
+    /// Whether [`Condition::IfVersion`] also holds if the key's CAS number is larger, so that the given one is older. Then
+    /// the value is stored as stale, and the old expiry and the won mark are kept (a meta set that invalidates).
+    pub or_older: bool,
     /// New CAS number of the item; `None` = the partition's next version.
     pub cas: Option<u64>,
     /// Whether to record the time of this PUT and of later accesses ([`Mark::access`]), which takes extras. If not, the
@@ -73,7 +77,8 @@ impl Default for ExtraPut<'_> {
             expire_s: 0,
             flags: 0,
             keep: false,
-            condition: ExtraCondition::Always,
+            condition: Condition::Always,
+            or_older: false,
             cas: None,
             track_access: false,
         }
@@ -89,22 +94,6 @@ pub enum Join {
     Append,
     /// Prepend the new value to the old one, if any.
     Prepend,
-}
-
-/// Condition of a PUT with extras. An expired key does not exist.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ExtraCondition {
-    /// No condition.
-    Always,
-    /// The key does not exist (`add`).
-    IfAbsent,
-    /// The key exists (`replace`).
-    IfPresent,
-    /// The key exists with this CAS number (`cas`).
-    IfCas(u64),
-    /// The key exists with this CAS number or a larger one, so the given number is current or older. If it is older,
-    /// the value is stored as stale, and the old expiry and the won mark are kept (a meta set that invalidates).
-    IfCasOrOlder(u64),
 }
 
 /// Result of a PUT with extras.
@@ -192,13 +181,13 @@ impl ExtraPut<'_> {
     /// Checks the condition for a key that is `present` with a CAS number, or absent; `true` if the PUT is late (its
     /// value is stale).
     fn check(&self, present: Option<u64>) -> Result<bool, ExtraOutcome> {
-        use ExtraCondition::{Always, IfAbsent, IfCas, IfCasOrOlder, IfPresent};
-        match (self.condition, present) {
-            (Always, _) | (IfAbsent, None) | (IfPresent, Some(_)) => Ok(false),
-            (IfPresent | IfCas(_) | IfCasOrOlder(_), None) => Err(ExtraOutcome::Absent),
-            (IfCas(want) | IfCasOrOlder(want), Some(cas)) if want == cas => Ok(false),
-            (IfCasOrOlder(want), Some(cas)) if want < cas => Ok(true),
-            (IfAbsent | IfCas(_) | IfCasOrOlder(_), Some(cas)) => Err(ExtraOutcome::Present { cas }),
+        if self.condition.holds(present) {
+            return Ok(false);
+        }
+        match (present, self.condition) {
+            (None, _) => Err(ExtraOutcome::Absent),
+            (Some(cas), Condition::IfVersion(wanted)) if self.or_older && wanted < cas => Ok(true),
+            (Some(cas), _) => Err(ExtraOutcome::Present { cas }),
         }
     }
 
@@ -252,31 +241,34 @@ mod tests {
 
     #[test]
     fn conditions_say_who_is_there() {
-        use ExtraCondition::{Always, IfAbsent, IfCas, IfCasOrOlder, IfPresent};
         let present = Err(ExtraOutcome::Present { cas: 7 });
         let absent = Err(ExtraOutcome::Absent);
-        let check = |condition, present| {
+        let check = |condition, or_older, present| {
             let put = ExtraPut {
                 condition,
+                or_older,
                 ..Default::default()
             };
             put.check(present)
         };
-        for (condition, to_none, to_seven) in [
-            (Always, Ok(false), Ok(false)),
-            (IfAbsent, Ok(false), present),
-            (IfPresent, absent, Ok(false)),
-            (IfCas(7), absent, Ok(false)),
-            (IfCas(6), absent, present),
-            (IfCas(8), absent, present),
-            (IfCasOrOlder(7), absent, Ok(false)),
-            (IfCasOrOlder(6), absent, Ok(true)),
-            (IfCasOrOlder(8), absent, present),
+        for (condition, or_older, to_none, to_seven) in [
+            (Condition::Always, false, Ok(false), Ok(false)),
+            (Condition::IfAbsent, false, Ok(false), present),
+            (Condition::IfPresent, false, absent, Ok(false)),
+            (Condition::IfVersion(7), false, absent, Ok(false)),
+            (Condition::IfVersion(6), false, absent, present),
+            (Condition::IfVersion(8), false, absent, present),
+            (Condition::IfVersion(7), true, absent, Ok(false)),
+            (Condition::IfVersion(6), true, absent, Ok(true)),
+            (Condition::IfVersion(8), true, absent, present),
         ] {
             assert_eq!(
-                (check(condition, None), check(condition, Some(7))),
+                (
+                    check(condition, or_older, None),
+                    check(condition, or_older, Some(7))
+                ),
                 (to_none, to_seven),
-                "{condition:?}"
+                "{condition:?}, {or_older}"
             );
         }
     }

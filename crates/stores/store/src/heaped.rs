@@ -12,12 +12,12 @@ use crate::PartitionOptions;
 use crate::frozen::State;
 use crate::heap::Heap;
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms, Value};
-use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
+use crate::partition::{self, Hint, Limits, PutOutcome, next_version};
 use crate::reader::View;
 use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
 use crate::watch::Watch;
-use drover_base::{Cpu, KeyHash, KeyHasher};
+use drover_base::{Condition, Cpu, KeyHash, KeyHasher};
 use drover_index::{BucketLines, CACHE_SLOTS, Slot, SlotPosition};
 use drover_mem::{BoundedRegion, LINE_BYTES, Region, Spread, round_up};
 
@@ -379,7 +379,7 @@ impl<S: Sharing, T: HeapIndex> Heaped<S, T> {
 
     /// The refusal of a PUT by `condition`, if any.
     fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
-        condition.refuse(self.live_item(found, now_s).map(|item| item.version()))
+        partition::refuse(condition, self.live_item(found, now_s))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {

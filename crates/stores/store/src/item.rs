@@ -20,7 +20,7 @@
 //! version)*. The hash of a key is not stored: keys have to be compared anyway, and the hash can be computed from the key
 //! again (`docs/decisions/0014`).
 
-use drover_base::{Cpu, KeyHash, KeyHasher};
+use drover_base::{Cpu, KEY_BYTES_MAX, KeyHash, KeyHasher};
 use drover_mem::{LINE_BYTES, MaskedRef};
 
 mod fields;
@@ -37,9 +37,6 @@ pub(crate) const HEAD_BYTES: usize = 8;
 
 /// Bytes of a hash that replaces its key.
 const HASH_BYTES: usize = 16;
-
-/// Length of the longest key in bytes: memcached's limit.
-pub const KEY_BYTES_MAX: usize = 250;
 
 /// Length in bytes of the longest value that an item's head can express: 8 MiB minus one byte. The options set the
 /// accepted maximum, by default memcached's 1 MiB.

@@ -93,15 +93,14 @@ mod warm;
 mod watch;
 
 pub use cache::{Mistake, Mistaken, Victims};
+pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
-pub use extras::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
+pub use extras::{ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
-pub use item::{
-    EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes,
-};
+pub use item::{EXTRAS_BYTES, ItemRef, Key, TERMS_BYTES, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Eviction, Mode, PartitionOptions};
-pub use partition::{Condition, Hint, Partition, PutOutcome};
+pub use partition::{DeleteOutcome, Hint, Partition, PutOutcome};
 pub use reader::{ItemCopy, ReadItem, ReadOutcome, Reader};
 pub use sharing::{Exclusive, Shared, SharedReads, Sharing, Unannounced};
 pub use stats::PartitionStats;

@@ -4,13 +4,13 @@ use crate::cache::{self, Cache, Mistake, Mistaken};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::frozen::{Doubt, Frozen, Layout, Survey};
 use crate::heaped::{EitherHeaped, HeapIndex, Heaped};
-use crate::item::{self, EXTRAS_BYTES, ItemRef, KEY_BYTES_MAX, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
+use crate::item::{self, EXTRAS_BYTES, ItemRef, Key, Kind, TERMS_BYTES, VALUE_BYTES_MAX};
 use crate::reader::Reader;
 use crate::sharing::{Exclusive, Shared, Sharing};
 use crate::stats::PartitionStats;
 use crate::watch::Evicted;
 use crate::{Mode, PartitionOptions};
-use drover_base::{Cpu, KeyHash};
+use drover_base::{Condition, Cpu, KEY_BYTES_MAX, KeyHash};
 use drover_index::{BucketLines, LruTable, StoreTable};
 use drover_mem::{AllocError, BoundedRegion, MaskedRef, Region};
 use std::ops::Range;
@@ -91,31 +91,31 @@ pub enum PutOutcome {
     Absent,
 }
 
-/// Condition of a PUT. An expired key does not exist.
+/// Result of a DELETE with a condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Condition {
-    /// No condition.
-    Always,
-    /// The key does not exist (memcached's `add`).
-    IfAbsent,
-    /// The key exists (`replace`).
-    IfPresent,
-    /// The key exists with this version (`cas`).
-    IfVersion(u32),
+pub enum DeleteOutcome {
+    /// The key existed and was not expired; it is removed.
+    Deleted,
+    /// The key exists, and the condition required it to be absent or to have a version that it does not have.
+    Present {
+        /// Current CAS number.
+        cas: u64,
+    },
+    /// The key does not exist.
+    Absent,
 }
 
-impl Condition {
-    /// The refusal of a PUT to a key that is `present` with a version, or absent; `None` if allowed.
-    pub(crate) fn refuse(self, present: Option<u32>) -> Option<PutOutcome> {
-        match (self, present) {
-            (Condition::IfPresent | Condition::IfVersion(_), None) => Some(PutOutcome::Absent),
-            (Condition::IfAbsent, Some(version)) => Some(PutOutcome::Present { version }),
-            (Condition::IfVersion(want), Some(version)) if want != version => {
-                Some(PutOutcome::Present { version })
-            }
-            _ => None,
-        }
+/// The refusal of a PUT whose `condition` does not hold for the key's item; `None` if it does.
+pub(crate) fn refuse(condition: Condition, item: Option<ItemRef<'_>>) -> Option<PutOutcome> {
+    if condition.holds(item.map(|item| item.cas())) {
+        return None;
     }
+    Some(match item {
+        Some(item) => PutOutcome::Present {
+            version: item.version(),
+        },
+        None => PutOutcome::Absent,
+    })
 }
 
 /// The version after `version`. Items store the lower 31 bits, which are never 0; CAS numbers in extras use all bits and
@@ -460,7 +460,7 @@ impl<S: Sharing> Partition<S> {
     }
 
     /// As [`put`](Partition::put), if `condition` holds; otherwise nothing changes. Key and value that are too large
-    /// are refused before the condition is checked.
+    /// are refused before the condition is checked. [`Condition::IfVersion`] compares the [`cas`](ItemRef::cas) number.
     pub fn put_if<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -480,6 +480,30 @@ impl<S: Sharing> Partition<S> {
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
+    }
+
+    /// As [`delete`](Partition::delete), if `condition` holds; otherwise nothing changes. A version is a
+    /// [`cas`](ItemRef::cas) number.
+    pub fn delete_if<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        condition: Condition,
+    ) -> DeleteOutcome {
+        let mut present = None;
+        self.mark(cpu, key, now_s, |item| {
+            present = Some(item.cas());
+            Mark::default()
+        });
+        match present {
+            None => DeleteOutcome::Absent,
+            Some(cas) if !condition.holds(present) => DeleteOutcome::Present { cas },
+            Some(_) => match self.delete(cpu, key, now_s) {
+                true => DeleteOutcome::Deleted,
+                false => DeleteOutcome::Absent,
+            },
+        }
     }
 
     /// Sets the expiry of `key` (in seconds since server start, 0 = it does not expire) and keeps its version; returns

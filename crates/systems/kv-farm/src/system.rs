@@ -2,13 +2,14 @@
 
 use crate::client::{ClientOptions, FarmClient};
 use crate::logic::Miss;
-use crate::server::{Server, ServerOptions};
+use crate::server::{ITEM_BYTES_MAX, Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_control::{ControlListener, Dial};
-use drover_index::hopscotch::SlotKind;
+use drover_index::hopscotch::{SlotKind, item_bytes};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, OperationOffers,
+    Planted, Policy, Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind,
+    TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -33,7 +34,13 @@ const FACTS: Facts = Facts {
     fits: |caps| caps.supports.rc,
     table: Some(TableKind::Hopscotch),
     channels: Channels::PerShard,
-    offers: Offers::native_only("its items do not outlive the process"),
+    offers: Offers {
+        operations: OperationOffers {
+            value_bytes_max: ITEM_BYTES_MAX - item_bytes(KEY_BYTES_MAX, 0),
+            ..OperationOffers::POINT
+        },
+        ..Offers::native_only("its items do not outlive the process")
+    },
     counters: &[
         Counter::events(
             "get_messages",

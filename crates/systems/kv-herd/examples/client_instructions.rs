@@ -40,11 +40,7 @@ fn turn<F: RequestFormat>(
     while at.sent < count && client.in_flight() < WINDOW {
         let key = &keys[at.sent % KEYS];
         let op = match put {
-            true => Op::Put {
-                key,
-                value: &VALUE,
-                ttl_s: 0,
-            },
+            true => Op::put(key, &VALUE),
             false => Op::Get { key },
         };
         client.submit(cpu, &op, 0).expect("the window has space");

@@ -70,11 +70,7 @@ fn client_turn(
     while client.in_flight() < window {
         let (write, key) = &ops[*at];
         let op = match write {
-            true => Op::Put {
-                key,
-                value: &VALUE,
-                ttl_s: 0,
-            },
+            true => Op::put(key, &VALUE),
             false => Op::Get { key },
         };
         if client.submit(cpu, &op, *at as u64).is_err() {
@@ -100,11 +96,8 @@ fn load(client: &mut HerdClient<Shm>, cpu: &NativeCpu, key_count: usize, mut tur
     let mut next = 0;
     while next < key_count || client.in_flight() > 0 {
         while next < key_count {
-            let op = Op::Put {
-                key: &key(next as u64),
-                value: &VALUE,
-                ttl_s: 0,
-            };
+            let key = key(next as u64);
+            let op = Op::put(&key, &VALUE);
             if client.submit(cpu, &op, 0).is_err() {
                 break;
             }

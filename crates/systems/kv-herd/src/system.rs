@@ -5,8 +5,8 @@ use crate::server::{COUNTERS, ClientLimits, ClockStart, IdentityOptions, ReadByA
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
     Capacity, Channels, CoActors, ConnectOptions, Facts, Hosting, HostingJob, HostingService, HostingSystem,
-    Offers, OnCore, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError, Sizes, StartError,
-    System,
+    Offers, OnCore, OperationOffers, Policy, SHARDS_MAX, Service, ServiceClient, ServiceStats, SetupError,
+    Sizes, StartError, System,
 };
 use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
 use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
@@ -33,6 +33,7 @@ const FACTS: Facts = Facts {
         transfer: false,
         memory_file: Ok(()),
         eviction: Ok(()),
+        operations: OperationOffers::POINT,
     },
     counters: &COUNTERS,
     work: crate::costs::BUDGET,

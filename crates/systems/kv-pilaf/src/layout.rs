@@ -10,7 +10,7 @@
 //! | 4 | 4 | value length | bytes |
 //! | 8 | 8 | version | of the shard, incremented by every write |
 //! | 16 | 4 | expiry | seconds of the server's clock; 0 = never |
-//! | 20 | 4 | | 0 |
+//! | 20 | 4 | flags | the client's |
 //! | 24 | | key, value | |
 //!
 //! # Request, client to server, by SEND
@@ -28,10 +28,11 @@
 //! | 8 | 8 | sequence | of the request |
 //! | 16 | 8 | record offset | `Location` |
 //! | 24 | 8 | record sum | `Location` |
-//! | 32 | | value | `Value` |
+//! | 32 | | value | `Value`; if the request asked for version and flags, behind them: [`ItemInfo`](drover_kv::ItemInfo) |
 
 use drover_base::crc64;
 use drover_index::cuckoo::RecordRef;
+use drover_kv::ItemInfo;
 use drover_one_sided::REQUEST_HEADER_BYTES;
 
 pub use drover_one_sided::{Request, RequestKind, Status};
@@ -54,10 +55,12 @@ pub struct RecordHeader {
     pub key_bytes: usize,
     /// Length of the value, bytes.
     pub value_bytes: usize,
-    /// Number of this record among those that the shard has begun to write, from 1.
+    /// Number of the value among those that the shard has begun to write, from 1. The record of a touched item keeps it.
     pub version: u64,
     /// Time at which the record expires, in seconds of the server's clock; 0 = never.
     pub expire_s: u32,
+    /// The client's flags.
+    pub flags: u32,
 }
 
 impl RecordHeader {
@@ -68,6 +71,7 @@ impl RecordHeader {
         bytes[4..8].copy_from_slice(&(self.value_bytes as u32).to_le_bytes());
         bytes[8..16].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.expire_s.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.flags.to_le_bytes());
         bytes
     }
 
@@ -78,6 +82,15 @@ impl RecordHeader {
             value_bytes: u32_at(bytes, 4) as usize,
             version: u64_at(bytes, 8),
             expire_s: u32_at(bytes, 16),
+            flags: u32_at(bytes, 20),
+        }
+    }
+
+    /// Version and flags of the item.
+    pub fn info(&self) -> ItemInfo {
+        ItemInfo {
+            version: self.version,
+            flags: self.flags,
         }
     }
 
@@ -190,6 +203,7 @@ mod tests {
             value_bytes: 5,
             version: 9,
             expire_s: 0,
+            flags: 0,
         };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(b"keyvalue");

@@ -1,13 +1,15 @@
 //! [`Pilaf`]: the system's row in the table of systems.
 
 use crate::client::{ClientOptions, PilafClient};
+use crate::layout::record_bytes;
 use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_control::{ControlListener, Dial};
+use drover_index::cuckoo::RECORD_BYTES_MAX;
 use drover_kv::{
-    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
+    Channels, ConnectOptions, Counter, Facts, KEY_BYTES_MAX, Offers, OnCore, OperationOffers, Planted,
+    Policy, Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -25,7 +27,13 @@ const FACTS: Facts = Facts {
     fits: |caps| caps.supports.rc,
     table: Some(TableKind::Cuckoo),
     channels: Channels::PerShard,
-    offers: Offers::native_only("its items do not outlive the process"),
+    offers: Offers {
+        operations: OperationOffers {
+            value_bytes_max: RECORD_BYTES_MAX - record_bytes(KEY_BYTES_MAX, 0),
+            ..OperationOffers::POINT
+        },
+        ..Offers::native_only("its items do not outlive the process")
+    },
     counters: &[
         Counter::events(
             "get_messages",

@@ -9,8 +9,8 @@ use crate::variant::{
 use drover_base::HashSeed;
 use drover_control::ControlListener;
 use drover_kv::{
-    Capacity, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, ResultTransfer, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
+    Capacity, EXTENSION_BYTES, Facts, KEY_BYTES_MAX, MistakenJob, OnCore, Planted, Policy, ResultTransfer,
+    Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TablePlan, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::Membership;
@@ -162,7 +162,8 @@ fn when_full<V: Variant>(plan: &ShardPlan) -> &'static str {
 /// Options of shard `index` of a service of `plan`.
 pub(crate) fn options<V: Variant>(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     let usual = ServerOptions::default();
-    let longest_request = REQUEST_HEADER_BYTES + KEY_BYTES_MAX + plan.trial.slot_value_bytes;
+    let longest_request =
+        REQUEST_HEADER_BYTES + EXTENSION_BYTES + KEY_BYTES_MAX + plan.trial.slot_value_bytes;
     // A plan's sizes are shares of a shard.
     let shares = if V::Store::IS_SHARED { plan.shard_count } else { 1 };
     ServerOptions {

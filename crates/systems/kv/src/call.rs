@@ -21,14 +21,18 @@ pub enum CallError {
 }
 
 impl Outcome<'_> {
-    /// Whether the key existed (GET, DELETE); always true for a PUT that was stored.
+    /// Whether the operation found what it asked for: a key (GET, DELETE, touch), or what its condition required.
     ///
     /// # Errors
     /// [`CallError::Refused`], or [`CallError::Indeterminate`] if the effect is unknown.
     pub fn found(self) -> Result<bool, CallError> {
         match self {
-            Outcome::Value(_) | Outcome::Stored | Outcome::Deleted => Ok(true),
-            Outcome::NotFound => Ok(false),
+            Outcome::Value(_)
+            | Outcome::Found { .. }
+            | Outcome::Stored
+            | Outcome::Deleted
+            | Outcome::Touched => Ok(true),
+            Outcome::NotFound | Outcome::Exists => Ok(false),
             Outcome::Refused(refusal) => Err(CallError::Refused(refusal)),
             Outcome::Indeterminate => Err(CallError::Indeterminate),
         }
@@ -45,6 +49,8 @@ mod tests {
             (Outcome::Value(b"v"), Ok(true)),
             (Outcome::Stored, Ok(true)),
             (Outcome::Deleted, Ok(true)),
+            (Outcome::Touched, Ok(true)),
+            (Outcome::Exists, Ok(false)),
             (Outcome::NotFound, Ok(false)),
             (
                 Outcome::Refused(Refusal::Full),

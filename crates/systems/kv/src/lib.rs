@@ -23,6 +23,7 @@ mod co_actor;
 mod connect;
 mod counter;
 mod error;
+mod extension;
 mod hosting;
 mod op;
 mod owned_op;
@@ -44,9 +45,11 @@ pub use connect::{
     ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials, wait_for_sessions,
 };
 pub use counter::{Counter, CounterKind, Merge, Metric, MetricFamily, stats_text};
+pub use drover_base::{Condition, KEY_BYTES_MAX};
 pub use error::{SetupError, StartError, refused};
+pub use extension::{EXTENSION_BYTES, Extension, ITEM_INFO_BYTES, ItemInfo};
 pub use hosting::{Hosting, HostingJob, HostingService, HostingSystem};
-pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
+pub use op::{Op, OpKind, Outcome, Refusal};
 pub use owned_op::OwnedOp;
 pub use partition_map::{BadMap, PARTITIONS_MAX, PartitionMap};
 pub use plan::{HANDLER, ShardPlan, TablePlan, TableShape, Trial};
@@ -56,7 +59,7 @@ pub use shard::Shard;
 pub use sharded::{MistakenJob, Planted, ShardedJob, ShardedSystem};
 pub use stepped::{Accepting, CoreActor, SteppedJob, SteppedService, SteppedSizes, SteppedSystem};
 pub use system::{
-    Capacity, Channels, Facts, Offers, OnCore, Policy, SHARDS_MAX, Service, Sizes, SlotPolicy, System,
-    SystemJob, SystemTable,
+    Capacity, Channels, Facts, Offers, OnCore, OperationOffers, Policy, SHARDS_MAX, Service, Sizes,
+    SlotPolicy, System, SystemJob, SystemTable,
 };
 pub use transfer::{Calls, FetchChoice, FetchObjective, InUse, ResultTransfer};

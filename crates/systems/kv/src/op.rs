@@ -1,45 +1,67 @@
 //! [`Op`] and [`Outcome`].
 
-/// Longest key, bytes (memcached's limit). The shortest is 1.
-pub const KEY_BYTES_MAX: usize = 250;
+use crate::{Condition, Extension};
 
-/// An operation on one key.
+/// An operation on one key, which has 1 to [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) bytes.
+///
+/// A [`Get`](Op::Get), and a [`Put`](Op::Put) or [`Delete`](Op::Delete) without condition and flags, are what every system
+/// is made for. What a system has of the rest, its [`Offers`](crate::Offers) say; it refuses what it has not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op<'a> {
     /// Read the value.
     Get {
-        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key.
         key: &'a [u8],
     },
-    /// Write the value, whether or not the key exists.
+    /// Read the value, and version and flags of its item, which takes a little longer than a [`Get`](Op::Get).
+    GetItem {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Write the value.
     Put {
-        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key.
         key: &'a [u8],
         /// The value to store, of any length up to the server's item limit, zero included.
         value: &'a [u8],
         /// Seconds until the value expires; 0 = never.
         ttl_s: u32,
+        /// Bits of the caller's own, which are stored with the value.
+        flags: u32,
+        /// Condition under which the value is written.
+        condition: Condition,
     },
     /// Remove the key.
     Delete {
-        /// The key: 1 to [`KEY_BYTES_MAX`] bytes.
+        /// The key.
         key: &'a [u8],
+        /// Condition under which the key is removed.
+        condition: Condition,
+    },
+    /// Set the time at which the value of an existing key expires. Its version may change.
+    Touch {
+        /// The key.
+        key: &'a [u8],
+        /// Seconds from now until the value expires; 0 = never.
+        ttl_s: u32,
     },
 }
 
 /// The kind of an [`Op`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpKind {
-    /// GET.
+    /// GET, of a value alone or of the whole item.
     Get,
     /// PUT.
     Put,
     /// DELETE.
     Delete,
+    /// Touch.
+    Touch,
 }
 
 impl OpKind {
-    /// Whether the operation is an update: a PUT or a DELETE.
+    /// Whether the operation is an update: any but a GET.
     #[inline(always)]
     pub fn is_update(self) -> bool {
         self != OpKind::Get
@@ -47,11 +69,60 @@ impl OpKind {
 }
 
 impl<'a> Op<'a> {
+    /// A PUT of a value that never expires, without flags and condition.
+    #[inline(always)]
+    pub const fn put(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
+        Op::put_for(key, value, 0)
+    }
+
+    /// A PUT of a value that expires after `ttl_s` seconds (0 = never), without flags and condition.
+    #[inline(always)]
+    pub const fn put_for(key: &'a [u8], value: &'a [u8], ttl_s: u32) -> Op<'a> {
+        Op::Put {
+            key,
+            value,
+            ttl_s,
+            flags: 0,
+            condition: Condition::Always,
+        }
+    }
+
+    /// A DELETE without condition.
+    #[inline(always)]
+    pub const fn delete(key: &'a [u8]) -> Op<'a> {
+        Op::Delete {
+            key,
+            condition: Condition::Always,
+        }
+    }
+
     /// The key of the operation.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         match *self {
-            Op::Get { key } | Op::Put { key, .. } | Op::Delete { key } => key,
+            Op::Get { key }
+            | Op::GetItem { key }
+            | Op::Put { key, .. }
+            | Op::Delete { key, .. }
+            | Op::Touch { key, .. } => key,
+        }
+    }
+
+    /// The value of a PUT; empty for other operations.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        match *self {
+            Op::Put { value, .. } => value,
+            _ => &[],
+        }
+    }
+
+    /// Time to live of a PUT or touch, seconds; 0: unlimited, and for other operations.
+    #[inline]
+    pub fn ttl_s(&self) -> u32 {
+        match *self {
+            Op::Put { ttl_s, .. } | Op::Touch { ttl_s, .. } => ttl_s,
+            _ => 0,
         }
     }
 
@@ -59,10 +130,28 @@ impl<'a> Op<'a> {
     #[inline]
     pub fn kind(&self) -> OpKind {
         match self {
-            Op::Get { .. } => OpKind::Get,
+            Op::Get { .. } | Op::GetItem { .. } => OpKind::Get,
             Op::Put { .. } => OpKind::Put,
             Op::Delete { .. } => OpKind::Delete,
+            Op::Touch { .. } => OpKind::Touch,
         }
+    }
+
+    /// Whether it is a GET that asks for version and flags.
+    #[inline]
+    pub fn is_detailed(&self) -> bool {
+        matches!(self, Op::GetItem { .. })
+    }
+
+    /// Flags and condition of an update; `None` if it has neither.
+    #[inline(always)]
+    pub fn extension(&self) -> Option<Extension> {
+        let extension = match *self {
+            Op::Put { flags, condition, .. } => Extension { flags, condition },
+            Op::Delete { condition, .. } => Extension { flags: 0, condition },
+            _ => return None,
+        };
+        (extension != Extension::default()).then_some(extension)
     }
 }
 
@@ -70,15 +159,30 @@ impl<'a> Op<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// GET: the value. The bytes are valid only while the sink of [`poll`](crate::KvClient::poll) runs.
+    /// [`Get`](Op::Get): the value. The bytes are valid only while the sink of [`poll`](crate::KvClient::poll) runs.
     Value(&'a [u8]),
+    /// [`GetItem`](Op::GetItem): the item, as above.
+    Found {
+        /// The value.
+        value: &'a [u8],
+        /// Version of the item, to be compared by [`Condition::IfVersion`]: it changes with every PUT. A server that is
+        /// started anew may use the same versions again. 0 if the system [has none](crate::OperationOffers::versions).
+        version: u64,
+        /// Flags that were stored with the value.
+        flags: u32,
+    },
     /// PUT: the value is stored.
     Stored,
     /// DELETE: the key existed, not expired, and is removed.
     Deleted,
-    /// GET or DELETE: the key does not exist, or has expired.
+    /// Touch: the key existed, and expires as asked for.
+    Touched,
+    /// The key does not exist, or has expired. A PUT has this outcome if its condition required the key to exist.
     NotFound,
-    /// It is unknown whether this PUT or DELETE happened, because the server or the network failed. It may still take
+    /// PUT or DELETE: nothing happened, because the key exists, and the condition required it not to, or to have another
+    /// version.
+    Exists,
+    /// It is unknown whether this update happened, because the server or the network failed. It may still take
     /// effect afterwards, but no longer once the client has connected anew.
     Indeterminate,
     /// The operation certainly did not happen.
@@ -104,7 +208,7 @@ pub enum Refusal {
     )]
     TableFull,
     /// The server found the request malformed, or the client's request format, that of HERD's paper, cannot express the
-    /// operation.
+    /// operation, or the system does not [offer](crate::Offers) it.
     #[error("the server found the request malformed")]
     BadRequest,
     /// No server answered before the deadline, or before the client was closed: a GET, or a PUT or DELETE that was

@@ -1,14 +1,16 @@
 //! [`OwnedOp`]: an operation with its own copy of key and value.
 
-use crate::{Op, OpKind};
+use crate::{Extension, Op, OpKind};
 
 /// An [`Op`] that owns its key and value, so that it can wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedOp {
     kind: OpKind,
+    is_detailed: bool,
+    ttl_s: u32,
+    extension: Extension,
     key: Vec<u8>,
     value: Vec<u8>,
-    ttl_s: u32,
 }
 
 impl OwnedOp {
@@ -16,39 +18,45 @@ impl OwnedOp {
     pub fn new(op: &Op<'_>) -> OwnedOp {
         let mut owned = OwnedOp {
             kind: op.kind(),
+            is_detailed: false,
+            ttl_s: 0,
+            extension: Extension::default(),
             key: Vec::new(),
             value: Vec::new(),
-            ttl_s: 0,
         };
         owned.replace(op);
         owned
     }
 
     /// Replaces this operation by a copy of `op`, in the same memory if that is large enough.
+    #[inline]
     pub fn replace(&mut self, op: &Op<'_>) {
-        let (value, ttl_s) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            Op::Get { .. } | Op::Delete { .. } => (&[][..], 0),
-        };
         self.kind = op.kind();
+        self.is_detailed = op.is_detailed();
+        self.ttl_s = op.ttl_s();
+        self.extension = op.extension().unwrap_or_default();
         self.key.clear();
         self.key.extend_from_slice(op.key());
         self.value.clear();
-        self.value.extend_from_slice(value);
-        self.ttl_s = ttl_s;
+        self.value.extend_from_slice(op.value());
     }
 
     /// Borrows it as an [`Op`].
     pub fn as_op(&self) -> Op<'_> {
-        let key = &*self.key;
+        let (key, ttl_s) = (&*self.key, self.ttl_s);
+        let Extension { flags, condition } = self.extension;
         match self.kind {
+            OpKind::Get if self.is_detailed => Op::GetItem { key },
             OpKind::Get => Op::Get { key },
             OpKind::Put => Op::Put {
                 key,
                 value: &self.value,
-                ttl_s: self.ttl_s,
+                ttl_s,
+                flags,
+                condition,
             },
-            OpKind::Delete => Op::Delete { key },
+            OpKind::Delete => Op::Delete { key, condition },
+            OpKind::Touch => Op::Touch { key, ttl_s },
         }
     }
 
@@ -67,15 +75,26 @@ impl OwnedOp {
         &self.value
     }
 
-    /// Time to live of a PUT, seconds; 0: unlimited, and for other operations.
+    /// Time to live of a PUT or touch, seconds; 0: unlimited, and for other operations.
     pub fn ttl_s(&self) -> u32 {
         self.ttl_s
+    }
+
+    /// Whether it is a GET that asks for version and flags.
+    pub fn is_detailed(&self) -> bool {
+        self.is_detailed
+    }
+
+    /// Flags and condition.
+    pub fn extension(&self) -> Extension {
+        self.extension
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Condition;
 
     #[test]
     fn a_copy_is_the_operation_and_leaves_nothing_of_an_earlier_one() {
@@ -84,14 +103,21 @@ mod tests {
                 key: b"a longer key",
                 value: b"a value",
                 ttl_s: 7,
+                flags: 8,
+                condition: Condition::IfVersion(9),
             },
             Op::Get { key: b"key" },
-            Op::Delete { key: b"k" },
-            Op::Put {
-                key: b"key",
-                value: b"",
-                ttl_s: 0,
+            Op::GetItem { key: b"key" },
+            Op::delete(b"k"),
+            Op::Delete {
+                key: b"k",
+                condition: Condition::IfVersion(3),
             },
+            Op::Touch {
+                key: b"key",
+                ttl_s: 9,
+            },
+            Op::put(b"key", b""),
         ];
         let mut owned = OwnedOp::new(&ops[0]);
         for op in ops {

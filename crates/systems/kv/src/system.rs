@@ -2,13 +2,14 @@
 //! systems is crate `systems`; each of its rows is a type that implements this trait.
 
 use crate::{
-    Counter, HostingJob, ResultTransfer, ServiceClient, ShardedJob, StartError, SteppedJob, TableKind,
+    Counter, HostingJob, KEY_BYTES_MAX, ResultTransfer, ServiceClient, ShardedJob, StartError, SteppedJob,
+    TableKind,
 };
 use drover_base::Work;
 use drover_control::ControlListener;
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
-use drover_store::Eviction;
+use drover_store::{Eviction, VALUE_BYTES_MAX};
 use drover_verbs::{Caps, Provider};
 use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
@@ -41,7 +42,7 @@ pub struct Facts {
     pub work: &'static [Work],
 }
 
-/// What services of a system offer in addition to native clients.
+/// What services of a system offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offers {
     /// Whether `drover serve` has the system. One that it has not exists to be measured beside others.
@@ -58,12 +59,40 @@ pub struct Offers {
     /// `Ok` if a service sees GETs, so that it can keep items that are used ([`Policy::eviction`]); the error says why
     /// not.
     pub eviction: Result<(), &'static str>,
+    /// What operations of native clients may say.
+    pub operations: OperationOffers,
+}
+
+/// What operations of native clients may say, besides a GET, PUT or DELETE of a key alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperationOffers {
+    /// Whether PUTs and DELETEs may have a [`Condition`](crate::Condition).
+    pub conditions: bool,
+    /// Whether items have versions, which [`GetItem`](crate::Op::GetItem) returns and
+    /// [`IfVersion`](crate::Condition::IfVersion) compares.
+    pub versions: bool,
+    /// Whether a PUT may have a time to live.
+    pub ttl: bool,
+    /// Whether a PUT may have flags, which [`GetItem`](crate::Op::GetItem) returns.
+    pub flags: bool,
+    /// Whether there is [`Touch`](crate::Op::Touch).
+    pub touch: bool,
+    /// Whether ranges of keys can be read in their order.
+    pub scan: bool,
+    /// Whether several keys can be changed together.
+    pub transactions: bool,
+    /// Longest value that a service can be told to accept, bytes.
+    pub value_bytes_max: usize,
+    /// Length of the shortest key and of the longest one, bytes.
+    pub key_bytes: [usize; 2],
 }
 
 impl Offers {
-    /// Returns the value for a system that serves native clients only. `no_memory_file` says why it has no memory file.
+    /// Returns the value for a system that serves native clients only, which have all operations. `no_memory_file` says why
+    /// it has no memory file.
     pub const fn native_only(no_memory_file: &'static str) -> Offers {
         Offers {
+            operations: OperationOffers::POINT,
             service: true,
             memcached: false,
             request_slots: false,
@@ -73,6 +102,34 @@ impl Offers {
                 "its server does not see GETs, so it evicts the items that were stored longest ago",
             ),
         }
+    }
+}
+
+impl OperationOffers {
+    /// All that operations on one key may say, for values of any length that the store can have.
+    pub const POINT: OperationOffers = OperationOffers {
+        conditions: true,
+        versions: true,
+        ttl: true,
+        flags: true,
+        touch: true,
+        scan: false,
+        transactions: false,
+        value_bytes_max: VALUE_BYTES_MAX,
+        key_bytes: [1, KEY_BYTES_MAX],
+    };
+
+    /// What can be offered, by the names that people use, and whether it is.
+    pub fn named(&self) -> [(&'static str, bool); 7] {
+        [
+            ("conditions", self.conditions),
+            ("versions", self.versions),
+            ("ttl", self.ttl),
+            ("flags", self.flags),
+            ("touch", self.touch),
+            ("scan", self.scan),
+            ("transactions", self.transactions),
+        ]
     }
 }
 

@@ -78,6 +78,10 @@ impl Addr {
     /// # Panics
     /// If the offset leaves 48 bits.
     #[inline]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "bytes are added to an address, not addresses"
+    )]
     pub fn add(self, bytes: u64) -> Addr {
         let offset = self.offset() + bytes;
         assert!(offset >> OFFSET_BITS == 0, "{bytes} bytes behind {self}");

@@ -170,13 +170,16 @@ mod tests {
     fn threads_pin_while_the_epoch_advances() {
         let process = Arc::new(ProcessEpochs::new(1));
         let common = Arc::new(AtomicU64::new(1));
-        let pinning = |rounds: u64| {
-            let (process, common) = (process.clone(), common.clone());
+        let is_over = Arc::new(AtomicU64::new(0));
+        let pinning = || {
+            let (process, common, is_over) = (process.clone(), common.clone(), is_over.clone());
             std::thread::spawn(move || {
                 let thread = process.thread();
-                for round in 0..rounds {
+                let mut round = 0u64;
+                while is_over.load(Ordering::Relaxed) == 0 {
+                    round += 1;
                     let first = thread.pin();
-                    let second = (round % 3 == 0).then(|| thread.pin());
+                    let second = (round.is_multiple_of(3)).then(|| thread.pin());
                     for _ in 0..round % 8 {
                         let now = common.load(Ordering::SeqCst);
                         assert!(now <= first + 1, "epoch {now} under a pin of {first}");
@@ -189,18 +192,22 @@ mod tests {
                 }
             })
         };
-        let threads = [pinning(20_000), pinning(20_000)];
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        let threads = [pinning(), pinning()];
+        while common.load(Ordering::SeqCst) < 300 && !threads.iter().any(|thread| thread.is_finished()) {
             let epoch = common.load(Ordering::SeqCst);
-            if process.to_publish() >= epoch {
-                common.store(epoch + 1, Ordering::SeqCst);
-                process.learn(epoch + 1);
+            match process.to_publish() >= epoch {
+                true => {
+                    common.store(epoch + 1, Ordering::SeqCst);
+                    process.learn(epoch + 1);
+                }
+                false => std::thread::yield_now(),
             }
         }
+        is_over.store(1, Ordering::Relaxed);
         threads
             .into_iter()
             .for_each(|thread| thread.join().expect("no assertion"));
-        assert!(common.load(Ordering::SeqCst) > 1);
+        assert_eq!(common.load(Ordering::SeqCst), 300);
     }
 
     proptest! {

@@ -64,6 +64,8 @@ pub use control::Verdict;
 pub use header::{Place, PoolKind};
 pub use lease::Lease;
 pub use nodes::{EpochPin, Joining, Located, Nodes};
-pub use pool::{BadRun, Inquiry, MemoryError, Opening, Order, Pool, PoolError, PoolNode, PoolOptions};
+pub use pool::{
+    BadRun, Inquiry, MemoryError, Opened, Opening, Order, Pool, PoolError, PoolNode, PoolOptions,
+};
 pub use status::NodeStatus;
 pub use times::LeaseTimes;

@@ -49,11 +49,7 @@ fn turn<C: KvClient<Shm>>(
     while at.sent < count && client.in_flight() < at.window {
         let key = &keys[at.sent % KEYS];
         let op = match put {
-            true => Op::Put {
-                key,
-                value: &VALUE,
-                ttl_s: 0,
-            },
+            true => Op::put(key, &VALUE),
             false => Op::Get { key },
         };
         client.submit(cpu, &op, 0).expect("the window has space");

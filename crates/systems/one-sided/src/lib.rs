@@ -20,6 +20,7 @@
 //! use drover_one_sided::{Request, RequestKind};
 //! let request = Request {
 //!     kind: RequestKind::Put, slot: 3, key_bytes: 3, value_bytes: 5, ttl_s: 0, sequence: 9, value_offset: 0,
+//!     is_detailed: false, extension: None,
 //! };
 //! let message = [&request.encode()[..], b"key", b"value"].concat();
 //! assert_eq!(Request::decode(&message), Some((request, &b"key"[..], &b"value"[..])));
@@ -43,6 +44,6 @@ pub use client::{
 pub use control::{Hello, Ready, ServerParams, Ticket};
 pub use error::PeerError;
 pub use refusals::{REFUSED_MEMORY_FULL, REFUSED_TABLE_FULL, Refusals, Usage};
-pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
+pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind, take_extension};
 pub use server::{CLIENTS, Clock, LastUpdates, Membership, REPEATED, Server, ShardLogic, Staging, WorkDone};
 pub use status::Status;

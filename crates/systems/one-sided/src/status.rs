@@ -10,7 +10,7 @@ pub enum Status {
     Stored = 1,
     /// DELETE: the key existed and is removed.
     Deleted = 2,
-    /// GET, DELETE: the key does not exist, or has expired.
+    /// The key does not exist, or has expired. For a PUT: its condition required it to exist.
     NotFound = 3,
     /// GET: the value is in the reply.
     Value = 4,
@@ -33,10 +33,14 @@ pub enum Status {
     InPlace = 12,
     /// Jakiro, ServerReply: the shard does not own the key; the reply has the epoch of its map.
     Elsewhere = 13,
+    /// Touch: the key exists, and expires as asked for.
+    Touched = 14,
+    /// PUT, DELETE: the key exists, and the condition required it not to, or to have another version.
+    Exists = 15,
 }
 
 impl Status {
-    const ALL: [Status; 13] = [
+    const ALL: [Status; 15] = [
         Status::Stored,
         Status::Deleted,
         Status::NotFound,
@@ -50,6 +54,8 @@ impl Status {
         Status::TableFull,
         Status::InPlace,
         Status::Elsewhere,
+        Status::Touched,
+        Status::Exists,
     ];
 
     /// The status with code `byte`; `None` if there is none.
@@ -63,7 +69,9 @@ impl Status {
         Some(match (self, kind) {
             (Status::Stored, OpKind::Put) => Outcome::Stored,
             (Status::Deleted, OpKind::Delete) => Outcome::Deleted,
-            (Status::NotFound, OpKind::Get | OpKind::Delete) => Outcome::NotFound,
+            (Status::Touched, OpKind::Touch) => Outcome::Touched,
+            (Status::NotFound, _) => Outcome::NotFound,
+            (Status::Exists, OpKind::Put | OpKind::Delete) => Outcome::Exists,
             (
                 Status::Value | Status::Location | Status::Written | Status::Long | Status::InPlace,
                 OpKind::Get,
@@ -96,7 +104,7 @@ mod tests {
         for byte in 0..=255 {
             match Status::decode(byte) {
                 Some(status) => assert_eq!(status as u8, byte),
-                None => assert!(byte == 0 || byte > Status::Elsewhere as u8),
+                None => assert!(byte == 0 || byte > Status::Exists as u8),
             }
         }
     }

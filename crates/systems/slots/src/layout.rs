@@ -13,7 +13,7 @@
 //!
 //! | from | size | field | written by |
 //! |---|---|---|---|
-//! | -24-B | B | body: `[ttl u32] value key [crc u32]` | client |
+//! | -24-B | B | body: `[extension] [ttl u32] value key [crc u32]` | client |
 //! | -24 | 16 | key hash, low word then high word | client |
 //! | -8 | 8 | commit word | client, last |
 //!
@@ -37,6 +37,15 @@
 //!
 //! **Bodies of the bulk ops** (value_len = 12): `chunk u32, len u32, crc32c-of-value u32`, see [`Bulk`].
 //!
+//! **Extended ops** are numbered 8 above those that they extend, so that the others keep their encoding. An update's body
+//! begins with an [`Extension`](drover_kv::Extension): flags and condition. A GET's reply begins with an [`ItemInfo`]:
+//! version and flags; behind it is what the op that it extends would answer. *(our choice: see `docs/decisions/0035`)*
+//!
+//! **Extended ops** are numbered 8 above those that they extend, which keep their encoding. An update's body begins with an
+//! [`Extension`](drover_kv::Extension): flags and condition. A GET's reply begins with an [`ItemInfo`], version and flags, if
+//! it has the value or its place. The shortest slots have no space for the extension of most PUTs. *(our choice: see
+//! `docs/decisions/0035`)*
+//!
 //! **Reply**: the payload is the value alone (hit), a [`Bulk`] or the length of a long value (`Bulk`), or nothing; the
 //! immediate has the rest:
 //!
@@ -53,6 +62,9 @@
 //! sizes that matter `[A16]`.
 
 use drover_base::{KeyHash, crc32c, crc32c_append};
+use drover_kv::EXTENSION_BYTES;
+
+pub use drover_kv::{ITEM_INFO_BYTES, ItemInfo};
 
 /// Smallest slot, bytes: one cache line.
 pub const SLOT_BYTES_MIN: usize = 64;
@@ -85,6 +97,18 @@ pub enum SlotOp {
     /// GET for which the server copies the value into a chunk of the client's bulk memory, which is at the server; the
     /// client READs it from there after the reply; a short one is in the reply. A [`Bulk`] is in place of the value.
     GetBulk = 7,
+    /// Sets the time to live of a key's item, with which the body starts (u32, seconds; 0: unlimited).
+    Touch = 8,
+    /// As `Get`; a reply with a value begins with an [`ItemInfo`].
+    GetExt = 9,
+    /// As `PutTtl`, behind an extension.
+    PutExt = 10,
+    /// As `Delete`, behind an extension.
+    DeleteExt = 11,
+    /// As `PutBulk`, behind an extension.
+    PutBulkExt = 14,
+    /// As `GetBulk`; a reply with a value or a [`Bulk`] begins with an [`ItemInfo`].
+    GetBulkExt = 15,
 }
 
 impl SlotOp {
@@ -99,14 +123,58 @@ impl SlotOp {
             5 => SlotOp::Nop,
             6 => SlotOp::PutBulk,
             7 => SlotOp::GetBulk,
+            8 => SlotOp::Touch,
+            9 => SlotOp::GetExt,
+            10 => SlotOp::PutExt,
+            11 => SlotOp::DeleteExt,
+            14 => SlotOp::PutBulkExt,
+            15 => SlotOp::GetBulkExt,
             _ => return None,
         })
     }
 
-    /// Whether the body of such a request starts with a time to live (u32, seconds): `PutTtl` and `PutBulk`.
+    /// Whether the body of such a request has a time to live (u32, seconds) before the value.
     #[inline]
     pub fn has_ttl(self) -> bool {
-        matches!(self, SlotOp::PutTtl | SlotOp::PutBulk)
+        const HAVE: u32 = 1 << SlotOp::PutTtl as u32
+            | 1 << SlotOp::PutBulk as u32
+            | 1 << SlotOp::Touch as u32
+            | 1 << SlotOp::PutExt as u32
+            | 1 << SlotOp::PutBulkExt as u32;
+        HAVE >> self as u32 & 1 != 0
+    }
+
+    /// Whether the body of such a request starts with an [`Extension`](drover_kv::Extension).
+    #[inline]
+    pub fn has_extension(self) -> bool {
+        matches!(self, SlotOp::PutExt | SlotOp::DeleteExt | SlotOp::PutBulkExt)
+    }
+
+    /// Bytes of the body before the value.
+    #[inline]
+    pub fn lead_bytes(self) -> usize {
+        let ttl = if self.has_ttl() { 4 } else { 0 };
+        let extension = if self.has_extension() { EXTENSION_BYTES } else { 0 };
+        extension + ttl
+    }
+
+    /// The operation that this one extends, or itself; `PutTtl` counts as extended by `PutExt`.
+    #[inline]
+    pub fn base(self) -> SlotOp {
+        match self {
+            SlotOp::GetExt => SlotOp::Get,
+            SlotOp::PutExt => SlotOp::PutTtl,
+            SlotOp::DeleteExt => SlotOp::Delete,
+            SlotOp::PutBulkExt => SlotOp::PutBulk,
+            SlotOp::GetBulkExt => SlotOp::GetBulk,
+            plain => plain,
+        }
+    }
+
+    /// Whether it is an operation on a value in a chunk of bulk memory.
+    #[inline]
+    pub fn is_bulk(self) -> bool {
+        matches!(self.base(), SlotOp::PutBulk | SlotOp::GetBulk)
     }
 }
 
@@ -145,10 +213,14 @@ impl Commit {
         Commit(self.0 & !Commit::CONDITION_BIT | u64::from(conditional) << 46)
     }
 
-    /// Whether the operation is an update: any but `Get`, `GetBulk` and `Nop`. An unknown operation counts as one.
+    /// Whether the operation is an update: any but `Nop` and those that get a value. An unknown operation counts as one.
     #[inline(always)]
     pub fn is_update(self) -> bool {
-        const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
+        const READS: u32 = 1 << SlotOp::Get as u32
+            | 1 << SlotOp::GetBulk as u32
+            | 1 << SlotOp::GetExt as u32
+            | 1 << SlotOp::GetBulkExt as u32
+            | 1 << SlotOp::Nop as u32;
         READS >> (self.0 >> 56 & 0xf) & 1 == 0
     }
 
@@ -195,20 +267,16 @@ impl Commit {
         self.0 & Commit::CRC_BIT != 0
     }
 
-    /// Length of the body in bytes, as computed from this word: ttl, value, key and checksum.
+    /// Length of the body in bytes, as computed from this word: extension, ttl, value, key and checksum.
     #[inline]
     pub fn body_len(self) -> usize {
-        let ttl = if self.op().is_some_and(SlotOp::has_ttl) {
-            4
-        } else {
-            0
-        };
+        let lead = self.op().map_or(0, SlotOp::lead_bytes);
         let crc = if self.has_crc() { 4 } else { 0 };
-        ttl + self.value_len() + self.key_len() + crc
+        lead + self.value_len() + self.key_len() + crc
     }
 }
 
-/// The checksum that ends a body: CRC-32C of the body before it (`[ttl] value key`), the key hash as it
+/// The checksum that ends a body: CRC-32C of the body before it (`[extension] [ttl] value key`), the key hash as it
 /// travels, and the commit word with attempt 0, so that a retransmission has the same one.
 #[inline]
 pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
@@ -262,7 +330,7 @@ impl Bulk {
 pub enum Status {
     /// Done. The payload is the value (GET and `GetBulk`), or empty (all others).
     Ok = 0,
-    /// GET, `GetBulk` or DELETE: no item with this key.
+    /// No item with this key. For a PUT: its condition required one.
     NotFound = 1,
     /// PUT: the item exceeds the server's limit.
     TooLarge = 2,
@@ -282,6 +350,8 @@ pub enum Status {
     /// `GetBulk`: the value is in the chunk, and the payload is a [`Bulk`]; or it is longer than the chunk, and the payload
     /// is its length.
     Bulk = 8,
+    /// PUT or DELETE: there is an item with this key, and the condition required none, or another version.
+    Exists = 9,
 }
 
 impl Status {
@@ -298,6 +368,7 @@ impl Status {
             6 => Status::StaleEpoch,
             7 => Status::Retry,
             8 => Status::Bulk,
+            9 => Status::Exists,
             _ => return None,
         })
     }

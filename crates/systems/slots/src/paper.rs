@@ -39,14 +39,14 @@ pub const fn put_bytes(value_len: usize) -> usize {
 }
 
 /// Whether this format has a request for `op` that fits a slot of `slot_bytes`: a GET, or a PUT without a time to live
-/// whose value is neither empty nor too long. It has none for a DELETE.
+/// flags or condition whose value is neither empty nor too long. It has none for others.
 pub fn can_say(op: &Op<'_>, slot_bytes: usize) -> bool {
     match *op {
         Op::Get { .. } => true,
-        Op::Delete { .. } => false,
-        Op::Put { value, ttl_s, .. } => {
-            ttl_s == 0 && (1..=value_bytes_max(slot_bytes)).contains(&value.len())
+        Op::Put { value, ttl_s: 0, .. } if op.extension().is_none() => {
+            (1..=value_bytes_max(slot_bytes)).contains(&value.len())
         }
+        _ => false,
     }
 }
 
@@ -83,11 +83,16 @@ pub fn build_get(block: &mut [u8], key: [u64; 2], hash: KeyHash) {
     *request = wire_hash(hash);
 }
 
-/// Key, value and time to live (always 0) of the request that [`build`] wrote to `block`; `commit` holds their lengths.
-pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+/// The operation whose request [`build`] wrote to `block`; `commit` holds the lengths of its key and value.
+pub fn parse(block: &[u8], commit: Commit) -> Option<Op<'_>> {
     let value_end = block.len() - TRAILER_BYTES;
     let value = &block[value_end - commit.value_len()..value_end];
-    (&block[..commit.key_len()], value, 0)
+    let key = &block[..commit.key_len()];
+    match commit.op()? {
+        SlotOp::Get => Some(Op::Get { key }),
+        SlotOp::Put => Some(Op::put(key, value)),
+        _ => None,
+    }
 }
 
 /// Whether the worker that has `share` owns the key with this hash. Always true if there are more than 128 partitions.
@@ -125,6 +130,7 @@ pub fn clear(end: MaskedRef<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use drover_kv::Extension;
 
     #[test]
     fn the_papers_requests_have_the_papers_lengths() {
@@ -135,6 +141,7 @@ mod tests {
             key: b"key",
             value,
             ttl_s: 0,
+            extension: Extension::default(),
         };
         assert_eq!(build(&mut block, &body(b"")), GET_BYTES);
         assert_eq!(
@@ -147,7 +154,7 @@ mod tests {
         let end = block.len();
         assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
         assert_eq!(&block[end - 50..end - 18], &value);
-        assert_eq!(parse(&block, body(&value).commit), (&b"key"[..], &value[..], 0));
+        assert_eq!(parse(&block, body(&value).commit), Some(Op::put(b"key", &value)));
     }
 
     #[test]
@@ -162,6 +169,7 @@ mod tests {
                 key: &key,
                 value: &[],
                 ttl_s: 0,
+                extension: Extension::default(),
             };
             assert_eq!(build(&mut one, &body), GET_BYTES);
             build_get(&mut other, drover_base::key_words(&key).expect("16 bytes"), hash);

@@ -300,8 +300,8 @@ fn op<'a>(ask: Ask, key: &'a str, value: &'a [u8]) -> Op<'a> {
     let key = key.as_bytes();
     match ask {
         Ask::Get => Op::Get { key },
-        Ask::Put(_) => Op::Put { key, value, ttl_s: 0 },
-        Ask::Delete => Op::Delete { key },
+        Ask::Put(_) => Op::put(key, value),
+        Ask::Delete => Op::delete(key),
     }
 }
 

@@ -50,8 +50,8 @@ fn op<'a>((request, value): (&'a Request, &'a String)) -> Op<'a> {
     let (key, value) = (request.key.as_bytes(), value.as_bytes());
     match request.ask {
         Ask::Get => Op::Get { key },
-        Ask::Put(_) => Op::Put { key, value, ttl_s: 0 },
-        Ask::Delete => Op::Delete { key },
+        Ask::Put(_) => Op::put(key, value),
+        Ask::Delete => Op::delete(key),
         Ask::Swap(_) | Ask::Add(_) => panic!("native clients have no such operation"),
     }
 }

@@ -104,6 +104,17 @@ impl DeviceAttr {
     }
 }
 
+/// `ibv_device_attr_ex`, of which only the memory on the card is used.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceAttrEx {
+    attr: DeviceAttr,
+    _unused_232: [u64; 18],
+    pub max_dm_size: u64,
+    _unused_384: [u64; 2],
+}
+assert_layout!(DeviceAttrEx: 400, max_dm_size @ 376);
+
 /// `ibv_port_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

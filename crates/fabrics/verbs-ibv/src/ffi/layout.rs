@@ -227,6 +227,7 @@ pub const ACCESS_LOCAL_WRITE: c_int = 1;
 pub const ACCESS_REMOTE_WRITE: c_int = 1 << 1;
 pub const ACCESS_REMOTE_READ: c_int = 1 << 2;
 pub const ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
+pub const ACCESS_ZERO_BASED: c_int = 1 << 5;
 
 pub const QPT_RC: c_uint = 2;
 pub const QPT_UC: c_uint = 3;

@@ -1,5 +1,6 @@
 //! Objects that the library creates and that we hold by pointer: the leading fields of each, as far as we read them.
 
+use super::DeviceAttrEx;
 use super::layout::{RecvWr, SendWr, Wc, assert_layout};
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -73,16 +74,44 @@ pub type DeallocTd = unsafe extern "C" fn(td: *mut Td) -> c_int;
 pub type AllocParentDomain =
     unsafe extern "C" fn(context: *mut Context, attr: *mut ParentDomainInitAttr) -> *mut Pd;
 
+pub type AllocDm = unsafe extern "C" fn(context: *mut Context, attr: *mut AllocDmAttr) -> *mut Dm;
+pub type FreeDm = unsafe extern "C" fn(dm: *mut Dm) -> c_int;
+pub type RegDmMr =
+    unsafe extern "C" fn(pd: *mut Pd, dm: *mut Dm, offset: u64, length: usize, access: c_uint) -> *mut Mr;
+pub type QueryDeviceEx = unsafe extern "C" fn(
+    context: *mut Context,
+    input: *const c_void,
+    attr: *mut DeviceAttrEx,
+    size: usize,
+) -> c_int;
+pub type MemcpyToDm =
+    unsafe extern "C" fn(dm: *mut Dm, offset: u64, host: *const c_void, length: usize) -> c_int;
+pub type MemcpyFromDm =
+    unsafe extern "C" fn(host: *mut c_void, dm: *mut Dm, offset: u64, length: usize) -> c_int;
+
+/// The functions of `verbs_context` for memory on the card: `reg_dm_mr`, `alloc_dm`, `free_dm`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DmFunctions {
+    pub reg: Option<RegDmMr>,
+    pub alloc: Option<AllocDm>,
+    pub free: Option<FreeDm>,
+}
+
 /// `verbs_context`: functions that inline functions of the C header call, and the context as its last field. It grows
 /// at its beginning: a function is there only if `sz` reaches so far ([`VerbsContext::bytes_from`]).
 #[repr(C)]
 #[derive(Debug)]
 pub struct VerbsContext {
-    pub unused_0: [*mut c_void; 14],
+    pub unused_0: [*mut c_void; 7],
+    pub dm: DmFunctions,
+    pub unused_10: [*mut c_void; 4],
     pub alloc_parent_domain: Option<AllocParentDomain>,
     pub dealloc_td: Option<DeallocTd>,
     pub alloc_td: Option<AllocTd>,
-    pub unused_17: [*mut c_void; 22],
+    pub unused_17: [*mut c_void; 10],
+    pub query_device_ex: Option<QueryDeviceEx>,
+    pub unused_28: [*mut c_void; 11],
     /// Number of bytes of this structure that the library knows, from its end.
     pub sz: usize,
     pub context: Context,
@@ -114,13 +143,33 @@ pub struct ParentDomainInitAttr {
     pub pd_context: *mut c_void,
 }
 assert_layout!(ParentDomainInitAttr: 48, td @ 8, comp_mask @ 16, pd_context @ 40);
-assert_layout!(VerbsContext: 648, alloc_parent_domain @ 112, dealloc_td @ 120, alloc_td @ 128, sz @ 312,
-    context @ 320);
+assert_layout!(VerbsContext: 648, dm.reg @ 56, dm.alloc @ 64, dm.free @ 72, alloc_parent_domain @ 112,
+    dealloc_td @ 120, alloc_td @ 128, query_device_ex @ 216, sz @ 312, context @ 320);
 assert_layout!(Context: 328, mutex @ 280, abi_compat @ 320);
 assert_layout!(ContextOps: 256, poll_cq @ 88, req_notify_cq @ 96, post_srq_recv @ 160, post_send @ 200,
     post_recv @ 208);
 const _: () = assert!(offset_of!(Context, ops) == 8 && offset_of!(Context, cmd_fd) == 264);
 const _: () = assert!(offset_of!(Context, async_fd) == 268 && offset_of!(Context, num_comp_vectors) == 272);
+
+/// `ibv_alloc_dm_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllocDmAttr {
+    pub length: usize,
+    pub log_align_req: u32,
+    pub comp_mask: u32,
+}
+assert_layout!(AllocDmAttr: 16, log_align_req @ 8);
+
+/// `ibv_dm`, up to the last field that we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Dm {
+    pub context: *mut Context,
+    pub memcpy_to_dm: Option<MemcpyToDm>,
+    pub memcpy_from_dm: Option<MemcpyFromDm>,
+}
+assert_layout!(Dm: 24, memcpy_to_dm @ 8, memcpy_from_dm @ 16);
 
 /// `ibv_comp_channel`, up to the last field that we read.
 #[repr(C)]

@@ -2,7 +2,7 @@
 //! order owners are dropped; each destroys its object exactly once.
 //!
 //! ```text
-//! Opened <- Protection <- Memory, Handle
+//! Opened <- Protection <- Memory, CardMemory, Handle
 //!    ^           ^------- Pair, SharedRecvs
 //!    |                     |
 //!    +---- Channel <- Completions
@@ -10,9 +10,11 @@
 //! The first three are shared by the threads of a domain; all others belong to one thread, to which `Rc` confines them.
 //! A `Protection` may be a thread's own, over that of its domain.
 
+mod card;
 mod completions;
 mod queues;
 
+pub(crate) use card::CardMemory;
 pub(crate) use completions::{Channel, Completions, Counts, Done};
 pub(crate) use queues::{NOT_READY, Pair, SharedRecvs};
 
@@ -98,20 +100,25 @@ impl Opened {
         Ok(Some(Arc::new(Opened { lib, ptr, path })))
     }
 
-    /// The functions for thread domains, if the driver has them.
-    fn thread_domains(&self) -> Option<ThreadDomains> {
+    /// The table of further functions, if the library knows it from `offset` on.
+    fn extended(&self, offset: usize) -> Option<*const ffi::VerbsContext> {
         // SAFETY: an open device; this field is never written after opening.
         if unsafe { self.ptr.as_ref() }.abi_compat != ffi::EXTENDED {
             return None;
         }
         let before = offset_of!(ffi::VerbsContext, context);
         // SAFETY: an extended context is the last field of a `VerbsContext`.
-        let outer = unsafe { self.ptr.as_ptr().byte_sub(before) }.cast::<ffi::VerbsContext>();
+        let outer = unsafe { self.ptr.as_ptr().byte_sub(before) }
+            .cast_const()
+            .cast::<ffi::VerbsContext>();
         // SAFETY: as above; `sz` is directly before the context in every version.
         let bytes = unsafe { (&raw const (*outer).sz).read() };
-        if bytes < ffi::VerbsContext::bytes_from(offset_of!(ffi::VerbsContext, alloc_parent_domain)) {
-            return None;
-        }
+        (bytes >= ffi::VerbsContext::bytes_from(offset)).then_some(outer)
+    }
+
+    /// The functions for thread domains, if the driver has them.
+    fn thread_domains(&self) -> Option<ThreadDomains> {
+        let outer = self.extended(offset_of!(ffi::VerbsContext, alloc_parent_domain))?;
         // SAFETY: the library has these fields, as its size says.
         let (alloc_parent_domain, dealloc_td, alloc_td) = unsafe {
             (

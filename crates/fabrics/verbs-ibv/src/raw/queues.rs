@@ -55,7 +55,9 @@ pub(crate) struct Pair {
     pd: Arc<Protection>,
     ptr: NonNull<ffi::Qp>,
     send: Cell<ffi::PostSend>,
-    recv: ffi::PostRecv,
+    recv: Cell<ffi::PostRecv>,
+    /// Whether anything was posted to it; known only if it [notes](Pair::note_first_post) that.
+    is_used: Cell<bool>,
     send_cq: Rc<Completions>,
     _recv_cq: Rc<Completions>,
     _srq: Option<Rc<SharedRecvs>>,
@@ -85,7 +87,8 @@ impl Pair {
             pd: pd.clone(),
             ptr,
             send: Cell::new(not_ready as ffi::PostSend),
-            recv: pd.opened.path.post_recv,
+            recv: Cell::new(pd.opened.path.post_recv),
+            is_used: Cell::new(true),
             send_cq: send_cq.clone(),
             _recv_cq: recv_cq.clone(),
             _srq: srq.cloned(),
@@ -120,7 +123,33 @@ impl Pair {
 
     /// Lets posts go to the device from now on.
     pub(crate) fn open_sends(&self) {
-        self.send.set(self.pd.opened.path.post_send);
+        self.send.set(match self.is_used.get() {
+            true => self.pd.opened.path.post_send,
+            false => first_send,
+        });
+    }
+
+    /// Notes the first post from now on, which costs no later one anything.
+    ///
+    /// # Safety
+    /// `self` stays where it is, and nothing was posted to it yet.
+    pub(crate) unsafe fn note_first_post(&self) {
+        // SAFETY: our queue pair; the library leaves this field to its user.
+        unsafe { (*self.ptr.as_ptr()).qp_context = std::ptr::from_ref(self).cast_mut().cast() };
+        self.is_used.set(false);
+        self.recv.set(first_recv);
+    }
+
+    /// Whether anything may have been posted to it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.get()
+    }
+
+    /// Notes that something is being posted.
+    #[cold]
+    fn used(&self) {
+        self.is_used.set(true);
+        self.recv.set(self.pd.opened.path.post_recv);
     }
 
     /// Posts a chain. Returns 0 or an error number; on failure, `bad` points to the first request not accepted, if the
@@ -141,8 +170,31 @@ impl Pair {
     #[inline(always)]
     pub(crate) unsafe fn post_recv(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
         // SAFETY: our queue pair, used by this thread alone; the caller's chain.
-        unsafe { (self.recv)(self.ptr.as_ptr(), chain, bad) }
+        unsafe { (self.recv.get())(self.ptr.as_ptr(), chain, bad) }
     }
+}
+
+/// The owner of a queue pair that notes its first post.
+fn owner<'q>(qp: *mut ffi::Qp) -> &'q Pair {
+    // SAFETY: `note_first_post` stored the owner, which stays where it is and lives while its queue pair is used.
+    unsafe { &*(*qp).qp_context.cast::<Pair>() }
+}
+
+/// The first post to a queue pair that notes it.
+extern "C" fn first_send(qp: *mut ffi::Qp, wr: *mut ffi::SendWr, bad: *mut *mut ffi::SendWr) -> c_int {
+    let pair = owner(qp);
+    pair.used();
+    pair.open_sends();
+    // SAFETY: the caller's queue pair and chain.
+    unsafe { (pair.send.get())(qp, wr, bad) }
+}
+
+/// The first RECV of a queue pair that notes it.
+extern "C" fn first_recv(qp: *mut ffi::Qp, wr: *mut ffi::RecvWr, bad: *mut *mut ffi::RecvWr) -> c_int {
+    let pair = owner(qp);
+    pair.used();
+    // SAFETY: the caller's queue pair and chain.
+    unsafe { (pair.recv.get())(qp, wr, bad) }
 }
 
 /// Error number of posting to a queue pair that is not connected.

@@ -69,6 +69,7 @@ fn threads_share_device_protection_domain_and_registrations() {
                 thread_domains: THREADS,
                 parent_domains: THREADS,
                 registrations: REGIONS,
+                device_memories: 0,
             };
             assert_eq!(counts, expected);
             let expected = DoorbellReport {

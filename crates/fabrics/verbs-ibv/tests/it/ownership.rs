@@ -20,6 +20,7 @@ fn one_of_each() -> Vec<Box<dyn Any>> {
         ctx.create_cq(8).expect("a queue"),
         ctx.create_cq(8).expect("a queue"),
     );
+    let card = ctx.alloc_device(64, Access::ALL).expect("memory on the card");
     let srq = ctx.create_srq(8).expect("a queue");
     let mut options = QpOptions::<Ibv>::new(QpKind::Ud, &send_cq, ctx.caps());
     (options.recv_cq, options.srq) = (&recv_cq, Some(&srq));
@@ -31,6 +32,7 @@ fn one_of_each() -> Vec<Box<dyn Any>> {
         Box::new(ctx),
         Box::new(memory),
         Box::new(mr),
+        Box::new(card),
         Box::new(send_cq),
         Box::new(recv_cq),
         Box::new(srq),

@@ -5,8 +5,8 @@ use drover_base::Cpu;
 use drover_mem::PageWish;
 use drover_testkit::alone::alone;
 use drover_verbs::{
-    Access, Context, Device, Export, MaskedSwap, OpenError, QpKind, QpOptions, QueuePair, RemoteAddr, SendList,
-    SendWr, Sge,
+    Access, Context, Device, Export, MaskedSwap, OpenError, QpKind, QpOptions, QueuePair, RemoteAddr,
+    SendList, SendWr, Sge,
 };
 use drover_verbs_ibv::ffi::Library;
 use drover_verbs_ibv::{Agreement, Ibv, IbvContext, IbvDevice, IbvOptions, IbvQp, Wish};

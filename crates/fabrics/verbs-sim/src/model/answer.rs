@@ -39,12 +39,15 @@ impl Net {
         self.tx_arrive(machine, item, queue.now(), queue);
     }
 
-    /// Lets the card read the host's memory for a READ, then answer.
+    /// Lets the card read its own memory or the host's for a READ, then answer.
     pub(crate) fn answer_later(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
-        let pushed = self.pushed(machine, now);
-        let bus = self.prices.bus_read(u64::from(self.ops[op].wr.len));
-        let (_, end) = self.nic(machine).bus.inbound.carry(now, bus);
-        let mut ready = (end + self.prices.delay.dma_read).max(pushed);
+        let mut ready = now;
+        if !self.keys.is_on_card(self.ops[op].wr.remote.rkey) {
+            let pushed = self.pushed(machine, now);
+            let bus = self.prices.bus_read(u64::from(self.ops[op].wr.len));
+            let (_, end) = self.nic(machine).bus.inbound.carry(now, bus);
+            ready = (end + self.prices.delay.dma_read).max(pushed);
+        }
         if let Some(peer) = self.qps.get(self.ops[op].qp).and_then(|qp| qp.peer)
             && let Some(qp) = self.qps.get(peer.0)
         {
@@ -112,11 +115,14 @@ impl Net {
         o.data.extend(old.unwrap_or_default().to_ne_bytes());
         o.responder.executed = true;
         self.tell_watchers(remote, 8, queue);
-        // The old value crosses the bus like a READ of 8 bytes.
-        let bus = self.prices.bus_read(8);
-        let (_, end) = self.nic(machine).bus.inbound.carry(queue.now(), bus);
+        let mut ready = queue.now();
+        if !self.keys.is_on_card(remote.rkey) {
+            // The old value crosses the bus like a READ of 8 bytes.
+            let bus = self.prices.bus_read(8);
+            let (_, end) = self.nic(machine).bus.inbound.carry(ready, bus);
+            ready = end + self.prices.delay.dma_read;
+        }
         let item = Item::new(op, Role::Response);
-        let ready = end + self.prices.delay.dma_read;
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 

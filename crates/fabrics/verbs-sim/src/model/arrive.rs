@@ -254,7 +254,10 @@ impl Net {
             Verb::Read => self.answer_later(machine, op, now, queue),
             Verb::CompareSwap | Verb::FetchAdd => {
                 let address = self.ops[op].wr.remote.offset ^ u64::from(self.ops[op].wr.remote.rkey) << 40;
-                let from = self.pushed(machine, now);
+                let from = match self.keys.is_on_card(self.ops[op].wr.remote.rkey) {
+                    true => now.max(self.qps.at(to).order.landed_at()),
+                    false => self.pushed(machine, now),
+                };
                 let end = self.nic(machine).atomics.serve(from, address);
                 self.qps.at(to).order.land(end);
                 queue.schedule(end, Event::new(kind::ATOMIC, machine, op));
@@ -263,10 +266,17 @@ impl Net {
                 if is_rc {
                     self.ops.hold(op);
                 }
-                let bus = self.prices.bus_write(u64::from(len))
-                    + if takes_recv { self.prices.bus_cqe() } else { 0 };
-                let (_, end) = self.nic(machine).bus.outbound.carry(now, bus);
-                let visible = end + self.prices.delay.dma_write;
+                let on_card = verb == Verb::Write && self.keys.is_on_card(self.ops[op].wr.remote.rkey);
+                let data = if on_card {
+                    0
+                } else {
+                    self.prices.bus_write(u64::from(len))
+                };
+                let bus = data + if takes_recv { self.prices.bus_cqe() } else { 0 };
+                let visible = match bus {
+                    0 => now,
+                    bus => self.nic(machine).bus.outbound.carry(now, bus).1 + self.prices.delay.dma_write,
+                };
                 let landed = self.land(machine, op, to, visible, queue);
                 if is_rc {
                     let at = (now + self.prices.delay.ack).max(match self.options.torn {

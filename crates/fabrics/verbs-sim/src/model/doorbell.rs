@@ -185,6 +185,27 @@ mod tests {
     }
 
     #[test]
+    fn threads_beyond_the_registers_share_them_and_are_reported() {
+        let cx6 = crate::profile::Profile::named("cx6").expect("a profile");
+        let lock = &cx6.parameters().lock;
+        let of = |options: &DomainOptions| {
+            let mut registers = Registers::new(options, lock.low_registers, lock.shared_registers);
+            (0..96).for_each(|ctx| assert!(registers.assign(ctx).is_some()));
+            let report = registers.report();
+            assert!(report.is_shared());
+            assert_eq!(report.users.iter().sum::<usize>(), 96);
+            report.users
+        };
+        let users = of(&DomainOptions::default());
+        assert_eq!(users[..4], [1; 4], "low-latency ones, without a lock");
+        assert_eq!(users[4..].len(), 11, "register 0 is reserved");
+        assert!(users[4..].iter().all(|users| [8, 9].contains(users)), "{users:?}");
+        let mut few = DomainOptions::with(Doorbells::PerContext);
+        few.registers = Some(95);
+        assert_eq!(of(&few).iter().filter(|users| **users > 1).count(), 1);
+    }
+
+    #[test]
     fn the_register_of_a_destroyed_queue_pair_is_the_next_one_assigned() {
         let mut registers = driver();
         (0..26).for_each(|ctx| assert!(registers.assign(ctx).is_some()));

@@ -20,6 +20,10 @@ pub(crate) struct Mr {
     pub(crate) domain: u32,
     pub(crate) machine: u16,
     pub(crate) region: Region,
+    /// Length that peers may use.
+    pub(crate) bytes: usize,
+    /// Whether it is memory of the card, which is not behind the bus.
+    pub(crate) on_card: bool,
     pub(crate) access: Access,
 }
 
@@ -59,7 +63,7 @@ impl Keys {
         watches: Vec<(Range<u64>, u32)>,
     ) -> Option<RemoteRegion> {
         let found = self.mrs.get(mr)?;
-        let (len, access) = (found.region.len() as u64, found.access);
+        let (len, access) = (found.bytes as u64, found.access);
         let rkey = self.imports.add(Import { domain, mr, watches });
         Some(RemoteRegion { rkey, len, access })
     }
@@ -122,7 +126,17 @@ impl Keys {
         let import = import.filter(|import| import.domain == domain)?;
         let mr = self.mrs.get(import.mr).filter(|mr| mr.domain == peer)?;
         let offset = usize::try_from(addr.offset).ok()?;
-        (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
+        let is_inside = offset <= mr.bytes && len <= mr.bytes - offset;
+        (want.allowed(mr.access) && is_inside).then_some((&mr.region, offset))
+    }
+
+    /// Whether a remote key names memory on a card.
+    #[inline]
+    pub(crate) fn is_on_card(&self, rkey: u32) -> bool {
+        let import = self.imports.get(rkey);
+        import
+            .and_then(|import| self.mrs.get(import.mr))
+            .is_some_and(|mr| mr.on_card)
     }
 
     /// Contexts to notify of a write to this range.

@@ -7,10 +7,11 @@ use drover_verbs::provide::Name;
 use drover_verbs::{Export, ImportError, RemoteAddr, RemoteRegion};
 use std::ops::Range;
 
-/// The addresses of a region that peers may write.
+/// The addresses of a region in the host that peers may write.
 fn written_by_peers(mr: &Mr) -> Option<Range<usize>> {
     let start = mr.region.addr();
-    mr.access.remote_write.then(|| start..start + mr.region.len())
+    let is_of_host = mr.access.remote_write && !mr.on_card;
+    is_of_host.then(|| start..start + mr.region.len())
 }
 
 impl Net {
@@ -18,6 +19,9 @@ impl Net {
     pub(crate) fn add_mr(&mut self, mr: Mr) -> u32 {
         if let Some(bytes) = written_by_peers(&mr) {
             self.nics[usize::from(mr.machine)].last_level.hold(bytes);
+        }
+        if mr.on_card {
+            self.nic(mr.machine).device_memory_taken += mr.bytes;
         }
         self.keys.add_mr(mr)
     }
@@ -29,6 +33,9 @@ impl Net {
         };
         if let Some(bytes) = written_by_peers(&mr) {
             self.nics[usize::from(mr.machine)].last_level.release(&bytes);
+        }
+        if mr.on_card {
+            self.nic(mr.machine).device_memory_taken -= mr.bytes;
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Nic {
     pub(crate) counters: Counters,
     /// Last-level cache of the host, which receives the writes of peers (DDIO).
     pub(crate) last_level: LastLevel,
+    /// Bytes of its own memory that programs have allocated.
+    pub(crate) device_memory_taken: usize,
 }
 
 /// From the cores into the card.
@@ -113,6 +115,7 @@ impl Nic {
             },
             counters: Counters::default(),
             last_level: LastLevel::default(),
+            device_memory_taken: 0,
         }
     }
 }

@@ -40,8 +40,6 @@ pub(crate) struct Qp {
     pub(crate) order: Order,
     pub(crate) card: QpInCard,
     pub(crate) rc: Reliable,
-    /// Of one that several cores post to.
-    pub(crate) sharing: Option<Box<Sharing>>,
 }
 
 /// Where a queue pair takes RECVs from and completes requests.
@@ -53,6 +51,8 @@ pub(crate) struct QpQueues {
     /// Slots of the shared queue that its RECVs occupy: taken by a message, completion not yet polled.
     pub(crate) srq_taken: usize,
     pub(crate) recvs: RecvQueue,
+    /// Of one that several cores post to.
+    pub(crate) sharing: Option<Box<Sharing>>,
 }
 
 /// What the card has of a queue pair.

@@ -180,12 +180,35 @@ impl Net {
         queue.schedule(ready, Event::new(kind::DEPART, machine, item.0));
     }
 
-    /// Puts an item on the link at `at`; the far port starts receiving as soon as the first byte arrives. Calls for one
+    /// Sends an item on its way at `at`; a far port starts receiving as soon as the first byte arrives. Calls for one
     /// machine come in the order of `at`.
     fn depart(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
+        let (op, is_request) = (item.op(), item.role() == Role::Request);
+        let target = self.target(item);
+        match target == Some(machine) {
+            true => self.loop_back(machine, item, at, queue),
+            false => self.transfer(machine, item, target, at, queue),
+        }
+        if is_request {
+            self.request_departed(machine, op, at, queue);
+        }
+    }
+
+    /// Passes an item for its own machine from the transmit to the receive engine: no link, no switch. What it carries
+    /// crosses the machine's bus in both directions.
+    fn loop_back(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
+        if self.nic(machine).down {
+            self.nic(machine).counters.lost += 1;
+            return self.ops.release(item.op());
+        }
+        let there_at = at + self.prices.delay.tx + self.prices.delay.rx;
+        self.rx_arrive(machine, item, there_at, queue);
+    }
+
+    /// Puts an item on the link at `at`, for another machine.
+    fn transfer(&mut self, machine: u16, item: Item, target: Option<u16>, at: Ps, queue: &mut Queue) {
         let op = item.op();
         let (verb, is_ud, len) = (self.ops[op].wr.verb, self.ops[op].wr.is_ud, self.ops[op].wr.len);
-        let is_request = item.role() == Role::Request;
         let bytes = match item.role() {
             Role::Request => self.prices.request_bytes(verb, is_ud, len),
             Role::Response => self.prices.response_bytes(len),
@@ -206,7 +229,7 @@ impl Net {
         let lost =
             nic.down || (loss > 0.0 && nic.chance.loss.chance(1.0 - (1.0 - loss).powi(packets as i32)));
         nic.counters.lost += u64::from(lost);
-        match self.target(item) {
+        match target {
             Some(target) if !lost => {
                 let bytes = bytes as u32;
                 self.nic(target)
@@ -216,9 +239,6 @@ impl Net {
                 self.wake_rx(target, queue);
             }
             _ => self.ops.release(op),
-        }
-        if is_request {
-            self.request_departed(machine, op, at, queue);
         }
     }
 

@@ -217,7 +217,7 @@ impl Net {
         let c = self.ctxs.at(ctx);
         let delay = if c.far_socket { delay + far } else { delay };
         let mut at = (cpu.local() + delay).max(c.posted_at);
-        if let Some(sharing) = &mut self.qps.at(qpn).sharing {
+        if let Some(sharing) = &mut self.qps.at(qpn).queues.sharing {
             at = at.max(sharing.posted_at);
             sharing.posted_at = at;
         }

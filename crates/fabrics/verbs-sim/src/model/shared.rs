@@ -50,7 +50,7 @@ impl Sharing {
 impl Net {
     /// Lets all cores use a queue pair and a completion queue from now on.
     pub(crate) fn share(&mut self, qpn: u32, cq: u32) {
-        self.qps.at(qpn).sharing = Some(Box::default());
+        self.qps.at(qpn).queues.sharing = Some(Box::default());
         self.cqs.at(cq).sharing = Some(Box::default());
     }
 
@@ -62,14 +62,14 @@ impl Net {
         list: &SendList,
         queue: &mut Queue,
     ) -> Result<(), PostError> {
-        let sharing = self.qps.at(qpn).sharing.as_mut().expect("it is shared");
+        let sharing = self.qps.at(qpn).queues.sharing.as_mut().expect("it is shared");
         let user = sharing.user(&self.ctxs, cpu);
         if self.options.ablations.locks {
             return self.post_from(cpu, user, qpn, list, queue);
         }
         sharing.take(cpu, &self.prices.lock);
         let posted = self.post_from(cpu, user, qpn, list, queue);
-        let sharing = self.qps.at(qpn).sharing.as_mut().expect("it is shared");
+        let sharing = self.qps.at(qpn).queues.sharing.as_mut().expect("it is shared");
         sharing.lock.give_back(cpu.local());
         posted
     }
@@ -117,7 +117,7 @@ impl Net {
 
     /// Total time for which the busiest lock of a shared queue was held.
     pub(crate) fn busiest_queue(&self) -> Ps {
-        let pairs = self.qps.iter().filter_map(|(_, qp)| qp.sharing.as_deref());
+        let pairs = self.qps.iter().filter_map(|(_, qp)| qp.queues.sharing.as_deref());
         let completions = self.cqs.iter().filter_map(|(_, cq)| cq.sharing.as_deref());
         let busy = pairs.chain(completions).map(Sharing::busy);
         busy.max().unwrap_or_default()

@@ -49,6 +49,8 @@ parameters! {
         /// Clock rate of a core. Programs convert cycles to nanoseconds with it; the costs of verbs do not depend on
         /// it.
         clock_ghz: f64 ["GHz"],
+        /// Bytes of memory on the card that programs may allocate; 0 if it has none.
+        device_memory_bytes: u64 ["B"],
         /// Factor on charges and memory accesses of both hardware threads of a core, once the simulation has created
         /// both.
         sibling_factor: f64 ["factor"],
@@ -251,7 +253,8 @@ parameters! {
     lock: Lock {
         /// Number of low-latency registers per process: its first queue pairs get one each, without a lock.
         low_registers: u64 ["count"],
-        /// Number of registers that all other queue pairs of a process share round-robin; 0: there are no locks.
+        /// Number of lockable registers that all other queue pairs of a process share round-robin, without register 0,
+        /// which the driver keeps back; 0: there are no locks.
         shared_registers: u64 ["count"],
         /// Time for which a post holds the lock of its doorbell register.
         hold_ns: f64 ["ns"],

@@ -31,6 +31,7 @@
 mod access;
 mod atomics;
 mod bed;
+mod card;
 mod chan;
 mod completions;
 mod connecting;

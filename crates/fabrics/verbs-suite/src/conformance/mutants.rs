@@ -65,6 +65,8 @@ macro_rules! conformance_mutants {
             MasksOnlyCompare: masked_cas_semantics;
             MasksOnlySwap: masked_cas_semantics;
             MasksResults: masked_cas_semantics;
+            DeviceMemoryIsACopy: device_memory_semantics;
+            EndlessDeviceMemory: device_memory_semantics;
             AtomicsIgnoreCpu: host_atomics_add_up_with_the_cpu;
             AtomicsLandLate: read_sees_earlier_atomic;
             MixesUnits: read_unit_is_seen_whole;

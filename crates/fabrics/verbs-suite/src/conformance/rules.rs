@@ -1,8 +1,8 @@
 //! The only list of rules, for tables and for test names.
 
 use super::{
-    Check, End, access, atomics, completions, connecting, datagrams, domains, failures, lists, local, masked,
-    reads, sends, shared_queue, shared_recv, sleeping, writes,
+    Check, End, access, atomics, card, completions, connecting, datagrams, domains, failures, lists, local,
+    masked, reads, sends, shared_queue, shared_recv, sleeping, writes,
 };
 use drover_verbs::{Atomics, Caps, Provider, QpKind};
 use std::pin::Pin;
@@ -30,6 +30,8 @@ pub enum Need {
     HostAtomics,
     /// [`Support::masked_atomics`](drover_verbs::Support::masked_atomics).
     MaskedAtomics,
+    /// [`Support::device_memory_bytes`] of at least 1024.
+    DeviceMemory,
     /// [`ReadCaps::see_earlier`](drover_verbs::ReadCaps::see_earlier).
     ReadsSeeEarlier,
     /// [`Support::srq`](drover_verbs::Support::srq).
@@ -46,7 +48,7 @@ pub enum Need {
     Inline,
     /// [`Caps::sge_max`] of at least 3.
     Gather,
-    /// [`Caps::shared_queues`].
+    /// [`Support::shared_queues`](drover_verbs::Support::shared_queues).
     SharedQueues,
 }
 
@@ -57,6 +59,7 @@ impl Need {
             Need::Atomics => caps.supports.atomics.are_offered(),
             Need::HostAtomics => caps.supports.atomics == Atomics::Host,
             Need::MaskedAtomics => caps.supports.masked_atomics,
+            Need::DeviceMemory => caps.supports.device_memory_bytes >= 1024,
             Need::ReadsSeeEarlier => caps.reads.see_earlier,
             Need::Srq => caps.supports.srq,
             Need::OrderedWrites => caps.writes.ordered,
@@ -65,7 +68,7 @@ impl Need {
             Need::FdWait => caps.wakes.on_fd,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
-            Need::SharedQueues => caps.shared_queues,
+            Need::SharedQueues => caps.supports.shared_queues,
         }
     }
 }
@@ -118,6 +121,7 @@ macro_rules! conformance_rules {
             atomics_unaligned_refused: atomics [Rc] [Atomics];
             atomics_of_two_queue_pairs_add_up: atomics [Rc] [Atomics];
             masked_cas_semantics: masked [Rc] [MaskedAtomics];
+            device_memory_semantics: card [Rc] [DeviceMemory Atomics];
             host_atomics_add_up_with_the_cpu: atomics [Rc] [HostAtomics];
             write_denied: access [Rc Uc] [];
             read_denied: access [Rc] [];

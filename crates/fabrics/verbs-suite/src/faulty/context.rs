@@ -268,6 +268,10 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         Ok(self.recorded(self.inner.adopt(shared)?))
     }
 
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<P::DeviceMemory, RegisterError> {
+        self.inner.alloc_device(bytes, access)
+    }
+
     fn create_cq(&self, depth: usize) -> Result<FaultyCq<P>, CreateError> {
         let extra = if self.shared.options.any() { LATE_DEPTH } else { 0 };
         Ok(FaultyCq {

@@ -62,6 +62,7 @@ impl<P: Provider> Provider for Faulty<P> {
     type Context = FaultyContext<P>;
     type Mr = FaultyMr<P>;
     type SharedMr = P::SharedMr;
+    type DeviceMemory = P::DeviceMemory;
     type Qp = FaultyQp<P>;
     type Cq = FaultyCq<P>;
     type Srq = FaultySrq<P>;

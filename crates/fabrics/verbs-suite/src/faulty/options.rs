@@ -86,7 +86,7 @@ impl FaultOptions {
     /// Capabilities that remain true with the faults.
     pub(super) fn caps(&self, inner: &Caps) -> Caps {
         let mut caps = inner.clone();
-        caps.shared_queues = false;
+        caps.supports.shared_queues = false;
         if self.tear > 0.0 {
             caps.writes.ordered = false;
             // Words, also without `tear_words`: WRITEs within one line are torn into words.

@@ -6,7 +6,8 @@ use super::memory::{LoopbackSharedMr, check_access};
 use super::queues::{Cq, RecvQueue};
 use super::send_queue::SendQueue;
 use super::{
-    Flaw, Loopback, LoopbackCpu, LoopbackCq, LoopbackMr, LoopbackOptions, LoopbackQp, LoopbackSrq, ParkMode,
+    Flaw, Loopback, LoopbackCpu, LoopbackCq, LoopbackDeviceMemory, LoopbackMr, LoopbackOptions, LoopbackQp,
+    LoopbackSrq, ParkMode,
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -39,7 +40,7 @@ pub struct LoopbackContext {
     domain: u32,
     cpu: LoopbackCpu,
     options: Arc<LoopbackOptions>,
-    shared: Shared,
+    pub(super) shared: Shared,
     _one_thread: PhantomData<Rc<()>>,
 }
 
@@ -114,6 +115,10 @@ impl Context<Loopback> for LoopbackContext {
     fn adopt(&self, shared: &LoopbackSharedMr) -> Result<LoopbackMr, RegisterError> {
         check_domain(shared.domain() == self.domain)?;
         Ok(LoopbackMr::of(shared))
+    }
+
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<LoopbackDeviceMemory, RegisterError> {
+        LoopbackDeviceMemory::new(&self.shared, self.domain, bytes, access)
     }
 
     fn create_cq(&self, depth: usize) -> Result<LoopbackCq, CreateError> {

@@ -21,8 +21,8 @@ pub enum ParkMode {
 #[derive(Clone, Debug)]
 pub struct LoopbackOptions {
     /// Capabilities that the device reports; lower them to test how a protocol copes. The device enforces kinds of
-    /// queue pairs, atomics, shared receive queues, depths, numbers of elements, and lengths of payloads (but not
-    /// `send_bytes_max`). Other fields are only reported: WRITEs stay ordered and lossless, and parks end early, even
+    /// queue pairs, atomics, shared receive queues, depths, numbers of elements, lengths of payloads (but not
+    /// `send_bytes_max`), and memory on the card. Other fields are only reported: WRITEs stay ordered and lossless, and parks end early, even
     /// if `writes` and `wakes` say no.
     pub caps: Caps,
     /// Seed of the random streams of the device's cores; each core has a stream of its own.
@@ -64,7 +64,7 @@ fn caps() -> Caps {
     caps.writes.lossless = true;
     caps.wakes.on_memory = true;
     caps.wakes.on_fd = true;
-    caps.shared_queues = true;
+    caps.supports.device_memory_bytes = 64 << 10;
     caps
 }
 

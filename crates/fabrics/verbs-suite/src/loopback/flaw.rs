@@ -119,6 +119,10 @@ flaws! {
     MasksOnlySwap,
     /// A masked CAS returns 0 in the bits that it does not compare.
     MasksResults,
+    /// Copies from memory on the card return what was copied in, whatever peers have written since.
+    DeviceMemoryIsACopy,
+    /// Any amount of memory on the card can be had.
+    EndlessDeviceMemory,
     /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
     /// The right of remote write is not checked.

@@ -19,6 +19,10 @@ use std::sync::atomic::{Ordering, fence};
 pub(super) struct Mr {
     pub(super) domain: u32,
     pub(super) region: Region,
+    /// Length that peers may use.
+    pub(super) bytes: usize,
+    /// Whether it is memory on the card.
+    pub(super) on_card: bool,
     pub(super) access: Access,
 }
 
@@ -96,9 +100,8 @@ impl Fabric {
             return None;
         }
         let short = usize::from(self.has(Flaw::BoundsOneShort));
-        mr.region
-            .contains(offset, len + short)
-            .then(|| (mr.region.clone(), offset))
+        let is_inside = offset <= mr.bytes && len + short <= mr.bytes - offset;
+        is_inside.then(|| (mr.region.clone(), offset))
     }
 
     /// The import under `rkey` in the domain of `ctx`.
@@ -146,7 +149,7 @@ impl Fabric {
         let Some(found) = self.mrs.get(&mr) else {
             return Err(ImportError::PeerGone);
         };
-        let (len, access) = (found.region.len() as u64, found.access);
+        let (len, access) = (found.bytes as u64, found.access);
         let rkey = self.fresh_id();
         let import = Import {
             mr,
@@ -187,6 +190,8 @@ impl LoopbackSharedMr {
         let mr = Mr {
             domain,
             region: region.clone(),
+            bytes: region.len(),
+            on_card: false,
             access,
         };
         fabric.mrs.insert(lkey, mr);

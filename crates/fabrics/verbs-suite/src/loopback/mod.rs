@@ -10,6 +10,8 @@
 //! covers it was polled; a remote key is valid only through queue pairs to the domain that exported it; an overrun
 //! completion queue panics in its owner's poll; the 40 bytes before a datagram are filled with `0xa5`.
 //!
+//! **Memory on the card** is memory of the process, and as much as [`LoopbackOptions::caps`] say.
+//!
 //! **Time** is one clock per device. [`Cpu::refresh`](drover_base::Cpu::refresh) moves it by [`LoopbackOptions::tick`],
 //! [`LoopbackDevice::advance`] by any amount, and a [`park`](drover_verbs::Context::park) without an event moves it to
 //! its deadline.
@@ -44,6 +46,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod card;
 mod context;
 mod cpu;
 mod deliver;
@@ -60,6 +63,7 @@ mod request;
 mod send_queue;
 mod shared_queue;
 
+pub use card::LoopbackDeviceMemory;
 pub use context::LoopbackContext;
 pub use cpu::LoopbackCpu;
 pub use device::{LoopbackDevice, LoopbackOptions, ParkMode};
@@ -84,6 +88,7 @@ impl Provider for Loopback {
     type Context = LoopbackContext;
     type Mr = LoopbackMr;
     type SharedMr = LoopbackSharedMr;
+    type DeviceMemory = LoopbackDeviceMemory;
     type Qp = LoopbackQp;
     type Cq = LoopbackCq;
     type Srq = LoopbackSrq;

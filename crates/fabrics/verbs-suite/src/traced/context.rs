@@ -92,7 +92,7 @@ impl<P: Provider> TracedDevice<P> {
             ..Ring::default()
         };
         let mut caps = inner.caps().clone();
-        caps.shared_queues = false;
+        caps.supports.shared_queues = false;
         TracedDevice {
             inner,
             caps: Arc::new(caps),
@@ -226,6 +226,10 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
 
     fn adopt(&self, shared: &P::SharedMr) -> Result<P::Mr, RegisterError> {
         self.inner.adopt(shared)
+    }
+
+    fn alloc_device(&self, bytes: usize, access: Access) -> Result<P::DeviceMemory, RegisterError> {
+        self.inner.alloc_device(bytes, access)
     }
 
     fn create_cq(&self, depth: usize) -> Result<TracedCq<P>, CreateError> {

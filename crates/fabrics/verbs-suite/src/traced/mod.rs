@@ -39,6 +39,7 @@ impl<P: Provider> Provider for Traced<P> {
     type Context = TracedContext<P>;
     type Mr = P::Mr;
     type SharedMr = P::SharedMr;
+    type DeviceMemory = P::DeviceMemory;
     type Qp = TracedQp<P>;
     type Cq = TracedCq<P>;
     type Srq = TracedSrq<P>;

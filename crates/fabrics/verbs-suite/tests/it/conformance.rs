@@ -55,6 +55,7 @@ impl TestBed for PoorBed {
         (caps.supports.uc, caps.supports.ud, caps.supports.srq) = (false, false, false);
         (caps.supports.atomics, caps.reads.see_earlier) = (Atomics::None, false);
         caps.supports.masked_atomics = false;
+        caps.supports.device_memory_bytes = 0;
         (caps.writes.ordered, caps.wakes.on_memory, caps.wakes.on_fd) = (false, false, false);
         (caps.inline_bytes_max, caps.sge_max) = (0, 1);
         let device = LoopbackDevice::with_options(options);
@@ -71,6 +72,7 @@ fn what_a_provider_lacks_is_skipped_by_name() {
     }
     for line in [
         "cas_semantics over Rc: Atomics not offered",
+        "device_memory_semantics over Rc: DeviceMemory not offered",
         "masked_cas_semantics over Rc: MaskedAtomics not offered",
         "host_atomics_add_up_with_the_cpu over Rc: HostAtomics not offered",
         "read_sees_earlier_write over Rc: ReadsSeeEarlier not offered",

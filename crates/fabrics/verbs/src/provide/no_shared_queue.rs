@@ -2,7 +2,7 @@
 
 use crate::{PostError, Provider, SendList, SharedQueue, Wc};
 
-/// The shared queue of a provider without [`Caps::shared_queues`](crate::Caps): there is no value of it.
+/// The shared queue of a provider without [`Support::shared_queues`](crate::Support::shared_queues): there is no value of it.
 #[derive(Debug)]
 pub enum NoSharedQueue {}
 

@@ -87,11 +87,12 @@ impl Connection {
                 self.kind.put(&mut self.out, key, value);
                 self.awaited.push(Awaited::Put(token));
             }
-            Op::Delete { key } => {
+            Op::Delete { key, .. } => {
                 self.kind.delete(&mut self.out, key);
                 self.awaited.push(Awaited::Delete(token));
             }
-            Op::Get { key } => {
+            Op::Touch { .. } => unreachable!("no workload has a touch"),
+            Op::Get { key } | Op::GetItem { key } => {
                 let (key_at, key_len) = (self.keys.len(), key.len());
                 self.keys.extend_from_slice(key);
                 self.gets.push(Get {

@@ -109,12 +109,8 @@ fn a_delete_removes_the_key() {
         };
         let mode = Mode::ALL.iter().find(|mode| mode.transport == Transport::Unix);
         let mut client = rival.client(mode.expect("a mode")).expect("connections");
-        let put = Op::Put {
-            key: b"key",
-            value: b"value",
-            ttl_s: 0,
-        };
-        let delete = Op::Delete { key: b"key" };
+        let put = Op::put(b"key", b"value");
+        let delete = Op::delete(b"key");
         let mut outcomes = Vec::new();
         for op in [put, delete, delete] {
             client.submit(&op, 0).expect("space");

@@ -57,7 +57,7 @@ impl Target for ToyClient {
                 map.insert(key.to_vec(), value.to_vec());
                 Done::Stored
             }
-            Op::Delete { key } => match map.remove(key) {
+            Op::Delete { key, .. } => match map.remove(key) {
                 Some(_) => Done::Deleted,
                 None => Done::Read(None),
             },

@@ -76,6 +76,7 @@ pub fn all() -> Vec<Figure> {
         smart4::FIGURE,
         smart4::BYTES,
         smart13::FIGURE,
+        smart13::UNSCALED,
         smart_table1::FIGURE,
         atc11::FIGURE,
         atc11::ONE_CORE,

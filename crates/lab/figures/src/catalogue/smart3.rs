@@ -3,53 +3,80 @@
 use super::parts::alone;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Issuers, Pacing, Posting, Verb, Verbs};
+use crate::micro::{Bench, Issuers, Pacing, Posting, Shared, Tasks, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// SMART Fig. 3: throughput by threads and allocation of doorbells. Queue pairs shared by threads are omitted: our
-/// verbs API has none.
+/// SMART Fig. 3: throughput by threads, queue pairs per thread and allocation of doorbells.
 pub const FIGURE: Figure = Figure {
     name: "smart-3",
-    title: "Threads of one process, doorbells dealt by the driver or one each",
+    title: "Threads of one process: queue pairs shared or one each, doorbells dealt by the driver or one each",
     source: "[SMART] Fig. 3",
     x_axis: "threads",
     y_axis: "throughput, Mops",
     x_doubles: false,
-    shape: "with shared doorbells highest at 32 threads, then falling; with own ones rising to the card's limit",
+    shape: "shared queue pairs far below; with shared doorbells highest at 32 threads, then falling; with own ones rising to the card's limit",
     points,
 };
 
 /// Thread counts on the x axis, those of the paper's artifact.
 pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
 
-/// A benchmark in which `threads` threads post 8-byte requests, one per post, as `pacing` allows. The end of each batch
-/// costs CPU time.
-pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
-    Bench::Verbs(Verbs {
-        words: 4096,
-        issuers: Issuers {
-            machines: 1,
-            processes: 1,
-            threads,
-        },
-        posting: Posting {
-            batch_tail: true,
-            ..Posting::paced(pacing)
-        },
+/// Queue pairs that threads share, and how many threads share one.
+const SHARED: [(&str, usize); 3] = [
+    ("one queue pair", usize::MAX),
+    ("queue pair per 4 threads", 4),
+    ("queue pair per 2 threads", 2),
+];
+
+/// A benchmark in which tasks on `threads` threads post batches of 8-byte requests, one per post, without a limit of
+/// outstanding requests.
+pub fn batches(verb: Verb, threads: usize, batch: usize, doorbells: Doorbells) -> Tasks {
+    Tasks {
+        verb,
+        threads,
+        batch,
         doorbells,
-        ..alone(verb, QpKind::Rc, 8, false)
+        tuner: None,
+        changes: None,
+    }
+}
+
+/// As [`batches`] of 8 with the driver's doorbells, by a plain loop with a queue pair for each `threads_per_queue`
+/// threads. The end of each batch costs CPU time.
+fn sharing(verb: Verb, threads: usize, threads_per_queue: usize) -> Bench {
+    Bench::Shared(Shared {
+        verbs: Verbs {
+            words: 4096,
+            issuers: Issuers {
+                machines: 1,
+                processes: 1,
+                threads,
+            },
+            posting: Posting {
+                batch_tail: true,
+                ..Posting::paced(Pacing::Batch(8))
+            },
+            ..alone(verb, QpKind::Rc, 8, false)
+        },
+        threads_per_queue,
     })
 }
 
 fn points() -> Vec<Point> {
     let mut points = Vec::new();
     for (name, verb) in [("READ", Verb::Read), ("WRITE", Verb::Write)] {
+        for (kind, sharers) in SHARED {
+            for threads in THREADS {
+                let (series, bench) = (format!("{name} / {kind}"), sharing(verb, threads, sharers));
+                points.push(Point::throughput("cx6", series, threads as f64, bench));
+            }
+        }
         for (kind, doorbells) in [
             ("queue pair per thread", Doorbells::Driver),
             ("doorbell per thread", Doorbells::PerThread),
         ] {
             for threads in THREADS {
-                let bench = batches(verb, threads, Pacing::Batch(8), doorbells);
+                let bench = Bench::Tasks(batches(verb, threads, 8, doorbells));
                 points.push(Point::throughput(
                     "cx6",
                     format!("{name} / {kind}"),

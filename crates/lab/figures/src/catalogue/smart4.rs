@@ -3,7 +3,7 @@
 use super::smart3::batches;
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Metric, Point};
-use crate::micro::{Pacing, Verb};
+use crate::micro::{Bench, Verb};
 
 /// SMART Fig. 4: throughput by threads and by requests outstanding per thread.
 pub const FIGURE: Figure = Figure {
@@ -34,7 +34,7 @@ fn points() -> Vec<Point> {
     for (name, verb) in [("READ", Verb::Read), ("WRITE", Verb::Write)] {
         for threads in (12..=96).step_by(12) {
             for depth in [1, 4, 8, 16, 24, 32] {
-                let bench = batches(verb, threads, Pacing::Batch(depth), Doorbells::PerThread);
+                let bench = Bench::Tasks(batches(verb, threads, depth, Doorbells::PerThread));
                 points.push(Point::throughput(
                     "cx6",
                     format!("{name} / {threads} threads"),
@@ -49,7 +49,7 @@ fn points() -> Vec<Point> {
 
 fn bytes() -> Vec<Point> {
     let point = |depth: usize| {
-        let bench = batches(Verb::Read, 96, Pacing::Batch(depth), Doorbells::PerThread);
+        let bench = Bench::Tasks(batches(Verb::Read, 96, depth, Doorbells::PerThread));
         Point::throughput("cx6", "READ / 96 threads", depth as f64, bench).showing(Metric::HostBytes)
     };
     [8, 32].map(point).into()

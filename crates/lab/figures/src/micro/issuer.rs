@@ -112,7 +112,6 @@ impl<P: Provider> Issuer<P> {
         let allowed = match self.plan.posting.pacing {
             Pacing::Window(window) => window - self.outstanding,
             Pacing::Batch(_) => self.left,
-            Pacing::Throttled { credits, .. } => self.left.min(credits - self.outstanding),
         };
         if allowed < self.plan.posting.list && matches!(self.plan.posting.pacing, Pacing::Window(_)) {
             return 0;
@@ -170,7 +169,7 @@ impl<P: Provider> Issuer<P> {
 fn batch(pacing: Pacing) -> usize {
     match pacing {
         Pacing::Window(_) => 0,
-        Pacing::Batch(count) | Pacing::Throttled { batch: count, .. } => count,
+        Pacing::Batch(count) => count,
     }
 }
 

@@ -11,7 +11,9 @@ mod emulation;
 mod issuer;
 mod served;
 mod setup;
+mod shared;
 mod sink;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -21,11 +23,14 @@ mod wiring;
 pub use accesses::Accesses;
 pub use costs::{ACCESS, BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
+pub use shared::Shared;
+pub use tasks::{Changes, Tasks};
 pub use trial::{SUPPORTED, Trial};
 pub use verbs::{Count, Issuers, Pacing, Posting, Targets, Verb, Verbs, Wiring};
 
 use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Doorbells};
 use drover_base::Ns;
+use drover_rt::Throttle;
 use drover_verbs::QpKind;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -73,6 +78,8 @@ pub struct Echo {
 pub enum Bench {
     /// One verb, posted repeatedly.
     Verbs(Verbs),
+    /// One verb, posted by threads that share queue pairs.
+    Shared(Shared),
     /// Requests and replies.
     Echo(Echo),
     /// The READs, WRITEs and SENDs of a key-value system, without its tables and decisions.
@@ -82,9 +89,8 @@ pub enum Bench {
     EmulationAt(Emulation, f64),
     /// A test whether a kind of queue pair supports a verb.
     Trial(Trial),
-    /// Several benchmarks, one after the other; the outcome has only the mean of their rates and the first one's
-    /// bottleneck.
-    Mean(Vec<Bench>),
+    /// Batches of one verb, posted by tasks of the threads of one process.
+    Tasks(Tasks),
     /// A benchmark with [`Span::SHORT`], whatever span the run is given.
     Short(Box<Bench>),
 }
@@ -185,7 +191,7 @@ const BATCH_NS: u64 = 100;
 /// Busy fraction from which on a part counts as the bottleneck.
 const BINDS_FROM: f64 = 0.85;
 
-/// Runs one microbenchmark in a new cluster; [`Bench::Mean`] and [`Bench::EmulationAt`] use several.
+/// Runs one microbenchmark in a new cluster; [`Bench::EmulationAt`] uses several.
 ///
 /// # Panics
 /// If the fabric refuses a queue pair, memory or request of the benchmark, or a request fails.
@@ -211,30 +217,24 @@ pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> O
             let span = span.fitting(echo.client_machines * echo.clients * echo.window, false);
             measure(&mut cluster, span, &Probe::of_echo(echo, &tally))
         }
+        Bench::Shared(plan) => shared::run(clusters, plan, span, seed),
         Bench::Emulation(plan) => emulation::run(clusters, plan, span, seed),
         Bench::EmulationAt(plan, mops) => emulation::run_at(clusters, plan, *mops, span, seed),
         Bench::Trial(trial) => trial::run(clusters, trial, seed),
         Bench::Short(bench) => run(clusters, bench, Span::SHORT, seed),
-        Bench::Mean(benches) => mean(benches.iter().map(|bench| run(clusters, bench, span, seed))),
-    }
-}
-
-/// The mean rate of several outcomes, with the first one's bottleneck.
-fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
-    let count = outcomes.len() as f64;
-    let all: Vec<Outcome> = outcomes.collect();
-    let mops = all.iter().map(|outcome| outcome.mops).sum::<f64>() / count;
-    let first = all.into_iter().next().unwrap_or_default();
-    Outcome {
-        mops,
-        binding: first.binding,
-        ..Outcome::default()
+        Bench::Tasks(plan) => {
+            let mut cluster = clusters.cluster(&plan.options(seed));
+            let throttle = tasks::set_up(&mut cluster, plan, seed);
+            measure(&mut cluster, plan.span(span), &Probe::of_tasks(plan, throttle))
+        }
     }
 }
 
 /// State to read before and after a run.
 struct Probe {
     tally: Tally,
+    /// Of benchmarks of tasks: counts what ended.
+    throttle: Option<Throttle>,
     count: Count,
     /// The machine of interest.
     machine: usize,
@@ -256,6 +256,7 @@ impl Probe {
         let served = verbs.count == Count::Served;
         Probe {
             tally: tally.clone(),
+            throttle: None,
             count: verbs.count,
             machine: if served { verbs.first_target() } else { 0 },
             per: if served {
@@ -270,6 +271,7 @@ impl Probe {
     fn of_echo(echo: &Echo, tally: &Tally) -> Probe {
         Probe {
             tally: tally.clone(),
+            throttle: None,
             count: Count::Issued,
             machine: 0,
             per: 1.0,
@@ -277,10 +279,22 @@ impl Probe {
         }
     }
 
+    fn of_tasks(plan: &Tasks, throttle: Throttle) -> Probe {
+        Probe {
+            tally: Tally::default(),
+            throttle: Some(throttle),
+            count: Count::Issued,
+            machine: 0,
+            per: 1.0,
+            threads: plan.threads as f64,
+        }
+    }
+
     fn read<R: Cluster>(&self, cluster: &R) -> Reading {
-        let count = match self.count {
-            Count::Issued => self.tally.done.get(),
-            Count::Served => {
+        let count = match (&self.throttle, self.count) {
+            (Some(throttle), _) => throttle.ended(),
+            (None, Count::Issued) => self.tally.done.get(),
+            (None, Count::Served) => {
                 served::count(cluster, self.machine).unwrap_or_else(|| self.tally.served_or_done())
             }
         };

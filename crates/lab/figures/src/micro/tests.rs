@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::cluster::{Doorbells, Thread};
-use drover_base::Actor;
+use drover_base::{Actor, Cpu};
+use drover_rt::TunerOptions;
 use drover_verbs::{Device, Provider};
 use drover_verbs_suite::loopback::{
     Flaw, Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice, LoopbackOptions,
@@ -59,7 +60,9 @@ impl Cluster for Bench0 {
         while self.device.now() < time {
             for (thread, actor) in &mut self.actors {
                 use drover_verbs::Context;
-                actor.step(self.contexts[thread].cpu());
+                let cpu = self.contexts[thread].cpu();
+                cpu.refresh();
+                actor.step(cpu);
             }
             self.device.advance(Ns(100));
         }
@@ -236,14 +239,25 @@ fn a_trial_looks_at_effects_and_not_at_names() {
 }
 
 #[test]
-fn a_mean_is_that_of_its_rates() {
-    let paced = |gap_ns| {
-        let mut bench = plan(Verb::Write, QpKind::Uc);
-        bench.posting.gap_ns = gap_ns;
-        Bench::Verbs(bench)
+fn tasks_complete_batches_and_come_and_go() {
+    let tasks = |threads, changes| {
+        let plan = Tasks {
+            verb: Verb::Write,
+            threads,
+            batch: 4,
+            doorbells: Doorbells::PerThread,
+            tuner: Some(TunerOptions::PAPER.faster(4_000)),
+            changes,
+        };
+        run(&Machines, &Bench::Tasks(plan), Span::FULL, 1).mops
     };
-    let rate = |bench: &Bench| run(&Machines, bench, SPAN, 1).mops;
-    let (slow, fast) = (paced(2_000), paced(1_000));
-    let both = rate(&Bench::Mean(vec![slow.clone(), fast.clone()]));
-    assert!((both - (rate(&slow) + rate(&fast)) / 2.0).abs() < 1e-9);
+    let (few, all) = (tasks(2, None), tasks(6, None));
+    assert!(few > 1.0 && all > few, "{few}, {all}");
+    // Few half of the time, all the other half.
+    let changes = Changes {
+        every: Ns(11_000),
+        threads: vec![2, 6],
+    };
+    let some = tasks(6, Some(changes));
+    assert!((few * 1.05..all * 0.95).contains(&some), "{few}, {some}, {all}");
 }

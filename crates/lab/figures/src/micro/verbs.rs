@@ -33,20 +33,12 @@ pub enum Pacing {
     /// Requests are posted in batches of this many; a batch begins when all requests of the previous one have
     /// completed.
     Batch(usize),
-    /// As `Batch`, but the thread never has more than `credits` requests outstanding.
-    Throttled {
-        /// Requests per batch.
-        batch: usize,
-        /// Maximum outstanding requests.
-        credits: usize,
-    },
 }
 
 impl Pacing {
     pub(super) fn outstanding(self) -> usize {
         match self {
             Pacing::Window(n) | Pacing::Batch(n) => n,
-            Pacing::Throttled { credits, .. } => credits,
         }
     }
 }
@@ -119,8 +111,7 @@ pub struct Posting {
     pub pacing: Pacing,
     /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
     pub signal_every: usize,
-    /// Requests per post, all to the same target. The last post of a batch, and posts under [`Pacing::Throttled`], may
-    /// have fewer.
+    /// Requests per post, all to the same target. The last post of a batch may have fewer.
     pub list: usize,
     /// Whether each post chooses its target and queue pair at random instead of in turn.
     pub random: bool,

@@ -6,3 +6,4 @@ mod herd;
 mod points;
 mod rfp;
 mod simulated;
+mod smart;

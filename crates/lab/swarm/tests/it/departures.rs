@@ -46,11 +46,7 @@ impl<C: KvClient<Sim>> Actor<VirtualCpu> for Looper<C> {
         if self.begun_at.is_none() && now >= self.next_at {
             let key = (self.count / 2 % 1_000).to_le_bytes();
             let op = match self.count % 2 {
-                0 => Op::Put {
-                    key: &key,
-                    value: &[7; 32],
-                    ttl_s: 0,
-                },
+                0 => Op::put(&key, &[7; 32]),
                 _ => Op::Get { key: &key },
             };
             client.submit(cpu, &op, 0).expect("space in the window");

@@ -62,11 +62,7 @@ impl<S: ShardedSystem> Pair<S> {
         for number in 0..count {
             let key = (number % KEYS).to_le_bytes();
             let op = match put {
-                true => Op::Put {
-                    key: &key,
-                    value: &[7; 32],
-                    ttl_s: 0,
-                },
+                true => Op::put(&key, &[7; 32]),
                 false => Op::Get { key: &key },
             };
             while self.client.in_flight() >= WINDOW {

@@ -45,11 +45,7 @@ pub fn read_each_once<S: ShardedSystem, T>(
     let mut bed = SimBed::<S, Sim>::of_one(1, false, shard);
     let mut client = bed.connect();
     let value: &'static [u8] = &VALUE[..value_bytes];
-    play(&mut bed, &mut client, count, |key| Op::Put {
-        key,
-        value,
-        ttl_s: 0,
-    });
+    play(&mut bed, &mut client, count, |key| Op::put(key, value));
     play(&mut bed, &mut client, count, |key| Op::Get { key });
     stats(&client)
 }

@@ -159,5 +159,5 @@ impl<S: ShardedSystem, P: Provider> OneShard<S, P> {
 
 /// A PUT without time to live.
 pub fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value, ttl_s: 0 }
+    Op::put(key, value)
 }

@@ -5,7 +5,9 @@ use super::ground::Ground;
 use crate::kv_conformance::{Bed, BedOptions};
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_control::{Dial, LocalListener};
-use drover_kv::{Capacity, ConnectOptions, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TablePlan};
+use drover_kv::{
+    Capacity, ConnectOptions, Offers, ServiceClient, Shard, ShardPlan, ShardedSystem, Sizes, TablePlan,
+};
 use drover_mem::PageWish;
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -132,6 +134,10 @@ impl<S: ShardedSystem, G: Ground> ShardsBed<S, G> {
 impl<S: ShardedSystem, G: Ground> Bed for ShardsBed<S, G> {
     type P = G::P;
     type Client = S::Client<G::P>;
+
+    fn offers() -> Offers {
+        S::FACTS.offers
+    }
 
     fn start(options: &BedOptions) -> ShardsBed<S, G> {
         ShardsBed::on(G::open(options), options)

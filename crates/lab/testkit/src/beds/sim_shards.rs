@@ -5,7 +5,7 @@ use super::clusters::{Cluster, Simulated};
 use super::shards::{ShardOptions, connected, shard_options};
 use crate::kv_conformance::{Bed, BedOptions, Faults};
 use drover_control::{Dial, LocalListener};
-use drover_kv::{Accepting, ConnectOptions, ServiceClient, Shard, ShardedSystem};
+use drover_kv::{Accepting, ConnectOptions, Offers, ServiceClient, Shard, ShardedSystem};
 use drover_sim::VirtualCpu;
 use drover_verbs::Context;
 use std::rc::Rc;
@@ -99,6 +99,10 @@ impl<S: ShardedSystem, P: Simulated> SimBed<S, P> {
 impl<S: ShardedSystem, P: Simulated> Bed for SimBed<S, P> {
     type P = P;
     type Client = S::Client<P>;
+
+    fn offers() -> Offers {
+        S::FACTS.offers
+    }
 
     fn start(options: &BedOptions) -> SimBed<S, P> {
         let shards = (0..options.partition_count).map(|shard| shard_options::<S, P>(options, shard));

@@ -143,16 +143,9 @@ impl<B: Bed> Driver<B> {
                     5..=8 => {
                         let span = plan.value_bytes_max.max(8) - 7;
                         value = value_bytes(token, 8 + self.rng.below(span as u64) as usize);
-                        (
-                            Op::Put {
-                                key: text.as_bytes(),
-                                value: &value,
-                                ttl_s: 0,
-                            },
-                            Call::Put(token),
-                        )
+                        (Op::put(text.as_bytes(), &value), Call::Put(token))
                     }
-                    _ => (Op::Delete { key: text.as_bytes() }, Call::Delete(None)),
+                    _ => (Op::delete(text.as_bytes()), Call::Delete(None)),
                 };
                 let called_at = self.bed.now();
                 match self.clients[client_index].submit(self.bed.cpu(), &op, token) {

@@ -1,5 +1,6 @@
 //! Rules for fabrics with faults, and for servers that crash.
 
+use super::conditions::conditional_history;
 use super::driver::{Driver, Plan};
 use super::{Bed, BedOptions, Faults};
 use crate::linear::Model;
@@ -98,6 +99,11 @@ pub fn broken_connections<B: Bed>() {
         driver.assert_linearizable(Model::Register);
         let without_answer = driver.indeterminate_count + driver.unavailable_count;
         assert_eq!(without_answer, 0, "operations without an answer");
+        assert_eq!(
+            conditional_history::<B>(&options, 600),
+            0,
+            "operations without an answer"
+        );
     }
 }
 

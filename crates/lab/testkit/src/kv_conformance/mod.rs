@@ -7,16 +7,18 @@
 //! (UC WRITEs, UD SENDs), with the probabilities of [`Faults`], but never invents bytes; a server may crash at any step
 //! and come back empty. Reliable connections may break while both ends live.
 
+mod conditions;
 mod driver;
 mod faults;
 mod rules;
 
+pub use conditions::*;
 pub use driver::{Driver, Plan, value_bytes, value_id};
 pub use faults::*;
 pub use rules::*;
 
 use drover_base::Cpu;
-use drover_kv::KvClient;
+use drover_kv::{KvClient, Offers};
 use drover_verbs::Provider;
 
 /// Probabilities from 0 to 1, per message, of faults of an unreliable fabric. A bed ignores the faults that its fabric
@@ -104,6 +106,9 @@ pub trait Bed: Sized {
     /// real.
     fn pass_seconds(&mut self, seconds: u64);
 
+    /// What the system offers. Rules skip the rest, and print what they skip.
+    fn offers() -> Offers;
+
     /// Current time in nanoseconds of the clients' core, for histories.
     fn now(&self) -> u64 {
         self.cpu().refresh().0
@@ -142,7 +147,8 @@ macro_rules! kv_calm_rules {
         delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
         agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
         large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
-        store_mode_says_full, survives_a_server_crash }
+        store_mode_says_full, survives_a_server_crash, conditions_and_versions, flags_and_touch,
+        conditional_clients_are_linearizable }
     };
 }
 
@@ -153,6 +159,6 @@ macro_rules! kv_fault_rules {
     ($with:ident, $bed:ty) => {
         $crate::$with! { $bed:
         lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
-        all_faults_at_once }
+        all_faults_at_once, conditional_updates_happen_once }
     };
 }

@@ -12,6 +12,19 @@ use std::collections::BTreeMap;
 pub enum Answer {
     /// GET: the value.
     Value(Vec<u8>),
+    /// GET of the whole item.
+    Found {
+        /// The value.
+        value: Vec<u8>,
+        /// Version of the item.
+        version: u64,
+        /// Flags that were stored with it.
+        flags: u32,
+    },
+    /// Touch: the key exists.
+    Touched,
+    /// PUT or DELETE: the key exists, and the condition did not hold.
+    Exists,
     /// PUT: the value is stored.
     Stored,
     /// DELETE: the key existed and is removed.
@@ -28,6 +41,17 @@ impl From<Outcome<'_>> for Answer {
     fn from(outcome: Outcome<'_>) -> Answer {
         match outcome {
             Outcome::Value(bytes) => Answer::Value(bytes.to_vec()),
+            Outcome::Found {
+                value,
+                version,
+                flags,
+            } => Answer::Found {
+                value: value.to_vec(),
+                version,
+                flags,
+            },
+            Outcome::Touched => Answer::Touched,
+            Outcome::Exists => Answer::Exists,
             Outcome::Stored => Answer::Stored,
             Outcome::Deleted => Answer::Deleted,
             Outcome::NotFound => Answer::NotFound,
@@ -65,15 +89,15 @@ pub(crate) fn run_all<B: Bed>(bed: &mut B, client: &mut B::Client, ops: &[Op<'_>
         .collect()
 }
 
-fn run_one<B: Bed>(bed: &mut B, client: &mut B::Client, op: Op<'_>) -> Answer {
+pub(super) fn run_one<B: Bed>(bed: &mut B, client: &mut B::Client, op: Op<'_>) -> Answer {
     run_all(bed, client, &[op]).remove(0)
 }
 
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value, ttl_s: 0 }
+    Op::put(key, value)
 }
 
-fn fresh<B: Bed>(options: &BedOptions) -> (B, B::Client) {
+pub(super) fn fresh<B: Bed>(options: &BedOptions) -> (B, B::Client) {
     let mut bed = B::start(options);
     let client = bed.connect();
     (bed, client)
@@ -125,7 +149,7 @@ pub fn zero_length_values<B: Bed>() {
         Answer::Value(Vec::new())
     );
     assert_eq!(
-        run_one(&mut bed, &mut client, Op::Delete { key: b"empty" }),
+        run_one(&mut bed, &mut client, Op::delete(b"empty")),
         Answer::Deleted
     );
 }
@@ -176,23 +200,14 @@ pub fn key_and_value_limits<B: Bed>() {
 /// DELETE reports whether the key existed; afterwards GETs of the key miss.
 pub fn delete_then_miss<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
-    assert_eq!(
-        run_one(&mut bed, &mut client, Op::Delete { key: b"k" }),
-        Answer::NotFound
-    );
+    assert_eq!(run_one(&mut bed, &mut client, Op::delete(b"k")), Answer::NotFound);
     run_one(&mut bed, &mut client, put(b"k", b"1"));
-    assert_eq!(
-        run_one(&mut bed, &mut client, Op::Delete { key: b"k" }),
-        Answer::Deleted
-    );
+    assert_eq!(run_one(&mut bed, &mut client, Op::delete(b"k")), Answer::Deleted);
     assert_eq!(
         run_one(&mut bed, &mut client, Op::Get { key: b"k" }),
         Answer::NotFound
     );
-    assert_eq!(
-        run_one(&mut bed, &mut client, Op::Delete { key: b"k" }),
-        Answer::NotFound
-    );
+    assert_eq!(run_one(&mut bed, &mut client, Op::delete(b"k")), Answer::NotFound);
 }
 
 /// Keys and values may contain any byte: each of 256 keys of 1 to 17 bytes, one per byte value, has its own value.
@@ -213,15 +228,7 @@ pub fn binary_keys_and_values<B: Bed>() {
 /// An item with a time to live is found before it expires and not afterwards; other items stay.
 pub fn ttl_expires<B: Bed>() {
     let (mut bed, mut client) = fresh::<B>(&BedOptions::default());
-    run_one(
-        &mut bed,
-        &mut client,
-        Op::Put {
-            key: b"brief",
-            value: b"v",
-            ttl_s: 2,
-        },
-    );
+    run_one(&mut bed, &mut client, Op::put_for(b"brief", b"v", 2));
     run_one(&mut bed, &mut client, put(b"lasting", b"v"));
     assert_eq!(
         run_one(&mut bed, &mut client, Op::Get { key: b"brief" }),
@@ -249,7 +256,7 @@ pub fn program_order_on_one_key<B: Bed>() {
             Op::Get { key },
             put(key, &two),
             Op::Get { key },
-            Op::Delete { key },
+            Op::delete(key),
             Op::Get { key },
         ];
         let answers = run_all(&mut bed, &mut client, &ops);
@@ -276,7 +283,7 @@ pub fn agrees_with_a_map<B: Bed>() {
             .map(|(kind, key, value)| match kind {
                 0..=4 => Op::Get { key },
                 5..=8 => put(key, value),
-                _ => Op::Delete { key },
+                _ => Op::delete(key),
             })
             .collect();
         let answers = run_all(&mut bed, &mut client, &ops);
@@ -289,7 +296,8 @@ pub fn agrees_with_a_map<B: Bed>() {
                     map.insert(key.to_vec(), value.to_vec());
                     Answer::Stored
                 }
-                Op::Delete { key } => map.remove(key).map_or(Answer::NotFound, |_| Answer::Deleted),
+                Op::Delete { key, .. } => map.remove(key).map_or(Answer::NotFound, |_| Answer::Deleted),
+                other => unreachable!("not in the script: {other:?}"),
             };
             assert_eq!(answer, want, "{op:?}");
         }

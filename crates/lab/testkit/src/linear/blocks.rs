@@ -42,7 +42,7 @@ use super::Model;
 use crate::history::{Call, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the blocks of this history can be searched: neither swaps nor additions, every value is put once, and all
+/// Whether the blocks of this history can be searched: no conditional updates, no additions, every value is put once, and all
 /// operations without an answer have the same deadline.
 pub(super) fn applies(events: &[Event], unknown_until: u64) -> bool {
     let mut values = BTreeSet::new();
@@ -52,7 +52,11 @@ pub(super) fn applies(events: &[Event], unknown_until: u64) -> bool {
             Call::Put(id) => in_time && values.insert(id),
             Call::Delete(_) => in_time,
             Call::Get(_) => true,
-            Call::Swap { .. } | Call::Add { .. } => false,
+            Call::Swap { .. }
+            | Call::Insert { .. }
+            | Call::Replace { .. }
+            | Call::Remove { .. }
+            | Call::Add { .. } => false,
         }
     })
 }
@@ -277,7 +281,12 @@ fn kind(event: &Event) -> Option<Kind> {
         Call::Delete(None) => Some(Kind::Erase),
         Call::Delete(Some(true)) => Some(Kind::Take),
         Call::Delete(Some(false)) | Call::Get(None) => Some(Kind::Absent),
-        Call::Get(Some(_)) | Call::Swap { .. } | Call::Add { .. } => None,
+        Call::Get(Some(_))
+        | Call::Swap { .. }
+        | Call::Insert { .. }
+        | Call::Replace { .. }
+        | Call::Remove { .. }
+        | Call::Add { .. } => None,
     }
 }
 

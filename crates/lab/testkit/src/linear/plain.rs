@@ -21,6 +21,15 @@ fn step(value: Option<u64>, event: &Event, model: Model) -> Option<Option<u64>> 
             Swapped::Other => value.is_some_and(|value| value != from).then_some(value),
             Swapped::Missing => absent,
         },
+        Call::Insert { to, done: true } => absent.map(|_| Some(to)),
+        Call::Insert { done: false, .. } => value.is_some().then_some(value),
+        Call::Replace { to, done: true } => value.is_some().then_some(Some(to)),
+        Call::Replace { done: false, .. } => absent,
+        Call::Remove { from, said } => match said {
+            Swapped::Done => (value == Some(from)).then_some(None),
+            Swapped::Other => value.is_some_and(|value| value != from).then_some(value),
+            Swapped::Missing => absent,
+        },
         Call::Add { by, sum: Some(sum) } => {
             (value.map(|value| value.wrapping_add_signed(by)) == Some(sum)).then_some(Some(sum))
         }
@@ -35,7 +44,14 @@ fn unanswered(value: Option<u64>, call: Call) -> Option<u64> {
         Call::Delete(_) => None,
         Call::Swap { from, to, .. } if value == Some(from) => Some(to),
         Call::Add { by, .. } => value.map(|value| value.wrapping_add_signed(by)),
-        Call::Get(_) | Call::Swap { .. } => value,
+        Call::Insert { to, .. } if value.is_none() => Some(to),
+        Call::Replace { to, .. } if value.is_some() => Some(to),
+        Call::Remove { from, .. } if value == Some(from) => None,
+        Call::Get(_)
+        | Call::Swap { .. }
+        | Call::Insert { .. }
+        | Call::Replace { .. }
+        | Call::Remove { .. } => value,
     }
 }
 

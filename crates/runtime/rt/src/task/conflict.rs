@@ -12,7 +12,7 @@
 //! *(This order is that of the public code and of the paper's example; its text has it the other way round.)*
 //!
 //! Deviations from the public code: the rate is evaluated by time, also when nothing is retried, so that the limits
-//! relax; `tasks_max` begins at the number of tasks, not at 64; all constants are times, not cycles.
+//! relax, and earlier if [`FINISHED_MAX`] operations have finished, which are evidence enough; `tasks_max` begins at the number of tasks, not at 64; all constants are times, not cycles.
 
 use drover_base::{Ns, Rng};
 
@@ -80,6 +80,9 @@ impl Default for ConflictOptions {
 /// Retries of operations, as counted when they end: 0, 1, .. and, in the last place, as many or more.
 pub(super) const RETRY_CLASSES: usize = 9;
 
+/// Finished operations after which a period ends early.
+const FINISHED_MAX: u64 = 256;
+
 /// Counters and limits of one pool's conflicts.
 #[derive(Clone, Debug)]
 pub(super) struct Conflicts {
@@ -135,11 +138,12 @@ impl Conflicts {
         }
     }
 
-    /// Notes the end of an operation after `retries` retries.
+    /// Notes the end of an operation after `retries` retries. Returns whether the period is over.
     #[inline]
-    pub(super) fn finish(&mut self, retries: u32) {
+    pub(super) fn finish(&mut self, retries: u32) -> bool {
         self.finished += 1;
         self.finished_by_retries[(retries as usize).min(RETRY_CLASSES - 1)] += 1;
+        self.finished >= FINISHED_MAX
     }
 
     /// Time of the next evaluation.
@@ -155,7 +159,7 @@ impl Conflicts {
     /// Evaluates the periods that have ended by `now`, in a pool of `task_count` tasks of which `inside` hold a slot.
     pub(super) fn evaluate(&mut self, now: Ns, task_count: u32, inside: u32) {
         let periods = now.since(self.evaluated).0 / self.options.period.0.max(1);
-        if periods == 0 {
+        if periods == 0 && self.finished < FINISHED_MAX {
             return;
         }
         let attempts = self.retries + self.finished;
@@ -175,7 +179,7 @@ impl Conflicts {
             self.tighten(task_count);
         } else if rate < self.options.low {
             // A pool that slept through several periods catches up: nothing was retried in them.
-            (0..periods.min(64)).for_each(|_| self.relax(task_count));
+            (0..periods.clamp(1, 64)).for_each(|_| self.relax(task_count));
         }
     }
 
@@ -254,6 +258,21 @@ mod tests {
             (conflicts.tasks_max(), conflicts.backoff_max()),
             (u32::MAX, Ns(1_707))
         );
+    }
+
+    #[test]
+    fn many_operations_end_a_period_early() {
+        let mut conflicts = Conflicts::new(ConflictOptions::default());
+        let mut evaluate_after = |finished: u64| {
+            conflicts.retries = 600;
+            let is_over = (0..finished).filter(|_| conflicts.finish(2)).count() > 0;
+            let now = conflicts.evaluated + Ns(1);
+            conflicts.evaluate(now, 8, 1);
+            (is_over, conflicts.tasks_max())
+        };
+        assert_eq!(evaluate_after(FINISHED_MAX - 1), (false, u32::MAX));
+        assert_eq!(evaluate_after(1), (true, 4));
+        assert_eq!(evaluate_after(FINISHED_MAX - 1), (false, 4), "a new period");
     }
 
     #[test]

@@ -217,6 +217,13 @@ impl<P: Provider> Core<P> {
         self.in_flight.finish(slot, result);
     }
 
+    /// Lets the next step do the chores, whatever their time.
+    #[cold]
+    pub(super) fn do_chores_soon(&mut self) {
+        // Zero would stand for a pool that has never stepped.
+        self.chores_at = self.now.max(Ns(1));
+    }
+
     /// What is done once in a while: evaluation of conflicts, the watch for stuck syncs.
     #[cold]
     fn do_chores(&mut self, cpu: &P::Cpu) {

@@ -12,7 +12,7 @@ use super::sync::{Drain, SyncFuture};
 use super::word::WordChange;
 use drover_base::Ns;
 use drover_mem::{Buffer, Region};
-use drover_verbs::{MaskedSwap, Provider, RemoteAddr, SendOp};
+use drover_verbs::{Imm, MaskedSwap, Provider, RemoteAddr, SendOp};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -158,6 +158,29 @@ impl<P: Provider> TaskCx<P> {
         let request = core.in_flight.requests.staged(ticket);
         let request = request.expect("a request that is staged, not submitted");
         request.flags.fence = true;
+    }
+
+    /// Adds immediate data to a staged WRITE or SEND. A WRITE with immediate data takes a RECV of the peer, to which it is
+    /// a message without bytes; the peer sees it after the bytes.
+    ///
+    /// # Errors
+    /// [`StageError::NotSupported`] of other requests, which carry none.
+    ///
+    /// # Panics
+    /// As [`fence`](TaskCx::fence).
+    pub fn imm(&self, ticket: Ticket, imm: Imm) -> Result<(), StageError> {
+        let mut core = self.core.borrow_mut();
+        let request = core.in_flight.requests.staged(ticket);
+        let request = request.expect("a request that is staged, not submitted");
+        match &mut request.op {
+            SendOp::Write { imm: carried, .. } | SendOp::Send { imm: carried, .. } => *carried = Some(imm),
+            _ => {
+                return Err(StageError::NotSupported {
+                    what: "immediate data",
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Takes the requests staged so far; returns a future that submits them when it is first awaited, and is ready when

@@ -87,7 +87,9 @@ impl<'a, P: Provider> ConflictGuard<'a, P> {
 impl<P: Provider> Drop for ConflictGuard<'_, P> {
     fn drop(&mut self) {
         let mut core = self.cx.core.borrow_mut();
-        core.races.conflicts.finish(self.retries);
+        if core.races.conflicts.finish(self.retries) {
+            core.do_chores_soon();
+        }
         core.in_flight.tasks[self.cx.task as usize].holds -= 1;
         core.leave_slot();
     }

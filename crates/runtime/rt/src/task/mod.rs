@@ -274,18 +274,20 @@ impl<P: Provider> TaskPool<P> {
     #[inline]
     fn run_ready(&mut self, cpu: &P::Cpu) -> bool {
         let (first, end) = self.ready.bounds();
-        let each = self.core.borrow().posting != Posting::PerStep;
+        let each = self.core.borrow().posting == Posting::PerSync;
         let (mut position, mut suspensions) = (first, 0);
         while position < end {
             let stop = if each { position + 1 } else { end };
-            suspensions += self.run(position, stop);
+            let suspended = self.run(position, stop);
+            suspensions += suspended;
+            // Most of a switch comes before the posts of the task that it resumed.
+            cpu.charge(TASK_SWITCH.cost, suspended);
             if each {
                 self.core.borrow_mut().post(cpu);
             }
             position = stop;
         }
         if suspensions > 0 {
-            cpu.charge(TASK_SWITCH.cost, suspensions);
             self.core.borrow_mut().stats.suspensions += u64::from(suspensions);
         }
         first < end

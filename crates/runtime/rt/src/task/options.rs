@@ -43,8 +43,8 @@ pub enum Posting {
     PerStep,
     /// When a task suspends: one list and one completion per sync and destination. *[SMART §6]*
     PerSync,
-    /// When a task suspends: one list and one completion per request, as microbenchmarks of cards do. *[SMART, Figs 3,
-    /// 4, 13]*
+    /// At the end of the pool's step, one request per destination, as a list of its own and with a completion of its
+    /// own: between two posts the pool polls, as microbenchmarks of cards do. *[SMART, Figs 3, 4, 13]*
     PerRequest,
 }
 

@@ -89,8 +89,8 @@ impl<P: Provider> PeerQueue<P> {
         !self.backlog.is_empty() && self.outstanding.len() < self.depth
     }
 
-    /// Posts as much of the backlog as the queue and the credits have space for, in lists as `posting` says. Returns
-    /// whether anything happened.
+    /// Posts as much of the backlog as the queue and the credits have space for, in lists as `posting` says; of
+    /// [`Posting::PerRequest`] one request. Returns whether anything happened.
     pub(super) fn post(
         &mut self,
         cpu: &P::Cpu,
@@ -111,6 +111,9 @@ impl<P: Provider> PeerQueue<P> {
                 break;
             }
             posted = true;
+            if posting == Posting::PerRequest {
+                break;
+            }
         }
         posted
     }

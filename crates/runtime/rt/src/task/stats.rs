@@ -99,3 +99,20 @@ impl TaskStats {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_lists_every_metric() {
+        let document = include_str!("../../../../../docs/metrics.md");
+        TaskStats::default().each(|name, _| {
+            let family = name.split('{').next().expect("a name");
+            assert!(
+                document.contains(&format!("`{family}`")),
+                "docs/metrics.md lacks {family}"
+            );
+        });
+    }
+}

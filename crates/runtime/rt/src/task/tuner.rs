@@ -43,6 +43,15 @@ impl TunerOptions {
         hysteresis: 0.02,
     };
 
+    /// Time of the samples at the start of each epoch.
+    pub fn search(&self) -> Ns {
+        self.sample * self.candidate_count() as u64
+    }
+
+    fn candidate_count(&self) -> usize {
+        CANDIDATES + usize::from(self.unlimited.is_some())
+    }
+
     /// These options with all times divided by `factor`, for simulations of short times.
     pub fn faster(self, factor: u64) -> TunerOptions {
         let factor = factor.max(1);
@@ -171,7 +180,7 @@ impl Tuner {
     }
 
     fn candidate_count(&self) -> usize {
-        CANDIDATES + usize::from(self.options.unlimited.is_some())
+        self.options.candidate_count()
     }
 
     fn candidate(&self, index: usize) -> u32 {

@@ -126,14 +126,7 @@ fn many_keys_at_once() {
     let server = TestServer::new();
     let mut client = server.blocking(&ConnectOptions::default());
     let keys: Vec<[u8; 4]> = (0..500u32).map(u32::to_le_bytes).collect();
-    let puts: Vec<Op<'_>> = keys
-        .iter()
-        .map(|key| Op::Put {
-            key,
-            value: key,
-            ttl_s: 0,
-        })
-        .collect();
+    let puts: Vec<Op<'_>> = keys.iter().map(|key| Op::put(key, key)).collect();
     let mut stored = 0;
     client
         .execute(&puts[..400], |_, outcome| {
@@ -159,11 +152,7 @@ fn a_batch_on_one_key_is_executed_in_order() {
     let values: Vec<[u8; 1]> = (0..50).map(|i| [i]).collect();
     let mut ops = Vec::new();
     for value in &values {
-        ops.push(Op::Put {
-            key: b"k",
-            value,
-            ttl_s: 0,
-        });
+        ops.push(Op::put(b"k", value));
         ops.push(Op::Get { key: b"k" });
     }
     let mut read = vec![None; ops.len()];

@@ -8,11 +8,9 @@ use crate::parse::{TOO_LARGE, scan};
 use crate::request::{Meta, MetaKind};
 use crate::watch::kind;
 use crate::{Core, Executor};
-use drover_base::Cpu;
+use drover_base::{Condition, Cpu};
 use drover_net::Output;
-use drover_store::{
-    ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing,
-};
+use drover_store::{ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas, ReadOutcome, Sharing};
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
@@ -36,7 +34,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let mut is_there = found.is_some();
         if !is_there && meta.has(b'N') {
             let put = ExtraPut {
-                condition: ExtraCondition::IfAbsent,
+                condition: Condition::IfAbsent,
                 cas: self.server.new_cas(meta.has(b'E').then_some(meta.new_cas)),
                 track_access: true,
                 ..ExtraPut::default()
@@ -155,6 +153,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     fn meta_set(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
         let joins = matches!(meta.mode, b'A' | b'P');
         let compares = meta.has(b'C') && !joins && meta.mode != b'E';
+        let (condition, or_older) = set_condition(meta, compares);
         let put = ExtraPut {
             value: &[meta.value],
             join: match meta.mode {
@@ -165,7 +164,8 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             expire_s: self.expire_s(meta.times.expiry),
             flags: meta.client_flags,
             keep: joins,
-            condition: set_condition(meta, compares),
+            condition,
+            or_older,
             cas: meta.has(b'E').then_some(meta.new_cas),
             track_access: true,
         };
@@ -290,7 +290,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         write_number(meta.number.initial, text);
         let put = ExtraPut {
             value: &[text],
-            condition: ExtraCondition::IfAbsent,
+            condition: Condition::IfAbsent,
             cas: self.server.new_cas(delta.new_cas),
             track_access: true,
             ..ExtraPut::default()
@@ -379,17 +379,17 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     }
 }
 
-/// Condition under which `ms` stores.
-fn set_condition(meta: &Meta<'_>, compares: bool) -> ExtraCondition {
-    match meta.mode {
-        b'E' => ExtraCondition::IfAbsent,
-        // No item has CAS 0, and 0 is older than every CAS.
-        _ if compares && meta.has(b'I') && meta.cas != 0 => ExtraCondition::IfCasOrOlder(meta.cas),
-        _ if compares => ExtraCondition::IfCas(meta.cas),
-        b'A' | b'P' if meta.cas != 0 => ExtraCondition::IfCas(meta.cas),
-        b'A' | b'P' | b'R' => ExtraCondition::IfPresent,
-        _ => ExtraCondition::Always,
-    }
+/// Condition under which `ms` stores, and whether a CAS number may be older than the item's.
+fn set_condition(meta: &Meta<'_>, compares: bool) -> (Condition, bool) {
+    let condition = match meta.mode {
+        b'E' => Condition::IfAbsent,
+        _ if compares => Condition::IfVersion(meta.cas),
+        b'A' | b'P' if meta.cas != 0 => Condition::IfVersion(meta.cas),
+        b'A' | b'P' | b'R' => Condition::IfPresent,
+        _ => Condition::Always,
+    };
+    // No item has CAS 0, and 0 is older than every CAS.
+    (condition, compares && meta.has(b'I') && meta.cas != 0)
 }
 
 /// Seconds since an item was last accessed.

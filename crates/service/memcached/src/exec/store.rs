@@ -6,9 +6,9 @@ use crate::detail::Seen;
 use crate::parse::{TOO_LARGE, is_too_large};
 use crate::request::{Store, StoreMode};
 use crate::watch::kind;
-use drover_base::Cpu;
+use drover_base::{Condition, Cpu};
 use drover_net::Output;
-use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mark, Sharing};
+use drover_store::{ExtraOutcome, ExtraPut, Join, Key, Mark, Sharing};
 
 impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn store(&mut self, store: &Store<'_>, key: Key<'_>, output: &mut Output) {
@@ -21,8 +21,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             flags: store.flags,
             keep: matches!(mode, StoreMode::Append | StoreMode::Prepend),
             condition: condition(mode, store.cas),
-            cas: None,
-            track_access: false,
+            ..ExtraPut::default()
         };
         let outcome = self.put(key, &put, name(mode));
         let line: &[u8] = match outcome {
@@ -48,9 +47,12 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
     pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>, name: &str) -> ExtraOutcome {
         let mut put = *put;
         put.cas = self.server.new_cas(put.cas);
-        if !self.server.settings.items.cas && matches!(put.condition, ExtraCondition::IfCas(_)) {
+        if !self.server.settings.items.cas
+            && matches!(put.condition, Condition::IfVersion(_))
+            && !put.or_older
+        {
             // As memcached: with CAS switched off, any CAS matches.
-            put.condition = ExtraCondition::IfPresent;
+            put.condition = Condition::IfPresent;
         }
         if self.core.watched & kind::FETCHERS != 0 {
             self.tell_lookup(key);
@@ -65,10 +67,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         }
         let counters = &mut self.core.counters;
         counters.cmd_set += 1;
-        let compares = matches!(
-            put.condition,
-            ExtraCondition::IfCas(_) | ExtraCondition::IfCasOrOlder(_)
-        );
+        let compares = matches!(put.condition, Condition::IfVersion(_));
         match outcome {
             ExtraOutcome::Full => counters.store_no_memory += 1,
             ExtraOutcome::Stored { .. } if compares => counters.cas_hits += 1,
@@ -87,7 +86,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
         let mut too_much = false;
         self.partition.mark(self.cpu, key, self.now_s, |item| {
             let holds = match put.condition {
-                ExtraCondition::IfCas(cas) => cas == item.cas(),
+                Condition::IfVersion(cas) if !put.or_older => cas == item.cas(),
                 _ => true,
             };
             let len = item.value_len() + more;
@@ -118,11 +117,11 @@ fn join(mode: StoreMode) -> Join {
     }
 }
 
-fn condition(mode: StoreMode, cas: u64) -> ExtraCondition {
+fn condition(mode: StoreMode, cas: u64) -> Condition {
     match mode {
-        StoreMode::Set => ExtraCondition::Always,
-        StoreMode::Add => ExtraCondition::IfAbsent,
-        StoreMode::Replace | StoreMode::Append | StoreMode::Prepend => ExtraCondition::IfPresent,
-        StoreMode::Cas => ExtraCondition::IfCas(cas),
+        StoreMode::Set => Condition::Always,
+        StoreMode::Add => Condition::IfAbsent,
+        StoreMode::Replace | StoreMode::Append | StoreMode::Prepend => Condition::IfPresent,
+        StoreMode::Cas => Condition::IfVersion(cas),
     }
 }

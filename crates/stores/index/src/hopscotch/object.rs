@@ -3,9 +3,10 @@
 //! | line | offset | size | field | meaning |
 //! |---|---|---|---|---|
 //! | 0 | 0 | 8 | header | bit 0 locked; 1-15 incarnation; 16-63 version |
-//! | 0 | 8 | 2 | key length | bytes |
-//! | 0 | 10 | 2 | | 0 |
-//! | 0 | 12 | 4 | value length | bytes |
+//! | 0 | 8 | 1 | key length | bytes |
+//! | 0 | 9 | 3 | flags | bits 0-23 of the client's |
+//! | 0 | 12 | 3 | value length | bytes |
+//! | 0 | 15 | 1 | flags | bits 24-31 of the client's |
 //! | 0 | 16 | 4 | expiry | in seconds of the owner's clock; 0 = never |
 //! | 0 | 20 | 42 | | key, then value, continued in the next lines |
 //! | every | 62 | 2 | line version | lower 16 bits of the version, or [`MARK`] while the line is written |
@@ -68,6 +69,26 @@ pub struct ObjectHead {
     pub incarnation: u16,
     /// Time at which the item expires, in seconds of the owner's clock; 0 = never.
     pub expire_s: u32,
+    /// The client's flags.
+    pub flags: u32,
+}
+
+/// The two words of an object's header that have the lengths of key and value, and the flags.
+fn lengths_and_flags(key_bytes: usize, value_bytes: usize, flags: u32) -> [u32; 2] {
+    [
+        key_bytes as u32 & 0xff | flags << 8,
+        value_bytes as u32 & 0xff_ffff | flags & 0xff00_0000,
+    ]
+}
+
+/// The inverse of [`lengths_and_flags`].
+fn split_lengths([first, second]: [u32; 2]) -> (usize, usize, u32) {
+    let flags = first >> 8 | second & 0xff00_0000;
+    ((first & 0xff) as usize, (second & 0xff_ffff) as usize, flags)
+}
+
+fn word_at(start: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]])
 }
 
 impl ObjectHead {
@@ -83,7 +104,8 @@ impl ObjectHead {
         ObjectHead {
             version: header >> 16,
             incarnation: (header >> 1) as u16 & 0x7fff,
-            expire_s: u32::from_le_bytes(*start.last_chunk().expect("4 bytes")),
+            expire_s: word_at(start, 16),
+            flags: split_lengths([word_at(start, 8), word_at(start, 12)]).2,
         }
     }
 
@@ -105,7 +127,7 @@ pub struct ObjectWriter {
 
 impl ObjectWriter {
     /// Writes an object of `head`, `key` and `value` to `offset`, a multiple of 64, over the previous contents.
-    /// `head.version` must be one that [`next_version`] returned; `key` has at most 65,535 bytes.
+    /// `head.version` must be one that [`next_version`] returned; `key` has at most 255 bytes, `value` fewer than 16 MiB.
     pub fn write(
         &mut self,
         memory: &mut impl TableMemory,
@@ -120,7 +142,7 @@ impl ObjectWriter {
         for line in 0..line_count {
             memory.store(offset + line * LINE + PAYLOAD, &MARK.to_le_bytes());
         }
-        self.fill(head.expire_s, key, value);
+        self.fill(head, key, value);
         memory.store(offset + 8, &self.payload[8..PAYLOAD.min(self.payload.len())]);
         for (line, payload) in self.payload.chunks(PAYLOAD).enumerate().skip(1) {
             memory.store(offset + line * LINE, payload);
@@ -131,14 +153,17 @@ impl ObjectWriter {
         memory.store(offset, &header.to_le_bytes());
     }
 
-    fn fill(&mut self, expire_s: u32, key: &[u8], value: &[u8]) {
+    fn fill(&mut self, head: ObjectHead, key: &[u8], value: &[u8]) {
+        debug_assert!(
+            key.len() <= 0xff && value.len() <= 0xff_ffff,
+            "lengths fit their fields"
+        );
+        let [first, second] = lengths_and_flags(key.len(), value.len(), head.flags);
         self.payload.clear();
         self.payload.extend_from_slice(&[0; 8]);
-        self.payload.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        self.payload.extend_from_slice(&[0; 2]);
-        self.payload
-            .extend_from_slice(&(value.len() as u32).to_le_bytes());
-        self.payload.extend_from_slice(&expire_s.to_le_bytes());
+        self.payload.extend_from_slice(&first.to_le_bytes());
+        self.payload.extend_from_slice(&second.to_le_bytes());
+        self.payload.extend_from_slice(&head.expire_s.to_le_bytes());
         self.payload.extend_from_slice(key);
         self.payload.extend_from_slice(value);
     }
@@ -169,8 +194,7 @@ impl Object {
         if !is_whole || head.incarnation != incarnation & 0x7fff {
             return Err(TornObject);
         }
-        let key_bytes = usize::from(u16::from_le_bytes([first[8], first[9]]));
-        let value_bytes = u32::from_le_bytes([first[12], first[13], first[14], first[15]]) as usize;
+        let (key_bytes, value_bytes, _) = split_lengths([word_at(first, 8), word_at(first, 12)]);
         let end = START_BYTES + key_bytes + value_bytes;
         if end > lines.len() * PAYLOAD {
             return Err(TornObject);
@@ -184,7 +208,7 @@ impl Object {
         Ok(())
     }
 
-    /// Version, incarnation and expiry of the object; all 0 if none was opened yet.
+    /// Version, incarnation, expiry and flags of the object; all 0 if none was opened yet.
     pub fn head(&self) -> ObjectHead {
         self.head
     }

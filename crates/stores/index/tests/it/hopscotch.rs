@@ -253,6 +253,7 @@ fn head(version: u64, incarnation: u16) -> ObjectHead {
         version,
         incarnation,
         expire_s: 0,
+        flags: 0,
     }
 }
 
@@ -342,6 +343,7 @@ fn objects_say_when_they_expire() {
     let mut memory = vec![0; object_bytes(3, 10)];
     let brief = ObjectHead {
         expire_s: 70,
+        flags: 0x8765_4321,
         ..head(1, 5)
     };
     ObjectWriter::default().write(&mut memory, 0, brief, b"key", &[9; 10]);

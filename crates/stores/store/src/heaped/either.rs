@@ -2,9 +2,9 @@
 
 use super::Heaped;
 use crate::item::{ItemRef, Key};
-use crate::partition::{Condition, Hint, PutOutcome};
+use crate::partition::{Hint, PutOutcome};
 use crate::sharing::Sharing;
-use drover_base::{Cpu, KeyHash};
+use drover_base::{Condition, Cpu, KeyHash};
 use drover_index::{BucketLines, LruTable, StoreTable};
 
 /// Items in a heap, in one of the two modes.

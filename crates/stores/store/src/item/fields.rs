@@ -150,7 +150,7 @@ impl Fields {
 
     /// Stores the fields `at` bytes into the item, and returns the offset after them.
     #[inline(always)]
-    pub(super) fn store(self, place: MaskedRef<'_>, at: usize) -> usize {
+    pub(crate) fn store(self, place: MaskedRef<'_>, at: usize) -> usize {
         match self {
             Fields::Plain => at,
             Fields::Terms(terms) => {

@@ -15,7 +15,7 @@ const HAS_EXTRAS: u64 = 1 << 63;
 
 /// Key length of a head that marks a range to be skipped. No key is that long.
 const SKIP_KEY_LEN: u64 = 255;
-const _: () = assert!(super::KEY_BYTES_MAX < SKIP_KEY_LEN as usize);
+const _: () = assert!(drover_base::KEY_BYTES_MAX < SKIP_KEY_LEN as usize);
 const _: () = assert!(super::VALUE_BYTES_MAX as u64 == HAS_TERMS - 1);
 
 /// The version that an item stores for the partition's number `counter`: its low 31 bits, which
@@ -104,7 +104,7 @@ impl Head {
 
     /// Offset of the terms, if there are any, or of the value.
     #[inline(always)]
-    pub(super) fn body_start(self) -> usize {
+    pub(crate) fn body_start(self) -> usize {
         body_start(self.key_len())
     }
 

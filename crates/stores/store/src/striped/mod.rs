@@ -32,12 +32,12 @@ pub use pins::Pin;
 use crate::heap::Heap;
 use crate::heaped::HeapIndex;
 use crate::item::{self, Body, Fields, Head, ItemRef, Key, Kind, Terms};
-use crate::partition::{Limits, PutOutcome, next_version};
+use crate::partition::{self, DeleteOutcome, Limits, PutOutcome, next_version};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use classes::{class_bytes, class_for, class_of};
 use drover_base::sync::{AtomicU32, Ordering};
-use drover_base::{Contended, Cpu, Held, KeyHash, KeyHasher, LockCounts, Work};
+use drover_base::{Condition, Contended, Cpu, Held, KeyHash, KeyHasher, LockCounts, Work};
 use drover_index::{Slot, SlotPosition, StoreTable};
 use drover_mem::{BoundedRegion, LINE_BYTES, MaskedRef, Region, round_up};
 use lists::List;
@@ -233,13 +233,30 @@ impl<G: StripedGuards> StripedStore<G> {
     }
 
     /// Stores an item; the rest as [`Partition::put`](crate::Partition::put).
+    #[inline]
     pub fn put<C: Cpu>(&self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
+        self.put_if(cpu, key, value, (expire_s, 0), now_s, Condition::Always)
+    }
+
+    /// As [`put`](StripedStore::put), with the client's flags beside the expiry, if `condition` holds; otherwise nothing
+    /// changes. A version is that of the item.
+    #[inline]
+    pub fn put_if<C: Cpu>(
+        &self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        (expire_s, flags): (u32, u32),
+        now_s: u32,
+        condition: Condition,
+    ) -> PutOutcome {
+        let terms = Terms { expire_s, flags };
         if !self.limits.allow(key, value.len(), Kind::Terms) {
             self.lock_for(cpu, key).counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
         for _ in 0..ATTEMPTS {
-            match self.try_put(cpu, key, value, expire_s) {
+            match self.try_put(cpu, key, value, terms, now_s, condition) {
                 Ok(outcome) => return outcome,
                 Err(NoSpace(bytes)) if self.evicts && self.make_space(cpu, bytes, now_s) => {}
                 Err(NoSpace(_)) => break,
@@ -255,15 +272,24 @@ impl<G: StripedGuards> StripedStore<G> {
         cpu: &C,
         key: Key<'_>,
         value: &[u8],
-        expire_s: u32,
+        terms: Terms,
+        now_s: u32,
+        condition: Condition,
     ) -> Result<PutOutcome, NoSpace> {
         let mut stripe = self.lock_for(cpu, key);
         let found = self.find(cpu, key);
+        if condition != Condition::Always {
+            let item = found.map(|(_, offset)| ItemRef::new(self.memory.place(offset)));
+            let live = item.filter(|item| !item.is_expired(now_s));
+            if let Some(refusal) = partition::refuse(condition, live) {
+                return Ok(refusal);
+            }
+        }
         let next = next_version(stripe.version);
         let version = item::version_of(next);
         let body = Body {
             version,
-            fields: Fields::Terms(Terms { expire_s, flags: 0 }),
+            fields: Fields::Terms(terms),
             value,
         };
         self.place_item(cpu, &mut stripe, key, &body, found)?;
@@ -365,6 +391,41 @@ impl<G: StripedGuards> StripedStore<G> {
         };
         self.remove(cpu, &mut stripe, key.hash, slot_place, offset);
         stripe.counters.deletes += 1;
+        true
+    }
+
+    /// As [`delete`](StripedStore::delete), if `condition` holds; otherwise nothing changes.
+    pub fn delete_if<C: Cpu>(
+        &self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        condition: Condition,
+    ) -> DeleteOutcome {
+        let (mut stripe, found) = self.lock_live(cpu, key, now_s);
+        let Some((slot_place, offset)) = found else {
+            return DeleteOutcome::Absent;
+        };
+        let cas = ItemRef::new(self.memory.place(offset)).cas();
+        if !condition.holds(Some(cas)) {
+            return DeleteOutcome::Present { cas };
+        }
+        self.remove(cpu, &mut stripe, key.hash, slot_place, offset);
+        stripe.counters.deletes += 1;
+        DeleteOutcome::Deleted
+    }
+
+    /// Sets the expiry of the key's item and keeps its version; whether there was one that had not expired.
+    pub fn set_expiry<C: Cpu>(&self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        let (_stripe, found) = self.lock_live(cpu, key, now_s);
+        let Some((slot_place, offset)) = found else {
+            return false;
+        };
+        let place = self.memory.place(offset);
+        // Before the value, which peers may READ. Every item here has terms, so the fields keep their length.
+        let fields = ItemRef::new(place).fields().with_expiry(expire_s);
+        fields.store(place, Head::load(place).body_start());
+        self.used(cpu, key.hash, slot_place, offset, false);
         true
     }
 

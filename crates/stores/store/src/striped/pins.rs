@@ -20,6 +20,10 @@ pub struct Pin {
     pub value_offset: u64,
     /// Length of the value, bytes.
     pub value_bytes: usize,
+    /// The item's version.
+    pub version: u64,
+    /// Flags that were stored with the value.
+    pub flags: u32,
 }
 
 impl<G: StripedGuards> StripedStore<G> {
@@ -36,6 +40,8 @@ impl<G: StripedGuards> StripedStore<G> {
             offset,
             value_offset: offset + item.value_start() as u64,
             value_bytes: item.value_len(),
+            version: item.cas(),
+            flags: item.flags(),
         })
     }
 

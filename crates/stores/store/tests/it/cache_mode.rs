@@ -338,10 +338,10 @@ fn versions_decide_conditional_puts() {
     };
     assert_eq!(put_if(Condition::IfAbsent, 1), PutOutcome::Present { version });
     assert_eq!(
-        put_if(Condition::IfVersion(version + 1), 1),
+        put_if(Condition::IfVersion(u64::from(version) + 1), 1),
         PutOutcome::Present { version }
     );
-    let PutOutcome::Stored { version: newer } = put_if(Condition::IfVersion(version), 1) else {
+    let PutOutcome::Stored { version: newer } = put_if(Condition::IfVersion(version.into()), 1) else {
         panic!()
     };
     assert_ne!(version, newer);

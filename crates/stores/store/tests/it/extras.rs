@@ -4,8 +4,8 @@
 use crate::common::{FIFO, S3_FIFO, hash_at, partition};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas, Partition,
+    PutOutcome, TERMS_BYTES, item_bytes,
 };
 
 /// One key of a partition with space for some items of a kilobyte.
@@ -122,18 +122,18 @@ fn a_put_with_extras_over_a_native_item_of_the_same_length_finds_its_room() {
 fn both_kinds_of_condition_see_both_kinds_of_item() {
     in_all_modes(|mut one| {
         let cas = one.set(b"v", 0);
-        let version = one.item().version();
+        let version = one.item().version().into();
         let by_version = Condition::IfVersion(version);
         let outcome = one.partition.put_if(&one.cpu, key(), b"w", 0, 5, by_version);
         assert!(matches!(outcome, PutOutcome::Stored { .. }));
         let stale = one.put(ExtraPut {
-            condition: ExtraCondition::IfCas(cas),
+            condition: Condition::IfVersion(cas),
             ..Default::default()
         });
         let now = one.item().cas();
         assert_eq!(stale, ExtraOutcome::Present { cas: now });
         let fresh = one.put(ExtraPut {
-            condition: ExtraCondition::IfCas(now),
+            condition: Condition::IfVersion(now),
             ..Default::default()
         });
         assert!(matches!(fresh, ExtraOutcome::Stored { .. }));
@@ -173,7 +173,7 @@ fn append_and_prepend_keep_flags_and_expiry_until_the_log_laps() {
                 value: &[&piece[..1], &piece[1..]],
                 join,
                 keep: true,
-                condition: ExtraCondition::IfPresent,
+                condition: Condition::IfPresent,
                 ..Default::default()
             });
             assert!(matches!(outcome, ExtraOutcome::Stored { .. }), "{i}: {outcome:?}");
@@ -286,7 +286,8 @@ fn a_late_invalidation_stores_as_stale_and_keeps_expiry_and_who_won() {
         one.mark(6, won);
         let late = |cas| ExtraPut {
             value: &[b"late"],
-            condition: ExtraCondition::IfCasOrOlder(cas),
+            condition: Condition::IfVersion(cas),
+            or_older: true,
             cas: Some(100),
             ..Default::default()
         };

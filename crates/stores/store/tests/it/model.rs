@@ -4,8 +4,8 @@
 use crate::common::{ALL, FIFO, S3_FIFO, hash_at, options};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
-    NewCas, Partition, PutOutcome, TERMS_BYTES, item_bytes,
+    Condition, EXTRAS_BYTES, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas, Partition,
+    PutOutcome, TERMS_BYTES, item_bytes,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -263,7 +263,10 @@ impl Run {
                 len,
                 version_offset,
             } => {
-                let version = self.model.get(&key).map_or(7, |s| s.version + version_offset);
+                let version = self
+                    .model
+                    .get(&key)
+                    .map_or(7, |s| s.cas + u64::from(version_offset));
                 self.put(key, len, 0, Condition::IfVersion(version))
             }
             Op::PutExtra {
@@ -278,12 +281,12 @@ impl Run {
             } => {
                 let present = self.model.get(&key).map_or(7, |s| s.cas);
                 let near = |by: i64| present.wrapping_add_signed(by);
-                let condition = match condition {
-                    Wanted::Always => ExtraCondition::Always,
-                    Wanted::Absent => ExtraCondition::IfAbsent,
-                    Wanted::Present => ExtraCondition::IfPresent,
-                    Wanted::Cas(by) => ExtraCondition::IfCas(near(by)),
-                    Wanted::CasOrOlder(by) => ExtraCondition::IfCasOrOlder(near(by)),
+                let (condition, or_older) = match condition {
+                    Wanted::Always => (Condition::Always, false),
+                    Wanted::Absent => (Condition::IfAbsent, false),
+                    Wanted::Present => (Condition::IfPresent, false),
+                    Wanted::Cas(by) => (Condition::IfVersion(near(by)), false),
+                    Wanted::CasOrOlder(by) => (Condition::IfVersion(near(by)), true),
                 };
                 let given = vec![self.next_fill(); len];
                 let put = ExtraPut {
@@ -293,6 +296,7 @@ impl Run {
                     flags: flags / 2,
                     keep,
                     condition,
+                    or_older,
                     cas,
                     track_access: flags % 2 == 1,
                 };
@@ -366,7 +370,7 @@ impl Run {
         match outcome {
             PutOutcome::Stored { version } => {
                 if let Condition::IfVersion(wanted) = condition {
-                    prop_assert_eq!(before, Some(wanted));
+                    prop_assert_eq!(self.model.get(&k).map(|s| s.cas), Some(wanted));
                 }
                 self.model.insert(k, Stored::native(value, expire_s, version));
             }
@@ -399,16 +403,16 @@ impl Run {
             .partition
             .put_extra(&self.cpu, self.key(k, &bytes), put, now_s);
         let late = match (condition, &before) {
-            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want < s.cas,
+            (Condition::IfVersion(want), Some(s)) if put.or_older => want < s.cas,
             _ => false,
         };
         let allowed = match (condition, &before) {
-            (ExtraCondition::Always, _) => true,
-            (ExtraCondition::IfAbsent, s) => s.is_none(),
+            (Condition::Always, _) => true,
+            (Condition::IfAbsent, s) => s.is_none(),
             (_, None) => false,
-            (ExtraCondition::IfPresent, Some(_)) => true,
-            (ExtraCondition::IfCas(want), Some(s)) => want == s.cas,
-            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want <= s.cas,
+            (Condition::IfPresent, Some(_)) => true,
+            (Condition::IfVersion(want), Some(s)) if put.or_older => want <= s.cas,
+            (Condition::IfVersion(want), Some(s)) => want == s.cas,
         };
         let cas_now = match outcome {
             ExtraOutcome::Stored { cas } => {

@@ -64,8 +64,9 @@ impl Reader {
             }
             (Some(Status::Value | Status::Written), None) => {
                 self.stats.hits += 1;
-                self.stats.false_misses += u64::from(is_miss);
-                ops.finish(at, Outcome::Value(value), sink);
+                // One that asks for version and flags may have asked for them alone.
+                self.stats.false_misses += u64::from(is_miss && !ops.is_detailed(at));
+                ops.finish_answered(at, value, sink);
             }
             (Some(Status::Long), None) => self.ask(ops, at, true),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),

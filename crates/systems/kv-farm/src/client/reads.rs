@@ -4,8 +4,8 @@ use super::session::SHORT_OBJECT_BYTES;
 use super::{Operations, Reader, View, Wait};
 use crate::logic::Step;
 use drover_base::Ns;
-use drover_index::hopscotch::ObjectRef;
-use drover_kv::Outcome;
+use drover_index::hopscotch::{ObjectHead, ObjectRef};
+use drover_kv::{ItemInfo, Outcome};
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
@@ -36,7 +36,8 @@ impl Reader {
             Step::Inline => self.found_inline(ops, at, sink),
             Step::Found => {
                 self.stats.hits += 1;
-                ops.finish(at, Outcome::Value(self.object.value()), sink);
+                let ObjectHead { version, flags, .. } = self.object.head();
+                ops.finish_found(at, self.object.value(), ItemInfo { version, flags }, sink);
             }
             Step::Object(object) => self.read_object(ops, at, &object),
             Step::Slots { first, count } => {
@@ -61,6 +62,10 @@ impl Reader {
 
     #[inline(always)]
     fn found_inline<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, sink: Sink<'_>) {
+        if ops.is_detailed(at) {
+            // Values inside the table have neither version nor flags: the server gives them some.
+            return self.ask(ops, at, false);
+        }
         self.stats.hits += 1;
         let value = ops.own(at).lookup().inline();
         ops.finish(at, Outcome::Value(&value), sink);

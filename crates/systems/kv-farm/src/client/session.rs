@@ -143,13 +143,22 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
 
     /// Stages a record with the request; returns the ring's tail after it.
     fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let pieces = [&request.encode()[..], key, value];
+        if let Some(extension) = request.extension {
+            return self.send_pieces(place, &[&request.encode(), &extension.encode(), key, value]);
+        }
+        self.send_pieces(place, &[&request.encode(), key, value])
+    }
+}
+
+impl<P: Provider> Session<P> {
+    #[inline(always)]
+    fn send_pieces(&mut self, place: usize, pieces: &[&[u8]]) -> Option<u64> {
         let queues = &mut self.resources.queues;
-        if let Some(tail) = self.ring.send(queues, place, &pieces) {
+        if let Some(tail) = self.ring.send(queues, place, pieces) {
             return Some(tail);
         }
         self.read_notice();
-        let tail = self.ring.send(&mut self.resources.queues, place, &pieces);
+        let tail = self.ring.send(&mut self.resources.queues, place, pieces);
         self.is_blocked |= tail.is_none();
         tail
     }

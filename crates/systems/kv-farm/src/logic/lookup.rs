@@ -424,6 +424,7 @@ mod tests {
             version: 1,
             incarnation: 3,
             expire_s: 0,
+            flags: 0,
         };
         ObjectWriter::default().write(&mut memory, 0, head, b"other", b"");
         let mut opened = Object::default();
@@ -441,6 +442,7 @@ mod tests {
             version: 9,
             incarnation: 5,
             expire_s: 0,
+            flags: 0,
         };
         ObjectWriter::default().write(&mut memory, 0, head, b"key", b"value");
         let mut opened = Object::default();
@@ -473,6 +475,7 @@ mod tests {
                 version,
                 incarnation: 0,
                 expire_s: 0,
+                flags: 0,
             };
             writer.write(&mut memory, 0, head, b"key", value);
             memory

@@ -209,7 +209,11 @@ impl<P: Provider> Connection<P> {
             }
             RequestKind::Delete => {
                 state.stats.deletes += 1;
-                state.delete(key, now)
+                state.delete(request, key, now)
+            }
+            RequestKind::Touch => {
+                state.stats.puts += 1;
+                state.touch(request, key, now)
             }
             RequestKind::PutLarge => return self.begin_pull(state, reply, request, key),
             RequestKind::Get => return self.get(state, reply, request, key, now),
@@ -233,7 +237,14 @@ impl<P: Provider> Connection<P> {
         now: Ns,
     ) -> Taken {
         let reply_max = self.ring.value_bytes_max();
-        match state.get(key, now) {
+        let answer = match state.answer(request, key, now) {
+            Ok(answer) => answer,
+            Err(status) => {
+                self.reply(reply, request, status, 0, &[]);
+                return Taken::Yes;
+            }
+        };
+        match answer {
             None => self.reply(reply, request, Status::NotFound, 0, &[]),
             Some(value) if value.len() <= reply_max => {
                 let len = value.len();
@@ -268,10 +279,13 @@ impl<P: Provider> Connection<P> {
         let Some(stage) = state.staging.lend() else {
             return Taken::Later;
         };
-        let Some(len) = state.stage(key, stage, now) else {
-            state.staging.take_back(stage);
-            self.reply(reply, request, Status::NotFound, 0, &[]);
-            return Taken::Yes;
+        let len = match state.stage(request, key, stage, now) {
+            Ok(len) => len,
+            Err(status) => {
+                state.staging.take_back(stage);
+                self.reply(reply, request, status, 0, &[]);
+                return Taken::Yes;
+            }
         };
         state.stats.gets += 1;
         state.stats.pushes += 1;
@@ -294,7 +308,7 @@ impl<P: Provider> Connection<P> {
         match self.params.sums {
             // The checksum covers the value, which is not part of the reply.
             true => {
-                let value = state.get(key, now).unwrap_or_default();
+                let value = state.answer(request, key, now).ok().flatten().unwrap_or_default();
                 let sum = reply_sum(&written(request, len), value);
                 self.write_reply(
                     reply,

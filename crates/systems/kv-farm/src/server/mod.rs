@@ -8,6 +8,7 @@ mod shard;
 mod state;
 
 pub use options::{ServerOptions, ServerStats};
+pub(crate) use state::ITEM_BYTES_MAX;
 pub use state::ShardState;
 
 use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
@@ -15,7 +16,7 @@ use crate::layout::REQUEST_HEADER_BYTES;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher};
 use drover_kv::StartError;
-use drover_kv::{KEY_BYTES_MAX, ShardPlan};
+use drover_kv::{EXTENSION_BYTES, KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ShardLogic};
 use drover_rpc::ring::{REPLY_TRAILER_BYTES, RingParams, record_bytes};
@@ -60,7 +61,8 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     }
 
     fn membership(options: &ServerOptions) -> Membership {
-        assert!(options.message_bytes >= REQUEST_HEADER_BYTES.max(REPLY_TRAILER_BYTES) + KEY_BYTES_MAX);
+        let longest_lead = (REQUEST_HEADER_BYTES + EXTENSION_BYTES).max(REPLY_TRAILER_BYTES);
+        assert!(options.message_bytes >= longest_lead + KEY_BYTES_MAX);
         assert!(record_bytes(options.message_bytes) <= options.ring_bytes / 4);
         options.membership
     }

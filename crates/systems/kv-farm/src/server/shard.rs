@@ -6,12 +6,13 @@
 //! ever at the same address never have the same version within the duration of a READ.
 
 use super::places::Places;
+use crate::layout::Status;
 use drover_base::{KeyHash, Ns};
 use drover_index::hopscotch::{
     Content, HopscotchTable, INLINE_BYTES_MAX, Object, ObjectHead, ObjectRef, ObjectWriter, SlotKind,
     item_bytes, next_version, object_bytes,
 };
-use drover_kv::Refusal;
+use drover_kv::{Condition, Extension, ItemInfo, Refusal};
 use drover_mem::Region;
 use std::collections::VecDeque;
 
@@ -38,6 +39,8 @@ pub(super) struct Shard {
     bytes: Vec<u8>,
     object: Object,
     inline: [u8; INLINE_BYTES_MAX],
+    /// Buffer for the value of an item that is touched.
+    touched: Vec<u8>,
 }
 
 /// Value of a key: in the slot, or in an object.
@@ -73,6 +76,7 @@ impl Shard {
             bytes: Vec::new(),
             object: Object::default(),
             inline: [0; INLINE_BYTES_MAX],
+            touched: Vec::new(),
         }
     }
 
@@ -121,6 +125,71 @@ impl Shard {
         })
     }
 
+    /// As [`get`](Shard::get), with the version and flags of the item. A value that is inside the table has neither, so it
+    /// gets an object first.
+    pub(super) fn get_item(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        (now, now_s): (Ns, u32),
+    ) -> Result<Option<(ItemInfo, &[u8])>, Refusal> {
+        if let Some(Found::Inline(len)) = self.find(hash) {
+            let value = self.inline;
+            self.put_object(hash, key, &value[..len], (0, 0), now)?;
+        }
+        if self.get(hash, key, now_s).is_none() {
+            return Ok(None);
+        }
+        let ObjectHead { version, flags, .. } = self.object.head();
+        Ok(Some((ItemInfo { version, flags }, self.object.value())))
+    }
+
+    /// Whether `condition` holds for the key; the status that refuses the update if not. No version is that of a value that
+    /// is inside the table: it gets one when a client asks.
+    pub(super) fn check(&mut self, hash: KeyHash, now_s: u32, condition: Condition) -> Result<(), Status> {
+        let present = match self.find(hash) {
+            None => None,
+            Some(Found::Inline(_)) => Some(0),
+            Some(Found::Object(object)) => {
+                let head = self.head(&object);
+                (!head.is_expired(now_s)).then_some(head.version)
+            }
+        };
+        match (condition, present) {
+            (Condition::IfVersion(0), Some(_)) => Err(Status::Exists),
+            _ if condition.holds(present) => Ok(()),
+            (_, Some(_)) => Err(Status::Exists),
+            (_, None) => Err(Status::NotFound),
+        }
+    }
+
+    /// Sets the expiry of `key`, whose object gets a new version; returns false if it does not exist or has expired.
+    pub(super) fn touch(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        expire_s: u32,
+        (now, now_s): (Ns, u32),
+    ) -> Result<bool, Refusal> {
+        let mut value = std::mem::take(&mut self.touched);
+        value.clear();
+        let is_there = self
+            .get(hash, key, now_s)
+            .map(|bytes| value.extend_from_slice(bytes));
+        let flags = match self.find(hash) {
+            Some(Found::Object(object)) => self.head(&object).flags,
+            _ => 0,
+        };
+        let done = match is_there {
+            Some(()) => self
+                .put_object(hash, key, &value, (expire_s, flags), now)
+                .map(|()| true),
+            None => Ok(false),
+        };
+        self.touched = value;
+        done
+    }
+
     /// Whether an item with `key` and a value of this length is within the limit; checked before the value is fetched.
     pub(super) fn admits(&self, key: &[u8], value_bytes: usize) -> Result<(), Refusal> {
         match item_bytes(key.len(), value_bytes) > self.item_bytes_max {
@@ -135,17 +204,30 @@ impl Shard {
         hash: KeyHash,
         key: &[u8],
         value: &[u8],
-        expire_s: u32,
+        (expire_s, extension): (u32, Option<Extension>),
         (now, now_s): (Ns, u32),
     ) -> Result<(), Refusal> {
         self.admits(key, value.len())?;
         self.places.release(now);
         self.sweep(now, now_s);
         let is_wide = self.table.options().kind == SlotKind::Wide;
-        // Slots have no field for an expiry.
-        if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 {
+        // Slots have no fields for an expiry, flags and a version.
+        if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 && extension.is_none() {
             return self.publish(hash, Content::Inline(value), now);
         }
+        let flags = extension.map_or(0, |extension| extension.flags);
+        self.put_object(hash, key, value, (expire_s, flags), now)
+    }
+
+    /// Stores the value in an object.
+    fn put_object(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        (expire_s, flags): (u32, u32),
+        now: Ns,
+    ) -> Result<(), Refusal> {
         let len = object_bytes(key.len(), value.len()) as u32;
         self.version = next_version(self.version);
         self.has_mortals |= expire_s != 0;
@@ -153,6 +235,7 @@ impl Shard {
             version: self.version,
             incarnation: 0,
             expire_s,
+            flags,
         };
         match self.find(hash) {
             Some(Found::Object(old)) if old.len == len => {
@@ -327,7 +410,7 @@ mod tests {
     }
 
     fn put(shard: &mut Shard, key: &[u8], value: &[u8], now: Ns) -> Result<(), Refusal> {
-        shard.put(hash(key), key, value, 0, (now, 1))
+        shard.put(hash(key), key, value, (0, None), (now, 1))
     }
 
     fn object(shard: &mut Shard, key: &[u8]) -> ObjectRef {
@@ -414,13 +497,15 @@ mod tests {
     #[test]
     fn what_expires_goes_and_frees_its_room() {
         let mut shard = shard(1 << 16, false);
-        shard.put(hash(KEY), KEY, b"v", 5, (Ns(0), 1)).expect("space");
+        shard
+            .put(hash(KEY), KEY, b"v", (5, None), (Ns(0), 1))
+            .expect("space");
         assert_eq!(shard.get(hash(KEY), KEY, 4), Some(&b"v"[..]));
         assert_eq!(shard.get(hash(KEY), KEY, 5), None);
         assert_eq!(shard.len(), 1);
         for _ in 0..64 {
             shard
-                .put(hash(b"other"), b"other", b"v", 0, (Ns(0), 5))
+                .put(hash(b"other"), b"other", b"v", (0, None), (Ns(0), 5))
                 .expect("space");
         }
         assert_eq!(shard.len(), 1, "the sweep found it");

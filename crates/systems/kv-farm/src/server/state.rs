@@ -5,13 +5,13 @@ use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
-use drover_kv::{Refusal, StartError};
+use drover_kv::{Extension, Refusal, StartError};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 
 /// Longest item, bytes: an object's length has 24 bits.
-const ITEM_BYTES_MAX: usize = 8 << 20;
+pub(crate) const ITEM_BYTES_MAX: usize = 8 << 20;
 
 /// FaRM-KV's part of a server: owns table and objects, and executes requests on them.
 pub struct ShardState<P: Provider> {
@@ -87,7 +87,16 @@ impl<P: Provider> ShardState<P> {
         let hash = self.hasher.hash(key);
         let now_s = self.clock.now_s(now);
         let expire_s = self.clock.expire_s(request.ttl_s, now);
-        match self.shard.put(hash, key, value, expire_s, (now, now_s)) {
+        if let Some(Extension { condition, .. }) = request.extension
+            && let Err(status) = self.shard.check(hash, now_s, condition)
+        {
+            return status;
+        }
+        let extension = request.extension;
+        match self
+            .shard
+            .put(hash, key, value, (expire_s, extension), (now, now_s))
+        {
             Ok(()) => Status::Stored,
             Err(refusal) => self.refuse(refusal),
         }
@@ -116,26 +125,79 @@ impl<P: Provider> ShardState<P> {
         status
     }
 
-    pub(super) fn delete(&mut self, key: &[u8], now: Ns) -> Status {
+    pub(super) fn delete(&mut self, request: &Request, key: &[u8], now: Ns) -> Status {
         let (hash, now_s) = (self.hasher.hash(key), self.clock.now_s(now));
+        if let Some(Extension { condition, .. }) = request.extension
+            && let Err(status) = self.shard.check(hash, now_s, condition)
+        {
+            return status;
+        }
         match self.shard.remove(hash, now, now_s) {
             true => Status::Deleted,
             false => Status::NotFound,
         }
     }
 
-    /// The value of `key`.
-    pub(super) fn get(&mut self, key: &[u8], now: Ns) -> Option<&[u8]> {
-        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
-        self.shard.get(hash, key, now_s)
+    pub(super) fn touch(&mut self, request: &Request, key: &[u8], now: Ns) -> Status {
+        let (hash, now_s) = (self.hasher.hash(key), self.clock.now_s(now));
+        let expire_s = self.clock.expire_s(request.ttl_s, now);
+        match self.shard.touch(hash, key, expire_s, (now, now_s)) {
+            Ok(true) => Status::Touched,
+            Ok(false) => Status::NotFound,
+            Err(refusal) => self.refuse(refusal),
+        }
     }
 
-    /// Copies the value of `key` to `stage`; returns its length.
-    pub(super) fn stage(&mut self, key: &[u8], stage: u8, now: Ns) -> Option<usize> {
+    /// What answers a GET of `key`: the value, behind version and flags if they are asked for. `None`: there is no such
+    /// key.
+    pub(super) fn answer(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Option<&[u8]>, Status> {
         let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
-        let value = self.shard.get(hash, key, now_s)?;
-        self.staging.copy_in(stage, value);
-        Some(value.len())
+        if request.is_detailed {
+            return self.detailed_answer(hash, key, (now, now_s));
+        }
+        Ok(self.shard.get(hash, key, now_s))
+    }
+
+    #[cold]
+    fn detailed_answer(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        times: (Ns, u32),
+    ) -> Result<Option<&[u8]>, Status> {
+        let answer = &mut self.value;
+        answer.clear();
+        match self.shard.get_item(hash, key, times) {
+            Ok(Some((info, value))) => {
+                answer.extend_from_slice(&info.to_bytes());
+                answer.extend_from_slice(value);
+                Ok(Some(&self.value))
+            }
+            Ok(None) => Ok(None),
+            Err(refusal) => Err(self.refuse(refusal)),
+        }
+    }
+
+    /// Copies what answers a GET of `key` to `stage`; returns its length.
+    pub(super) fn stage(
+        &mut self,
+        request: &Request,
+        key: &[u8],
+        stage: u8,
+        now: Ns,
+    ) -> Result<usize, Status> {
+        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
+        let answer = match request.is_detailed {
+            true => self.detailed_answer(hash, key, (now, now_s))?.map(<[u8]>::len),
+            false => None,
+        };
+        let bytes = match answer {
+            Some(_) => Some(&self.value[..]),
+            None => self.shard.get(hash, key, now_s),
+        };
+        let bytes = bytes.ok_or(Status::NotFound)?;
+        self.staging.copy_in(stage, bytes);
+        Ok(bytes.len())
     }
 
     fn hash(&self, key: &[u8]) -> KeyHash {

@@ -23,6 +23,8 @@ fn request(kind: RequestKind) -> Request {
         ttl_s: 0,
         sequence: NEXT.fetch_add(1, Ordering::Relaxed),
         value_offset: 0,
+        is_detailed: false,
+        extension: None,
     }
 }
 
@@ -112,11 +114,15 @@ fn farm_requests_that_contradict_themselves_are_refused() {
         Request {
             value_bytes: 100,
             value_offset: far,
+            is_detailed: false,
+            extension: None,
             ..base
         },
         Request {
             value_bytes: 4096,
             value_offset: 4000,
+            is_detailed: false,
+            extension: None,
             ..base
         },
         Request { slot: 999, ..base },
@@ -133,6 +139,8 @@ fn farm_requests_that_contradict_themselves_are_refused() {
         Request {
             value_bytes: usize::MAX >> 32,
             value_offset: far,
+            is_detailed: false,
+            extension: None,
             ..request(RequestKind::Get)
         },
     ];

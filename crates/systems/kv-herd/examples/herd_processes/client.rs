@@ -143,14 +143,10 @@ impl Work {
                 0..5 => (Op::Get { key: text.as_bytes() }, Call::Get(None)),
                 5..9 => {
                     value = value_bytes(id, 8 + self.rng.below(self.habit.value_bytes_max) as usize);
-                    let put = Op::Put {
-                        key: text.as_bytes(),
-                        value: &value,
-                        ttl_s: 0,
-                    };
+                    let put = Op::put(text.as_bytes(), &value);
                     (put, Call::Put(id))
                 }
-                _ => (Op::Delete { key: text.as_bytes() }, Call::Delete(None)),
+                _ => (Op::delete(text.as_bytes()), Call::Delete(None)),
             };
             // Told before it can have any effect.
             let at = now();

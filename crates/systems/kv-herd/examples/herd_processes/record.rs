@@ -48,7 +48,7 @@ impl fmt::Display for Note {
                     Call::Put(id) => ("put", *id),
                     Call::Delete(_) => ("delete", 0),
                     Call::Get(_) => ("get", 0),
-                    Call::Swap { .. } | Call::Add { .. } => unreachable!("HERD has neither"),
+                    other => unreachable!("no process calls {other:?}"),
                 };
                 write!(f, "begun {token} {phase} {key} {word} {id} {at}")
             }

@@ -13,13 +13,13 @@
 use super::guess::Guess;
 use super::{HerdClient, RequestFormat, Sink};
 use crate::control::Message;
-use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
+use crate::layout::{BULK_BYTES, Bulk, Commit, ItemInfo, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash, crc32c};
-use drover_kv::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, Token};
+use drover_kv::{Extension, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, Token};
 use drover_mem::round_up;
 use drover_rt::{ChunkMap, Chunks, Direction};
 use drover_slots::client::request::Body;
-use drover_slots::client::{SlotPhase, Waiting};
+use drover_slots::client::{SlotPhase, Waiting, outcome_of_update};
 use drover_verbs::{Context, Provider, Wc, WrId};
 
 /// Bit of a work request's id that marks bulk transfers.
@@ -68,8 +68,8 @@ pub(super) struct Transfers<P: Provider> {
     ops: Vec<Option<BulkOp>>,
     memory: BulkMemory<P>,
     guess: Guess,
-    /// Buffer for a value that has been READ.
-    value: Vec<u8>,
+    /// Buffer for a value that has been READ, or stands behind version and flags in a reply.
+    pub(super) value: Vec<u8>,
 }
 
 impl<P: Provider> Transfers<P> {
@@ -133,6 +133,8 @@ struct BulkOp {
     need: usize,
     /// Description of the value in the chunk: from the server's reply (GET), or from the client (PUT).
     content: Bulk,
+    /// Version and flags of the item, from the server's reply (extended GET).
+    info: ItemInfo,
     repeats: u32,
     /// Reason for which the next step refuses the operation.
     refusal: Option<Refusal>,
@@ -153,6 +155,7 @@ impl BulkOp {
                 len: 0,
                 crc: 0,
             },
+            info: ItemInfo::default(),
             repeats: 0,
             refusal: None,
             ghost: false,
@@ -166,6 +169,19 @@ fn len_of(payload: &[u8]) -> Option<usize> {
         .try_into()
         .ok()
         .map(|len| u32::from_le_bytes(len) as usize)
+}
+
+/// Outcome of a GET that has found `value`.
+fn found(is_detailed: bool, info: ItemInfo, value: &[u8]) -> Outcome<'_> {
+    let ItemInfo { version, flags } = info;
+    match is_detailed {
+        true => Outcome::Found {
+            value,
+            version,
+            flags,
+        },
+        false => Outcome::Value(value),
+    }
 }
 
 /// The next step of an operation.
@@ -462,7 +478,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             .to_bytes(),
         };
-        let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
+        let extension = op.waiting.op.extension();
+        let is_extended = extension != Extension::default() || op.waiting.op.is_detailed();
+        let slot_op = match (put, is_extended) {
+            (true, false) => SlotOp::PutBulk,
+            (true, true) => SlotOp::PutBulkExt,
+            (false, false) => SlotOp::GetBulk,
+            (false, true) => SlotOp::GetBulkExt,
+        };
         let body = Body {
             commit: Commit::new(
                 slot_op,
@@ -475,6 +498,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             key: op.waiting.op.key(),
             value: &value,
             ttl_s: op.waiting.op.ttl_s(),
+            extension,
         };
         if body.commit.body_len() > session.params.body_bytes_max {
             op.refusal = Some(Refusal::TooLarge);
@@ -493,7 +517,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         true
     }
 
-    /// Handles the reply `Ok` or `NotFound` to the bulk request in slot `at`.
+    /// Handles the reply `Ok`, `NotFound`, `Exists` or `Bulk` to the bulk request in slot `at`.
     pub(super) fn bulk_answered(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
@@ -502,40 +526,47 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             session.window.slot(at).token as usize,
             session.window.slot(at).commit,
         );
-        let outcome = match (commit.op(), imm.status()) {
-            (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
-            (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
-            (Some(SlotOp::GetBulk), Some(status @ (Status::Ok | Status::Bulk))) => {
-                let Some(payload) = session.receive.payload(wc, &mut self.received.value[..]) else {
-                    self.stats.garbage += 1;
-                    return;
-                };
-                if status == Status::Ok {
-                    let mut value = std::mem::take(&mut self.bulk.value);
-                    value.clear();
-                    value.extend_from_slice(payload);
-                    self.bulk.guess.note(false);
-                    self.finish_slot(at, Outcome::Value(&value), sink);
-                    self.bulk.value = value;
-                    return;
-                }
-                match (payload.try_into().map(Bulk::from_bytes), len_of(payload)) {
-                    (Ok(content), _) => self.read_chunk(index, at, content, cpu),
-                    (_, Some(len)) => self.get_with_longer_chunk(index, at, len),
-                    _ => self.stats.garbage += 1,
-                }
-                return;
-            }
-            _ => {
-                self.stats.garbage += 1;
-                return;
-            }
+        let status = imm.status();
+        if commit.is_update() {
+            return match outcome_of_update(commit.op(), status) {
+                Outcome::Indeterminate => self.stats.garbage += 1,
+                outcome => self.finish_slot(at, outcome, sink),
+            };
+        }
+        if status == Some(Status::NotFound) {
+            return self.finish_slot(at, Outcome::NotFound, sink);
+        }
+        let Some(payload) = session.receive.payload(wc, &mut self.received.value[..]) else {
+            self.stats.garbage += 1;
+            return;
         };
-        self.finish_slot(at, outcome, sink);
+        if let (Some(Status::Bulk), Some(len)) = (status, len_of(payload)) {
+            return self.get_with_longer_chunk(index, at, len);
+        }
+        let is_detailed = commit.op() == Some(SlotOp::GetBulkExt);
+        let split = match is_detailed {
+            true => ItemInfo::split(payload),
+            false => Some((ItemInfo::default(), payload)),
+        };
+        match (status, split) {
+            (Some(Status::Ok), Some((info, payload))) => {
+                let mut value = std::mem::take(&mut self.bulk.value);
+                value.clear();
+                value.extend_from_slice(payload);
+                self.bulk.guess.note(false);
+                self.finish_slot(at, found(is_detailed, info, &value), sink);
+                self.bulk.value = value;
+            }
+            (Some(Status::Bulk), Some((info, payload))) => match payload.try_into().map(Bulk::from_bytes) {
+                Ok(content) => self.read_chunk(index, at, (content, info), cpu),
+                Err(_) => self.stats.garbage += 1,
+            },
+            _ => self.stats.garbage += 1,
+        }
     }
 
     /// GET: posts the READ of the value that the server has copied into its chunk, and frees slot `at`.
-    fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu) {
+    fn read_chunk(&mut self, index: usize, at: usize, (content, info): (Bulk, ItemInfo), cpu: &P::Cpu) {
         let (Some(op), Some(chunks)) = (
             self.bulk.ops.get_mut(index).and_then(Option::as_mut),
             self.bulk.memory.chunks(),
@@ -548,7 +579,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         }
         self.bulk.guess.note(true);
-        op.content = content;
+        (op.content, op.info) = (content, info);
         op.stage = Stage::Moving;
         if let Some(session) = self.session.as_deref_mut() {
             session.window.release(at);
@@ -583,12 +614,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some(chunks) = self.bulk.memory.chunks() else {
             return;
         };
+        let (is_detailed, info) = (op.waiting.op.is_detailed(), op.info);
         let (len, mut buffer) = (op.content.len as usize, std::mem::take(&mut self.bulk.value));
         buffer.resize(buffer.len().max(len), 0);
         let value = &mut buffer[..len];
         chunks.copy_out(op.content.chunk, value);
         match crc32c(value) == op.content.crc {
-            true => self.finish_bulk(index, Outcome::Value(value), sink),
+            true => self.finish_bulk(index, found(is_detailed, info, value), sink),
             false => self.bulk_again(index),
         }
         self.bulk.value = buffer;
@@ -661,7 +693,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         if let Some(session) = self.session.as_deref_mut() {
             for at in 0..session.window.slots().len() {
                 let slot = session.window.slot(at);
-                let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+                let bulk = slot.commit.op().is_some_and(SlotOp::is_bulk);
                 if bulk && slot.phase != SlotPhase::Free {
                     session.window.release(at);
                 }

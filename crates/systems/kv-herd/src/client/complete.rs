@@ -2,10 +2,10 @@
 
 use super::session::Session;
 use super::{HerdClient, RequestFormat, Sink, bulk};
-use crate::layout::{Commit, ReplyImm, SlotOp, Status};
+use crate::layout::{Commit, ItemInfo, ReplyImm, SlotOp, Status};
 use drover_base::Cpu;
 use drover_kv::{Completion, Outcome, Refusal, Token};
-use drover_slots::client::{SlotPhase, TICK, answered};
+use drover_slots::client::{SlotPhase, TICK, answered, outcome_of_update};
 use drover_verbs::{Opcode, Provider, Qpn, Wc, WcStatus};
 use std::hint::cold_path;
 
@@ -151,7 +151,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         let slot = session.window.slot(at).clone();
-        let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+        let bulk = slot.commit.op().is_some_and(SlotOp::is_bulk);
         if !bulk {
             self.timers.hurry();
         }
@@ -176,16 +176,54 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(Status::TooLarge) => Refusal::TooLarge,
             Some(Status::Full) => Refusal::Full,
             Some(Status::BadRequest) => Refusal::BadRequest,
-            Some(Status::Bulk) if slot.commit.op() == Some(SlotOp::Get) => return self.get_is_bulk(wc, at),
-            Some(Status::Ok | Status::NotFound | Status::Bulk) if bulk => {
+            Some(Status::Bulk) if slot.commit.op().map(SlotOp::base) == Some(SlotOp::Get) => {
+                return self.get_is_bulk(wc, at);
+            }
+            Some(Status::Ok | Status::NotFound | Status::Exists | Status::Bulk) if bulk => {
                 return self.bulk_answered(cpu, wc, at, imm, sink);
             }
-            Some(Status::Bulk | Status::Ok | Status::NotFound) | None => {
+            Some(status @ (Status::Ok | Status::NotFound | Status::Exists)) => {
+                return self.complete_extended(wc, at, status, sink);
+            }
+            Some(Status::Bulk) | None => {
                 self.stats.garbage += 1;
                 return;
             }
         };
         self.finish_slot(at, Outcome::Refused(refusal), sink);
+    }
+
+    /// Completes the extended operation or touch in slot `at`, which was answered with `status`.
+    fn complete_extended(&mut self, wc: &Wc, at: usize, status: Status, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let op = session.window.slot(at).commit.op();
+        if op != Some(SlotOp::GetExt) {
+            return match outcome_of_update(op, Some(status)) {
+                Outcome::Indeterminate => self.stats.garbage += 1,
+                outcome => self.finish_slot(at, outcome, sink),
+            };
+        }
+        if status == Status::NotFound {
+            return self.finish_slot(at, Outcome::NotFound, sink);
+        }
+        let payload = session.receive.payload(wc, &mut self.received.value[..]);
+        let found = payload.filter(|_| status == Status::Ok).and_then(ItemInfo::split);
+        let Some((ItemInfo { version, flags }, value)) = found else {
+            self.stats.garbage += 1;
+            return;
+        };
+        let mut copy = std::mem::take(&mut self.bulk.value);
+        copy.clear();
+        copy.extend_from_slice(value);
+        let outcome = Outcome::Found {
+            value: &copy,
+            version,
+            flags,
+        };
+        self.finish_slot(at, outcome, sink);
+        self.bulk.value = copy;
     }
 
     /// Completes the operation in slot `at` with `outcome`, unless its deadline has completed it already, and frees the
@@ -196,7 +234,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let slot = session.window.slot(at).clone();
         session.window.release(at);
-        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+        if slot.commit.op().is_some_and(SlotOp::is_bulk) {
             return self.finish_bulk(slot.token as usize, outcome, sink);
         }
         self.timers.hurry();

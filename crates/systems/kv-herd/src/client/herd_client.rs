@@ -7,7 +7,7 @@ use super::session::Session;
 use super::{ClientOptions, ClientStats, Keyed, RequestFormat, Sink};
 use crate::costs::{ANSWER, LOOK};
 use drover_base::{Cpu, Ns, key_words};
-use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
+use drover_kv::{Completion, Condition, KvClient, Op, SubmitError, Token};
 use drover_slots::client::{Conflicts, Tally, Ticker, WaitQueue};
 use drover_verbs::{CompletionQueue, Provider};
 use std::rc::Rc;
@@ -115,9 +115,13 @@ impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
                 true => self.submit_paper_get(cpu, key, token),
                 false => self.submit_inline_get(cpu, key, token),
             }),
-            Op::Put { key, value, ttl_s: 0 } => {
-                key_words(key).is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token))
-            }
+            Op::Put {
+                key,
+                value,
+                ttl_s: 0,
+                flags: 0,
+                condition: Condition::Always,
+            } => key_words(key).is_some_and(|words| self.submit_inline_put(cpu, key, words, value, token)),
             _ => false,
         };
         match submitted {

@@ -4,7 +4,7 @@ use super::{HerdClient, RequestFormat, Sink};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status, paper};
 use drover_base::Ns;
-use drover_kv::{Op, Outcome, OwnedOp, Refusal};
+use drover_kv::{Outcome, OwnedOp, Refusal};
 use drover_slots::client::{Due, SlotPhase, Waiting, outcome_of_update, request};
 use drover_verbs::Provider;
 
@@ -152,7 +152,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         self.timers.hurry();
         let slot = session.window.slot(at).clone();
         session.window.release(at);
-        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+        if slot.commit.op().is_some_and(SlotOp::is_bulk) {
             return self.bulk_again(slot.token as usize);
         }
         if let Some(mut waiting) = self.copy_out(at) {
@@ -166,16 +166,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     pub(super) fn copy_out(&self, at: usize) -> Option<Waiting> {
         let session = self.session.as_deref()?;
         let slot = session.window.slot(at);
-        let (key, value, ttl_s) = match session.params.format.is_paper() {
+        let op = match session.params.format.is_paper() {
             true => paper::parse(session.sends.block(at), slot.commit),
             false => request::parse(session.sends.block(at), slot.commit),
-        };
-        let op = match slot.commit.op()? {
-            SlotOp::Get => Op::Get { key },
-            SlotOp::Put | SlotOp::PutTtl => Op::Put { key, value, ttl_s },
-            SlotOp::Delete => Op::Delete { key },
-            SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
-        };
+        }?;
         Some(Waiting {
             token: slot.token,
             hash: slot.hash,
@@ -204,7 +198,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             true => Outcome::Indeterminate,
             false => Outcome::Refused(Refusal::Unavailable),
         };
-        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+        if slot.commit.op().is_some_and(SlotOp::is_bulk) {
             return self.expire_bulk(slot.token as usize, outcome, sink);
         }
         self.complete(slot.token, outcome, sink);

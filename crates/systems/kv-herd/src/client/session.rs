@@ -2,7 +2,7 @@
 //! finding the request that a reply answers.
 
 use super::RequestFormat;
-use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, paper};
+use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm, SlotOp, paper};
 use drover_base::{KeyHash, KeyHasher, Ns};
 use drover_kv::Op;
 use drover_rt::{DatagramReceiver, Imports, SendQueue};
@@ -52,6 +52,21 @@ pub(super) struct ServerParams<F: RequestFormat> {
     pub(super) patience: Ns,
 }
 
+/// Operation of the request for `op`, if its value is in the slot.
+#[inline(always)]
+pub(super) fn slot_op(op: &Op<'_>) -> SlotOp {
+    match *op {
+        Op::Get { .. } => SlotOp::Get,
+        Op::GetItem { .. } => SlotOp::GetExt,
+        Op::Put { .. } if op.extension().is_some() => SlotOp::PutExt,
+        Op::Put { ttl_s: 0, .. } => SlotOp::Put,
+        Op::Put { .. } => SlotOp::PutTtl,
+        Op::Delete { .. } if op.extension().is_some() => SlotOp::DeleteExt,
+        Op::Delete { .. } => SlotOp::Delete,
+        Op::Touch { .. } => SlotOp::Touch,
+    }
+}
+
 /// Everything that lives as long as one session.
 pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) params: ServerParams<F>,
@@ -74,9 +89,10 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     /// Whether an operation fits into a slot as one request. Always true in the paper's format, in which values that
     /// are too long [cannot be expressed](Session::cannot_say).
     #[inline(always)]
-    pub(super) fn fits(&self, key: &[u8], value: &[u8], ttl_s: u32) -> bool {
-        let extra = if self.params.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
-        self.params.format.is_paper() || key.len() + value.len() + extra <= self.params.body_bytes_max
+    pub(super) fn fits(&self, op: &Op<'_>) -> bool {
+        let extra = if self.params.crc { 4 } else { 0 } + slot_op(op).lead_bytes();
+        self.params.format.is_paper()
+            || op.key().len() + op.value().len() + extra <= self.params.body_bytes_max
     }
 
     /// How the conflicting operations in the lane of a new operation precede it.

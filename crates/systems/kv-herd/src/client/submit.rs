@@ -1,6 +1,6 @@
 //! Submission of operations: each goes into the next slot of its partition, waits, or becomes a bulk transfer.
 
-use super::session::Session;
+use super::session::{Session, slot_op};
 use super::{HerdClient, RequestFormat};
 use crate::costs::{SUBMIT, SUBMIT_GET, SUBMIT_PAPER};
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES, paper};
@@ -38,14 +38,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     ) -> Placed {
         let partition = hash.partition_index(session.params.partition_count);
         let conditional = before == Before::Reads;
-        let (slot_op, key, value, ttl_s) = match *op {
-            Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
-            Op::Put { key, value, ttl_s: 0 } => (SlotOp::Put, key, value, 0),
-            Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
-            Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
-        };
+        let (slot_op, key, value) = (slot_op(op), op.key(), op.value());
         let body = (key.len(), value.len());
-        if ttl_s == 0 && body.0 + body.1 <= session.params.plain_bytes_max {
+        if slot_op.lead_bytes() == 0 && body.0 + body.1 <= session.params.plain_bytes_max {
             macro_rules! post {
                 ($bytes:expr) => {
                     Self::post_lines(
@@ -75,7 +70,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let Some((at, seq)) = session.window.next(partition) else {
             return Placed::NoSlot;
         };
-        if !session.fits(key, value, ttl_s) {
+        if !session.fits(op) {
             return Placed::TooLong;
         }
         let body = Body {
@@ -84,7 +79,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             hash,
             key,
             value,
-            ttl_s,
+            ttl_s: op.ttl_s(),
+            extension: op.extension().unwrap_or_default(),
         };
         Self::post(session, partition, at, &body, token, submitted, now);
         Placed::Posted

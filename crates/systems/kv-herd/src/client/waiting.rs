@@ -94,7 +94,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             || self.conflicts_with_bulk(this.hash, write)
             || self.session.as_ref().is_some_and(|session| {
                 // Never with a condition: it may be waiting because the server refused it for one.
-                let most = match session.fits(this.op.key(), this.op.value(), this.op.ttl_s()) {
+                let most = match session.fits(&this.op.as_op()) {
                     true => Before::Writes,
                     false => Before::Nothing,
                 };

@@ -6,9 +6,10 @@
 //! not cached, so the next item is requested before it.
 
 use super::execute::put_status;
+use super::extended::{extra_put, extra_status, info_of};
 use super::variant::Variant;
 use super::worker::Worker;
-use crate::layout::{BULK_BYTES, Bulk, SlotOp, Status};
+use crate::layout::{BULK_BYTES, Bulk, ITEM_INFO_BYTES, ItemInfo, SlotOp, Status};
 use drover_base::crc32c;
 use drover_slots::server::Act;
 use drover_store::Key;
@@ -51,9 +52,10 @@ impl Scratch {
 
 /// Where the value of a GET that names a chunk is.
 enum Loaded {
-    /// It has this length and is in the scratch buffer: it fits a reply.
+    /// It is in the scratch buffer, behind version and flags if they are asked for, and has this length with them: it fits
+    /// a reply.
     Short(usize),
-    InChunk(Bulk),
+    InChunk(Bulk, ItemInfo),
     /// Nowhere: it has this length, and the chunk is shorter.
     TooLong(usize),
 }
@@ -62,7 +64,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes request `k` of intake `at`, a PUT of the value in a chunk, and adds the reply.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+    pub(super) fn put_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
         let status = match self.load_chunk(at, k) {
             Ok(len) => {
                 let request = &self.intakes[at].requests.all()[k];
@@ -70,16 +72,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     hash: request.hash(),
                     bytes: request.key(),
                 };
-                let expire_s = self.clock.expire_s(request.ttl_s());
+                let (now_s, expire_s) = (self.clock.now_s(), self.clock.expire_s(request.ttl_s()));
+                let value = self.scratch.filled(len);
                 self.counters.operations.puts += 1;
                 self.counters.operations.bulk_ops += 1;
-                put_status(self.partition.put(
-                    cpu,
-                    key,
-                    self.scratch.filled(len),
-                    expire_s,
-                    self.clock.now_s(),
-                ))
+                match op.has_extension().then(|| request.extension(op)) {
+                    None => put_status(self.partition.put(cpu, key, value, expire_s, now_s)),
+                    Some(Some(extension)) => {
+                        let value = [value];
+                        let put = extra_put(&value, expire_s, extension);
+                        extra_status(self.partition.put_extra(cpu, key, &put, now_s))
+                    }
+                    Some(None) => Status::BadRequest,
+                }
             }
             Err(status) => status,
         };
@@ -118,18 +123,26 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// short; else chunk, length and checksum; or the length alone if the value is longer than the chunk.
     #[cold]
     #[inline(never)]
-    pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+    pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
         self.counters.operations.gets += 1;
         self.counters.operations.bulk_ops += 1;
         self.prefetch_values(cpu, at, k);
         let about = self.intakes[at].requests.all()[k].about;
-        match self.load_value(cpu, at, k) {
+        // An extended reply begins with version and flags.
+        let is_detailed = op == SlotOp::GetBulkExt;
+        let lead = if is_detailed { ITEM_INFO_BYTES } else { 0 };
+        match self.load_value(cpu, at, k, lead) {
             Ok(Loaded::Short(len)) => {
                 let scratch = std::mem::replace(&mut self.scratch, Scratch::new(0));
                 self.answer(about, Status::Ok, scratch.filled(len), true);
                 self.scratch = scratch;
             }
-            Ok(Loaded::InChunk(bulk)) => self.answer(about, Status::Bulk, &bulk.to_bytes(), true),
+            Ok(Loaded::InChunk(bulk, info)) => {
+                let mut payload = [0; ITEM_INFO_BYTES + BULK_BYTES];
+                payload[..ITEM_INFO_BYTES].copy_from_slice(&info.to_bytes());
+                payload[ITEM_INFO_BYTES..].copy_from_slice(&bulk.to_bytes());
+                self.answer(about, Status::Bulk, &payload[ITEM_INFO_BYTES - lead..], true);
+            }
             Ok(Loaded::TooLong(len)) => {
                 self.counters.operations.gets -= 1; // the client asks again
                 self.counters.operations.get_hits -= 1;
@@ -146,14 +159,15 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let from = if k == 0 { 0 } else { k + 1 };
         let both = requests.get(from..requests.len().min(k + 2)).unwrap_or_default();
         for request in both {
-            if matches!(request.about.act(), Act::Do(SlotOp::GetBulk)) {
+            if matches!(request.about.act(), Act::Do(SlotOp::GetBulk | SlotOp::GetBulkExt)) {
                 self.partition.prefetch_long(cpu, request.hint, PREFETCHED_BYTES);
             }
         }
     }
 
-    /// Finds the value of a GET that names a chunk.
-    fn load_value(&mut self, cpu: &P::Cpu, at: usize, k: usize) -> Result<Loaded, Status> {
+    /// Finds the value of a GET that names a chunk. Before a short one, the first `lead` bytes of version and flags are put
+    /// into the scratch buffer.
+    fn load_value(&mut self, cpu: &P::Cpu, at: usize, k: usize, lead: usize) -> Result<Loaded, Status> {
         let bulk = self.named_chunk(at, k).ok_or(Status::BadRequest)?;
         let request = &self.intakes[at].requests.all()[k];
         let client = self.clients.get(request.about.client).ok_or(Status::BadRequest)?;
@@ -168,10 +182,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             .get(cpu, key, self.clock.now_s())
             .ok_or(Status::NotFound)?;
         self.counters.operations.get_hits += 1;
-        let len = item.value_len();
-        if len <= client.stripe.inline_bytes_max() {
-            item.copy_value(self.scratch.space(len));
-            return Ok(Loaded::Short(len));
+        let (len, info) = (item.value_len(), info_of(&item));
+        if lead + len <= client.stripe.inline_bytes_max() {
+            let space = self.scratch.space(lead + len);
+            space[..lead].copy_from_slice(&info.to_bytes()[..lead]);
+            item.copy_value(&mut space[lead..]);
+            return Ok(Loaded::Short(lead + len));
         }
         if len > chunk_bytes {
             return Ok(Loaded::TooLong(len));
@@ -179,11 +195,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let space = self.scratch.space(len);
         item.copy_value(space);
         memory.region.copy_in(chunk_at, space);
-        Ok(Loaded::InChunk(Bulk {
+        let bulk = Bulk {
             chunk: bulk.chunk,
             len: len as u32,
             crc: crc32c(space),
-        }))
+        };
+        Ok(Loaded::InChunk(bulk, info))
     }
 
     /// The description of a chunk that a request has in place of a value; `None` if that is not 12 bytes long.

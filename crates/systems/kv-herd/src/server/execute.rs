@@ -130,8 +130,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 self.counters.operations.nops += 1;
                 self.answer(about, Status::Ok, &[], true);
             }
-            SlotOp::PutBulk => self.put_bulk(cpu, at, k),
-            SlotOp::GetBulk => self.get_bulk(cpu, at, k),
+            SlotOp::PutBulk | SlotOp::PutBulkExt => self.put_bulk(cpu, at, k, op),
+            SlotOp::GetBulk | SlotOp::GetBulkExt => self.get_bulk(cpu, at, k, op),
+            SlotOp::GetExt => self.get_extended(cpu, at, k),
+            SlotOp::PutExt => self.put_extended(cpu, at, k),
+            SlotOp::DeleteExt => self.delete_extended(cpu, at, k),
+            SlotOp::Touch => self.touch(cpu, at, k),
         }
     }
 
@@ -274,7 +278,7 @@ fn reply<'r, P: Provider, V: Variant>(
 }
 
 #[inline(always)]
-fn key_of(request: &Request) -> Key<'_> {
+pub(super) fn key_of(request: &Request) -> Key<'_> {
     Key {
         hash: request.hash(),
         bytes: request.key(),
@@ -282,12 +286,12 @@ fn key_of(request: &Request) -> Key<'_> {
 }
 
 #[inline(always)]
-fn imm_of(about: About, status: Status) -> ReplyImm {
+pub(super) fn imm_of(about: About, status: Status) -> ReplyImm {
     ReplyImm::new(status, usize::from(about.slot), about.seq())
 }
 
 /// Position of a request among those of its client to this partition: see [`Turn::position`].
-fn position_of(about: About, window: u32) -> u32 {
+pub(super) fn position_of(about: About, window: u32) -> u32 {
     let turn = Turn {
         slot: u32::from(about.slot),
         seq: about.seq(),
@@ -341,7 +345,7 @@ pub(super) fn put_status(outcome: PutOutcome) -> Status {
         PutOutcome::Stored { .. } => Status::Ok,
         PutOutcome::Full => Status::Full,
         PutOutcome::TooLarge => Status::TooLarge,
-        // Only conditional PUTs have these outcomes, and this crate makes none.
-        PutOutcome::Present { .. } | PutOutcome::Absent => Status::BadRequest,
+        PutOutcome::Present { .. } => Status::Exists,
+        PutOutcome::Absent => Status::NotFound,
     }
 }

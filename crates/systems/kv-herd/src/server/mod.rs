@@ -31,6 +31,7 @@ mod colocated;
 mod counters;
 mod datagram;
 mod execute;
+mod extended;
 mod intake;
 mod mail;
 mod options;

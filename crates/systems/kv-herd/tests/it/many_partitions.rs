@@ -108,11 +108,7 @@ fn serves_every_partition(partition_count: usize, front_end: FrontEnd) {
         assert!(round < ROUNDS_MAX, "{done} of {count} after {round} rounds");
         while next < count {
             let key = next.to_le_bytes();
-            let op = Op::Put {
-                key: &key,
-                value: b"v",
-                ttl_s: 0,
-            };
+            let op = Op::put(&key, b"v");
             if world.client.submit(ctx.cpu(), &op, next.into()).is_err() {
                 break;
             }

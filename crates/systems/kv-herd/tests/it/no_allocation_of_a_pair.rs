@@ -36,11 +36,7 @@ fn run(pair: &mut Pair, count: u64, mut each: impl FnMut()) -> u64 {
             let mut key = *b"key-000000000000";
             key[8..].copy_from_slice(&(submitted % KEYS).to_le_bytes());
             let op = if submitted.is_multiple_of(20) || submitted < KEYS {
-                Op::Put {
-                    key: &key,
-                    value: &value,
-                    ttl_s: 0,
-                }
+                Op::put(&key, &value)
             } else {
                 Op::Get { key: &key }
             };

@@ -2,10 +2,10 @@
 
 use super::session::SHORT_RECORD_BYTES;
 use super::{Operations, Reader, Wait};
-use crate::layout::record_bytes;
+use crate::layout::{RecordHeader, record_bytes};
 use crate::logic::{Step, is_within};
 use drover_index::cuckoo::RecordRef;
-use drover_kv::Outcome;
+use drover_kv::{ItemInfo, Outcome};
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
@@ -45,7 +45,10 @@ impl Reader {
                 self.stats.hits += 1;
                 let key_bytes = ops.view(at).expect(ITS_SESSION).key.len();
                 let value = record_bytes(key_bytes, 0)..;
-                ops.finish(at, Outcome::Value(&self.scratch[value]), sink);
+                // Whole, as the lookup has found.
+                let header = self.scratch.first_chunk().map(RecordHeader::decode);
+                let info = header.map_or(ItemInfo::default(), |header| header.info());
+                ops.finish_found(at, &self.scratch[value], info, sink);
             }
         }
     }

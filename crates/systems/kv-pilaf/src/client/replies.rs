@@ -37,7 +37,7 @@ impl Reader {
             (Status::Value, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += 1;
-                ops.finish(at, Outcome::Value(value), sink);
+                ops.finish_answered(at, value, sink);
             }
             (Status::Location, None) => self.notified(ops, at, &reply.record),
             _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),

@@ -15,7 +15,7 @@ use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Message};
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
-use drover_kv::{ResultTransfer, SetupError};
+use drover_kv::{EXTENSION_BYTES, ResultTransfer, SetupError};
 use drover_mem::PageWish;
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rpc::messages::{ClientMessages, KIND_FREE};
@@ -130,9 +130,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let (region, start) = self.messages.request(slot);
         region.copy_in(start, &request.encode());
-        region.copy_in(start + MESSAGE_HEADER_BYTES, key);
-        region.copy_in(start + MESSAGE_HEADER_BYTES + key.len(), value);
-        let len = MESSAGE_HEADER_BYTES + key.len() + value.len();
+        let mut lead = MESSAGE_HEADER_BYTES;
+        if let Some(extension) = request.extension {
+            region.copy_in(start + lead, &extension.encode());
+            lead += EXTENSION_BYTES;
+        }
+        region.copy_in(start + lead, key);
+        region.copy_in(start + lead + key.len(), value);
+        let len = lead + key.len() + value.len();
         self.messages.send(&mut self.resources.queues, slot, len);
         Some(0)
     }

@@ -5,6 +5,7 @@ use super::state::ShardState;
 use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_index::cuckoo::RecordRef;
+use drover_kv::ITEM_INFO_BYTES;
 use drover_one_sided::{LastUpdates, PeerError};
 use drover_rpc::messages::{KIND_FREE, RECV, SENT, ServerMessages};
 use drover_rt::{Depths, Queues, WHICH};
@@ -168,10 +169,11 @@ impl<P: Provider> Connection<P> {
             },
             RequestKind::Delete => {
                 state.stats.deletes += 1;
-                match state.shard.remove(hash, key, now, now_s) {
-                    true => Status::Deleted,
-                    false => Status::NotFound,
-                }
+                state.delete(hash, request, key, now)
+            }
+            RequestKind::Touch => {
+                state.stats.puts += 1;
+                state.touch(hash, request, key, now)
             }
             RequestKind::Get => {
                 state.stats.gets += 1;
@@ -200,22 +202,25 @@ impl<P: Provider> Connection<P> {
             return self.answer_with(reply, request, Status::NotFound);
         };
         let (slot, sequence) = (request.slot, request.sequence);
-        if MESSAGE_HEADER_BYTES + found.value_bytes > self.messages.message_bytes() {
+        let lead = if request.is_detailed { ITEM_INFO_BYTES } else { 0 };
+        if MESSAGE_HEADER_BYTES + lead + found.value_bytes > self.messages.message_bytes() {
             return self.reply(reply, slot, sequence, Status::Location, found.record, 0);
         }
         let mut piece = [0; 256];
         let (replies, to) = self.messages.reply(reply);
+        replies.copy_in(to + MESSAGE_HEADER_BYTES, &found.header.info().to_bytes()[..lead]);
         for at in (0..found.value_bytes).step_by(piece.len()) {
             let piece_bytes = (found.value_bytes - at).min(piece.len());
             let piece = &mut piece[..piece_bytes];
             state.shard.copy_out(found.value_offset + at, piece);
-            replies.copy_in(to + MESSAGE_HEADER_BYTES + at, piece);
+            replies.copy_in(to + MESSAGE_HEADER_BYTES + lead + at, piece);
         }
         let record = RecordRef {
-            len: found.value_bytes as u32,
+            len: (lead + found.value_bytes) as u32,
             ..RecordRef::default()
         };
-        self.reply(reply, slot, sequence, Status::Value, record, found.value_bytes);
+        let answer_bytes = lead + found.value_bytes;
+        self.reply(reply, slot, sequence, Status::Value, record, answer_bytes);
     }
 
     /// Starts to READ a value from the client; returns a status if that is refused.
@@ -259,12 +264,12 @@ impl<P: Provider> Connection<P> {
             return;
         };
         state.stats.puts += 1;
-        let status = state.publish(pull.hash, pull.draft, now);
+        let status = state.publish_pulled(pull.hash, pull.draft, &pull.request, now);
         self.updates.note(&pull.request, status);
         self.answer_with(reply, &pull.request, status);
     }
 
-    /// Stages the reply in buffer `reply`, which already has `value_bytes` bytes of value.
+    /// Stages the reply in buffer `reply`, which already has `value_bytes` bytes of value, version and flags included.
     fn reply(
         &mut self,
         reply: u32,

@@ -3,8 +3,8 @@
 //! A write has four steps, so that a reader always finds a complete record, old or new: allocate the new record; write
 //! its bytes; write the entry that names it; put the old record into quarantine.
 
-use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, record_bytes};
-use drover_base::{Crc64, KeyHash, Ns};
+use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, Status, record_bytes};
+use drover_base::{Condition, Crc64, KeyHash, Ns};
 use drover_index::cuckoo::{CuckooTable, GrowingTable, RecordRef, SCRUB_PER_DELETE, TableFull};
 use drover_kv::Refusal;
 use drover_mem::Region;
@@ -47,6 +47,7 @@ impl Reservation {
 /// Location of a record that was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
+    pub(super) header: RecordHeader,
     pub(super) record: RecordRef,
     pub(super) value_offset: usize,
     pub(super) value_bytes: usize,
@@ -114,10 +115,76 @@ impl Shard {
             return None;
         }
         Some(Found {
+            header,
             record,
             value_offset: record.offset as usize + RECORD_HEADER_BYTES + header.key_bytes,
             value_bytes: header.value_bytes,
         })
+    }
+
+    /// Whether `condition` holds for `key`; the status that refuses the update if not.
+    pub(super) fn check(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        now_s: u32,
+        condition: Condition,
+    ) -> Result<(), Status> {
+        if condition == Condition::Always {
+            return Ok(());
+        }
+        let present = self.get(hash, key, now_s).map(|found| found.header.version);
+        match (condition.holds(present), present) {
+            (true, _) => Ok(()),
+            (false, Some(_)) => Err(Status::Exists),
+            (false, None) => Err(Status::NotFound),
+        }
+    }
+
+    /// As [`check`](Shard::check), for the key of `draft`.
+    pub(super) fn check_draft(
+        &self,
+        hash: KeyHash,
+        draft: &Reservation,
+        now_s: u32,
+        condition: Condition,
+    ) -> Result<(), Status> {
+        let mut key = [0; drover_kv::KEY_BYTES_MAX];
+        let key = &mut key[..draft.header.key_bytes];
+        self.memory
+            .copy_out(draft.extent.offset as usize + RECORD_HEADER_BYTES, key);
+        self.check(hash, key, now_s, condition)
+    }
+
+    /// A draft of the record of `key` that expires at `expire_s`; `None` if there is no such key.
+    pub(super) fn draft_touched(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        expire_s: u32,
+        (now, now_s): (Ns, u32),
+    ) -> Option<Result<Reservation, Refusal>> {
+        let Found {
+            header, value_bytes, ..
+        } = self.get(hash, key, now_s)?;
+        let mut draft = match self.draft(key, value_bytes, (expire_s, header.flags), now) {
+            Ok(draft) => draft,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        // Looked for again: the draft may have evicted it.
+        let Some(found) = self.get(hash, key, now_s) else {
+            self.drop_draft(draft);
+            return None;
+        };
+        draft.header.version = header.version;
+        self.memory
+            .copy_in(draft.extent.offset as usize, &draft.header.encode());
+        for at in (0..value_bytes).step_by(PIECE) {
+            let piece = &mut self.sums[..(value_bytes - at).min(PIECE)];
+            self.memory.copy_out(found.value_offset + at, piece);
+            self.memory.copy_in(draft.value_offset() + at, piece);
+        }
+        Some(Ok(draft))
     }
 
     /// Copies bytes of the extents, for a value in a reply.
@@ -130,7 +197,7 @@ impl Shard {
         &mut self,
         key: &[u8],
         value_bytes: usize,
-        expire_s: u32,
+        (expire_s, flags): (u32, u32),
         now: Ns,
     ) -> Result<Reservation, Refusal> {
         let bytes = record_bytes(key.len(), value_bytes);
@@ -145,6 +212,7 @@ impl Shard {
             value_bytes,
             version: self.version,
             expire_s,
+            flags,
         };
         let at = extent.offset as usize;
         self.memory.copy_in(at, &header.encode());
@@ -266,7 +334,7 @@ mod tests {
     }
 
     fn put(shard: &mut Shard, key: &[u8], value: &[u8], now: Ns) -> Result<(), Refusal> {
-        let draft = shard.draft(key, value.len(), 0, now)?;
+        let draft = shard.draft(key, value.len(), (0, 0), now)?;
         shard.write_value(&draft, value);
         shard
             .publish(hash(key), &draft, now)

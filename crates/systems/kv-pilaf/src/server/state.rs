@@ -7,7 +7,7 @@ use crate::control::TableDescriptor;
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
-use drover_kv::{Refusal, StartError};
+use drover_kv::{Extension, Refusal, StartError};
 use drover_mem::AllocError;
 use drover_one_sided::{Clock, Usage};
 use drover_store::ExtentsOptions;
@@ -101,7 +101,8 @@ impl<P: Provider> ShardState<P> {
     /// Allocates a record and writes all of it except the value.
     pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
-        let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
+        let flags = request.extension.map_or(0, |extension| extension.flags);
+        let draft = self.shard.draft(key, request.value_bytes, (expire_s, flags), now);
         draft.map_err(|refusal| self.refuse(refusal))
     }
 
@@ -139,12 +140,61 @@ impl<P: Provider> ShardState<P> {
         value: &[u8],
         now: Ns,
     ) -> Status {
+        if let Some(Extension { condition, .. }) = request.extension
+            && let Err(status) = self.shard.check(hash, key, self.clock.now_s(now), condition)
+        {
+            return status;
+        }
         match self.draft(request, key, now) {
             Ok(draft) => {
                 self.shard.write_value(&draft, value);
                 self.publish(hash, draft, now)
             }
             Err(status) => status,
+        }
+    }
+
+    /// Publishes the draft of a PUT, whose value the server has READ, if its condition holds.
+    pub(super) fn publish_pulled(
+        &mut self,
+        hash: KeyHash,
+        draft: Reservation,
+        request: &Request,
+        now: Ns,
+    ) -> Status {
+        let now_s = self.clock.now_s(now);
+        if let Some(Extension { condition, .. }) = request.extension
+            && let Err(status) = self.shard.check_draft(hash, &draft, now_s, condition)
+        {
+            self.shard.drop_draft(draft);
+            return status;
+        }
+        self.publish(hash, draft, now)
+    }
+
+    pub(super) fn delete(&mut self, hash: KeyHash, request: &Request, key: &[u8], now: Ns) -> Status {
+        let now_s = self.clock.now_s(now);
+        if let Some(Extension { condition, .. }) = request.extension
+            && let Err(status) = self.shard.check(hash, key, now_s, condition)
+        {
+            return status;
+        }
+        match self.shard.remove(hash, key, now, now_s) {
+            true => Status::Deleted,
+            false => Status::NotFound,
+        }
+    }
+
+    /// Writes the record of `key` again, with another expiry.
+    pub(super) fn touch(&mut self, hash: KeyHash, request: &Request, key: &[u8], now: Ns) -> Status {
+        let (now_s, expire_s) = (self.clock.now_s(now), self.clock.expire_s(request.ttl_s, now));
+        match self.shard.draft_touched(hash, key, expire_s, (now, now_s)) {
+            None => Status::NotFound,
+            Some(Err(refusal)) => self.refuse(refusal),
+            Some(Ok(draft)) => match self.publish(hash, draft, now) {
+                Status::Stored => Status::Touched,
+                refused => refused,
+            },
         }
     }
 }

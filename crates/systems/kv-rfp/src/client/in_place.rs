@@ -8,7 +8,7 @@ use super::{Operations, Reader};
 use crate::control::InPlaceExports;
 use crate::layout::ACK_BYTES;
 use drover_base::Ns;
-use drover_kv::{Outcome, SetupError};
+use drover_kv::{ItemInfo, SetupError};
 use drover_mem::PageWish;
 use drover_one_sided::{Reader as _, Sink};
 use drover_rpc::CallError;
@@ -31,6 +31,8 @@ pub struct InPlaceValue {
     bytes: usize,
     /// When the client learned that.
     since: Ns,
+    /// Version and flags of the item, if the client asked for them.
+    info: ItemInfo,
 }
 
 /// How a session READs long values.
@@ -90,7 +92,11 @@ impl<G: Guards> Reader<G> {
         bytes: usize,
         offset: &[u8],
     ) {
-        let offset = offset.try_into().map_or(u64::MAX, u64::from_le_bytes);
+        let (offset, info) = offset.split_first_chunk().unwrap_or((&[0xff; 8], &[]));
+        let offset = u64::from_le_bytes(*offset);
+        let info = ItemInfo::split(info).map(|(info, _)| info);
+        // A correct server says it to clients that ask, and to no others.
+        let is_complete = info.is_some() == ops.is_detailed(at);
         let since = ops.now();
         ops.release_large(at);
         let Some(get) = ops.view(at) else { return };
@@ -98,10 +104,15 @@ impl<G: Guards> Reader<G> {
             let end = offset.checked_add(bytes as u64);
             end.is_some_and(|end| end <= in_place.items.len)
         });
-        if bytes == 0 || !is_there || bytes > get.session.resources.values.bytes() {
+        if bytes == 0 || !is_complete || !is_there || bytes > get.session.resources.values.bytes() {
             return super::malformed(ops, at, &Err(CallError::Corrupt));
         }
-        *get.own = InPlaceValue { offset, bytes, since };
+        *get.own = InPlaceValue {
+            offset,
+            bytes,
+            since,
+            info: info.unwrap_or_default(),
+        };
         self.read_in_place(ops, at);
     }
 
@@ -137,7 +148,9 @@ impl<G: Guards> Reader<G> {
         let now = ops.now();
         let Some(get) = ops.view(at) else { return };
         get.read_ended();
-        let InPlaceValue { bytes, since, .. } = *get.own;
+        let InPlaceValue {
+            bytes, since, info, ..
+        } = *get.own;
         let large = get.large();
         let session = &mut *get.session;
         let (Some(large), Some(in_place)) = (large, &session.in_place) else {
@@ -160,7 +173,7 @@ impl<G: Guards> Reader<G> {
             self.ask(ops, at, false);
         } else {
             self.stats.hits += 1;
-            ops.finish(at, Outcome::Value(&value), sink);
+            ops.finish_found(at, &value, info, sink);
         }
         self.value = value;
     }

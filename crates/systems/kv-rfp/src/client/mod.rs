@@ -31,6 +31,10 @@ pub type ClientOptions = drover_one_sided::ClientOptions<FetchPolicy>;
 /// The operations and links of a client.
 type Operations<P, G> = drover_one_sided::Operations<P, Reader<G>>;
 
+/// Maximum number of pushed results per shard and poll. A client that takes all of a window of 16 leaves its server without
+/// requests meanwhile, and waits for the next 16 results itself: 8 at a time are 7 % faster over shared memory.
+const PUSHED_AT_ONCE: usize = 8;
+
 /// How results are READ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FetchPolicy {
@@ -150,7 +154,7 @@ impl<G: Guards> Reader<G> {
                 if let Some(selector) = &mut self.selector {
                     selector.observe(REPLY_HEADER_BYTES + rest.len());
                 }
-                ops.finish(at, Outcome::Value(rest), sink);
+                ops.finish_answered(at, rest, sink);
             }
             (Status::Elsewhere, _) => self.go_elsewhere(ops, at, rest, sink),
             (status, Some(outcome)) => {
@@ -207,7 +211,7 @@ impl<G: Guards> Reader<G> {
             self.ask(ops, at, true);
         } else {
             self.stats.hits += 1;
-            ops.finish(at, Outcome::Value(&value), sink);
+            ops.finish_answered(at, &value, sink);
         }
         self.value = value;
     }
@@ -354,14 +358,19 @@ impl<P: Provider, G: Guards> drover_one_sided::Reader<P> for Reader<G> {
             self.measure(ops);
         }
         for shard in 0..ops.shard_count() {
-            let mut from = 0;
+            let (mut from, mut left) = (0, PUSHED_AT_ONCE);
             while let Some(session) = ops.session_with(shard) {
+                if left == 0 {
+                    self.next_timer = now;
+                    break;
+                }
                 let Some((at, result)) = session.poll(&mut from, now, &mut self.result) else {
                     self.next_timer = self.next_timer.min(session.next_timer());
                     break;
                 };
                 ops.cpu().charge(PUSHED.cost, 1);
                 self.ended(ops, at, result, sink);
+                left -= 1;
             }
         }
     }

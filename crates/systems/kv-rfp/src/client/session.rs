@@ -3,11 +3,13 @@
 use super::in_place::InPlace;
 use crate::control::{Attach, NewMap, PROTOCOL_VERSION, RfpParams, Welcome, conn_params};
 use crate::layout::{
-    REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key,
+    REPLY_HEADER_BYTES, RPC_COUNT, Request, RequestKind, encode_request, item_bytes, number_after_key, rpc_id,
 };
 use drover_base::Ns;
 use drover_control::Frame;
-use drover_kv::{BadMap, Calls, FetchChoice, KEY_BYTES_MAX, PartitionMap, ResultTransfer, SetupError};
+use drover_kv::{
+    BadMap, Calls, EXTENSION_BYTES, FetchChoice, KEY_BYTES_MAX, PartitionMap, ResultTransfer, SetupError,
+};
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, VALUES_MAX};
 use drover_rpc::CallError;
 use drover_rpc::fetch::{
@@ -62,7 +64,7 @@ fn check(welcome: &Welcome, layout: &Layout) -> Result<(), SetupError> {
     let slots_bytes = layout.request_stride().max(layout.result_stride());
     let is_slots = layout.is_sound()
         && slots_bytes <= 1 << 20
-        && layout.request_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX
+        && layout.request_bytes >= REQUEST_HEADER_BYTES + EXTENSION_BYTES + KEY_BYTES_MAX
         && layout.result_bytes >= REPLY_HEADER_BYTES + size_of::<u32>();
     let is_item = (item_bytes(1, 0)..=ITEM_BYTES_MAX).contains(&(welcome.terms.item_bytes_max as usize));
     match (is_slots, is_item) {
@@ -256,12 +258,16 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
         let number = number_after_key(request);
         // A value whose place is named does not follow.
         let value = number.as_ref().map_or(value, |number| number);
-        let pieces = [&encode_request(request)[..], key, value];
-        let queues = &mut self.resources.queues;
-        match self
-            .calls
-            .send(queues, (at, request.kind as u16), &pieces, Ns::MAX)
-        {
+        let header = encode_request(request);
+        let (queues, place) = (&mut self.resources.queues, (at, rpc_id(request.kind)));
+        let sent = match request.extension {
+            None => self.calls.send(queues, place, &[&header, key, value], Ns::MAX),
+            Some(extension) => {
+                let pieces = [&header[..], &extension.encode(), key, value];
+                self.calls.send(queues, place, &pieces, Ns::MAX)
+            }
+        };
+        match sent {
             Ok(()) => Some(0),
             Err(error) => {
                 let agreed = &mut self.resources.agreed;

@@ -11,13 +11,13 @@ use crate::layout::{
 };
 use crate::variant::Variant;
 use drover_base::{Cpu, KeyHash, Ns};
-use drover_kv::KEY_BYTES_MAX;
+use drover_kv::{ITEM_INFO_BYTES, ItemInfo, KEY_BYTES_MAX};
 use drover_one_sided::{LastUpdates, PeerError, VALUES_MAX};
 use drover_rpc::fetch::{
     BadCall, CalleeOptions, CalleeStats, ConnParams, FetchServer, KIND_COUNT, ServerCall,
 };
 use drover_rt::{Depths, Queues, WHICH};
-use drover_store::Key;
+use drover_store::{ItemRef, Key, Pin};
 use drover_verbs::{Context, Export, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, Wc, WcStatus};
 use std::rc::Rc;
 
@@ -66,6 +66,29 @@ impl Transfer {
     fn key(&self) -> &[u8] {
         &self.key[..self.request.key_bytes]
     }
+}
+
+/// Length of the answer to a GET that has found `item`, bytes: the value, behind version and flags if they are asked for.
+#[inline(always)]
+fn answer_bytes(request: &Request, item: &ItemRef<'_>) -> usize {
+    let lead = if request.is_detailed { ITEM_INFO_BYTES } else { 0 };
+    lead + item.value_len()
+}
+
+/// Fills `answer`, which has the length that [`answer_bytes`] says.
+#[inline(always)]
+fn fill_answer(request: &Request, item: &ItemRef<'_>, answer: &mut [u8]) {
+    if !request.is_detailed {
+        item.copy_value(answer);
+        return;
+    }
+    let info = ItemInfo {
+        version: item.cas(),
+        flags: item.flags(),
+    };
+    let (lead, value) = answer.split_at_mut(ITEM_INFO_BYTES);
+    lead.copy_from_slice(&info.to_bytes());
+    item.copy_value(value);
 }
 
 /// A server's queues and slots for one client.
@@ -398,7 +421,11 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             }
             RequestKind::Delete => {
                 state.stats.deletes += 1;
-                state.delete(cpu, key, now)
+                state.delete(cpu, request, key, now)
+            }
+            RequestKind::Touch => {
+                state.stats.puts += 1;
+                state.touch(cpu, request, key, now)
             }
             RequestKind::PutLarge => match self.refuse_long(state, request, key.bytes) {
                 Some(status) => {
@@ -428,13 +455,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         let now_s = state.now_s(now);
         let result = &mut state.buffers.result;
         let found = state.partition.get(cpu, key, now_s, |item| {
-            let len = item.value_len();
+            let len = answer_bytes(request, &item);
             if len <= value_bytes_max {
                 // The result as a whole.
                 let (status, value_bytes) = (Status::Value, len);
-                let (header, value) = result.split_at_mut(REPLY_HEADER_BYTES);
+                let (header, answer) = result.split_at_mut(REPLY_HEADER_BYTES);
                 header.copy_from_slice(&Reply { status, value_bytes }.encode());
-                item.copy_value(&mut value[..len]);
+                fill_answer(request, &item, &mut answer[..len]);
             }
             len
         });
@@ -446,7 +473,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
                 return Ok(());
             }
             Some(len) if V::Store::IS_SHARED && len >= IN_PLACE_BYTES_MIN => {
-                self.answer_in_place(cpu, state, call, key, now);
+                self.answer_in_place(cpu, state, call, request, key, now);
                 return Ok(());
             }
             Some(len) if len > request.value_bytes => (Status::Long, len),
@@ -472,6 +499,7 @@ impl<P: Provider, V: Variant> Connection<P, V> {
         cpu: &P::Cpu,
         state: &mut ShardState<P, V>,
         call: &ServerCall,
+        request: &Request,
         key: Key<'_>,
         now: Ns,
     ) {
@@ -483,9 +511,19 @@ impl<P: Provider, V: Variant> Connection<P, V> {
             return self.reply(cpu, call, Status::NotFound, 0, &[]);
         };
         state.stats.in_place += 1;
-        let (len, offset) = (pin.value_bytes, pin.value_offset.to_le_bytes());
+        let mut rest = [0; size_of::<u64>() + ITEM_INFO_BYTES];
+        let (offset, info) = rest.split_at_mut(size_of::<u64>());
+        offset.copy_from_slice(&pin.value_offset.to_le_bytes());
+        let Pin { version, flags, .. } = pin;
+        info.copy_from_slice(&ItemInfo { version, flags }.to_bytes());
+        let len = pin.value_bytes;
         readers.hold(call.taken.place, pin);
-        self.reply(cpu, call, Status::InPlace, len, &offset);
+        let rest_bytes = if request.is_detailed {
+            rest.len()
+        } else {
+            size_of::<u64>()
+        };
+        self.reply(cpu, call, Status::InPlace, len, &rest[..rest_bytes]);
     }
 
     /// Why a value is not READ from the client, if so.
@@ -597,13 +635,13 @@ impl<P: Provider, V: Variant> Connection<P, V> {
     ) -> Result<usize, (Status, usize)> {
         let mut value = std::mem::take(&mut state.buffers.value);
         let key = state.key(transfer.key());
-        let space = transfer.request.value_bytes;
-        let staged = state.get(cpu, key, now, |item| match item.value_len() {
+        let request = &transfer.request;
+        let staged = state.get(cpu, key, now, |item| match answer_bytes(request, &item) {
             // The client asks again.
-            len if len == 0 || len > space => Err((Status::Long, len)),
+            len if len == 0 || len > request.value_bytes => Err((Status::Long, len)),
             len => {
                 value.resize(len, 0);
-                item.copy_value(&mut value);
+                fill_answer(request, &item, &mut value);
                 Ok(len)
             }
         });

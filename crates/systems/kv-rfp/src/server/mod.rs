@@ -18,7 +18,7 @@ use crate::control::{
 use crate::variant::Variant;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
-use drover_kv::{KEY_BYTES_MAX, ShardPlan, StartError};
+use drover_kv::{EXTENSION_BYTES, KEY_BYTES_MAX, ShardPlan, StartError};
 use drover_one_sided::{
     Clock, LastUpdates, Membership, PeerError, REQUEST_HEADER_BYTES, ShardLogic, WorkDone,
 };
@@ -81,7 +81,7 @@ impl<P: Provider, V: Variant> ShardLogic<P> for ShardState<P, V> {
 
     fn membership(options: &ServerOptions) -> Membership {
         // As clients count what fits a slot, with the longer header of the other systems' requests.
-        assert!(options.slot_bytes >= REQUEST_HEADER_BYTES + KEY_BYTES_MAX);
+        assert!(options.slot_bytes >= REQUEST_HEADER_BYTES + EXTENSION_BYTES + KEY_BYTES_MAX);
         options.membership
     }
 

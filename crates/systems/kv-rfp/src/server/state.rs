@@ -7,11 +7,11 @@ use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status, item_bytes};
 use crate::variant::Variant;
 use drover_base::{KeyHash, KeyHasher, Ns};
-use drover_kv::{BadMap, PartitionMap, Refusal, StartError};
+use drover_kv::{BadMap, Extension, PartitionMap, Refusal, StartError};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Staging, Usage};
 use drover_rpc::fetch::CalleeStats;
-use drover_store::{ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
+use drover_store::{DeleteOutcome, ItemRef, Key, PutOutcome, VALUE_BYTES_MAX};
 use drover_verbs::{Access, Context, Provider, Wc};
 use std::rc::Rc;
 
@@ -140,10 +140,18 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
             0 => 0,
             ttl_s => now_s.saturating_add(ttl_s),
         };
-        match self.partition.put(cpu, key, value, expire_s, now_s) {
+        let outcome = match request.extension {
+            None => self.partition.put(cpu, key, value, expire_s, now_s),
+            Some(extension) => self
+                .partition
+                .put_extended(cpu, key, value, expire_s, now_s, extension),
+        };
+        match outcome {
             PutOutcome::Stored { .. } => Status::Stored,
             PutOutcome::TooLarge => Status::TooLarge,
-            _ => self.refuse(),
+            PutOutcome::Present { .. } => Status::Exists,
+            PutOutcome::Absent => Status::NotFound,
+            PutOutcome::Full => self.refuse(),
         }
     }
 
@@ -178,8 +186,27 @@ impl<P: Provider, V: Variant> ShardState<P, V> {
         status
     }
 
-    pub(super) fn delete(&mut self, cpu: &P::Cpu, key: Key<'_>, now: Ns) -> Status {
+    pub(super) fn touch(&mut self, cpu: &P::Cpu, request: &Request, key: Key<'_>, now: Ns) -> Status {
         let now_s = self.now_s(now);
+        let expire_s = match request.ttl_s {
+            0 => 0,
+            ttl_s => now_s.saturating_add(ttl_s),
+        };
+        match self.partition.touch(cpu, key, expire_s, now_s) {
+            true => Status::Touched,
+            false => Status::NotFound,
+        }
+    }
+
+    pub(super) fn delete(&mut self, cpu: &P::Cpu, request: &Request, key: Key<'_>, now: Ns) -> Status {
+        let now_s = self.now_s(now);
+        if let Some(Extension { condition, .. }) = request.extension {
+            return match self.partition.delete_if(cpu, key, now_s, condition) {
+                DeleteOutcome::Deleted => Status::Deleted,
+                DeleteOutcome::Present { .. } => Status::Exists,
+                DeleteOutcome::Absent => Status::NotFound,
+            };
+        }
         match self.partition.delete(cpu, key, now_s) {
             true => Status::Deleted,
             false => Status::NotFound,

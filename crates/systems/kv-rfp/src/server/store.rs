@@ -4,11 +4,11 @@
 use super::ServerOptions;
 use crate::costs;
 use drover_base::{Cpu, KeyHash, KeyHasher, Work};
-use drover_kv::StartError;
+use drover_kv::{Condition, Extension, StartError};
 use drover_mem::LINE_BYTES;
 use drover_store::{
-    FullyGuarded, ItemRef, Key, Mode, Partition, PartitionOptions, PartitionStats, PutOutcome, StripedGuards,
-    StripedStore,
+    DeleteOutcome, ExtraOutcome, ExtraPut, FullyGuarded, ItemRef, Key, Mode, Partition, PartitionOptions,
+    PartitionStats, PutOutcome, StripedGuards, StripedStore,
 };
 use drover_verbs::{Context, Provider};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +52,24 @@ pub trait ShardStore: Sized + 'static {
 
     /// Stores an item that expires at `expire_s`, 0 = never.
     fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome;
+
+    /// Stores an item with the client's flags, if the condition of `extension` holds.
+    fn put_extended<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        extension: Extension,
+    ) -> PutOutcome;
+
+    /// Removes the key's item, if `condition` holds.
+    fn delete_if<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32, condition: Condition)
+    -> DeleteOutcome;
+
+    /// Sets the expiry of the key's item; whether there was one.
+    fn touch<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool;
 
     /// Removes the key's item; whether there was one.
     fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool;
@@ -116,6 +134,46 @@ impl ShardStore for Partition {
     #[inline]
     fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
         Partition::put(self, cpu, key, value, expire_s, now_s)
+    }
+
+    fn put_extended<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        extension: Extension,
+    ) -> PutOutcome {
+        let put = ExtraPut {
+            value: &[value],
+            expire_s,
+            flags: extension.flags,
+            condition: extension.condition,
+            ..ExtraPut::default()
+        };
+        match self.put_extra(cpu, key, &put, now_s) {
+            // Versions of items without a CAS number of their own have 31 bits.
+            ExtraOutcome::Stored { cas } => PutOutcome::Stored { version: cas as u32 },
+            ExtraOutcome::Present { cas } => PutOutcome::Present { version: cas as u32 },
+            ExtraOutcome::Absent => PutOutcome::Absent,
+            ExtraOutcome::Full => PutOutcome::Full,
+            ExtraOutcome::TooLarge => PutOutcome::TooLarge,
+        }
+    }
+
+    fn delete_if<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        condition: Condition,
+    ) -> DeleteOutcome {
+        Partition::delete_if(self, cpu, key, now_s, condition)
+    }
+
+    fn touch<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        Partition::set_expiry(self, cpu, key, expire_s, now_s)
     }
 
     #[inline]
@@ -192,6 +250,33 @@ impl<G: StripedGuards> ShardStore for Arc<StripedStore<G>> {
     #[inline]
     fn put<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], expire_s: u32, now_s: u32) -> PutOutcome {
         StripedStore::put(self, cpu, key, value, expire_s, now_s)
+    }
+
+    fn put_extended<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        extension: Extension,
+    ) -> PutOutcome {
+        let Extension { flags, condition } = extension;
+        self.put_if(cpu, key, value, (expire_s, flags), now_s, condition)
+    }
+
+    fn delete_if<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        condition: Condition,
+    ) -> DeleteOutcome {
+        StripedStore::delete_if(self, cpu, key, now_s, condition)
+    }
+
+    fn touch<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        self.set_expiry(cpu, key, expire_s, now_s)
     }
 
     #[inline]

@@ -34,6 +34,8 @@ fn request(kind: RequestKind) -> Request {
         ttl_s: 0,
         sequence: 1,
         value_offset: 0,
+        is_detailed: false,
+        extension: None,
     }
 }
 
@@ -120,6 +122,8 @@ fn rfp_requests_that_contradict_themselves_are_refused() {
     let long = |value_bytes, value_offset| Request {
         value_bytes,
         value_offset,
+        is_detailed: false,
+        extension: None,
         ..base
     };
     let lies = [
@@ -139,6 +143,8 @@ fn rfp_requests_that_contradict_themselves_are_refused() {
         Request {
             value_bytes: u32::MAX as usize,
             value_offset: far,
+            is_detailed: false,
+            extension: None,
             ..request(RequestKind::Get)
         },
     ];
@@ -411,7 +417,7 @@ fn rfp_items_that_vanished_clients_read_are_freed() {
         assert_eq!(cluster.server.used_bytes(), one, "after {steps} steps");
     }
     assert!(kept > 5, "only {kept} of 20 clients had an item");
-    assert_eq!(cluster.ask(&mut honest, Op::Delete { key: KEY }), "Deleted");
+    assert_eq!(cluster.ask(&mut honest, Op::delete(KEY)), "Deleted");
     cluster.run(5);
     assert_eq!(cluster.server.used_bytes(), 0);
 }

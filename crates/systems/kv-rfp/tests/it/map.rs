@@ -221,7 +221,7 @@ impl<T: Stage, V: Variant> Service<T, V> {
     fn put_and_get(&mut self, client: &mut Client<T::P, V>, value: &[u8]) {
         for key in 0..KEYS {
             let key = &[key];
-            self.submit(client, &Op::Put { key, value, ttl_s: 0 }, 0);
+            self.submit(client, &Op::put(key, value), 0);
         }
         self.finish(client, |_, outcome| assert_eq!(outcome, Outcome::Stored));
         for key in 0..KEYS {
@@ -239,7 +239,7 @@ fn owners_change<T: Stage, V: Variant>() {
     for round in 0..40u64 {
         for key in 0..KEYS {
             let (key, value) = (&[key], &round.to_le_bytes());
-            service.submit(&mut client, &Op::Put { key, value, ttl_s: 0 }, 0);
+            service.submit(&mut client, &Op::put(key, value), 0);
         }
         client.poll(service.stage.ctx().cpu(), &mut |_| panic!("too early"));
         let owners = if round % 2 == 0 { [1, 0] } else { [0, 1] };
@@ -298,7 +298,7 @@ fn one_shard_is_behind<T: Stage>() {
     // Shard 1 learns of it while the client tries.
     for key in 0..KEYS {
         let (key, value) = (&[key], b"second");
-        service.submit(&mut client, &Op::Put { key, value, ttl_s: 0 }, 0);
+        service.submit(&mut client, &Op::put(key, value), 0);
     }
     let ctx = service.stage.ctx();
     let mut done = 0;

@@ -188,12 +188,8 @@ fn play(addr: &ControlAddr, ticks: &Ticks, thread: u64, seed: u64, rounds: u64) 
                 _ => Vec::new(),
             };
             let op = match call {
-                Call::Put(_) => Op::Put {
-                    key: &name,
-                    value: &value,
-                    ttl_s: 0,
-                },
-                Call::Delete(_) => Op::Delete { key: &name },
+                Call::Put(_) => Op::put(&name, &value),
+                Call::Delete(_) => Op::delete(&name),
                 _ => Op::Get { key: &name },
             };
             let called_at = ticks.next();
@@ -343,11 +339,7 @@ fn goes_on_after_a_panic(seed: u64) -> bool {
     let mut first = Asker::new(&addr, 0, short);
     let mut second = Asker::new(&addr, 1, long);
     let mut third = Asker::new(&addr, 1, short);
-    let put = |key| Op::Put {
-        key,
-        value: b"value",
-        ttl_s: 0,
-    };
+    let put = |key| Op::put(key, b"value");
     assert_eq!(second.ask(&put(b"key")), "Stored");
     assert_eq!(first.ask(&put(POISON)), "Indeterminate");
     // Until a thread has ended by itself.

@@ -179,7 +179,7 @@ impl ClientTable {
             let counter = self.region.load_u64(line, Ordering::Acquire);
             let published = self.region.load_u64(line + PUBLISHED_AT, Ordering::Acquire);
             all_reached &= published >= self.reclaim;
-            client.silent = client.silent + passed;
+            client.silent += passed;
             let silent = client.silent;
             if counter != client.counter {
                 (client.counter, client.silent) = (counter, Ns::ZERO);

@@ -9,7 +9,7 @@ mod opening;
 pub(crate) use channel::{Channel, ChannelError};
 pub use error::{BadRun, MemoryError, PoolError};
 pub use inquiry::{Inquiry, Order};
-pub use opening::{Opening, PoolOptions};
+pub use opening::{Opened, Opening, PoolOptions};
 
 use crate::client::ClientId;
 use crate::epochs::ProcessEpochs;

@@ -40,6 +40,9 @@ impl PoolOptions {
     }
 }
 
+/// A pool that was entered, and the lease that keeps this process in it.
+pub type Opened<P> = (Pool<P>, Lease<P>);
+
 /// Entering a pool: [poll](Opening::poll) it until it has an answer. It never blocks, apart from its [`Dial`]s.
 pub struct Opening<P: Provider> {
     nodes: Vec<NodeOpening<P>>,
@@ -96,7 +99,7 @@ impl<P: Provider> Opening<P> {
     /// # Errors
     /// [`PoolError`] if these are not all nodes of a pool of this kind, or they do not let us in. All connections are
     /// then given up.
-    pub fn poll(&mut self, now: Ns) -> Option<Result<(Pool<P>, Lease<P>), PoolError>> {
+    pub fn poll(&mut self, now: Ns) -> Option<Result<Opened<P>, PoolError>> {
         match self.advance(now) {
             Ok(false) => None,
             Ok(true) => Some(self.finish(now)),
@@ -178,7 +181,7 @@ impl<P: Provider> Opening<P> {
         }
     }
 
-    fn finish(&mut self, now: Ns) -> Result<(Pool<P>, Lease<P>), PoolError> {
+    fn finish(&mut self, now: Ns) -> Result<Opened<P>, PoolError> {
         let (mut nodes, mut queues) = (Vec::new(), Vec::new());
         for node in self.nodes.drain(..) {
             let (greeting, place) = (node.greeting, node.place.expect("it has answered"));
@@ -261,7 +264,7 @@ impl<P: Provider> Pool<P> {
         dials: Vec<Dial>,
         options: PoolOptions,
         mut idle: impl FnMut(),
-    ) -> Result<(Pool<P>, Lease<P>), PoolError> {
+    ) -> Result<Opened<P>, PoolError> {
         let opening = Opening::<P>::new(domain, dials, options);
         let mut opening = opening.map_err(|error| PoolError::Fabric { error })?;
         loop {

@@ -4,7 +4,9 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_control::{Dial, LocalListener};
 use drover_memnode::Lease;
 use drover_memnode::node::{Node, NodeOptions};
-use drover_memnode::{Arena, LeaseTimes, Nodes, Opening, Place, Pool, PoolError, PoolKind, PoolOptions};
+use drover_memnode::{
+    Arena, LeaseTimes, Nodes, Opened, Opening, Place, Pool, PoolError, PoolKind, PoolOptions,
+};
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions, Provider};
 use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
@@ -31,11 +33,14 @@ pub trait Fabric {
     fn run(&self, time: Ns, done: &mut dyn FnMut() -> bool) -> bool;
 }
 
+/// An actor, and the context of its core.
+type Hosted<P> = (Rc<<P as Provider>::Context>, BoxedActor<P>);
+
 /// Actors that are stepped in turn.
 pub struct Stepped<P: Provider> {
     device: P::Device,
     clock: P::Context,
-    actors: RefCell<Vec<(Rc<P::Context>, BoxedActor<P>)>>,
+    actors: RefCell<Vec<Hosted<P>>>,
 }
 
 impl<P: Provider> Stepped<P> {
@@ -238,11 +243,7 @@ impl<F: Fabric> Bed<F> {
     }
 
     /// Enters the pool as a new process.
-    pub fn try_open(
-        &self,
-        dials: Vec<Dial>,
-        options: PoolOptions,
-    ) -> Result<(Pool<F::P>, Lease<F::P>), PoolError> {
+    pub fn try_open(&self, dials: Vec<Dial>, options: PoolOptions) -> Result<Opened<F::P>, PoolError> {
         let mut opening = Opening::<F::P>::new(&self.domain(), dials, options).expect("a context");
         let ctx = opening.context().clone();
         let mut opened = None;

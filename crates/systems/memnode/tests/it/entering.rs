@@ -207,7 +207,7 @@ fn ask<F: Fabric>(bed: &Bed<F>, order: Order) -> Result<Vec<(String, Header)>, P
     let mut answer = None;
     let mut now = Ns::ZERO;
     bed.until("an answer", || {
-        now = now + Ns::from_us(1);
+        now += Ns::from_us(1);
         answer = inquiry.poll(now);
         answer.is_some()
     });

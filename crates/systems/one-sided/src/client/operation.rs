@@ -2,7 +2,7 @@
 
 use super::execution::Execution;
 use drover_base::{KeyHash, Ns};
-use drover_kv::{Op, OpKind, Token};
+use drover_kv::{Extension, Op, OpKind, Token};
 
 /// A place for one operation. Its index is its slot in messages and buffers. Only [`Operations`](super::Operations)
 /// changes it.
@@ -27,6 +27,10 @@ pub(super) struct Submitted {
     pub(super) value: Vec<u8>,
     /// Time to live in seconds; 0 = for ever.
     pub(super) ttl_s: u32,
+    /// Whether it is a GET that asks for version and flags.
+    pub(super) is_detailed: bool,
+    /// Flags and condition of an update, if it has some.
+    pub(super) extension: Option<Extension>,
     /// Time at which the operation fails.
     pub(super) deadline: Ns,
 }
@@ -35,19 +39,16 @@ impl Submitted {
     /// Replaces the last operation of this place by `op`.
     #[inline]
     pub(super) fn replace(&mut self, op: &Op<'_>, token: Token, deadline: Ns) {
-        let (value, ttl_s): (&[u8], u32) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            _ => (&[], 0),
-        };
         self.key.clear();
         self.key.extend_from_slice(op.key());
         self.value.clear();
-        self.value.extend_from_slice(value);
-        (self.kind, self.token, self.ttl_s) = (op.kind(), token, ttl_s);
+        self.value.extend_from_slice(op.value());
+        (self.kind, self.token, self.ttl_s) = (op.kind(), token, op.ttl_s());
+        (self.is_detailed, self.extension) = (op.is_detailed(), op.extension());
         self.deadline = deadline;
     }
 
-    /// Whether the operation is a PUT or DELETE.
+    /// Whether the operation is an update.
     #[inline]
     pub(super) fn is_update(&self) -> bool {
         self.kind != OpKind::Get
@@ -64,6 +65,8 @@ impl<W, O: Default> Default for Operation<W, O> {
             key: Vec::new(),
             value: Vec::new(),
             ttl_s: 0,
+            is_detailed: false,
+            extension: None,
             deadline: Ns::ZERO,
         };
         Operation {

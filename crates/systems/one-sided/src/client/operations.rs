@@ -12,13 +12,27 @@ use super::shard_link::ShardLink;
 use super::{ClientOptions, OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_control::Dial;
-use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token};
+use drover_kv::{
+    Completion, ItemInfo, KEY_BYTES_MAX, Op, OpKind, Outcome, PartitionMap, Refusal, SubmitError, Token,
+};
 use drover_verbs::{Context, Provider};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Maximum number of places of a client.
 const OPERATIONS_MAX: usize = 1024;
+
+#[cold]
+fn detailed(answer: &[u8]) -> Outcome<'_> {
+    match ItemInfo::split(answer) {
+        Some((ItemInfo { version, flags }, value)) => Outcome::Found {
+            value,
+            version,
+            flags,
+        },
+        None => Outcome::Refused(Refusal::BadRequest),
+    }
+}
 
 /// Shortest and longest backoff after a torn READ; random, so that readers do not retry in lockstep. *(our choice)*
 const REST_MIN: Ns = Ns::from_us(1);
@@ -214,14 +228,10 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
-        let value_bytes = match *op {
-            Op::Put { value, .. } => value.len(),
-            _ => 0,
-        };
         let item_bytes_max = self
             .any_session()
             .map(|session| session.resources().agreed.item_bytes_max);
-        if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), value_bytes) > max) {
+        if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), op.value().len()) > max) {
             return Err(SubmitError::TooLarge);
         }
         let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
@@ -266,6 +276,38 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             self.ready.push_back(next as u32);
         }
         sink(Completion { token, outcome });
+    }
+
+    /// Whether GET `at` asks for version and flags.
+    #[inline]
+    pub fn is_detailed(&self, at: usize) -> bool {
+        self.list[at].submitted.is_detailed
+    }
+
+    /// As [`finish`](Operations::finish), for a GET that has found an item.
+    #[inline(always)]
+    pub fn finish_found(&mut self, at: usize, value: &[u8], info: ItemInfo, sink: Sink<'_>) {
+        let ItemInfo { version, flags } = info;
+        let outcome = match self.is_detailed(at) {
+            false => Outcome::Value(value),
+            true => Outcome::Found {
+                value,
+                version,
+                flags,
+            },
+        };
+        self.finish(at, outcome, sink);
+    }
+
+    /// As [`finish`](Operations::finish), for a GET that the server has answered with `answer`: the value, behind version
+    /// and flags if they were asked for.
+    #[inline(always)]
+    pub fn finish_answered(&mut self, at: usize, answer: &[u8], sink: Sink<'_>) {
+        let outcome = match self.is_detailed(at) {
+            false => Outcome::Value(answer),
+            true => detailed(answer),
+        };
+        self.finish(at, outcome, sink);
     }
 
     #[inline]

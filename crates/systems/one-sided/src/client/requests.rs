@@ -4,7 +4,7 @@ use super::execution::State;
 use super::operation::Operation;
 use super::{Operations, Reader, Session};
 use crate::request::{Request, RequestKind};
-use drover_kv::{OpKind, Refusal};
+use drover_kv::{EXTENSION_BYTES, OpKind, Refusal};
 use drover_verbs::Provider;
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
@@ -35,22 +35,30 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return Ok(None);
         };
         let mut request = Request {
-            kind: RequestKind::Delete,
+            kind: match submitted.kind {
+                OpKind::Touch => RequestKind::Touch,
+                _ => RequestKind::Delete,
+            },
             slot: at as u16,
             key_bytes: submitted.key.len(),
             value_bytes: submitted.value.len(),
             ttl_s: submitted.ttl_s,
             sequence: execution.sequence(),
             value_offset: 0,
+            is_detailed: false,
+            extension: submitted.extension,
         };
+        let lead_bytes = match submitted.extension {
+            None => submitted.key.len(),
+            Some(_) => EXTENSION_BYTES + submitted.key.len(),
+        };
+        if submitted.extension.is_some() && !session.resources().agreed.fits_message(lead_bytes, 0) {
+            return Err(Refusal::TooLarge);
+        }
         let (mut large, mut value) = (None, &submitted.value[..]);
         if submitted.kind == OpKind::Put {
             request.kind = RequestKind::Put;
-            if !session
-                .resources()
-                .agreed
-                .fits_message(submitted.key.len(), value.len())
-            {
+            if !session.resources().agreed.fits_message(lead_bytes, value.len()) {
                 let item_bytes = R::item_bytes(submitted.key.len(), value.len());
                 if item_bytes > session.resources().agreed.item_bytes_max {
                     return Err(Refusal::TooLarge);
@@ -97,6 +105,8 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             ttl_s: 0,
             sequence: execution.sequence(),
             value_offset: large.map_or(0, |large| values.offset(large) as u64),
+            is_detailed: submitted.is_detailed,
+            extension: None,
         };
         let sent = session.send(at, &request, &submitted.key, &[]);
         self.sent(at, sent, large)

@@ -120,6 +120,8 @@ mod tests {
             ttl_s: 0,
             sequence,
             value_offset: 0,
+            is_detailed: false,
+            extension: None,
         }
     }
 

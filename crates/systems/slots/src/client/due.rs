@@ -41,14 +41,19 @@ impl Slot {
     }
 }
 
-/// Outcome of a PUT or DELETE (`op`) that the server answered with `status`. `Ok` gives `Deleted` for a DELETE, else
-/// `Stored`; `NotFound` gives `NotFound` for a DELETE; `TooLarge`, `Full` and `BadRequest` give `Refused`. Any other
-/// status, or none, gives `Indeterminate`.
+/// Outcome of an update (`op`) that the server answered with `status`. `Ok` gives `Deleted` for a DELETE, `Touched` for a
+/// touch, else `Stored`; `NotFound` gives `NotFound` for a DELETE, a touch, and a PUT with a condition, `Exists` gives
+/// `Exists` for updates with a condition; `TooLarge`, `Full` and `BadRequest` give `Refused`. Any other status, or none,
+/// gives `Indeterminate`.
 pub fn outcome_of_update(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
-    match (op, status) {
+    let has_condition = op.is_some_and(SlotOp::has_extension);
+    match (op.map(SlotOp::base), status) {
         (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
+        (Some(SlotOp::Touch), Some(Status::Ok)) => Outcome::Touched,
         (_, Some(Status::Ok)) => Outcome::Stored,
-        (Some(SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
+        (Some(SlotOp::Delete | SlotOp::Touch), Some(Status::NotFound)) => Outcome::NotFound,
+        (_, Some(Status::NotFound)) if has_condition => Outcome::NotFound,
+        (_, Some(Status::Exists)) if has_condition => Outcome::Exists,
         (_, Some(Status::TooLarge)) => Outcome::Refused(Refusal::TooLarge),
         (_, Some(Status::Full)) => Outcome::Refused(Refusal::Full),
         (_, Some(Status::BadRequest)) => Outcome::Refused(Refusal::BadRequest),

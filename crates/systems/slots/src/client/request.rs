@@ -2,6 +2,7 @@
 
 use crate::layout::{Commit, SlotOp, TRAILER_BYTES, request_crc};
 use drover_base::KeyHash;
+use drover_kv::{Extension, Op};
 use drover_mem::LINE_BYTES;
 
 /// Buffer for a request of one cache line.
@@ -17,8 +18,10 @@ pub struct Body<'a> {
     pub key: &'a [u8],
     /// The value; for `PutBulk` and `GetBulk`, an encoded [`Bulk`](crate::layout::Bulk).
     pub value: &'a [u8],
-    /// Time to live, seconds (0: unlimited), of `PutTtl` and `PutBulk`; others have none, and ignore it.
+    /// Time to live, seconds (0: unlimited), of operations that [have one](SlotOp::has_ttl); others ignore it.
     pub ttl_s: u32,
+    /// Flags and condition of operations that [have some](SlotOp::has_extension); others ignore it.
+    pub extension: Extension,
 }
 
 /// Copies `src` into `block` so that it ends at offset `end`; returns the offset of its start. The usual lengths are
@@ -57,6 +60,9 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
     // As `Commit::body_len` counts: by the operation, so that no time to live can make the two differ.
     if body.commit.op().is_some_and(SlotOp::has_ttl) {
         at = prepend(block, at, &body.ttl_s.to_le_bytes());
+    }
+    if body.commit.op().is_some_and(SlotOp::has_extension) {
+        at = prepend(block, at, &body.extension.encode());
     }
     if body.commit.has_crc() {
         let crc = request_crc(&block[at..crc_at], body.hash, body.commit);
@@ -111,25 +117,41 @@ pub fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) 
     }
 }
 
-/// Key, value and time to live (seconds; 0 if the operation has none) of a request that [`build`] wrote to the end of
-/// `block`.
-pub fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+/// The operation whose request [`build`] wrote to the end of `block`; `None` for those that only a client itself makes.
+pub fn parse(block: &[u8], commit: Commit) -> Option<Op<'_>> {
+    let op = commit.op()?;
     let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
     let key_at = crc_at - commit.key_len();
     let value_at = key_at - commit.value_len();
-    let ttl_s = match commit.op() {
-        Some(op) if op.has_ttl() => {
-            let bytes = &block[value_at - 4..value_at];
-            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-        }
-        _ => 0,
+    let (key, value) = (&block[key_at..crc_at], &block[value_at..key_at]);
+    let ttl_s = match op.has_ttl() {
+        true => u32::from_le_bytes(*block[..value_at].last_chunk()?),
+        false => 0,
     };
-    (&block[key_at..crc_at], &block[value_at..key_at], ttl_s)
+    let Extension { flags, condition } = match op.has_extension() {
+        true => Extension::decode(block[value_at - op.lead_bytes()..].first_chunk()?)?,
+        false => Extension::default(),
+    };
+    Some(match op {
+        SlotOp::Get => Op::Get { key },
+        SlotOp::GetExt => Op::GetItem { key },
+        SlotOp::Put | SlotOp::PutTtl | SlotOp::PutExt => Op::Put {
+            key,
+            value,
+            ttl_s,
+            flags,
+            condition,
+        },
+        SlotOp::Delete | SlotOp::DeleteExt => Op::Delete { key, condition },
+        SlotOp::Touch => Op::Touch { key, ttl_s },
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use drover_base::Condition;
     use proptest::prelude::*;
 
     fn built(op: SlotOp, key: &[u8], value: &[u8], ttl_s: u32, crc: bool) -> (Vec<u8>, usize, Commit) {
@@ -144,6 +166,7 @@ mod tests {
                 key,
                 value,
                 ttl_s,
+                extension: Extension::default(),
             },
         );
         (block, len, commit)
@@ -193,13 +216,30 @@ mod tests {
             key in proptest::collection::vec(any::<u8>(), 1..=250),
             value in proptest::collection::vec(any::<u8>(), 0..=700),
             ttl_s in 0u32..3,
+            flags in any::<u32>(),
+            version in any::<u64>(),
             crc in any::<bool>(),
         ) {
-            for op in [SlotOp::Put, SlotOp::PutTtl, SlotOp::PutBulk] {
-                let (block, len, commit) = built(op, &key, &value, ttl_s, crc);
+            let (key, value) = (&key[..], &value[..]);
+            let put = |ttl_s, flags, condition| Op::Put { key, value, ttl_s, flags, condition };
+            let always = Condition::Always;
+            for (slot_op, op) in [
+                (SlotOp::Get, Op::Get { key }),
+                (SlotOp::GetExt, Op::GetItem { key }),
+                (SlotOp::Put, put(0, 0, always)),
+                (SlotOp::PutTtl, put(ttl_s, 0, always)),
+                (SlotOp::PutExt, put(ttl_s, flags, Condition::IfVersion(version))),
+                (SlotOp::Delete, Op::delete(key)),
+                (SlotOp::DeleteExt, Op::Delete { key, condition: Condition::IfVersion(version) }),
+                (SlotOp::Touch, Op::Touch { key, ttl_s }),
+            ] {
+                let value = if let Op::Put { value, .. } = op { value } else { &[] };
+                let commit = Commit::new(slot_op, 9, key.len(), value.len(), crc);
+                let (hash, extension) = (KeyHash { low: 1, high: 2 }, op.extension().unwrap_or_default());
+                let mut block = vec![0xee; 1024];
+                let len = build(&mut block, &Body { commit, hash, key, value, ttl_s, extension });
                 prop_assert_eq!(len, TRAILER_BYTES + commit.body_len());
-                let parsed_ttl_s = if op.has_ttl() { ttl_s } else { 0 };
-                prop_assert_eq!(parse(&block, commit), (&key[..], &value[..], parsed_ttl_s));
+                prop_assert_eq!(parse(&block, commit), Some(op));
             }
         }
     }

@@ -62,8 +62,8 @@ impl Slot {
     /// each sent once and not answered; else, and for bulk requests, `Unsure`.
     pub fn as_before(&self) -> Before {
         let small = matches!(
-            self.commit.op(),
-            Some(SlotOp::Get | SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete)
+            self.commit.op().map(SlotOp::base),
+            Some(SlotOp::Get | SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete | SlotOp::Touch)
         );
         match small && self.phase == SlotPhase::Posted && self.tries == 0 {
             true if self.commit.is_update() && !self.commit.is_conditional() => Before::Writes,

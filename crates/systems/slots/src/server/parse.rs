@@ -31,10 +31,10 @@ pub struct Parsed {
     pub op: SlotOp,
     /// Length of the key, bytes, at most 250; 0: the hash is the key, or the operation is a `Nop` without one.
     pub key_len: usize,
-    /// Length of the value in the slot, bytes; 12 for `PutBulk` and `GetBulk`, whose value is a
+    /// Length of the value in the slot, bytes; 12 for [bulk operations](SlotOp::is_bulk), whose value is a
     /// [`Bulk`](crate::layout::Bulk).
     pub value_len: usize,
-    /// Length of the body with ttl and checksum, bytes; it fits into the slot.
+    /// Length of the body with extension, ttl and checksum, bytes; it fits into the slot.
     pub body_len: usize,
     /// Whether the body ends with a checksum.
     pub has_crc: bool,
@@ -52,12 +52,11 @@ impl Parsed {
         let op = commit.op().ok_or(Refused)?;
         let (key_len, value_len, has_crc) = (commit.key_len(), commit.value_len(), commit.has_crc());
         let crc_bytes = if has_crc { 4 } else { 0 };
-        let ttl_bytes = if op.has_ttl() { 4 } else { 0 };
-        let body_len = ttl_bytes + value_len + key_len + crc_bytes;
+        let body_len = op.lead_bytes() + value_len + key_len + crc_bytes;
         let value_fits_op = match op {
-            SlotOp::Get | SlotOp::Delete | SlotOp::Nop => value_len == 0,
-            SlotOp::Put | SlotOp::PutTtl => true,
-            SlotOp::PutBulk | SlotOp::GetBulk => value_len == BULK_BYTES,
+            SlotOp::Put | SlotOp::PutTtl | SlotOp::PutExt => true,
+            op if op.is_bulk() => value_len == BULK_BYTES,
+            _ => value_len == 0,
         };
         let key_fits = key_len <= KEY_BYTES_MAX && (key_len > 0 || rule.hash_only || op == SlotOp::Nop);
         let sane = value_fits_op
@@ -84,7 +83,7 @@ impl Parsed {
     /// Offsets of the body's parts in a buffer that contains the body from offset `start` on.
     #[inline(always)]
     pub fn body_at(&self, start: usize) -> BodyAt {
-        let value = start + if self.op.has_ttl() { 4 } else { 0 };
+        let value = start + self.op.lead_bytes();
         let key = value + self.value_len;
         BodyAt {
             start,
@@ -176,7 +175,7 @@ impl Plain {
 /// the next one starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyAt {
-    /// Offset of the ttl, or of the value if there is no ttl.
+    /// Offset of the extension, of the ttl if there is none, or of the value if there is neither.
     pub start: usize,
     /// Offset of the value.
     pub value: usize,

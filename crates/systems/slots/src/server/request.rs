@@ -14,6 +14,7 @@ use super::{Parsed, Plain, SlotState};
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
 use drover_base::KeyHash;
 use drover_base::sync::{Ordering, fence};
+use drover_kv::Extension;
 use drover_mem::{LINE_BYTES, MaskedRef, MaskedRegion};
 
 /// Where the body ends in an image: key, value and ttl are right-aligned to it.
@@ -182,6 +183,13 @@ impl<H> Request<H> {
     pub fn ttl_s(&self) -> u32 {
         let end = BODY_END - self.about.key_len() - self.about.value_len();
         u32::from_le_bytes(self.image[end - 4..end].try_into().expect("4 bytes"))
+    }
+
+    /// Flags and condition; `None` if they are malformed. Meaningful only for operations that [have
+    /// some](SlotOp::has_extension); `op` is this request's.
+    pub fn extension(&self, op: SlotOp) -> Option<Extension> {
+        let start = BODY_END - self.about.key_len() - self.about.value_len() - op.lead_bytes();
+        Extension::decode(self.image[start..].first_chunk()?)
     }
 
     fn set_hash(&mut self, hash: KeyHash) {

@@ -99,7 +99,7 @@ impl SlotState {
     /// to answer without executing it; `None`: execute it again. The first that applies, for reads too:
     /// - result unknown, or ruled out: `Some(StaleEpoch)`
     /// - first answer was `Retry`: `Some(Retry)`
-    /// - `op` is `Get`, `GetBulk` or `Nop`: `None`
+    /// - `op` is `Nop` or gets a value: `None`
     /// - any other: `Some` of the first answer's status; another client may have written since, so it must not execute
     ///   twice
     #[cold]
@@ -108,7 +108,7 @@ impl SlotState {
             (FORGOTTEN | RULED_OUT, _) => Some(Status::StaleEpoch),
             // Others that it was sent with were told the same: they must not change places now.
             (RETRY, _) => Some(Status::Retry),
-            (_, SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop) => None,
+            (_, op) if matches!(op.base(), SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop) => None,
             (status, _) => Status::from_bits(u32::from(status)),
         }
     }

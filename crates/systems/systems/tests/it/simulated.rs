@@ -2,7 +2,7 @@
 
 use crate::Table;
 use drover_base::Ns;
-use drover_simcluster::{Setup, run};
+use drover_simcluster::{Setup, run_of};
 
 #[test]
 fn every_system_runs_in_a_simulated_cluster() {
@@ -11,7 +11,7 @@ fn every_system_runs_in_a_simulated_cluster() {
     setup.load.keys = 1_000;
     (setup.warm_up, setup.measured) = (Ns::from_us(50), Ns::from_us(100));
     for system in Table::ALL {
-        let outcome = run(&setup, *system, None);
+        let outcome = run_of(&setup, *system, None);
         assert_eq!((outcome.failed, outcome.hit_share), (0, 1.0), "{system}");
         assert!(
             outcome.by_partition.iter().all(|mops| *mops > 0.1),

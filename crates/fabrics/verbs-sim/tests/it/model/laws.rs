@@ -85,6 +85,36 @@ fn trace_hash_follows_the_seed() {
     }
 }
 
+#[test]
+fn requests_to_the_own_machine_use_no_link() {
+    const BYTES: u64 = 8192;
+    let report = |there: usize| {
+        let world = World::new(Profile::named("cx6").expect("a profile"), 2, 1);
+        let mut pair = Pair::to_machine(there, &world, Rc, 64);
+        pair.post(&[write(&pair, 1, &[7; BYTES as usize])]);
+        let mut done_at = 0;
+        while pair.completions().is_empty() {
+            done_at += 10;
+            assert!(done_at < 100_000, "it never completes");
+            world.run_until(drover_base::Ns(done_at));
+        }
+        let mut last = [0];
+        pair.there_mr.region().copy_out(BYTES as usize - 1, &mut last);
+        assert_eq!(last, [7]);
+        (done_at, world.report().machines[0].clone())
+    };
+    let ((own_ns, own), (other_ns, other)) = (report(0), report(1));
+    assert_eq!(own.link_bytes, (0, 0));
+    assert_eq!((own.counters.tx_bytes, own.counters.rx_bytes), (0, 0));
+    assert!(other.link_bytes.0 > BYTES && other.link_bytes.1 > 0);
+    assert!(
+        own.bus_bytes.0 > BYTES && own.bus_bytes.1 > BYTES,
+        "both halves on one bus"
+    );
+    assert!(other.bus_bytes.0 < BYTES && other.bus_bytes.1 > BYTES);
+    assert!(own_ns < other_ns, "{own_ns} and {other_ns} ns");
+}
+
 /// A single request enters the card faster than a list, but not before a list posted earlier.
 #[test]
 fn a_single_request_does_not_overtake_a_list() {

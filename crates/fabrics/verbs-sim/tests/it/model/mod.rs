@@ -2,6 +2,7 @@
 //! were fitted to; see `crates/lab/figures` for all of them.
 
 mod bench;
+mod card_memory;
 mod engines;
 mod failures;
 mod laws;

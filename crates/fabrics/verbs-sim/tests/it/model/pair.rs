@@ -60,8 +60,13 @@ impl Pair {
     }
 
     pub fn with_cq_depth(world: &World, kind: QpKind, cq_depth: usize) -> Pair {
+        Pair::to_machine(1, world, kind, cq_depth)
+    }
+
+    /// A pair whose other end is on another machine than 1, or on the same.
+    pub fn to_machine(there: usize, world: &World, kind: QpKind, cq_depth: usize) -> Pair {
         let here = world.device(0).context().expect("this thread's world");
-        let there = world.device(1).context().expect("this thread's world");
+        let there = world.device(there).context().expect("this thread's world");
         let (cq, there_cq) = (
             here.create_cq(cq_depth).expect("a queue"),
             there.create_cq(1024).expect("a queue"),

@@ -163,6 +163,7 @@ pub fn run<R: Clusters>(clusters: &R, plan: &Emulation, span: Span, seed: u64) -
     setup::set_up(&mut cluster, plan, &recorder);
     let probe = Probe {
         tally: recorder.tally.clone(),
+        throttle: None,
         count: Count::Issued,
         machine: 0,
         per: 1.0,

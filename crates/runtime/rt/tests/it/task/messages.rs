@@ -156,3 +156,43 @@ fn a_task_sends_messages() {
     inbox.copy_out(0, &mut text);
     assert_eq!((&text[..5], &text[64..]), (&b"hello"[..], &b"world"[..]));
 }
+
+#[test]
+fn immediate_data_comes_with_writes_and_messages() {
+    use drover_mem::PageWish;
+    use drover_rt::StageError;
+    use drover_verbs::{Access, CompletionQueue, Context, Imm, MemoryRegion, RecvList, RecvWr, Wc};
+    let mut bed = Bed::<Shm>::new(&ShmDevice::default(), QpKind::Rc);
+    let inbox = bed.far.ctx.alloc(4096, PageWish::Small).expect("memory");
+    let mr = bed.far.ctx.register(&inbox, Access::LOCAL).expect("register");
+    let mut recvs = RecvList::default();
+    for number in 0..2 {
+        let (wr_id, sge) = (WrId(number), mr.sge(0, 64));
+        recvs.push(RecvWr { wr_id, sge });
+    }
+    bed.far.qp.post_recv(bed.far.ctx.cpu(), &recvs).expect("posted");
+    let (peer, remote) = (bed.peer, bed.remote);
+    bed.run_one(move |cx| async move {
+        let written = cx.write_inline(peer, b"8 bytes!", remote.at(0)).expect("staged");
+        cx.imm(written, Imm(7)).expect("a WRITE carries it");
+        let mut buffer = cx.buffer(8).expect("buffer");
+        buffer.copy_from_slice(b"as long.");
+        let written = cx.write(peer, buffer, remote.at(8)).expect("staged");
+        cx.imm(written, Imm(8)).expect("a WRITE carries it");
+        cx.sync().await.expect("both");
+        let read = cx
+            .read(peer, cx.buffer(8).expect("buffer"), remote.at(0))
+            .expect("staged");
+        let refused = cx.imm(read, Imm(9));
+        assert_eq!(
+            refused,
+            Err(StageError::NotSupported {
+                what: "immediate data"
+            })
+        );
+        cx.sync().await.expect("a READ without it");
+    });
+    let mut wcs = [Wc::default(); 4];
+    assert_eq!(bed.far.cq.poll(bed.far.ctx.cpu(), &mut wcs), 2);
+    assert_eq!([wcs[0].imm, wcs[1].imm], [Some(Imm(7)), Some(Imm(8))]);
+}

@@ -50,12 +50,8 @@ fn write(
             let (key, value) = &ops[next];
             let key = key.to_le_bytes();
             let op = match value {
-                Some(value) => Op::Put {
-                    key: &key,
-                    value,
-                    ttl_s: 0,
-                },
-                None => Op::Delete { key: &key },
+                Some(value) => Op::put(&key, value),
+                None => Op::delete(&key),
             };
             writer.submit(bed.cpu(), &op, 0).expect("space in the window");
             next += 1;

@@ -34,11 +34,11 @@ pub fn get(key: &[u8]) -> Op<'_> {
 }
 
 pub fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value, ttl_s: 0 }
+    Op::put(key, value)
 }
 
 pub fn delete(key: &[u8]) -> Op<'_> {
-    Op::Delete { key }
+    Op::delete(key)
 }
 
 /// A fabric that promises no more than a network does: the server may act as if requests were lost or reordered.

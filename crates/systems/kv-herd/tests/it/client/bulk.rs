@@ -29,23 +29,9 @@ fn the_limit_is_exact() {
     let mut bed = Bed::new();
     let fits = value(1000 - 3);
     assert_eq!(bed.run(put(b"key", &fits)), Ended::Stored);
-    assert_eq!(
-        bed.run(Op::Put {
-            key: b"key",
-            value: &fits[4..],
-            ttl_s: 9
-        }),
-        Ended::Stored
-    );
+    assert_eq!(bed.run(Op::put_for(b"key", &fits[4..], 9)), Ended::Stored);
     assert_eq!(bed.client.stats().bulk_transfers, 0);
-    assert_eq!(
-        bed.run(Op::Put {
-            key: b"key",
-            value: &fits[3..],
-            ttl_s: 9
-        }),
-        Ended::Stored
-    );
+    assert_eq!(bed.run(Op::put_for(b"key", &fits[3..], 9)), Ended::Stored);
     assert_eq!(
         bed.client.stats().bulk_transfers,
         1,

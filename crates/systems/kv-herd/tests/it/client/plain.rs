@@ -22,11 +22,7 @@ fn get_put_delete() {
 #[test]
 fn time_to_live_travels() {
     let mut bed = Bed::new();
-    let op = Op::Put {
-        key: b"k",
-        value: b"v",
-        ttl_s: 77,
-    };
+    let op = Op::put_for(b"k", b"v", 77);
     assert_eq!(bed.run(op), Ended::Stored);
     assert_eq!(bed.server.store[&b"k"[..]], (b"v".to_vec(), 77));
 }

@@ -2,6 +2,8 @@
 
 use drover_base::{Actor, Cpu, Ns};
 use drover_control::LocalListener;
+use drover_kv::{Offers, System};
+use drover_kv_herd::Herd;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
@@ -60,6 +62,10 @@ pub fn client_options(options: &BedOptions) -> ClientOptions {
 impl<G: Ground> Bed for HerdBed<G> {
     type P = G::P;
     type Client = HerdClient<G::P>;
+
+    fn offers() -> Offers {
+        <Herd as System>::FACTS.offers
+    }
 
     fn start(options: &BedOptions) -> HerdBed<G> {
         let device = G::open(options);

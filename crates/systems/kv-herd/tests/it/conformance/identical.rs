@@ -26,12 +26,8 @@ fn play<B: Bed>(seed: u64) -> Vec<String> {
         let key = format!("key {}", rng.below(40));
         let value = value_bytes(n + 1, rng.below(VALUE_BYTES_MAX) as usize);
         let op = match rng.below(10) {
-            0..4 => Op::Put {
-                key: key.as_bytes(),
-                value: &value,
-                ttl_s: 0,
-            },
-            4 => Op::Delete { key: key.as_bytes() },
+            0..4 => Op::put(key.as_bytes(), &value),
+            4 => Op::delete(key.as_bytes()),
             _ => Op::Get { key: key.as_bytes() },
         };
         client.submit(bed.cpu(), &op, n).expect("an empty window");

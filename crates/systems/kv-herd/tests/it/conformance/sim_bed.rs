@@ -3,7 +3,8 @@
 
 use crate::conformance::bed::{client_options, server_options};
 use drover_control::LocalListener;
-use drover_kv::Accepting;
+use drover_kv::{Accepting, Offers, System};
+use drover_kv_herd::Herd;
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server};
 use drover_testkit::beds::{Cluster, Simulated, connected};
@@ -33,6 +34,10 @@ impl<P: Simulated> SimBed<P> {
 impl<P: Simulated> Bed for SimBed<P> {
     type P = P;
     type Client = HerdClient<P>;
+
+    fn offers() -> Offers {
+        <Herd as System>::FACTS.offers
+    }
 
     fn start(options: &BedOptions) -> SimBed<P> {
         let bed = SimBed {

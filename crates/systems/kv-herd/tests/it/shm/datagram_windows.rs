@@ -70,11 +70,7 @@ fn lost(mistake: Option<Mistake>) -> u64 {
         for (ctx, client) in &mut clients {
             ctx.cpu().refresh();
             let key = round.to_le_bytes();
-            let put = Op::Put {
-                key: &key,
-                value: b"v",
-                ttl_s: 0,
-            };
+            let put = Op::put(&key, b"v");
             let get = Op::Get { key: &key };
             // Different keys would do as well: GETs of one key do not wait for each other.
             while client

@@ -74,12 +74,8 @@ fn run(seed: u64, mistake: Option<Mistake>) -> Run {
             let value = vec![token as u8; len];
             let op = match rng.below(8) {
                 0..=3 => Op::Get { key },
-                4..=6 => Op::Put {
-                    key,
-                    value: &value,
-                    ttl_s: 0,
-                },
-                _ => Op::Delete { key },
+                4..=6 => Op::put(key, &value),
+                _ => Op::delete(key),
             };
             match pair.client.submit(pair.ctx.cpu(), &op, token) {
                 _ if token >= OPS => break,
@@ -89,13 +85,13 @@ fn run(seed: u64, mistake: Option<Mistake>) -> Run {
             let was = match op {
                 Op::Get { .. } => map.get(key).cloned(),
                 Op::Put { .. } => map.insert(key, value.clone()),
-                Op::Delete { .. } => map.remove(key),
+                _ => map.remove(key),
             };
             wants.push(match (op, was) {
                 (Op::Put { .. }, _) => End::Stored,
                 (_, None) => End::NotFound,
                 (Op::Get { .. }, Some(value)) => End::Value(value),
-                (Op::Delete { .. }, Some(_)) => End::Deleted,
+                (_, Some(_)) => End::Deleted,
             });
         }
         let before = ended;

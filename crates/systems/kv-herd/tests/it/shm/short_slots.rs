@@ -75,11 +75,7 @@ fn keys_that_do_not_fit_are_refused_and_all_others_served() {
             let moves = key_len + 40 <= slot_bytes;
             for value_len in [0, 1, 2000] {
                 let value = vec![7; value_len];
-                let put = Op::Put {
-                    key: &key,
-                    value: &value,
-                    ttl_s: 0,
-                };
+                let put = Op::put(&key, &value);
                 let want = |served| if served { End::Done } else { End::TooLarge };
                 let stored = end_of(&mut pair, &put);
                 assert_eq!(
@@ -89,12 +85,12 @@ fn keys_that_do_not_fit_are_refused_and_all_others_served() {
                 );
                 if stored == End::Done {
                     assert_eq!(end_of(&mut pair, &Op::Get { key: &key }), End::Done);
-                    assert_eq!(end_of(&mut pair, &Op::Delete { key: &key }), End::Done);
+                    assert_eq!(end_of(&mut pair, &Op::delete(&key)), End::Done);
                 }
             }
             if !fits(0) {
                 assert_eq!(end_of(&mut pair, &Op::Get { key: &key }), End::TooLarge);
-                assert_eq!(end_of(&mut pair, &Op::Delete { key: &key }), End::TooLarge);
+                assert_eq!(end_of(&mut pair, &Op::delete(&key)), End::TooLarge);
             }
         }
         assert_eq!(pair.client.in_flight(), 0);

@@ -2,7 +2,8 @@
 
 use drover_base::{Actor, Cpu, Ns};
 use drover_control::LocalListener;
-use drover_kv::KvClient;
+use drover_kv::{KvClient, Offers, System};
+use drover_kv_herd::Herd;
 use drover_kv_herd::client::{self, ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
 use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{self, Pieces, ServeMode, Server, ServerOptions, Standard, WithPaperFormat};
@@ -131,6 +132,10 @@ impl<V: Variant> HerdBed<V> {
 impl<V: Variant> Bed for HerdBed<V> {
     type P = P;
     type Client = HerdClient<P, V::Format>;
+
+    fn offers() -> Offers {
+        <Herd as System>::FACTS.offers
+    }
 
     fn start(options: &BedOptions) -> Self {
         let mode = match options.store_mode {

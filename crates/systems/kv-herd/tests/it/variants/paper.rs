@@ -28,11 +28,7 @@ fn get_and_put_and_nothing_else() {
     let mut client = bed.connect();
     for i in 0..300u32 {
         let (key, value) = (i.to_le_bytes(), vec![i as u8; 1 + i as usize * 3]);
-        let put = Op::Put {
-            key: &key,
-            value: &value,
-            ttl_s: 0,
-        };
+        let put = Op::put(&key, &value);
         let get = Op::Get { key: &key };
         assert!(run(&mut bed, &mut client, get, |outcome| outcome == Outcome::NotFound));
         assert!(run(&mut bed, &mut client, put, |outcome| outcome == Outcome::Stored));
@@ -41,22 +37,10 @@ fn get_and_put_and_nothing_else() {
     }
     let refused = |outcome: Outcome<'_>| outcome == Outcome::Refused(Refusal::BadRequest);
     for op in [
-        Op::Delete { key: b"k" },
-        Op::Put {
-            key: b"k",
-            value: b"",
-            ttl_s: 0,
-        },
-        Op::Put {
-            key: b"k",
-            value: b"v",
-            ttl_s: 5,
-        },
-        Op::Put {
-            key: b"k",
-            value: &[1; 1001],
-            ttl_s: 0,
-        },
+        Op::delete(b"k"),
+        Op::put(b"k", b""),
+        Op::put_for(b"k", b"v", 5),
+        Op::put(b"k", &[1; 1001]),
     ] {
         assert!(run(&mut bed, &mut client, op, refused), "{op:?}");
     }
@@ -73,11 +57,7 @@ fn the_longest_value_fits_whatever_its_key() {
         ([8; 16], vec![2; 985]),
         ([9; 16], vec![3; 1000]),
     ] {
-        let put = Op::Put {
-            key: &key,
-            value: &value,
-            ttl_s: 0,
-        };
+        let put = Op::put(&key, &value);
         assert!(run(&mut bed, &mut client, put, |outcome| outcome == Outcome::Stored));
         let get = Op::Get { key: &key };
         let came_back = |outcome: Outcome<'_>| outcome == Outcome::Value(&value);

@@ -63,11 +63,7 @@ where
                 }
                 let count = counts[key].1 + 1;
                 let value = bytes(key as u64, count);
-                let put = Op::Put {
-                    key: &value[..8],
-                    value: &value,
-                    ttl_s: 0,
-                };
+                let put = Op::put(&value[..8], &value);
                 let name = (key as u64) << 32 | count;
                 // A place is taken until its SEND has completed, too.
                 if writer.submit(bed.cpu(), &put, name).is_err() {

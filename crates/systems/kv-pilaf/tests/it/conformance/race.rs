@@ -59,14 +59,10 @@ fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
                 false => (coming, false),
             };
             let (key, value) = (key(which), value(which, next));
-            let put = Op::Put {
-                key: &key,
-                value: &value,
-                ttl_s: 0,
-            };
+            let put = Op::put(&key, &value);
             let op = match stays || rng.chance(0.5) {
                 true => put,
-                false => Op::Delete { key: &key },
+                false => Op::delete(&key),
             };
             writer.submit(bed.cpu(), &op, next).expect("space in the window");
             next += 1;

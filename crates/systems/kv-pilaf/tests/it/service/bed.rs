@@ -19,7 +19,7 @@ pub fn value(value: &[u8]) -> Ended {
 }
 
 pub fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
-    Op::Put { key, value, ttl_s: 0 }
+    Op::put(key, value)
 }
 
 pub fn get(key: &[u8]) -> Op<'_> {

@@ -22,6 +22,8 @@ fn request(kind: RequestKind, key: &[u8], value_bytes: usize, value_offset: u64)
         ttl_s: 0,
         sequence: NEXT.fetch_add(1, Ordering::Relaxed),
         value_offset,
+        is_detailed: false,
+        extension: None,
     };
     [&header.encode()[..], key].concat()
 }

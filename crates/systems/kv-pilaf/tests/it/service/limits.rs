@@ -108,12 +108,7 @@ fn a_full_store_refuses_what_is_new_and_serves_the_rest() {
     assert_eq!(full, Ended::Refused(Refusal::Full));
     assert!(key > 1000, "{key} keys in 64 KiB");
     client.check(&mut cluster, 0..key);
-    let gone = client.run(
-        &mut cluster,
-        &Op::Delete {
-            key: &0u32.to_le_bytes(),
-        },
-    );
+    let gone = client.run(&mut cluster, &Op::delete(&0u32.to_le_bytes()));
     assert_eq!(gone, Ended::Deleted);
     client.fill(&mut cluster, key..key + 1);
     client.check(&mut cluster, 1..key + 1);
@@ -156,11 +151,7 @@ fn what_has_expired_is_missed_by_the_servers_clock() {
     let mut one = cluster.client();
     pass(&mut cluster, &mut [&mut one], 500);
     let mut other = cluster.client();
-    let op = Op::Put {
-        key: b"key",
-        value: b"value",
-        ttl_s: 10,
-    };
+    let op = Op::put_for(b"key", b"value", 10);
     assert_eq!(one.run(&mut cluster, &op), Ended::Stored);
     pass(&mut cluster, &mut [&mut one, &mut other], 8);
     assert_eq!(one.run(&mut cluster, &get(b"key")), value(b"value"));
@@ -175,10 +166,7 @@ fn what_has_expired_is_missed_by_the_servers_clock() {
         (asked.0 + 1, asked.1 + 1),
         "a record that seems expired is the server's to judge: readers' clocks differ"
     );
-    assert_eq!(
-        one.run(&mut cluster, &Op::Delete { key: b"key" }),
-        Ended::NotFound
-    );
+    assert_eq!(one.run(&mut cluster, &Op::delete(b"key")), Ended::NotFound);
     assert!(
         cluster.server.is_empty(),
         "a DELETE of what has expired takes it away"
@@ -189,11 +177,7 @@ fn what_has_expired_is_missed_by_the_servers_clock() {
 fn the_longest_time_to_live_is_no_overflow() {
     let mut cluster = Cluster::new(small());
     let mut client = cluster.client();
-    let op = Op::Put {
-        key: b"key",
-        value: b"value",
-        ttl_s: u32::MAX,
-    };
+    let op = Op::put_for(b"key", b"value", u32::MAX);
     assert_eq!(client.run(&mut cluster, &op), Ended::Stored);
     assert_eq!(client.run(&mut cluster, &get(b"key")), value(b"value"));
     // Years later; the connection has not survived them.

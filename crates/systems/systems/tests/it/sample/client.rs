@@ -2,7 +2,7 @@
 
 use super::layout::{Attach, REPLY_HEADER_BYTES, Reply, SLOT_BYTES, Slot, Trust, Welcome, open};
 use drover_base::{KeyHash, Ns};
-use drover_kv::{OpKind, Outcome, Reads, Refusal, ResultTransfer, SetupError};
+use drover_kv::{EXTENSION_BYTES, ItemInfo, OpKind, Outcome, Reads, Refusal, ResultTransfer, SetupError};
 use drover_mem::PageWish;
 use drover_one_sided::{Agreed, ConnResources, REQUEST_HEADER_BYTES, Reader as _, Request, Sink, Status};
 use drover_rt::WHICH;
@@ -108,9 +108,15 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let offset = self.request_at(at);
         let region = self.buffers.region();
         region.copy_in(offset, &request.encode());
-        region.copy_in(offset + REQUEST_HEADER_BYTES, key);
-        region.copy_in(offset + REQUEST_HEADER_BYTES + key.len(), value);
-        let len = REQUEST_HEADER_BYTES + key.len() + value.len();
+        let mut lead = REQUEST_HEADER_BYTES;
+        if let Some(extension) = request.extension {
+            // The server refuses it.
+            region.copy_in(offset + lead, &extension.encode());
+            lead += EXTENSION_BYTES;
+        }
+        region.copy_in(offset + lead, key);
+        region.copy_in(offset + lead + key.len(), value);
+        let len = lead + key.len() + value.len();
         let op = SendOp::Send {
             dest: None,
             imm: None,
@@ -144,7 +150,7 @@ impl Reader {
         match open(&slot, get.hash, self.trust) {
             Some(value) => {
                 self.reads.hits += 1;
-                ops.finish(at, Outcome::Value(value), sink);
+                ops.finish_found(at, value, ItemInfo::default(), sink);
             }
             None => self.ask(ops, at, false),
         }
@@ -171,7 +177,7 @@ impl Reader {
         }
         let outcome = match (reply.status.outcome(kind), reply.status) {
             (Some(outcome), _) => outcome,
-            (None, Status::Value) => Outcome::Value(value),
+            (None, Status::Value) => return ops.finish_found(at, value, ItemInfo::default(), sink),
             (None, _) => Outcome::Refused(Refusal::BadRequest),
         };
         ops.finish(at, outcome, sink);

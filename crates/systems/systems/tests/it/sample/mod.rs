@@ -14,8 +14,8 @@ mod server;
 use client::Client;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
-    ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
+    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy, Service,
+    ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_one_sided::ClientOptions;
@@ -35,7 +35,16 @@ const FACTS: Facts = Facts {
     fits: |caps| caps.supports.rc,
     table: None,
     channels: Channels::PerShard,
-    offers: Offers::native_only("its items do not outlive the process"),
+    offers: Offers {
+        operations: OperationOffers {
+            conditions: false,
+            versions: false,
+            flags: false,
+            touch: false,
+            ..OperationOffers::POINT
+        },
+        ..Offers::native_only("its items do not outlive the process")
+    },
     counters: &[
         Counter::events("get_messages", "GETs that a slot did not answer."),
         Counter::events("puts", "PUTs executed."),

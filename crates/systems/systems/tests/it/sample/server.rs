@@ -121,6 +121,9 @@ impl<P: Provider> State<P> {
     fn execute(&mut self, request: &Request, key: &[u8], value: &[u8], now: Ns) -> (Status, Vec<u8>) {
         let now_s = self.clock.now_s(now);
         let status = match request.kind {
+            // Not offered.
+            RequestKind::Touch => Status::BadRequest,
+            _ if request.extension.is_some() => Status::BadRequest,
             RequestKind::Put => self.put(key, value, request.ttl_s, now),
             RequestKind::Delete => {
                 self.counters.deletes += 1;

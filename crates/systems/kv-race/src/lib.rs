@@ -1,0 +1,39 @@
+//! RACE: an extendible hash table in the memory of nodes whose processors do nothing. Clients look up, insert, update and
+//! delete by READ, WRITE and CAS alone, and split the table by themselves. Smart-HT is the same client over tasks of
+//! other options.
+//!
+//! | operation | verbs | round trips |
+//! |---|---|---|
+//! | lookup | 2 READs of a pair of buckets; 1 READ of a block | 2 |
+//! | lookup of a key that does not exist | 2 READs of a pair of buckets, twice where a READ may be torn | 1 or 2 |
+//! | update | WRITE of a block, 2 READs; 1 READ of a block; CAS | 3 |
+//! | insert, and insert if absent | WRITE of a block, 2 READs; CAS, 2 READs; CAS | 3 |
+//! | delete | 2 READs; 1 READ of a block; CAS | 3 |
+//! | read, modify, write | 2 READs; 1 READ of a block; WRITE of a block, CAS | 3 |
+//!
+//! Each further block whose key has the same fingerprint costs a READ in the same list. The published insert takes a CAS
+//! less, and is not linearizable ([why](../../../../docs/decisions/0034-splits-that-freeze.md)).
+//!
+//! It is no service: the memory nodes are [`memnode`](drover_memnode)'s, which also provides leases, epochs and
+//! allocation. An item is one block of at most 16,320 bytes.
+//!
+//! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
+//! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
+//! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
+//!
+//! Source: `[RACE]`, `[SMART §5.2]`; [docs/race-tests.md](../../../../docs/race-tests.md) lists what the tests cover.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod layout;
+mod options;
+mod race;
+
+pub use drover_memnode::PoolKind;
+pub use error::RaceError;
+pub use layout::TableHeader;
+pub use options::RaceOptions;
+pub use race::{Found, ItemMeta, Race, RaceStats};
+
+/// The kind of the pools that hold such tables.
+pub const POOL_KIND: PoolKind = PoolKind::new("race");

@@ -1,0 +1,41 @@
+//! [`RaceOptions`]: what a client chooses.
+
+use crate::layout::TableHeader;
+use drover_base::{HashSeed, Ns};
+use drover_index::race::Shape;
+
+/// Options of a client.
+///
+/// RACE and Smart-HT are this client over tasks of different [options](drover_rt::TaskOptions): RACE has the driver's
+/// doorbells, no credits, and retries at once; Smart-HT has a doorbell per thread, credits, and waits before it retries.
+#[derive(Clone, Copy, Debug)]
+pub struct RaceOptions {
+    /// Wait before the next look at a bucket that is being split, about a round trip.
+    pub wait: Ns,
+    /// Time after which an operation that others are in the way of gives up.
+    pub deadline: Ns,
+    /// The tables to create at nodes that have none; `None`: they must exist.
+    pub create: Option<TableHeader>,
+}
+
+impl Default for RaceOptions {
+    fn default() -> RaceOptions {
+        RaceOptions {
+            wait: Ns::from_us(2),
+            deadline: Ns::from_s(5),
+            create: None,
+        }
+    }
+}
+
+impl TableHeader {
+    /// A table whose subtables have 1,024 groups, so that a split takes milliseconds, and whose directory can have 2^16
+    /// entries. *(our choice)*
+    pub fn usual(seed: HashSeed) -> TableHeader {
+        TableHeader {
+            seed,
+            shape: Shape::new(1024).expect("within bounds"),
+            depth_max: drover_index::race::DEPTH_MAX,
+        }
+    }
+}

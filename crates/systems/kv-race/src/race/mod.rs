@@ -1,0 +1,179 @@
+//! [`Race`]: a thread's handle to the tables of a pool.
+
+mod directory;
+mod open;
+mod operation;
+mod read;
+mod recovery;
+mod split;
+mod write;
+
+pub use read::Found;
+pub use write::ItemMeta;
+
+use crate::error::RaceError;
+use crate::layout::TableHeader;
+use crate::options::RaceOptions;
+use drover_base::KeyHasher;
+use drover_index::race::Directory;
+use drover_memnode::{Arena, Nodes};
+use drover_rt::{SingleFlight, TaskCx};
+use drover_verbs::Provider;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A thread's handle to the tables of a pool, one per node, each with the keys of its share of the hash values. Clones
+/// are handles of the same, for the tasks of the thread.
+pub struct Race<P: Provider>(Rc<Inner<P>>);
+
+impl<P: Provider> Clone for Race<P> {
+    fn clone(&self) -> Race<P> {
+        Race(self.0.clone())
+    }
+}
+
+struct Inner<P: Provider> {
+    arena: Arena<P>,
+    options: RaceOptions,
+    hasher: KeyHasher,
+    shards: Box<[Shard]>,
+    /// READs of directories, by node.
+    refreshing: SingleFlight<P, usize, ()>,
+    reads: ReadOrder,
+    stats: Cell<RaceStats>,
+}
+
+/// Counters of a thread's operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RaceStats {
+    /// Subtables that were split, by this thread.
+    pub splits: u64,
+    /// READs of a directory.
+    pub refreshes: u64,
+    /// Waits for a split: for a frozen slot, a pending bucket, a lock.
+    pub waits: u64,
+    /// Blocks that were READ for another key with the same fingerprint.
+    pub collisions: u64,
+    /// Inserts that gave way to another client's.
+    pub gave_way: u64,
+}
+
+impl<P: Provider> Inner<P> {
+    fn count(&self, count: impl FnOnce(&mut RaceStats)) {
+        let mut stats = self.stats.get();
+        count(&mut stats);
+        self.stats.set(stats);
+    }
+}
+
+/// What the fabric says about READs.
+#[derive(Clone, Copy, Debug)]
+struct ReadOrder {
+    /// Whether a READ may see words of a bucket from different times.
+    is_torn: bool,
+    /// Whether a READ sees a CAS that was posted before it.
+    sees_earlier: bool,
+}
+
+/// The table of a node.
+struct Shard {
+    node: usize,
+    /// Offset of the table in the node's memory.
+    table: u64,
+    header: TableHeader,
+    directory: RefCell<Directory>,
+}
+
+impl<P: Provider> Race<P> {
+    fn nodes(&self) -> &Nodes<P> {
+        self.0.arena.nodes()
+    }
+
+    /// The value of `key`, unless it has none or has expired.
+    ///
+    /// # Errors
+    /// [`RaceError`]; never [`Indeterminate`](RaceError::Indeterminate).
+    pub async fn get(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<Option<Found>, RaceError> {
+        self.begin(cx, key)?.get().await
+    }
+
+    /// Writes the value of `key`, whether or not it has one.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn put(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+    ) -> Result<(), RaceError> {
+        let written = self.store(cx, key, value, meta, write::When::Always).await?;
+        debug_assert!(written);
+        Ok(())
+    }
+
+    /// Writes the value of `key` if it has none. Returns whether it was written.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn add(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+    ) -> Result<bool, RaceError> {
+        self.store(cx, key, value, meta, write::When::IfAbsent).await
+    }
+
+    /// Writes the value of `key` if it has one. Returns whether it was written.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn update(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+    ) -> Result<bool, RaceError> {
+        self.store(cx, key, value, meta, write::When::IfPresent).await
+    }
+
+    /// Replaces the value of `key`, if it has one, by what `change` appends to the empty vector that it gets; the old value is its
+    /// first argument. It may be called several times. Returns whether there was a value.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn modify(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        meta: ItemMeta,
+        mut change: impl FnMut(&[u8], &mut Vec<u8>),
+    ) -> Result<bool, RaceError> {
+        let mut guard = cx.conflict_guard().await;
+        self.begin(cx, key)?.modify(meta, &mut change, &mut guard).await
+    }
+
+    /// What this thread's operations have met.
+    pub fn stats(&self) -> RaceStats {
+        self.0.stats.get()
+    }
+
+    /// Removes `key`. Returns whether it had a value, not expired.
+    ///
+    /// # Errors
+    /// [`RaceError`].
+    pub async fn delete(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<bool, RaceError> {
+        let mut guard = cx.conflict_guard().await;
+        self.begin(cx, key)?.delete(&mut guard).await
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for Race<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Race({} tables on {})", self.0.shards.len(), P::NAME)
+    }
+}

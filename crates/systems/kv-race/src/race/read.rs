@@ -1,0 +1,167 @@
+//! Reading: blocks of entries that may be the key's, lookups, misses.
+
+use super::operation::{Looker, Operation, View};
+use crate::error::RaceError;
+use drover_index::race::{Candidates, Slot, SlotId, Verdict};
+use drover_mem::Buffer;
+use drover_memnode::MemoryError;
+use drover_memnode::block::decode_block;
+use drover_rt::Ticket;
+use drover_verbs::Provider;
+
+/// Blocks that an operation READs in one list.
+const BLOCKS: usize = 4;
+
+/// The value of a key, in the buffer that it was READ into.
+#[derive(Debug)]
+pub struct Found {
+    buffer: Buffer,
+    start: usize,
+    len: usize,
+    /// The version, which no other value of any key ever had.
+    pub version: u64,
+    /// The flags that it was written with.
+    pub flags: u32,
+}
+
+impl Found {
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        &self.buffer[self.start..self.start + self.len]
+    }
+}
+
+/// A confirmed entry of the key.
+pub(super) struct Match {
+    pub(super) id: SlotId,
+    pub(super) slot: Slot,
+    /// Whether the item has not expired.
+    pub(super) is_live: bool,
+    pub(super) found: Found,
+}
+
+/// What entries are the key's.
+pub(super) enum Search {
+    Found(Match),
+    Missing,
+    /// A block was broken: begin anew.
+    Torn,
+}
+
+/// An entry whose block is being READ.
+type Asked = (SlotId, Slot, Ticket);
+
+impl<P: Provider> Operation<'_, P> {
+    pub(super) async fn get(&mut self) -> Result<Option<Found>, RaceError> {
+        loop {
+            let view = self.look(Looker::Reader).await?;
+            match self.find(&view).await? {
+                Search::Found(found) => return Ok(found.is_live.then_some(found.found)),
+                Search::Missing if self.is_missing(&view).await? => return Ok(None),
+                Search::Missing | Search::Torn => {}
+            }
+        }
+    }
+
+    /// Looks for the key's entry among those with its fingerprint.
+    pub(super) async fn find(&mut self, view: &View) -> Result<Search, RaceError> {
+        self.examine(view.candidates.matches()).await
+    }
+
+    /// READs the blocks of `entries`, up to one with the key.
+    pub(super) async fn examine(
+        &mut self,
+        mut entries: impl Iterator<Item = (SlotId, Slot)>,
+    ) -> Result<Search, RaceError> {
+        let mut search = Search::Missing;
+        loop {
+            let mut asked: [Option<Asked>; BLOCKS] = [None; BLOCKS];
+            for (place, (id, slot)) in asked.iter_mut().zip(&mut entries) {
+                match self.stage_block(slot) {
+                    Ok(ticket) => *place = Some((id, slot, ticket)),
+                    Err(RaceError::Memory(MemoryError::BadPointer { addr, .. })) => {
+                        self.bad.bad(addr)?;
+                        search = Search::Torn;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if asked.iter().all(Option::is_none) {
+                return Ok(search);
+            }
+            let mut completed = self.cx.sync().await?;
+            for (id, slot, ticket) in asked.into_iter().flatten() {
+                let buffer = completed.take(ticket);
+                match self.check(id, slot, buffer)? {
+                    Search::Missing => {}
+                    Search::Torn => search = Search::Torn,
+                    found => return Ok(found),
+                }
+            }
+        }
+    }
+
+    fn stage_block(&self, slot: Slot) -> Result<Ticket, RaceError> {
+        let (addr, bytes) = self.block(slot)?;
+        let at = self.race.nodes().locate(addr, bytes)?;
+        Ok(self.cx.read(at.peer, self.cx.buffer(bytes)?, at.remote)?)
+    }
+
+    /// Whether the block in `buffer` is the key's. The whole key counts, length included.
+    fn check(&mut self, id: SlotId, slot: Slot, buffer: Buffer) -> Result<Search, RaceError> {
+        let Some(block) = decode_block(&buffer).ok().filter(|block| block.next.is_null()) else {
+            // Blocks do not change, and this one was in use when the operation began.
+            self.bad.bad(self.block(slot)?.0)?;
+            return Ok(Search::Torn);
+        };
+        self.bad.good();
+        if block.key != self.key {
+            self.race.0.count(|stats| stats.collisions += 1);
+            return Ok(Search::Missing);
+        }
+        let clock_s = self.race.nodes().node(self.shard.node).clock_s();
+        let is_live = !block.meta.is_expired(clock_s);
+        let (version, flags) = (block.meta.version, block.meta.flags);
+        let (start, len) = (
+            drover_memnode::block::BLOCK_HEADER_BYTES + block.key.len(),
+            block.part.len(),
+        );
+        Ok(Search::Found(Match {
+            id,
+            slot,
+            is_live,
+            found: Found {
+                buffer,
+                start,
+                len,
+                version,
+                flags,
+            },
+        }))
+    }
+
+    /// Whether the key certainly had no entry at some time during this operation, after [`find`](Operation::find) found
+    /// none in `view`. If not, begin anew.
+    ///
+    /// A READ may see a bucket's header as it was before a split, and its slots as they were after it. And of a bucket
+    /// that was pending, the old one is right only if it is pending still.
+    pub(super) async fn is_missing(&mut self, view: &View) -> Result<bool, RaceError> {
+        let is_torn = self.race.0.reads.is_torn;
+        if view.old.is_none() && !is_torn {
+            return Ok(true);
+        }
+        let Some(pairs) = self.read_pairs(view.entry.subtable).await? else {
+            return Ok(false);
+        };
+        let again = Candidates::new(self.location, pairs);
+        let is_elsewhere = again.verdict(view.entry.depth) == Verdict::Elsewhere;
+        if is_elsewhere || is_torn && again.headers() != view.headers {
+            return Ok(false);
+        }
+        let again = match &view.old {
+            Some(old) => again.with_old(old),
+            None => Some(again),
+        };
+        Ok(again.is_some_and(|again| again.matches().eq(view.candidates.matches())))
+    }
+}

@@ -1,0 +1,352 @@
+//! Writing: updates, inserts, deletes.
+
+use super::Race;
+use super::operation::{Looker, Operation, View};
+use super::read::Search;
+use crate::error::RaceError;
+use drover_index::race::{
+    BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, UNITS_MAX, Verdict, settle,
+};
+use drover_memnode::block::{BlockMeta, Cut, encode_block};
+use drover_memnode::{Addr, Need};
+use drover_rt::{ConflictGuard, TaskCx};
+use drover_verbs::Provider;
+
+/// Times that an insert gives way to another client's tentative entry before it removes that entry, whose client may be
+/// gone. *(our choice)*
+const PATIENCE: u32 = 16;
+
+/// What belongs to an item besides key and value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ItemMeta {
+    /// The caller's.
+    pub flags: u32,
+    /// Seconds of the node's clock when it expires; 0: never.
+    pub expire_s: u32,
+}
+
+/// When an item is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum When {
+    Always,
+    IfAbsent,
+    IfPresent,
+}
+
+/// A block that is about to be published.
+struct NewBlock {
+    addr: Addr,
+    bytes: usize,
+    block: BlockRef,
+    /// Whether others may have seen a slot that leads to it.
+    was_seen: bool,
+    /// Whether a slot may lead to it although the operation failed.
+    may_stay: bool,
+}
+
+/// What an attempt to insert led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Insert {
+    Done,
+    /// Begin anew.
+    Again,
+    /// Begin anew; another client's tentative entry came first.
+    GaveWay,
+}
+
+impl<P: Provider> Race<P> {
+    pub(super) async fn store(
+        &self,
+        cx: &TaskCx<P>,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+        when: When,
+    ) -> Result<bool, RaceError> {
+        let mut guard = cx.conflict_guard().await;
+        let mut operation = self.begin(cx, key)?;
+        // Nothing is changed before there is memory for the item.
+        let mut block = operation.stage_new_block(value, meta).await?;
+        let stored = operation.store(&mut block, when, &mut guard).await;
+        if stored != Ok(true) {
+            operation.give_back(&block);
+        }
+        stored
+    }
+}
+
+impl<P: Provider> Operation<'_, P> {
+    /// Allocates a block for the key with `value`, and stages its WRITE.
+    async fn stage_new_block(&mut self, value: &[u8], meta: ItemMeta) -> Result<NewBlock, RaceError> {
+        let (node, arena) = (self.shard.node, &self.race.0.arena);
+        let cut = Cut::new(self.key.len(), value.len()).ok_or(RaceError::TooLarge)?;
+        let units = cut.block_bytes().div_ceil(BLOCK_UNIT);
+        if units > UNITS_MAX || cut.piece_count() > 0 {
+            return Err(RaceError::TooLarge);
+        }
+        let version = match arena.try_version(node) {
+            Some(version) => version,
+            None => arena.version(self.cx, node).await?,
+        };
+        let bytes = units * BLOCK_UNIT;
+        let mut buffer = self.cx.buffer(bytes)?;
+        let addr = match arena.try_alloc(node, bytes) {
+            Some(addr) => addr,
+            None => arena.alloc(self.cx, node, bytes, Need::Ordinary).await?,
+        };
+        let pool = self.race.nodes().pool();
+        let meta = BlockMeta {
+            owner: pool.client(),
+            flags: meta.flags,
+            expire_s: meta.expire_s,
+            created_s: pool.node(node).clock_s(),
+            version,
+        };
+        let used = encode_block(&mut buffer, &meta, self.key, value, Addr::NULL);
+        buffer[used..].fill(0);
+        let block = BlockRef {
+            addr: addr.offset(),
+            units: units as u8,
+        };
+        let new = NewBlock {
+            addr,
+            bytes,
+            block,
+            was_seen: false,
+            may_stay: false,
+        };
+        let staged = self.race.nodes().locate_to_write(self.cx, addr, bytes);
+        let staged = staged.map_err(RaceError::from);
+        let staged = staged.and_then(|at| Ok(self.cx.write(at.peer, buffer, at.remote)?));
+        if let Err(error) = staged {
+            self.give_back(&new);
+            return Err(error);
+        }
+        Ok(new)
+    }
+
+    /// Frees a block that no slot leads to.
+    fn give_back(&self, block: &NewBlock) {
+        let arena = &self.race.0.arena;
+        match (block.may_stay, block.was_seen) {
+            // The mark pass finds it when this process is gone.
+            (true, _) => {}
+            (false, true) => arena.free(&self.pin, block.addr, block.bytes),
+            (false, false) => arena.put_back(block.addr, block.bytes),
+        }
+    }
+
+    fn free(&self, slot: Slot) {
+        if let Ok((addr, bytes)) = self.block(slot) {
+            self.race.0.arena.free(&self.pin, addr, bytes);
+        }
+    }
+
+    async fn store(
+        &mut self,
+        new: &mut NewBlock,
+        when: When,
+        guard: &mut ConflictGuard<'_, P>,
+    ) -> Result<bool, RaceError> {
+        let mut gave_way = 0;
+        // If the first READs fail, so may have the WRITE in their list: it may still be executed.
+        new.may_stay = true;
+        let mut view = self.look(Looker::Writer).await?;
+        new.may_stay = false;
+        loop {
+            match self.find(&view).await? {
+                Search::Torn => {}
+                Search::Found(found) if when == When::IfAbsent && found.is_live => return Ok(false),
+                Search::Found(found) if when == When::IfPresent && !found.is_live => return Ok(false),
+                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
+                Search::Found(found) => {
+                    let addr = self.slot_addr(&view, found.id);
+                    new.may_stay = true;
+                    if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
+                        self.free(found.slot);
+                        return Ok(true);
+                    }
+                    new.may_stay = false;
+                    guard.retry().await;
+                }
+                Search::Missing if when == When::IfPresent => {
+                    if self.is_missing(&view).await? {
+                        return Ok(false);
+                    }
+                }
+                Search::Missing => match view.candidates.choose() {
+                    Choice::Wait => self.wait().await?,
+                    Choice::Full => self.split(view.entry).await?,
+                    Choice::Slot(id) => {
+                        let inserted = self.insert(&view, id, new, gave_way >= PATIENCE).await?;
+                        if inserted == Insert::Done {
+                            return Ok(true);
+                        }
+                        if inserted == Insert::GaveWay {
+                            gave_way += 1;
+                            self.race.0.count(|stats| stats.gave_way += 1);
+                        }
+                        guard.retry().await;
+                    }
+                },
+            }
+            view = self.look(Looker::Writer).await?;
+        }
+    }
+
+    /// Inserts a tentative entry into an empty slot, looks whether the key has another one, and confirms it.
+    async fn insert(
+        &mut self,
+        view: &View,
+        id: SlotId,
+        new: &mut NewBlock,
+        impatient: bool,
+    ) -> Result<Insert, RaceError> {
+        let entry = Slot::new(self.location.fingerprint, new.block, 0);
+        let tentative = entry.tentative();
+        let addr = self.slot_addr(view, id);
+        // Until the slot is known not to lead there.
+        (new.was_seen, new.may_stay) = (true, true);
+        let Some(mut pairs) = self.announce(view, addr, tentative).await? else {
+            new.may_stay = false;
+            return Ok(Insert::Again);
+        };
+        loop {
+            let again = pairs.map(|pairs| Candidates::new(self.location, pairs));
+            let settled = match again {
+                Some(again) => self.settle(view, &again, id, tentative, impatient).await?,
+                None => Settled::GiveWay,
+            };
+            match settled {
+                Settled::Confirm => {
+                    let confirmed = self.cas(addr, tentative, entry).await?;
+                    new.may_stay = false;
+                    return Ok(if confirmed { Insert::Done } else { Insert::Again });
+                }
+                Settled::Remove(rival, word) => {
+                    let rival = self.slot_addr(view, rival);
+                    self.cas_away(rival, word).await?;
+                    pairs = self.read_pairs(view.entry.subtable).await?;
+                }
+                Settled::GiveWay | Settled::Exists => {
+                    self.cas_away(addr, tentative).await?;
+                    new.may_stay = false;
+                    return Ok(match settled {
+                        Settled::GiveWay => Insert::GaveWay,
+                        _ => Insert::Again,
+                    });
+                }
+            }
+        }
+    }
+
+    /// CASes a tentative entry into an empty slot and READs both pairs behind that. `None`: the slot was not empty.
+    async fn announce(
+        &mut self,
+        view: &View,
+        addr: Addr,
+        tentative: Slot,
+    ) -> Result<Option<Option<[BucketPair; 2]>>, RaceError> {
+        let subtable = view.entry.subtable;
+        let cas = self.stage_cas(addr, Slot::EMPTY.word(), tentative.word())?;
+        if !self.race.0.reads.sees_earlier {
+            let was = self.cx.sync().await?.value(cas);
+            return match was == Slot::EMPTY.word() {
+                true => Ok(Some(self.read_pairs(subtable).await?)),
+                false => Ok(None),
+            };
+        }
+        let tickets = self.stage_pairs(subtable)?;
+        let mut completed = self.cx.sync().await?;
+        if completed.value(cas) != Slot::EMPTY.word() {
+            return Ok(None);
+        }
+        Ok(Some(self.take_pairs(&mut completed, tickets, subtable)?))
+    }
+
+    /// What to do about one's own tentative entry in slot `own`, after the READs behind it.
+    async fn settle(
+        &mut self,
+        view: &View,
+        again: &Candidates,
+        own: SlotId,
+        tentative: Slot,
+        impatient: bool,
+    ) -> Result<Settled, RaceError> {
+        let is_here = matches!(again.verdict(view.entry.depth), Verdict::Here { .. });
+        // A split, or another client, may have removed the entry.
+        if !is_here || again.slot(own) != Some(tentative) {
+            return Ok(Settled::Exists);
+        }
+        let mut same: Vec<(SlotId, Slot)> = Vec::new();
+        for rival in again.rivals(own) {
+            match self.examine(std::iter::once(rival)).await? {
+                Search::Found(_) => same.push(rival),
+                Search::Missing => {}
+                // Its client has given up and used the block for something else.
+                Search::Torn => return Ok(Settled::GiveWay),
+            }
+        }
+        Ok(settle(own, same.iter().copied(), impatient))
+    }
+
+    /// CASes a tentative entry away, if it is still there.
+    async fn cas_away(&mut self, addr: Addr, tentative: Slot) -> Result<(), RaceError> {
+        let cas = self.stage_cas(addr, tentative.word(), Slot::EMPTY.word())?;
+        self.cx.sync().await?.value(cas);
+        Ok(())
+    }
+
+    /// Replaces the value by what `change` makes of it. The block is written in the list of the CAS.
+    pub(super) async fn modify(
+        &mut self,
+        meta: ItemMeta,
+        change: &mut impl FnMut(&[u8], &mut Vec<u8>),
+        guard: &mut ConflictGuard<'_, P>,
+    ) -> Result<bool, RaceError> {
+        let mut value = Vec::new();
+        loop {
+            let view = self.look(Looker::Writer).await?;
+            match self.find(&view).await? {
+                Search::Torn => {}
+                Search::Missing if self.is_missing(&view).await? => return Ok(false),
+                Search::Missing => {}
+                Search::Found(found) if !found.is_live => return Ok(false),
+                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
+                Search::Found(found) => {
+                    value.clear();
+                    change(found.found.value(), &mut value);
+                    let new = self.stage_new_block(&value, meta).await?;
+                    let addr = self.slot_addr(&view, found.id);
+                    // If it fails, nobody knows whether the block is linked: it stays.
+                    if self.cas(addr, found.slot, found.slot.replaced(new.block)).await? {
+                        self.free(found.slot);
+                        return Ok(true);
+                    }
+                    self.give_back(&new);
+                    guard.retry().await;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn delete(&mut self, guard: &mut ConflictGuard<'_, P>) -> Result<bool, RaceError> {
+        loop {
+            let view = self.look(Looker::Writer).await?;
+            match self.find(&view).await? {
+                Search::Torn => {}
+                Search::Missing if self.is_missing(&view).await? => return Ok(false),
+                Search::Missing => {}
+                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
+                Search::Found(found) => {
+                    let addr = self.slot_addr(&view, found.id);
+                    if self.cas(addr, found.slot, Slot::EMPTY).await? {
+                        self.free(found.slot);
+                        return Ok(found.is_live);
+                    }
+                    guard.retry().await;
+                }
+            }
+        }
+    }
+}
