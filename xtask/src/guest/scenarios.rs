@@ -139,7 +139,7 @@ const SCENARIOS: &[Scenario] = &[
         name: "drover-doctor",
         network: Network::Wire { loss: 0 },
         programs: &[Program::Drover],
-        script: "./drover doctor",
+        script: include_str!("scripts/doctor.sh"),
         seconds: 20,
     },
     Scenario {

@@ -56,6 +56,7 @@ fn survey(state: PortState) -> Survey {
         details: Ok(Details {
             firmware: String::new(),
             limits: LIMITS,
+            thread_domains: false,
             ports: vec![port(state, gids)],
         }),
     };

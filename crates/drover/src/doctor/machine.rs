@@ -1,6 +1,7 @@
 //! [`Machine`]: the files in which Linux describes a machine, real or made up by a test.
 
 use drover_verbs_ibv::Survey;
+use drover_verbs_shm::ShmDevice;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
@@ -12,6 +13,8 @@ pub struct Machine {
     pub cores: Vec<usize>,
     /// RDMA devices, surveyed on first use.
     survey: OnceCell<Result<Survey, String>>,
+    /// Whether the kernel refuses to run barriers for processes here.
+    pub barriers_refused: bool,
 }
 
 impl Machine {
@@ -21,6 +24,7 @@ impl Machine {
             root: PathBuf::from("/"),
             cores: own_cores(),
             survey: OnceCell::new(),
+            barriers_refused: ShmDevice::posts_are_fenced(),
         }
     }
 
@@ -94,6 +98,7 @@ impl Machine {
             root: PathBuf::from("/nowhere"),
             cores: vec![0],
             survey: OnceCell::from(Err("nothing is there".to_string())),
+            barriers_refused: false,
         }
     }
 
@@ -115,6 +120,7 @@ impl Machine {
             root,
             cores: vec![0, 1],
             survey: OnceCell::from(Err("nothing is there".to_string())),
+            barriers_refused: false,
         }
     }
 }

@@ -7,8 +7,10 @@ mod machine;
 mod memory;
 mod rdma;
 mod systems;
+mod verbs;
 
 use machine::Machine;
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -37,7 +39,7 @@ pub enum Grade {
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Finding {
     /// Short name of what was checked.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// Grade of the result.
     pub grade: Grade,
     /// What was found, with numbers.
@@ -47,27 +49,27 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn good(what: &'static str, found: impl Into<String>) -> Finding {
+    fn good(what: impl Into<Cow<'static, str>>, found: impl Into<String>) -> Finding {
         Finding {
-            what,
+            what: what.into(),
             grade: Grade::Good,
             found: found.into(),
             fix: None,
         }
     }
 
-    fn fair(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    fn fair(what: impl Into<Cow<'static, str>>, found: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding {
-            what,
+            what: what.into(),
             grade: Grade::Fair,
             found: found.into(),
             fix: Some(fix.into()),
         }
     }
 
-    fn bad(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    fn bad(what: impl Into<Cow<'static, str>>, found: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding {
-            what,
+            what: what.into(),
             grade: Grade::Bad,
             found: found.into(),
             fix: Some(fix.into()),
@@ -75,7 +77,7 @@ impl Finding {
     }
 }
 
-/// All checks, in the order of the output.
+/// All checks, in the order of the output; what each device's verbs offer comes after them.
 const CHECKS: &[fn(&Machine) -> Finding] = &[
     cores::count,
     cores::siblings,
@@ -97,7 +99,8 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
 /// Runs all checks and prints the results. Exit status 1: some finding is [bad](Grade::Bad).
 pub fn run(args: &Args) -> ExitCode {
     let machine = Machine::this();
-    let findings: Vec<Finding> = CHECKS.iter().map(|check| check(&machine)).collect();
+    let checks = CHECKS.iter().map(|check| check(&machine));
+    let findings: Vec<Finding> = checks.chain(verbs::offers(&machine)).collect();
     if args.json {
         println!("{}", serde_json::json!({ "findings": findings }));
     } else {

@@ -183,6 +183,7 @@ mod tests {
         let details = Details {
             firmware: String::new(),
             limits: LIMITS,
+            thread_domains: false,
             ports: vec![port],
         };
         let device = DeviceFacts {

@@ -5,6 +5,7 @@ use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use crate::serve::{Signal, Signals, start_logging};
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
 use drover_mem::{NativeCpu, PageWish};
@@ -25,18 +26,18 @@ pub struct NodeArgs {
     /// Address: shm:NAME or rdma://host:port
     #[arg(long, value_name = "ADDR", default_value = "shm:memory-node")]
     bind: ControlAddr,
-    /// Memory, MiB: header, tables and data
-    #[arg(short, long, value_name = "MIB", default_value_t = 64)]
-    memory: usize,
+    /// Memory for header, tables and data: MiB, or a number with k, m, g or t
+    #[arg(short, long, value_name = "SIZE", default_value = "64", value_parser = parse_size)]
+    memory: u64,
     /// File that the memory is mapped from: it outlives the process, not the machine (not over shm)
     #[arg(short = 'e', long, value_name = "FILE")]
     memory_file: Option<PathBuf>,
     /// Most compute processes, dead ones that wait for recovery included
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     clients: u32,
-    /// Most memory of one compute process, MiB; all of it if not given
-    #[arg(long, value_name = "MIB")]
-    quota: Option<usize>,
+    /// Most memory of one compute process, as -m; all of it if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    quota: Option<u64>,
     /// Log more; twice: everything
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -48,11 +49,16 @@ pub struct NodeArgs {
 
 pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
     start_logging(args.verbose);
-    let bytes = args.memory.checked_mul(1 << 20);
-    let bytes = bytes.ok_or_else(|| Failure::new(exit::USAGE, "-m: too much"))?;
-    let chunks = |mib: usize| u32::try_from(mib.saturating_mul(64)).unwrap_or(u32::MAX);
+    let usage = |why: &str| Failure::new(exit::USAGE, why);
+    let bytes = usize::try_from(args.memory).map_err(|_| usage("-m: too much"))?;
+    if args.memory_file.is_some() && Fabric::name(&args.bind) == "shm" {
+        return Err(usage(
+            "-e: over shared memory peers get the memory itself, which a file cannot be",
+        ));
+    }
+    let chunks = |bytes: u64| u32::try_from(bytes >> 14).unwrap_or(u32::MAX);
     let options = NodeOptions {
-        pages: PageWish::Huge,
+        pages: PageWish::HugeIfAny,
         file: args.memory_file.clone(),
         client_count: args.clients,
         quota_chunks: args.quota.map_or(u32::MAX, chunks),

@@ -20,7 +20,7 @@ struct MemoryNode {
 
 impl MemoryNode {
     fn start(name: &str, args: &[&str]) -> MemoryNode {
-        let addr = format!("shm:{}", folder(name).join("n.sock").display());
+        let addr = format!("unix:{}", folder(name).join("n.sock").display());
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["memory-node", "--bind", &addr, "-m", "8"])
             .args(args)

@@ -4,6 +4,7 @@ use crate::choose::{Choice, ChooseError, PortFacts, UnopenedDevice, Wish, choose
 use crate::device::{caps, device_names, load, open_one, ports};
 use crate::ffi::{self, Library};
 pub use crate::limits::{Atomics, Limits};
+use crate::raw::{Opened, Protection};
 use drover_verbs::{Caps, OpenError};
 use std::fmt;
 use std::io;
@@ -32,6 +33,8 @@ pub struct Details {
     pub firmware: String,
     /// Limits of the device.
     pub limits: Limits,
+    /// Whether the driver has thread domains, which give each thread a doorbell register of its own; found by trial.
+    pub thread_domains: bool,
     /// Ports of the device.
     pub ports: Vec<PortDetails>,
 }
@@ -120,8 +123,13 @@ fn details(lib: &Arc<Library>, name: &str) -> Result<Details, String> {
     Ok(Details {
         firmware: device.firmware(),
         limits,
+        thread_domains: has_thread_domains(&opened),
         ports: found,
     })
+}
+
+fn has_thread_domains(opened: &Arc<Opened>) -> bool {
+    Protection::new(opened).is_ok_and(|base| base.for_thread().is_some())
 }
 
 impl fmt::Display for LinkLayer {

@@ -44,6 +44,11 @@ const WANTED: usize = 12;
 const WAKE: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
+/// Whether this process may have the kernel run barriers on other threads, and takes part in those of others.
+pub(crate) fn can_run_barriers() -> bool {
+    membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+}
+
 /// Longest sleep without `membarrier`, where a wake may be missed.
 const NAP: Ns = Ns::from_ms(1);
 
@@ -68,7 +73,7 @@ impl OwnBell {
     pub(crate) fn new() -> Result<OwnBell, OpenError> {
         let region = Region::shared(PAGE_BYTES, PageWish::Small)?;
         let fd = Arc::new(region.share(true)?.expect("shared memory has a descriptor"));
-        let barrier = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
+        let barrier = can_run_barriers();
         Ok(OwnBell {
             region,
             fd,

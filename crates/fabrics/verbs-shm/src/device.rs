@@ -84,6 +84,14 @@ impl Default for ShmDevice {
     }
 }
 
+impl ShmDevice {
+    /// Whether this process may not have the kernel run barriers on other threads (`membarrier`). Then every post of its
+    /// connections has a full fence, so that a peer can shut it out, and its sleeps are short.
+    pub fn posts_are_fenced() -> bool {
+        !crate::bell::can_run_barriers()
+    }
+}
+
 impl Device<Shm> for ShmDevice {
     fn context(&self) -> Result<ShmContext, OpenError> {
         self.domain(&DomainOptions::default())?.context()
