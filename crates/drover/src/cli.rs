@@ -1,6 +1,6 @@
 //! The command line as typed. Each command's module defines its arguments.
 
-use crate::{bench, cache_sim, calibrate, client, devices, doctor, figure, perf, serve, sim, top};
+use crate::{bench, cache_sim, calibrate, client, devices, doctor, figure, perf, pool, serve, sim, top};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -42,6 +42,10 @@ pub enum Command {
     Set(client::Set),
     /// Remove a key
     Delete(client::Delete),
+    /// Give memory away that compute processes READ, WRITE and CAS, until SIGTERM or Ctrl-C
+    MemoryNode(pool::NodeArgs),
+    /// Make memory nodes a pool, show it, shut a client out
+    Pool(pool::PoolArgs),
     /// Print the counters of a server
     Stats(client::Stats),
     /// Show a server's activity live, from its admin port

@@ -17,6 +17,7 @@ mod exit;
 mod figure;
 mod manual;
 mod perf;
+mod pool;
 mod rdma;
 mod serve;
 mod sim;
@@ -50,6 +51,8 @@ pub fn main_with<T: SystemTable>(words: impl IntoIterator<Item = OsString>) -> E
         Command::Get(args) => client::get::<T>(&args),
         Command::Set(args) => client::set::<T>(&args),
         Command::Delete(args) => client::delete::<T>(&args),
+        Command::MemoryNode(args) => pool::serve_node(&args),
+        Command::Pool(args) => pool::run(&args),
         Command::Stats(args) => client::stats::<T>(&args),
         Command::Manual { folder } => manual::run(&folder),
         Command::Top(args) => top::run::<T>(&args),

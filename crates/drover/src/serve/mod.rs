@@ -17,6 +17,8 @@ mod settings;
 mod ways;
 
 pub use args::Args;
+pub use ops::{Signal, Signals};
+pub use run::start_logging;
 pub(crate) use settings::item_bytes_of;
 pub use settings::{fuzz_config_file, fuzz_settings};
 

@@ -221,7 +221,8 @@ fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     }
 }
 
-fn start_logging(verbose: u8) {
+/// Logs to standard error: warnings and what happens; with `verbose`, more.
+pub fn start_logging(verbose: u8) {
     let level = match verbose {
         0 => tracing::Level::INFO,
         1 => tracing::Level::DEBUG,

@@ -15,4 +15,5 @@ mod one_sided;
 mod operations;
 mod packaging;
 mod perf;
+mod pool;
 mod syscalls;

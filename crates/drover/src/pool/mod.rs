@@ -1,0 +1,48 @@
+//! `drover memory-node` and `drover pool`: nodes that give memory away, and pools of them.
+
+mod admin;
+mod node;
+
+pub use admin::PoolArgs;
+pub use node::NodeArgs;
+
+use crate::exit::{self, Failure};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Serves memory until SIGTERM or SIGINT.
+pub fn serve_node(args: &NodeArgs) -> ExitCode {
+    exit::from_result(node::serve(args))
+}
+
+/// Makes a pool, shows it, or shuts a client out.
+pub fn run(args: &PoolArgs) -> ExitCode {
+    exit::from_result(admin::run(args))
+}
+
+/// The secret of nodes.
+#[derive(clap::Args)]
+struct SecretArgs {
+    /// File with the secret that the nodes require, at most 256 bytes; a line feed at its end does not count
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+impl SecretArgs {
+    fn read(&self) -> Result<Vec<u8>, Failure> {
+        let Some(path) = &self.secret_file else {
+            return Ok(Vec::new());
+        };
+        let refuse =
+            |code, why: &dyn std::fmt::Display| Failure::new(code, format!("{}: {why}", path.display()));
+        let mut secret = std::fs::read(path).map_err(|error| refuse(exit::NO_INPUT, &error))?;
+        if secret.last() == Some(&b'\n') {
+            secret.pop();
+        }
+        match secret.len() {
+            0 => Err(refuse(exit::NO_INPUT, &"an empty secret")),
+            1..=drover_kv::secret::SECRET_BYTES_MAX => Ok(secret),
+            bytes => Err(refuse(exit::NO_INPUT, &format_args!("a secret of {bytes} bytes"))),
+        }
+    }
+}
