@@ -65,6 +65,7 @@ impl Status {
 
     /// The outcome for an operation of `kind`; `None` for a GET with `Value`, `Location`, `Written`, `Long` or `InPlace`, whose
     /// outcome depends on the rest of the reply. A status that does not suit `kind` is a refusal with `BadRequest`.
+    #[inline]
     pub fn outcome(self, kind: OpKind) -> Option<Outcome<'static>> {
         Some(match (self, kind) {
             (Status::Stored, OpKind::Put) => Outcome::Stored,

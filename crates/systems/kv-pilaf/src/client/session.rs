@@ -15,8 +15,8 @@ use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_control::{ControlStream, Frame, Message};
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
-use drover_kv::{EXTENSION_BYTES, ResultTransfer, SetupError};
-use drover_mem::PageWish;
+use drover_kv::{EXTENSION_BYTES, Extension, ResultTransfer, SetupError};
+use drover_mem::{PageWish, Region};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rpc::messages::{ClientMessages, KIND_FREE};
 use drover_verbs::{
@@ -66,6 +66,12 @@ pub struct Session<P: Provider> {
     /// Number of tables adopted and not yet counted.
     pub(super) table_count: u64,
     ctx: Rc<P::Context>,
+}
+
+/// Apart, because few requests have one.
+#[cold]
+fn copy_extension(region: &Region, at: usize, extension: Extension) {
+    region.copy_in(at, &extension.encode());
 }
 
 impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
@@ -132,8 +138,8 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         region.copy_in(start, &request.encode());
         let mut lead = MESSAGE_HEADER_BYTES;
         if let Some(extension) = request.extension {
-            region.copy_in(start + lead, &extension.encode());
             lead += EXTENSION_BYTES;
+            copy_extension(region, start + MESSAGE_HEADER_BYTES, extension);
         }
         region.copy_in(start + lead, key);
         region.copy_in(start + lead + key.len(), value);

@@ -148,14 +148,14 @@ impl<G: Guards> Reader<G> {
         sink: Sink<'_>,
     ) {
         let kind = ops.kind(at);
-        match (reply.status, reply.status.outcome(kind)) {
-            (Status::Value, None) => {
-                self.stats.hits += 1;
-                if let Some(selector) = &mut self.selector {
-                    selector.observe(REPLY_HEADER_BYTES + rest.len());
-                }
-                ops.finish_answered(at, rest, sink);
+        if (reply.status, kind) == (Status::Value, OpKind::Get) {
+            self.stats.hits += 1;
+            if let Some(selector) = &mut self.selector {
+                selector.observe(REPLY_HEADER_BYTES + rest.len());
             }
+            return ops.finish_answered(at, rest, sink);
+        }
+        match (reply.status, reply.status.outcome(kind)) {
             (Status::Elsewhere, _) => self.go_elsewhere(ops, at, rest, sink),
             (status, Some(outcome)) => {
                 self.stats.misses += u64::from(status == Status::NotFound && kind == OpKind::Get);

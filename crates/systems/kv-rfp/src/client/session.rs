@@ -15,7 +15,7 @@ use drover_rpc::CallError;
 use drover_rpc::fetch::{
     CallerOptions, CallerStats, Choice, FetchClient, Guards, Layout, Measured, Transfer,
 };
-use drover_rt::WHICH;
+use drover_rt::{Queues, WHICH};
 use drover_verbs::{Access, MemoryRegion, PIECES_MAX, Provider, QueuePair};
 use std::rc::Rc;
 
@@ -164,6 +164,18 @@ impl<P: Provider, G: Guards> Session<P, G> {
     }
 }
 
+/// As [`FetchClient::send`]: apart, so that ordinary requests are built in line.
+#[cold]
+#[inline(never)]
+fn send_extended<P: Provider, G: Guards>(
+    calls: &mut FetchClient<P, G>,
+    queues: &mut Queues<P>,
+    place: (usize, u16),
+    pieces: &[&[u8]],
+) -> Result<(), CallError> {
+    calls.send(queues, place, pieces, Ns::MAX)
+}
+
 impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
     type ClientParams = RfpParams;
     type Welcome = Welcome;
@@ -264,7 +276,7 @@ impl<P: Provider, G: Guards> drover_one_sided::Session<P> for Session<P, G> {
             None => self.calls.send(queues, place, &[&header, key, value], Ns::MAX),
             Some(extension) => {
                 let pieces = [&header[..], &extension.encode(), key, value];
-                self.calls.send(queues, place, &pieces, Ns::MAX)
+                send_extended(&mut self.calls, queues, place, &pieces)
             }
         };
         match sent {

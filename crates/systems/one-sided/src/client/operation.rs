@@ -37,14 +37,24 @@ pub(super) struct Submitted {
 
 impl Submitted {
     /// Replaces the last operation of this place by `op`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn replace(&mut self, op: &Op<'_>, token: Token, deadline: Ns) {
-        self.key.clear();
-        self.key.extend_from_slice(op.key());
         self.value.clear();
-        self.value.extend_from_slice(op.value());
-        (self.kind, self.token, self.ttl_s) = (op.kind(), token, op.ttl_s());
-        (self.is_detailed, self.extension) = (op.is_detailed(), op.extension());
+        let (key, ttl_s, extension) = match *op {
+            Op::Get { key } | Op::GetItem { key } => (key, 0, None),
+            Op::Put {
+                key, value, ttl_s, ..
+            } => {
+                self.value.extend_from_slice(value);
+                (key, ttl_s, op.extension())
+            }
+            Op::Delete { key, .. } => (key, 0, op.extension()),
+            Op::Touch { key, ttl_s } => (key, ttl_s, None),
+        };
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        (self.kind, self.token, self.ttl_s) = (op.kind(), token, ttl_s);
+        (self.is_detailed, self.extension) = (op.is_detailed(), extension);
         self.deadline = deadline;
     }
 

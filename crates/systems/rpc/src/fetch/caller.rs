@@ -237,7 +237,7 @@ impl<G: Guards> Caller<G> {
     ///
     /// # Panics
     /// If the place is not [free](Caller::is_free), or the rpc id is unknown to the layout.
-    #[inline]
+    #[inline(always)]
     pub fn begin(
         &mut self,
         place: usize,

@@ -233,7 +233,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
     ///
     /// # Panics
     /// If the place is not free, or the layout has no such rpc id.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         queues: &mut Queues<P>,
@@ -250,7 +250,7 @@ impl<P: Provider, G: Guards> FetchClient<P, G> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_request(&mut self, queues: &mut Queues<P>, place: usize, len: usize) {
         let offset = place * self.caller.strides().0;
         let op = SendOp::Write {

@@ -58,11 +58,13 @@ pub fn build(block: &mut [u8], body: &Body<'_>) -> usize {
         at = prepend(block, at, body.value);
     }
     // As `Commit::body_len` counts: by the operation, so that no time to live can make the two differ.
-    if body.commit.op().is_some_and(SlotOp::has_ttl) {
-        at = prepend(block, at, &body.ttl_s.to_le_bytes());
-    }
-    if body.commit.op().is_some_and(SlotOp::has_extension) {
-        at = prepend(block, at, &body.extension.encode());
+    if let Some(op) = body.commit.op().filter(|op| op.lead_bytes() > 0) {
+        if op.has_ttl() {
+            at = prepend(block, at, &body.ttl_s.to_le_bytes());
+        }
+        if op.has_extension() {
+            at = prepend(block, at, &body.extension.encode());
+        }
     }
     if body.commit.has_crc() {
         let crc = request_crc(&block[at..crc_at], body.hash, body.commit);
