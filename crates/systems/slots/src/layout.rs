@@ -37,10 +37,6 @@
 //!
 //! **Bodies of the bulk ops** (value_len = 12): `chunk u32, len u32, crc32c-of-value u32`, see [`Bulk`].
 //!
-//! **Extended ops** are numbered 8 above those that they extend, so that the others keep their encoding. An update's body
-//! begins with an [`Extension`](drover_kv::Extension): flags and condition. A GET's reply begins with an [`ItemInfo`]:
-//! version and flags; behind it is what the op that it extends would answer. *(our choice: see `docs/decisions/0035`)*
-//!
 //! **Extended ops** are numbered 8 above those that they extend, which keep their encoding. An update's body begins with an
 //! [`Extension`](drover_kv::Extension): flags and condition. A GET's reply begins with an [`ItemInfo`], version and flags, if
 //! it has the value or its place. The shortest slots have no space for the extension of most PUTs. *(our choice: see
