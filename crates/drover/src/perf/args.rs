@@ -20,6 +20,7 @@ Examples:
   drover perf write-lat -s 64 rdma://node7:18515     ... and its client
   drover perf write-lat -d mlx5_0                    as with perftest: without a host this is the server,
   drover perf write-lat -d mlx5_0 node7              with a host it is the client
+  drover perf --doorbells 8 -d mlx5_0                how often 8 threads post, compared with one
 
 The client's settings apply to both ends; a server that was started with different ones refuses.";
 
@@ -38,6 +39,10 @@ pub struct Args {
     /// Serve one client at this address: rdma://host:port, shm:NAME or unix:/path.sock
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<ControlAddr>,
+    /// Compare how often this many threads ring doorbells with how often one does, on this machine; takes no test
+    #[arg(long, value_name = "THREADS", conflicts_with_all = ["test", "server", "listen"])]
+    #[arg(value_parser = clap::value_parser!(u16).range(2..=512))]
+    pub doorbells: Option<u16>,
     /// Fabric: shm, sim, sim:PROFILE or rdma [default: implied by the other options, else shm]
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["server", "listen"])]
     pub fabric: Option<String>,
@@ -85,6 +90,7 @@ impl Args {
         let place = self.place_of()?;
         match (&place, self.test) {
             (Endpoints::Server(_), _) | (_, Some(_)) => Ok(place),
+            _ if self.doorbells.is_some() => Ok(place),
             _ => Err(usage(
                 "a test is needed, such as drover perf write-lat; --help lists them",
             )),

@@ -2,6 +2,7 @@
 
 mod args;
 mod cluster;
+mod doorbells;
 mod ends;
 mod plan_args;
 
@@ -20,6 +21,9 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn perf(args: &Args) -> Result<(), Failure> {
+    if let Some(threads) = args.doorbells {
+        return doorbells::compare(args, threads.into());
+    }
     match args.place()? {
         Endpoints::Threads => ends::threads(args),
         Endpoints::Cluster(profile) => cluster::measure(args, &profile),

@@ -179,3 +179,22 @@ fn nobody_there() {
         "{error}"
     );
 }
+
+#[test]
+fn doorbells_of_one_thread_and_of_several() {
+    let (status, out, error) = perf("--doorbells 4 --fabric sim:cx6 --json");
+    assert_eq!((status, error.as_str()), (0, ""));
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let threads: Vec<u64> = (0..2)
+        .filter_map(|n| json["doorbells"][n]["threads"].as_u64())
+        .collect();
+    assert_eq!(threads, [1, 4], "{out}");
+    let ratio = json["ratio"].as_f64().expect("a number");
+    assert!(ratio > 2.0, "each thread has a register of its own: {out}");
+    assert_eq!(json["doorbells"][1]["source"], "exact", "{out}");
+    let (status, out, error) = perf("--doorbells 2");
+    assert_eq!((status, error.as_str()), (0, ""));
+    assert!(out.contains("2 threads ring "), "{out}");
+    let (status, _, error) = perf("write-lat --doorbells 2");
+    assert_eq!(status, 64, "{error}");
+}
