@@ -1,5 +1,6 @@
 //! Arbitrary bytes in the slots of a HERD server.
 
+use drover_kv::EXTENSION_BYTES;
 use drover_slots::layout::{Commit, ReplyImm};
 use drover_slots::server::fuzz_slots;
 
@@ -10,7 +11,8 @@ pub fn commit_word(input: &[u8]) {
         let word = u64::from_le_bytes(word.try_into().expect("chunks of eight"));
         let commit = Commit(word);
         assert!(commit.value_len() < 1 << 10 && commit.key_len() < 1 << 8);
-        assert!(commit.body_len() <= commit.value_len() + commit.key_len() + 8);
+        // Besides both, a body has an extension, a time to live and a checksum at most.
+        assert!(commit.body_len() <= commit.value_len() + commit.key_len() + EXTENSION_BYTES + 8);
         let again = commit.with_attempt(3).with_attempt(word as u32);
         assert_eq!(
             (again.seq(), again.op()),
