@@ -23,17 +23,16 @@ pub fn target_dir(kind: &str) -> PathBuf {
 }
 
 /// Builds `drover` as steps run it: as tests are built, with every assertion. It is optimised, and a simulation takes only
-/// up to twice the time of a release, which would take minutes to build. It is built with the workspace: alone it would be
-/// rebuilt with fewer features.
+/// up to twice the time of a release, which would take minutes to build.
 pub fn build_drover() -> StepResult {
-    run(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--workspace",
-        "--examples",
-        "--bin",
-        "drover",
-    ]))
+    build_as_tests("drover")
+}
+
+/// Builds the binary called `name` with the workspace and one example, whose features are those of tests: alone it would be
+/// rebuilt with fewer.
+pub fn build_as_tests(name: &str) -> StepResult {
+    let example = ["--example", "01_write_and_read"];
+    run(cargo(&["build", "--quiet", "--workspace", "--bin", name]).args(example))
 }
 
 /// Path of that build.

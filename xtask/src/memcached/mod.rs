@@ -13,7 +13,7 @@ mod source;
 pub mod suite;
 mod table;
 
-use crate::command::{self, cargo, target_dir};
+use crate::command::{self, target_dir};
 use std::path::PathBuf;
 
 /// Folder of sources, and of the output of servers and tests.
@@ -23,14 +23,7 @@ fn folder() -> PathBuf {
 
 /// Builds `versus` as tests are built.
 fn versus() -> Result<std::process::Command, String> {
-    command::run(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--workspace",
-        "--examples",
-        "--bin",
-        "versus",
-    ]))?;
+    command::build_as_tests("versus")?;
     Ok(built_versus())
 }
 
