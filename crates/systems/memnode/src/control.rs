@@ -16,7 +16,7 @@
 //! ```
 
 use crate::client::ClientId;
-use crate::header::{HEADER_BYTES, Place, PoolKind};
+use crate::header::{HEADER_BYTES, PoolKind, PoolMembership};
 use crate::times::LeaseTimes;
 use drover_base::Ns;
 use drover_control::{Bytes, DecodeError, Field, Reader, Writer, kind};
@@ -48,7 +48,7 @@ pub struct Welcome {
 #[derive(Clone, Debug)]
 pub struct Create {
     /// The node's place.
-    pub place: Place,
+    pub place: PoolMembership,
 }
 
 /// The client's second message: it wants to be let in.
@@ -90,7 +90,7 @@ pub struct Leave;
 /// The node's answer to [`Create`], [`Fence`] and [`Attach`], with tag 0, and to [`Connect`].
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Of the question.
+    /// Tag of the message that this answers.
     pub tag: u32,
     /// Why not, or that it was done.
     pub outcome: Verdict,
@@ -172,7 +172,7 @@ impl Field for LeaseTimes {
     }
 }
 
-impl Field for Place {
+impl Field for PoolMembership {
     fn encode(&self, to: &mut Writer) {
         to.u64(self.pool)
             .u32(self.index)
@@ -180,8 +180,8 @@ impl Field for Place {
             .u64(u64::from_le_bytes(self.kind.0));
     }
 
-    fn decode(from: &mut Reader<'_>, name: &'static str) -> Result<Place, DecodeError> {
-        let place = Place {
+    fn decode(from: &mut Reader<'_>, name: &'static str) -> Result<PoolMembership, DecodeError> {
+        let place = PoolMembership {
             pool: from.u64()?,
             index: from.u32()?,
             count: from.u32()?,
@@ -272,7 +272,7 @@ mod tests {
             times: LeaseTimes::default(),
         };
         assert!(again::<Welcome>(&bytes(&welcome)));
-        let place = |index, count| Place {
+        let place = |index, count| PoolMembership {
             pool: 1,
             index,
             count,

@@ -93,9 +93,9 @@ impl std::fmt::Debug for PoolKind {
     }
 }
 
-/// A node's place in a pool.
+/// Which node of which pool a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct PoolMembership {
     /// Random name of the pool, not 0.
     pub pool: u64,
     /// Index of the node, from 0.
@@ -106,7 +106,7 @@ pub struct Place {
     pub kind: PoolKind,
 }
 
-impl Place {
+impl PoolMembership {
     /// Whether there can be such a node.
     pub fn is_consistent(&self) -> bool {
         self.pool != 0 && self.index < self.count && self.count as usize <= NODES_MAX
@@ -205,7 +205,7 @@ pub enum HeaderError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The node's place; `None`: it belongs to no pool yet.
-    pub place: Option<Place>,
+    pub place: Option<PoolMembership>,
     /// Another number after each start of the node.
     pub incarnation: u64,
     /// Sizes and positions.
@@ -245,7 +245,7 @@ impl Header {
         }
         let nonsense = |what| HeaderError::Nonsense { what };
         let (index, count) = (word(24) as u32, (word(24) >> 32) as u32);
-        let place = (word(16) != 0).then(|| Place {
+        let place = (word(16) != 0).then(|| PoolMembership {
             pool: word(16),
             index,
             count,
@@ -314,7 +314,7 @@ mod tests {
 
     fn header(capacity: u64, clients: u32) -> Option<Header> {
         let geometry = Geometry::new(capacity, clients)?;
-        let place = Place {
+        let place = PoolMembership {
             pool: 7,
             index: 1,
             count: 3,

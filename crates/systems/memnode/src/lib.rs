@@ -61,7 +61,7 @@ pub use classes::{BLOCK_BYTES_MIN, CLASS_COUNT, Class};
 pub use client::ClientId;
 pub use clients::{ClientLine, ClientState};
 pub use control::Verdict;
-pub use header::{Place, PoolKind};
+pub use header::{PoolKind, PoolMembership};
 pub use lease::Lease;
 pub use nodes::{EpochPin, Joining, Located, Nodes};
 pub use pool::{

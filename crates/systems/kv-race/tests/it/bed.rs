@@ -5,7 +5,7 @@ use drover_control::{Dial, LocalListener};
 use drover_index::race::Shape;
 use drover_kv_race::{POOL_KIND, Race, RaceError, RaceOptions, TableHeader};
 use drover_memnode::node::{Node, NodeOptions};
-use drover_memnode::{Arena, Lease, LeaseTimes, Opening, Place, Pool, PoolOptions};
+use drover_memnode::{Arena, Lease, LeaseTimes, Opening, Pool, PoolMembership, PoolOptions};
 use drover_rt::{TaskCx, TaskOptions, TaskPool, TaskStats};
 use drover_verbs::{Context, Device, DomainOptions, Provider};
 use drover_verbs_shm::{Shm, ShmDevice, ShmOptions};
@@ -171,7 +171,7 @@ pub struct Bed<F: Fabric> {
 impl<F: Fabric> Bed<F> {
     /// A pool of one node, for tables of subtables of `groups` groups.
     pub fn new(fabric: F, groups: u32) -> Bed<F> {
-        let place = Place {
+        let place = PoolMembership {
             pool: 1,
             index: 0,
             count: 1,

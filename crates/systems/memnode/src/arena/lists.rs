@@ -24,7 +24,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// Of a piece of `bytes`.
+    /// Size class of an allocation of `bytes`, or the chunks that it takes.
     pub(super) fn of(bytes: usize) -> Size {
         match Class::of(bytes) {
             Some(class) => Size::Block(class),

@@ -15,7 +15,7 @@ use crate::control::{
     Attach, Connect, Create, Fence, Hello, Leave, PROTOCOL_VERSION, Recovered, Told, Verdict, Welcome,
 };
 use crate::header::{
-    BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, Place, ROOT_COUNT, VERSIONS_AT,
+    BUMP_AT, CLOCK_AT, EPOCH_AT, Geometry, HEADER_BYTES, Header, PoolMembership, ROOT_COUNT, VERSIONS_AT,
 };
 use drover_base::{Cpu, HashSeed, KeyHasher, Ns};
 use drover_control::{Frame, Message};
@@ -64,7 +64,7 @@ pub struct NodeState<P: Provider> {
     mr: P::Mr,
     region: Region,
     geometry: Geometry,
-    place: Option<Place>,
+    place: Option<PoolMembership>,
     table: ClientTable,
     options: NodeOptions,
     /// Answers that wait to be sent.
@@ -104,7 +104,7 @@ impl<P: Provider> NodeState<P> {
     }
 
     /// Makes the node part of a pool; false if it is part of another.
-    pub fn join(&mut self, place: Place) -> bool {
+    pub fn join(&mut self, place: PoolMembership) -> bool {
         if self.place.is_some_and(|own| own != place) {
             return false;
         }

@@ -1,6 +1,6 @@
 //! [`NodeOptions`]: sizes and times of a memory node.
 
-use crate::header::Place;
+use crate::header::PoolMembership;
 use crate::times::LeaseTimes;
 use drover_base::Ns;
 use drover_mem::PageWish;
@@ -24,7 +24,7 @@ pub struct NodeOptions {
     /// Times of leases.
     pub times: LeaseTimes,
     /// The node's place in a pool, where that is known before any client asks. Ignored if a file says otherwise.
-    pub place: Option<Place>,
+    pub place: Option<PoolMembership>,
     /// Interval between two polls of the control channels.
     pub look_every: Ns,
 }

@@ -2,7 +2,7 @@
 
 use super::PoolError;
 use crate::control::{Hello, PROTOCOL_VERSION, Welcome};
-use crate::header::{Header, Place};
+use crate::header::{Header, PoolMembership};
 use drover_base::Ns;
 use drover_control::{ControlError, ControlStream, Dial, Frame, Message};
 use drover_kv::refused::{WRONG_SECRET, WRONG_VERSION};
@@ -69,7 +69,7 @@ impl Greeting {
     }
 
     /// The node's place in its pool.
-    pub(super) fn place(&self) -> Result<Place, PoolError> {
+    pub(super) fn place(&self) -> Result<PoolMembership, PoolError> {
         let (_, header) = self.welcome.as_ref().expect("the node has answered");
         header.place.ok_or_else(|| PoolError::NoPool {
             server: self.server.clone(),

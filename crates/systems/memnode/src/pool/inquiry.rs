@@ -4,7 +4,7 @@ use super::greeting::Greeting;
 use super::{PoolError, PoolOptions};
 use crate::client::ClientId;
 use crate::control::{Create, Fence, Told, Verdict};
-use crate::header::{Header, Place};
+use crate::header::{Header, PoolMembership};
 use drover_base::Ns;
 use drover_control::{Dial, Message};
 
@@ -114,7 +114,7 @@ impl Inquiry {
                     return Err(PoolError::InPool { server });
                 }
                 let kind = self.options.kind;
-                let places = (0..count).map(|index| Place {
+                let places = (0..count).map(|index| PoolMembership {
                     pool,
                     index,
                     count,

@@ -13,7 +13,7 @@ pub use opening::{Opened, Opening, PoolOptions};
 
 use crate::client::ClientId;
 use crate::epochs::ProcessEpochs;
-use crate::header::{Header, Place};
+use crate::header::{Header, PoolMembership};
 use crate::locks::Lock;
 use crate::sweeps::ProcessSweeps;
 use crate::times::LeaseTimes;
@@ -51,7 +51,7 @@ impl<P: Provider> Drop for Shared<P> {
 /// A node of a pool, as one compute process sees it.
 pub struct PoolNode {
     server: String,
-    place: Place,
+    place: PoolMembership,
     /// The header as it was when the pool was opened.
     header: Header,
     memory: RemoteRegion,
@@ -131,7 +131,7 @@ impl PoolNode {
     }
 
     /// Its place in the pool.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> PoolMembership {
         self.place
     }
 

@@ -7,7 +7,7 @@ use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
 use crate::control::{Attach, Told, Verdict};
 use crate::epochs::ProcessEpochs;
-use crate::header::{Place, PoolKind};
+use crate::header::{PoolKind, PoolMembership};
 use crate::lease::Lease;
 use crate::sweeps::ProcessSweeps;
 use drover_base::sync::{Arc, AtomicU32, AtomicU64, Mutex};
@@ -58,7 +58,7 @@ pub struct Opening<P: Provider> {
 /// One node, from dialling to its last answer.
 struct NodeOpening<P: Provider> {
     greeting: Greeting,
-    place: Option<Place>,
+    place: Option<PoolMembership>,
     /// Queue pair for the lease, once we have asked to be let in.
     queues: Option<Queues<P>>,
 }

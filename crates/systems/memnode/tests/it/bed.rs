@@ -5,7 +5,7 @@ use drover_control::{Dial, LocalListener};
 use drover_memnode::Lease;
 use drover_memnode::node::{Node, NodeOptions};
 use drover_memnode::{
-    Arena, LeaseTimes, Nodes, Opened, Opening, Place, Pool, PoolError, PoolKind, PoolOptions,
+    Arena, LeaseTimes, Nodes, Opened, Opening, Pool, PoolError, PoolKind, PoolMembership, PoolOptions,
 };
 use drover_rt::{TaskCx, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions, Provider};
@@ -204,7 +204,7 @@ impl<F: Fabric> Bed<F> {
             processes: Cell::new(0),
         };
         for index in 0..count {
-            let place = Place {
+            let place = PoolMembership {
                 pool: 77,
                 index: index as u32,
                 count: count as u32,

@@ -6,7 +6,9 @@ use drover_base::Ns;
 use drover_control::{ControlStream, Frame};
 use drover_memnode::header::Header;
 use drover_memnode::node::NodeOptions;
-use drover_memnode::{Addr, Inquiry, Need, NodeStatus, Order, Place, PoolError, PoolKind, PoolOptions};
+use drover_memnode::{
+    Addr, Inquiry, Need, NodeStatus, Order, PoolError, PoolKind, PoolMembership, PoolOptions,
+};
 
 on_all_fabrics! { a_process_enters_and_reads_roots a_task_reads_and_writes }
 
@@ -106,7 +108,7 @@ fn refused<F: Fabric>(bed: &Bed<F>, nodes: &[usize], options: PoolOptions) -> St
 
 fn elsewhere(index: u32, count: u32, pool: u64, kind: PoolKind) -> NodeOptions {
     NodeOptions {
-        place: Some(Place {
+        place: Some(PoolMembership {
             pool,
             index,
             count,

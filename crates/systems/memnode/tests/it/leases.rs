@@ -6,7 +6,7 @@ use crate::on_all_fabrics;
 use drover_base::Ns;
 use drover_memnode::locks::Lock;
 use drover_memnode::node::NodeOptions;
-use drover_memnode::{ClientState, MemoryError, Place, PoolOptions};
+use drover_memnode::{ClientState, MemoryError, PoolMembership, PoolOptions};
 use drover_verbs::Provider;
 
 on_all_fabrics! {
@@ -181,7 +181,7 @@ fn a_lost_node_stalls_no_other_and_comes_back_as_another() {
     assert!(!process.pool.node(0).is_lost());
 
     bed.add_node(&NodeOptions {
-        place: Some(Place {
+        place: Some(PoolMembership {
             pool: 77,
             index: 1,
             count: 2,
@@ -206,7 +206,7 @@ fn a_node_of_a_file_comes_back_with_its_memory() {
     let path = std::env::temp_dir().join(format!("drover-memnode-{}", std::process::id()));
     let options = NodeOptions {
         file: Some(path.clone()),
-        place: Some(Place {
+        place: Some(PoolMembership {
             pool: 77,
             index: 0,
             count: 1,
