@@ -2,9 +2,15 @@
 //! their own with one row more than ours.
 
 mod conformance;
+mod hosted;
 mod program;
 mod sample;
 mod simulated;
+
+use drover_mem::CountingAlloc;
+
+#[global_allocator]
+static ALLOC: CountingAlloc = CountingAlloc::new();
 
 drover_systems::systems! {
     /// Our systems, and the sample.
