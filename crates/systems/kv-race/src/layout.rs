@@ -10,7 +10,8 @@
 //! | 28 | 4 | depth max | most bits of the hash that choose a subtable |
 //! | 32 | 8 | directory lock | a [`Lock`](drover_memnode::locks::Lock) |
 //! | 40 | 8 | magic | `DRVRACE1` |
-//! | 48 | 16 | | 0 |
+//! | 48 | 4 | item bytes max | longest item that clients write: key and value; 0: no limit but the block's |
+//! | 52 | 12 | | 0 |
 //! | 64 | 8 each | entries | 2^(depth max) |
 //! | | 8 each | subtable locks | 2^(depth max) |
 //!
@@ -30,6 +31,7 @@ const SEED_AT: usize = 8;
 const SHAPE_AT: usize = 24;
 const DIRECTORY_LOCK_AT: usize = 32;
 const MAGIC_AT: usize = 40;
+const ITEM_AT: usize = 48;
 
 /// What does not change as long as a table exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +42,8 @@ pub struct TableHeader {
     pub shape: Shape,
     /// Most bits of the hash that choose a subtable, at most [`DEPTH_MAX`].
     pub depth_max: u8,
+    /// Longest item that clients write: key and value, bytes; `u32::MAX`: no limit but that of a block.
+    pub item_bytes_max: u32,
 }
 
 impl TableHeader {
@@ -68,6 +72,7 @@ impl TableHeader {
         let shape = u64::from(self.shape.group_count());
         put(SHAPE_AT, shape | u64::from(self.depth_max) << 32);
         put(MAGIC_AT, MAGIC);
+        put(ITEM_AT, u64::from(self.item_bytes_max));
         bytes
     }
 
@@ -82,6 +87,10 @@ impl TableHeader {
             seed: HashSeed::new(word(SEED_AT), word(SEED_AT + 8)),
             shape,
             depth_max,
+            item_bytes_max: match word(ITEM_AT) as u32 {
+                0 => u32::MAX,
+                bytes => bytes,
+            },
         })
     }
 }
@@ -96,6 +105,7 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(1024).expect("groups"),
             depth_max: 10,
+            item_bytes_max: 4096,
         };
         let bytes = header.encode();
         assert_eq!(TableHeader::decode(&bytes), Some(header));
@@ -112,6 +122,7 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(2).expect("groups"),
             depth_max: 17,
+            item_bytes_max: u32::MAX,
         };
         assert_eq!(TableHeader::decode(&header.encode()), None);
     }

@@ -1,6 +1,7 @@
 //! [`RaceOptions`]: what a client chooses.
 
 use crate::layout::TableHeader;
+use crate::mistake::Mistake;
 use drover_base::{HashSeed, Ns};
 use drover_index::race::Shape;
 
@@ -16,6 +17,8 @@ pub struct RaceOptions {
     pub deadline: Ns,
     /// The tables to create at nodes that have none; `None`: they must exist.
     pub create: Option<TableHeader>,
+    /// A deliberate mistake, to be found by simulations; none in service.
+    pub mistake: Option<Mistake>,
 }
 
 impl Default for RaceOptions {
@@ -24,6 +27,7 @@ impl Default for RaceOptions {
             wait: Ns::from_us(2),
             deadline: Ns::from_s(5),
             create: None,
+            mistake: None,
         }
     }
 }
@@ -36,6 +40,7 @@ impl TableHeader {
             seed,
             shape: Shape::new(1024).expect("within bounds"),
             depth_max: drover_index::race::DEPTH_MAX,
+            item_bytes_max: u32::MAX,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! ```
 //! A task is made once for each operation that may be in flight, and then waits for one operation after the other in the same
 //! memory. So no operation allocates, unless it is longer than any before in its place.
+//!
+//! An operation that has not ended at its deadline is reported all the same, and its place is free once its task has ended.
 
 use crate::key_order::KeyOrder;
 use crate::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, OwnedOp, Refusal, SubmitError, Token};
@@ -76,7 +78,12 @@ struct Exchange {
 struct Place {
     exchange: Rc<RefCell<Exchange>>,
     token: Token,
+    /// The operation's deadline, as long as there is one that was not reported.
+    deadline: Option<Ns>,
 }
+
+/// Time between two looks at the deadlines of all operations.
+const LOOK_EVERY: Ns = Ns::from_ms(1);
 
 /// A [`KvClient`] over a [`TaskPool`]. It belongs to the pool's core.
 pub struct Hosted<P: Provider, S> {
@@ -89,7 +96,11 @@ pub struct Hosted<P: Provider, S> {
     ended: Rc<RefCell<Vec<u32>>>,
     /// Those that are being reported.
     reported: Vec<u32>,
+    /// Operations not yet reported.
+    in_flight: usize,
     patience: Ns,
+    /// Time of the next look at all deadlines.
+    next_look: Ns,
     next_timer: Ns,
 }
 
@@ -117,7 +128,11 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
             }));
             let (ops, ended, shared) = (ops.clone(), ended.clone(), exchange.clone());
             pool.spawn(|cx| run(cx, ops, shared, ended, index))?;
-            places.push(Place { exchange, token: 0 });
+            places.push(Place {
+                exchange,
+                token: 0,
+                deadline: None,
+            });
         }
         Ok(Hosted {
             pool,
@@ -127,7 +142,9 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
             order: KeyOrder::new(window),
             ended,
             reported: Vec::with_capacity(window),
+            in_flight: 0,
             patience: deadline,
+            next_look: Ns::ZERO,
             next_timer: Ns::ZERO,
         })
     }
@@ -168,14 +185,16 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
             let own = key_of(at);
             let next = self.order.leave(at, |other| key_of(other).key() == own.key());
             drop(own);
-            let place = &self.places[at];
-            let exchange = place.exchange.borrow();
-            let answer = exchange.answer.expect("an operation that has ended");
-            sink(Completion {
-                token: place.token,
-                outcome: outcome(answer, &exchange.value, exchange.op.is_detailed()),
-            });
-            drop(exchange);
+            let place = &mut self.places[at];
+            if place.deadline.take().is_some() {
+                let exchange = place.exchange.borrow();
+                let answer = exchange.answer.expect("an operation that has ended");
+                sink(Completion {
+                    token: place.token,
+                    outcome: outcome(answer, &exchange.value, exchange.op.is_detailed()),
+                });
+                self.in_flight -= 1;
+            }
             self.free.push(at as u32);
             if let Some(next) = next {
                 self.give(next);
@@ -184,6 +203,30 @@ impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
         let count = reported.len();
         reported.clear();
         self.reported = reported;
+        count
+    }
+}
+
+impl<P: Provider, S: AsyncOps<P>> Hosted<P, S> {
+    /// Reports the operations that have not ended by their deadlines; returns their number. Their tasks go on.
+    #[cold]
+    fn give_up(&mut self, now: Ns, sink: &mut impl FnMut(Completion<'_>)) -> usize {
+        let mut count = 0;
+        for place in &mut self.places {
+            if place.deadline.is_some_and(|deadline| deadline <= now) {
+                place.deadline = None;
+                count += 1;
+                let is_update = place.exchange.borrow().op.kind().is_update();
+                sink(Completion {
+                    token: place.token,
+                    outcome: match is_update {
+                        true => Outcome::Indeterminate,
+                        false => Outcome::Refused(Refusal::Unavailable),
+                    },
+                });
+            }
+        }
+        self.in_flight -= count;
         count
     }
 }
@@ -246,14 +289,16 @@ impl<P: Provider, S: AsyncOps<P>> KvClient<P> for Hosted<P, S> {
             return Err(SubmitError::BadKey);
         }
         let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
+        let deadline = cpu.now() + self.patience;
         {
             let mut exchange = self.places[at].exchange.borrow_mut();
-            exchange.deadline = cpu.now() + self.patience;
+            exchange.deadline = deadline;
             exchange.answer = None;
             let own = Rc::get_mut(&mut exchange.op);
             own.expect("the task has given its share back").replace(op);
         }
-        self.places[at].token = token;
+        (self.places[at].token, self.places[at].deadline) = (token, Some(deadline));
+        self.in_flight += 1;
         let places = &self.places;
         let same = |other: usize| places[other].exchange.borrow().op.key() == key;
         if self.order.enter(at, key, same) {
@@ -273,17 +318,26 @@ impl<P: Provider, S: AsyncOps<P>> KvClient<P> for Hosted<P, S> {
             done += count;
             // Of the operations that are reported some have let others begin: their requests go out now. Each round ends some, so
             // there are at most as many as places.
-            if count == 0 || self.in_flight() == 0 {
-                return done;
+            if count == 0 || self.in_flight == 0 {
+                break;
             }
         }
+        let now = cpu.now();
+        if now >= self.next_look {
+            self.next_look = now + LOOK_EVERY;
+            done += self.give_up(now, sink);
+        }
+        done
     }
 
     fn in_flight(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.in_flight
     }
 
     fn next_timer(&self) -> Ns {
-        self.next_timer
+        match self.in_flight {
+            0 => self.next_timer,
+            _ => self.next_timer.min(self.next_look),
+        }
     }
 }

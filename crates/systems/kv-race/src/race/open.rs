@@ -53,6 +53,8 @@ impl<P: Provider> Race<P> {
             refreshing,
             reads,
             stats: Cell::default(),
+            has_left_locks: Cell::new(false),
+            met: Cell::default(),
         })))
     }
 }

@@ -214,6 +214,7 @@ impl<F: Fabric> Bed<F> {
                 seed: HashSeed::new(1, 2),
                 shape,
                 depth_max: 8,
+                item_bytes_max: u32::MAX,
             }),
             ..RaceOptions::default()
         }

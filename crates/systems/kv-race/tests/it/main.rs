@@ -1,6 +1,7 @@
 //! Tables in a memory node, over every fabric.
 
 mod bed;
+mod conformance;
 mod deaths;
 mod defects;
 mod histories;

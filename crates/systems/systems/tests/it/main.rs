@@ -29,6 +29,8 @@ drover_systems::systems! {
         ServerReplyFaithful = drover_kv_rfp::ServerReplyFaithful,
         /// As in the one table.
         RdmaMemcached = drover_kv_rfp::RdmaMemcached,
+        /// As in the one table.
+        Race = drover_kv_race::RaceSystem,
         /// The one line.
         Sample = sample::Sample,
     }
