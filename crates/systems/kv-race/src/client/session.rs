@@ -23,7 +23,7 @@ use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
     Arena, ClientId, ClientState, Joining, Lease, MemoryError, Nodes, Opening, Pool, PoolError, PoolNode,
-    PoolOptions,
+    PoolOptions, Verdict,
 };
 use drover_rt::{PeerId, TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
@@ -193,6 +193,10 @@ impl<P: Provider> Session<P> {
                     self.next = now + interval;
                     let interval = Ns(interval.0 * 3 / 2).min(LOOK_EVERY[1]);
                     Ok(State::Entering(opening, interval))
+                }
+                // The next attempt gets another number.
+                Some(Err(PoolError::Refused { verdict, .. })) if verdict == Verdict::ClientBusy => {
+                    Ok(State::Resting(now + PAUSE[0]))
                 }
                 Some(entered) => {
                     let (pool, lease) = entered.map_err(setup_error)?;

@@ -18,6 +18,8 @@ use drover_verbs::Provider;
 const BUCKETS: u32 = 16;
 /// Requests of a split that are outstanding at a time.
 const REQUESTS: usize = 16;
+/// Locks that one READ gets.
+const LOCKS: usize = 128;
 
 impl<P: Provider> Operation<'_, P> {
     /// Splits the key's subtable, which is full, or waits while another client does.
@@ -51,11 +53,16 @@ impl<P: Provider> Race<P> {
         let shard = &self.0.shards[node];
         let _pin = self.nodes().pin(node);
         let mut splitter = self.splitter(cx, shard);
-        for suffix in 0..1 << shard.header.depth_max {
-            let lock = Lock::Subtable(suffix);
-            let word = splitter.read_lock(lock).await?;
-            if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
-                splitter.run(Split::resume(suffix), Some(dead)).await?;
+        let count = 1u32 << shard.header.depth_max;
+        for first in (0..count).step_by(LOCKS) {
+            let locks = splitter
+                .read_locks(first, (count - first).min(LOCKS as u32))
+                .await?;
+            let held = |(_, word): &(u32, locks::Lock)| word.is_mine(dead);
+            for (suffix, _) in (first..).zip(locks).filter(held) {
+                if splitter.try_lock(Lock::Subtable(suffix), Some(dead)).await? {
+                    splitter.run(Split::resume(suffix), Some(dead)).await?;
+                }
             }
         }
         Ok(())
@@ -152,12 +159,19 @@ impl<P: Provider> Splitter<'_, P> {
         }
     }
 
-    async fn read_lock(&self, lock: Lock) -> Result<locks::Lock, RaceError> {
-        let at = self.race.nodes().locate(self.lock_addr(lock), 8)?;
-        let ticket = self.cx.read(at.peer, self.cx.buffer(8)?, at.remote)?;
-        let word = self.cx.sync().await?.take(ticket);
-        let word = u64::from_le_bytes(word[..].try_into().expect("8 bytes"));
-        Ok(locks::Lock::from_bits(word))
+    /// READs the locks of `count` subtables.
+    async fn read_locks(&self, first: u32, count: u32) -> Result<Vec<locks::Lock>, RaceError> {
+        let bytes = count as usize * 8;
+        let at = self
+            .race
+            .nodes()
+            .locate(self.lock_addr(Lock::Subtable(first)), bytes)?;
+        let ticket = self.cx.read(at.peer, self.cx.buffer(bytes)?, at.remote)?;
+        let words = self.cx.sync().await?.take(ticket);
+        let words = words.as_chunks::<8>().0.iter();
+        Ok(words
+            .map(|word| locks::Lock::from_bits(u64::from_le_bytes(*word)))
+            .collect())
     }
 
     /// Takes a lock that is free, or that `dead` has left. It is never taken from a client that may be alive.

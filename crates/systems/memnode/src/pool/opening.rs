@@ -5,7 +5,7 @@ use super::channel::Channel;
 use super::greeting::Greeting;
 use super::{Pool, PoolError, PoolNode};
 use crate::client::ClientId;
-use crate::control::{Attach, Told, Verdict};
+use crate::control::{Attach, Leave, Told, Verdict};
 use crate::epochs::ProcessEpochs;
 use crate::header::{PoolKind, PoolMembership};
 use crate::lease::Lease;
@@ -115,10 +115,25 @@ impl<P: Provider> Opening<P> {
             Ok(false) => None,
             Ok(true) => Some(self.finish(now)),
             Err(error) => {
-                self.nodes.clear();
+                self.give_up(&error);
                 Some(Err(error))
             }
         }
+    }
+
+    /// Leaves the nodes that have let us in: there is nothing to repair. If another client, which is gone, has our number
+    /// elsewhere, the number stays taken at the first node until somebody has repaired something, so that another attempt
+    /// gets another number.
+    fn give_up(&mut self, error: &PoolError) {
+        let verdict = Verdict::ClientBusy;
+        let is_busy = matches!(error, PoolError::Refused { verdict: other, .. } if *other == verdict);
+        for (index, node) in self.nodes.iter_mut().take(self.entered).enumerate() {
+            if index > 0 || !is_busy {
+                // It may be the one that is gone.
+                let _ = node.greeting.send(&Leave);
+            }
+        }
+        self.nodes.clear();
     }
 
     fn advance(&mut self, now: Ns) -> Result<bool, PoolError> {
