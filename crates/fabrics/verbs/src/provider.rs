@@ -366,6 +366,16 @@ pub trait QueuePair<P: Provider>: 'static {
     /// [`AllocError`] if the process is out of memory or file descriptors.
     fn export(&self) -> Result<Export, AllocError>;
 
+    /// As [`export`](QueuePair::export), for a sender of datagrams that must not pass for another one. Also returns the
+    /// number that completions of its messages carry as [`Wc::src_qpn`], which no other sender has, whatever it writes.
+    /// `None`: they carry the number of the sender's queue pair, for which the sender's card vouches.
+    ///
+    /// # Errors
+    /// As [`export`](QueuePair::export).
+    fn export_for_sender(&self) -> Result<(Export, Option<Qpn>), AllocError> {
+        Ok((self.export()?, None))
+    }
+
     /// Connects an RC or UC queue pair to the one that `peer` names. Both ends call it, once.
     ///
     /// # Errors

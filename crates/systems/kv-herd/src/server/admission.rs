@@ -1,7 +1,7 @@
 //! Admitting a client: terms, slots and queue pairs; then the workers add it.
 
 use super::clients::NewClient;
-use super::mail::Command;
+use super::mail::{Command, SenderExport};
 use super::session::{Phase, Port, Session, SessionParams, agree};
 use super::sessions::Sessions;
 use super::variant::Variant;
@@ -56,7 +56,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         &mut self,
         peers: &mut Peers,
         index: usize,
-        exports: Vec<Result<Export, String>>,
+        exports: Vec<Result<SenderExport, String>>,
     ) {
         let exports = match exports.into_iter().collect::<Result<Vec<_>, _>>() {
             Ok(exports) => exports,
@@ -65,7 +65,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         self.welcome(peers, index, Export::default(), Export::default());
         let session = &mut self.all[index];
         session.attached = true;
-        for (index, ud) in (0..).zip(exports) {
+        for (index, (ud, sender)) in (0..).zip(exports) {
+            session.senders.push(sender);
             session.send(peers, &Message::Partition { index, ud });
         }
     }
@@ -159,6 +160,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
             return;
         };
         let (slots, all) = (session.slots.clone(), std::mem::take(&mut session.replies));
+        let senders = std::mem::take(&mut session.senders);
         let answers = Answers::ask(self.workers.len(), Some(&self.bell), |index, reply| {
             let new = NewClient {
                 id,
@@ -166,6 +168,7 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
                 params,
                 slots: slots.clone(),
                 replies: all[index].clone().unwrap_or_default(),
+                sender: senders.get(index).copied().flatten(),
             };
             self.workers[index].send(Command::Add(Box::new(new), reply));
         });

@@ -265,7 +265,12 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     reply.send(());
                 }
                 Command::Export(reply) => {
-                    reply.send(self.replies.qp.export().map_err(|error| error.to_string()));
+                    let qp = &self.replies.qp;
+                    let export = match self.variant.makes(Mistake::TrustsSenders) {
+                        true => qp.export().map(|export| (export, None)),
+                        false => qp.export_for_sender(),
+                    };
+                    reply.send(export.map_err(|error| error.to_string()));
                 }
                 Command::Stats(_) if self.variant.makes(Mistake::KeepsSilent) => {}
                 Command::Stats(reply) => reply.send(self.stats()),
