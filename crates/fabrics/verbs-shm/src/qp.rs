@@ -468,6 +468,10 @@ impl QueuePair<Shm> for ShmQp {
         self.queue.export(true)
     }
 
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.queue.recv_cq.drop_sender(&self.queue, sender);
+    }
+
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
         let queue = &*self.queue;
         if queue.kind == QpKind::Ud || queue.state.get() != QpState::Init {
@@ -610,6 +614,7 @@ pub(crate) fn import_lane(
         Geometry::new(u32::from(qp.ring_shift), qp.recv_slots as usize).ok_or(ImportError::Malformed {
             reason: "a ring beyond reason",
         })?;
+    core.domain.check_pages(lane_fd)?;
     let region = map(lane_fd, geometry.bytes(), true)?;
     let bell = core.bells.borrow_mut().adopt(&core.domain.bell(bell_fd)?);
     Ok((

@@ -376,6 +376,12 @@ pub trait QueuePair<P: Provider>: 'static {
         Ok((self.export()?, None))
     }
 
+    /// Takes the export of a [sender](QueuePair::export_for_sender) back, by the number that its completions carry: nothing
+    /// arrives through it any more, and it costs no memory, even if the sender holds on to it.
+    fn forget_sender(&mut self, sender: Qpn) {
+        let _ = sender;
+    }
+
     /// Connects an RC or UC queue pair to the one that `peer` names. Both ends call it, once.
     ///
     /// # Errors

@@ -6,8 +6,9 @@ use drover_base::Cpu as _;
 use drover_mem::{PageWish, Region};
 use drover_testkit::child::{Channel, role, spawn};
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmQp};
+use drover_verbs_shm::{Shm, ShmContext, ShmDevice, ShmOptions, ShmQp};
 use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -274,4 +275,36 @@ fn forger(mut channel: Channel) {
         lane.store_u64(at, (number / lines + 1) | 8 << 32, Ordering::Release);
     }
     channel.receive_text().expect("parent");
+}
+
+/// A server of peers that it does not trust takes no memory of huge pages: the peer could take a page away.
+#[test]
+fn memory_of_huge_pages_is_refused_where_peers_are_not_trusted() {
+    let mut options = ShmOptions::default();
+    options.huge_pages_of_peers = false;
+    let ctx = ShmDevice::open(options).context().expect("context");
+    let own = context();
+    let memory = own.alloc(4096, PageWish::Small).expect("memory");
+    let mr = own.register(&memory, Access::ALL).expect("registration");
+    let export = mr.export(&[]).expect("export");
+    ctx.import_region(&export).expect("ordinary pages");
+    // Pages need not be there for such a descriptor to be made.
+    let flags = MemfdFlags::HUGETLB | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let Ok(huge) = memfd_create("huge", flags) else {
+        return println!("this system has no huge pages at all");
+    };
+    ftruncate(&huge, 2 << 20).expect("length");
+    fcntl_add_seals(&huge, SealFlags::SHRINK | SealFlags::GROW).expect("seals");
+    let forged = Export {
+        fds: vec![Arc::new(huge)],
+        ..export
+    };
+    let refused = ctx.import_region(&forged).expect_err("huge pages");
+    assert!(refused.to_string().contains("huge pages"), "{refused}");
+    let (cq, foreign) = (ctx.create_cq(8).expect("cq"), own.create_cq(8).expect("cq"));
+    let (mut here, there) = (qp(&ctx, &cq, QpKind::Rc), qp(&own, &foreign, QpKind::Rc));
+    let mut lane = there.export().expect("export");
+    lane.fds[0] = forged.fds[0].clone();
+    let refused = here.connect(&lane).expect_err("huge pages");
+    assert!(refused.to_string().contains("huge pages"), "{refused}");
 }

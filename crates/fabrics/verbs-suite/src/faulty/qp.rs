@@ -230,6 +230,10 @@ impl<P: Provider> QueuePair<Faulty<P>> for FaultyQp<P> {
         self.inner.borrow().export_for_sender()
     }
 
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.inner.borrow_mut().forget_sender(sender);
+    }
+
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
         self.inner.borrow_mut().connect(peer)
     }

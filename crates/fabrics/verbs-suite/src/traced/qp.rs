@@ -29,6 +29,10 @@ impl<P: Provider> QueuePair<Traced<P>> for TracedQp<P> {
         self.inner.export_for_sender()
     }
 
+    fn forget_sender(&mut self, sender: Qpn) {
+        self.inner.forget_sender(sender);
+    }
+
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
         let connected = self.inner.connect(peer);
         let step = if connected.is_ok() {

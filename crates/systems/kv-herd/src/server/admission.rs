@@ -37,7 +37,8 @@ impl<P: Provider, V: Variant> Sessions<P, V> {
         session.terms = Some(terms);
         session.replies = vec![None; terms.map.partition_count];
         if terms.front_end == FrontEnd::Datagrams {
-            let answers = self.ask_workers(Command::Export);
+            let (client, _) = id;
+            let answers = self.ask_workers(|reply| Command::Export { client, reply });
             self.all[index].phase = Phase::Exporting(answers);
             return Ok(());
         }

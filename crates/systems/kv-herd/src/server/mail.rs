@@ -23,9 +23,12 @@ pub(super) enum Command {
         bulk: BulkMemory,
         reply: Reply<()>,
     },
-    /// Export the worker's UD queue pair, to which a client sends datagrams. The answer says why that is impossible, if
-    /// it is.
-    Export(Reply<Result<SenderExport, String>>),
+    /// Export the worker's UD queue pair, to which this client sends datagrams until it is removed. The answer says why
+    /// that is impossible, if it is.
+    Export {
+        client: u32,
+        reply: Reply<Result<SenderExport, String>>,
+    },
     /// Report the worker's statistics.
     Stats(Reply<WorkerStats>),
     /// Stop.

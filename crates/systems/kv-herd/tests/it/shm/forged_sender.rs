@@ -116,7 +116,7 @@ struct Forger {
     qkey: u32,
     position: u64,
     /// What it holds so that it stays connected.
-    _held: (ControlStream, ShmContext, Vec<drover_verbs_shm::ShmQp>),
+    held: (ControlStream, ShmContext, Vec<drover_verbs_shm::ShmQp>),
     own_qpn: u32,
     hash_seed: drover_base::HashSeed,
 }
@@ -170,7 +170,7 @@ impl Forger {
             position: 0,
             own_qpn: qp.qpn().0,
             hash_seed: welcome.hash_seed,
-            _held: (stream, ctx, vec![qp]),
+            held: (stream, ctx, vec![qp]),
         }
     }
 
@@ -242,4 +242,27 @@ fn flaw_trusts_senders_is_caught() {
     let (value, dropped) = attacked(Some(Mistake::TrustsSenders));
     assert_ne!(value, "mine");
     assert_eq!(dropped, 0);
+}
+
+/// Clients that are gone, but hold on to their lanes, cost the server nothing.
+#[test]
+fn lanes_of_clients_that_are_gone_are_dropped() {
+    let mut world = World::new(None);
+    let mut victim = Victim::connect(&mut world);
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let mut forger = Forger::connect(&mut world);
+        let (stream, ..) = &mut forger.held;
+        stream.close();
+        kept.push(forger);
+    }
+    for _ in 0..1000 {
+        world.step();
+    }
+    // The receiver says in word 24 of a lane that it receives no more.
+    let open = kept
+        .iter()
+        .filter(|forger| forger.lane.load_u64(24 * 8, Ordering::Acquire) == 0);
+    assert_eq!(open.count(), 0);
+    assert_eq!(victim.call(&mut world, &Op::put(KEY, b"mine")), "Stored");
 }
