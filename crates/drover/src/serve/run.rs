@@ -96,12 +96,13 @@ fn serve_system<'a, S: Start<'a>>(settings: &'a Settings) -> Result<(), Failure>
     if let Some(choice) = fabric.choice() {
         tracing::info!("RDMA device: {choice}");
     }
-    let listeners = listen::open_all(&addrs)?;
+    let access = settings.sockets.access()?;
+    let listeners = listen::open_all(&addrs, &access)?;
     let start = S::prepare(settings)?;
     fabric.run(Serve {
         start,
         cores: settings.workers.cores.value.clone(),
-        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners))?,
+        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners), access.group)?,
         listeners,
         signals,
     })
