@@ -15,6 +15,8 @@ use drover_verbs::Provider;
 
 /// Buckets that are moved at the same time.
 const BUCKETS: u32 = 16;
+/// Locks that are READ at a time.
+const LOCKS: usize = 128;
 /// Requests of a split that are outstanding at a time.
 const REQUESTS: usize = 16;
 
@@ -46,11 +48,12 @@ impl<P: Provider> Race<P> {
         let shard = &self.0.shards[node];
         let _pin = self.nodes().pin(node);
         let mut splitter = self.splitter(cx, shard);
-        for suffix in 0..1 << shard.header.depth_max {
-            let lock = Lock::Subtable(suffix);
-            let word = splitter.read_lock(lock).await?;
-            if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
-                splitter.run(Split::resume(suffix), Some(dead)).await?;
+        for first in (0..1 << shard.header.depth_max).step_by(LOCKS) {
+            for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {
+                let lock = Lock::Subtable(suffix);
+                if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
+                    splitter.run(Split::resume(suffix), Some(dead)).await?;
+                }
             }
         }
         Ok(())
@@ -147,12 +150,17 @@ impl<P: Provider> Splitter<'_, P> {
         }
     }
 
-    async fn read_lock(&self, lock: Lock) -> Result<locks::Lock, RaceError> {
-        let at = self.race.nodes().locate(self.lock_addr(lock), 8)?;
-        let ticket = self.cx.read(at.peer, self.cx.buffer(8)?, at.remote)?;
-        let word = self.cx.sync().await?.take(ticket);
-        let word = u64::from_le_bytes(word[..].try_into().expect("8 bytes"));
-        Ok(locks::Lock::from_bits(word))
+    /// READs subtables' locks from that of suffix `first` on.
+    async fn read_locks(&self, first: u32) -> Result<Vec<locks::Lock>, RaceError> {
+        let bytes = 8 * LOCKS.min(1 << self.shard.header.depth_max);
+        let at = self.lock_addr(Lock::Subtable(first));
+        let at = self.race.nodes().locate(at, bytes)?;
+        let ticket = self.cx.read(at.peer, self.cx.buffer(bytes)?, at.remote)?;
+        let read = self.cx.sync().await?.take(ticket);
+        let words = read.as_chunks::<8>().0.iter();
+        Ok(words
+            .map(|word| locks::Lock::from_bits(u64::from_le_bytes(*word)))
+            .collect())
     }
 
     /// Takes a lock that is free, or that `dead` has left. It is never taken from a client that may be alive.
