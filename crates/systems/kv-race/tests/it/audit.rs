@@ -83,6 +83,18 @@ pub fn audit(region: &Region) -> Audit {
     }
 }
 
+/// Offset of the only slot in use, of a table with one key.
+pub fn slot_of(region: &Region) -> u64 {
+    let header = Header::decode(&bytes(region, 0, HEADER_BYTES), region.len() as u64).expect("a header");
+    let entry = word(region, header.roots[TABLE_ROOT] + ENTRIES_OFFSET as u64);
+    let subtable = drover_index::race::Entry::from_word(entry)
+        .expect("an entry")
+        .subtable;
+    let slots = (0..).map(|index| subtable + index * 8);
+    let mut used = slots.filter(|slot| word(region, *slot) != 0);
+    used.next().expect("a slot in use")
+}
+
 /// Chunks of a client, by their first one, as they are now.
 pub fn chunks_of(region: &Region, client: ClientId) -> Vec<(u32, ChunkEntry)> {
     let header = Header::decode(&bytes(region, 0, HEADER_BYTES), region.len() as u64).expect("a header");

@@ -12,4 +12,5 @@ mod operations;
 #[allow(dead_code, reason = "it belongs to the tests of memnode, which use all of it")]
 mod pool_bed;
 mod splits;
+mod uncertain;
 mod verbs;
