@@ -3,6 +3,7 @@
 mod directory;
 mod open;
 mod operation;
+mod pieces;
 mod read;
 mod recovery;
 mod split;

@@ -4,7 +4,7 @@
 use super::directory::read_directory;
 use super::{Race, Shard};
 use crate::error::RaceError;
-use drover_index::race::{BUCKET_BYTES, Slot, SlotKind};
+use drover_index::race::{BUCKET_BYTES, Slot, SlotKind, UNITS_MAX};
 use drover_memnode::block::decode_block;
 use drover_memnode::recovery::Repair;
 use drover_memnode::{Addr, ClientId, MemoryError, Nodes};
@@ -109,12 +109,28 @@ impl<P: Provider> Race<P> {
         let mut walk = Walk::default();
         while let Some(subtable) = self.next_subtable(cx, shard, &mut walk).await? {
             mark(Addr::new(node, subtable), shard.header.shape.bytes() as usize);
+            // What slots lead to is not used again meanwhile.
+            let _pin = self.nodes().pin(node);
+            let mut long = Vec::new();
             let mut mark_block = |_, slot: Slot| {
                 if let (SlotKind::Live | SlotKind::Tentative, Some(block)) = (slot.kind(), slot.block()) {
                     mark(Addr::new(node, block.addr), block.bytes());
+                    if usize::from(block.units) == UNITS_MAX {
+                        long.push(block);
+                    }
                 }
             };
             self.read_slots(cx, shard, subtable, &mut mark_block).await?;
+            for block in long {
+                let at = self.nodes().locate(Addr::new(node, block.addr), block.bytes())?;
+                let ticket = cx.read(at.peer, cx.buffer(block.bytes())?, at.remote)?;
+                let bytes = cx.sync().await?.take(ticket);
+                let block = decode_block(&bytes).map_err(|_| MemoryError::Tables {
+                    node,
+                    what: "a block of the table is broken",
+                })?;
+                self.walk(cx, shard, block.chain(), mark).await?;
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use drover_kv_race::TableHeader;
 use drover_kv_race::layout::{TABLE_HEADER_BYTES, TABLE_ROOT};
 use drover_mem::Region;
 use drover_memnode::ClientId;
+use drover_memnode::block::decode_block;
 use drover_memnode::chunks::{CHUNK_BYTES, ChunkEntry, ChunkKind};
 use drover_memnode::header::{HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +65,12 @@ pub fn audit(region: &Region) -> Audit {
                 let block = slot.block().expect("an entry's block");
                 let twice = used.insert(block.addr, block.bytes());
                 assert_eq!(twice, None, "two slots lead to {block:?}");
+                let item = bytes(region, block.addr, block.bytes());
+                let mut chain = decode_block(&item).expect("a block").chain();
+                while let Some((piece, len, _)) = chain.next() {
+                    assert_eq!(used.insert(piece.offset(), len), None, "two values share a piece");
+                    chain.take(&bytes(region, piece.offset(), len)).expect("a piece");
+                }
             }
         }
     }

@@ -18,6 +18,8 @@ enum Act {
     Insert,
     Add,
     Update,
+    /// Writes a value of several blocks in place of another one.
+    UpdateLong,
     Modify,
     Delete,
     /// Inserts a key whose subtable is full.
@@ -26,10 +28,11 @@ enum Act {
     Double,
 }
 
-const ACTS: [Act; 7] = [
+const ACTS: [Act; 8] = [
     Act::Insert,
     Act::Add,
     Act::Update,
+    Act::UpdateLong,
     Act::Modify,
     Act::Delete,
     Act::Split,
@@ -40,12 +43,14 @@ fn key(number: u32) -> [u8; 4] {
     number.to_le_bytes()
 }
 
-fn value(number: u32) -> [u8; 4] {
-    number.to_be_bytes()
+fn value(number: u32) -> Vec<u8> {
+    let times = if number == LONG { 10_000 } else { 1 };
+    number.to_be_bytes().repeat(times)
 }
 
-/// A key that is there before, and one that is not.
+/// Keys that are there before, the second with a long value, and one that is not.
 const OLD: u32 = 3;
+const LONG: u32 = 4;
 const NEW: u32 = 10_000;
 
 impl Act {
@@ -53,14 +58,19 @@ impl Act {
     fn key(self, before: u32) -> u32 {
         match self {
             Act::Insert | Act::Add => NEW,
-            Act::Update | Act::Modify | Act::Delete => OLD,
+            Act::Update | Act::Modify => OLD,
+            Act::UpdateLong | Act::Delete => LONG,
             Act::Split | Act::Double => before,
         }
     }
 
     /// Value of that key once it is done.
-    fn after(self) -> Option<&'static [u8]> {
-        (self != Act::Delete).then_some(b"done")
+    fn after(self) -> Option<Vec<u8>> {
+        match self {
+            Act::Delete => None,
+            Act::UpdateLong => Some(b"done".repeat(9_000)),
+            _ => Some(b"done".to_vec()),
+        }
     }
 
     async fn run(self, cx: TaskCx<Sim>, race: Race<Sim>, before: u32) -> Result<(), RaceError> {
@@ -68,7 +78,10 @@ impl Act {
         let done = match self {
             Act::Insert | Act::Split | Act::Double => race.put(&cx, key, b"done", META).await.map(|()| true),
             Act::Add => race.add(&cx, key, b"done", META).await,
-            Act::Update => race.update(&cx, key, b"done", META).await,
+            Act::Update | Act::UpdateLong => {
+                let value = self.after().expect("a value");
+                race.update(&cx, key, &value, META).await
+            }
             Act::Modify => {
                 let change = |_: &[u8], new: &mut Vec<u8>| new.extend_from_slice(b"done");
                 race.modify(&cx, key, META, change).await
@@ -162,6 +175,8 @@ fn die(act: Act, before: u32, count: u64, in_flight: bool, seed: u64) {
         drop(frozen);
     }
     victim.kill();
+    // What is on its way arrives.
+    bed.pass(Ns::from_us(10));
     let acknowledged = acknowledged.take();
     assert_ne!(
         acknowledged.map(|done| done.is_ok()),
@@ -188,13 +203,10 @@ fn die(act: Act, before: u32, count: u64, in_flight: bool, seed: u64) {
             }
         }
         let found = race.get(&cx, &key(changed)).await?;
-        let found = found.as_ref().map(|found| found.value());
+        let found = found.map(|found| found.value().to_vec());
         let old = (changed < before).then_some(value(changed));
         let is_done = found == act.after();
-        assert!(
-            is_done || acknowledged.is_none() && found == old.as_ref().map(|old| &old[..]),
-            "{found:?}"
-        );
+        assert!(is_done || acknowledged.is_none() && found == old, "{found:?}");
         // All can be used as before.
         let is_there = found.is_some();
         assert_eq!(race.delete(&cx, &key(changed)).await?, is_there);

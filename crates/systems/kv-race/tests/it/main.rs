@@ -6,6 +6,7 @@ mod deaths;
 mod defects;
 mod every_death;
 mod histories;
+mod long_values;
 mod no_allocation;
 mod operations;
 #[path = "../../../memnode/tests/it/bed.rs"]
