@@ -31,8 +31,11 @@ impl<P: Provider> Repair<P> for Race<P> {
         dead: ClientId,
     ) -> Result<(), MemoryError> {
         let repaired = async {
-            self.resume(cx, node, dead).await?;
-            self.clear_unconfirmed(cx, &self.0.shards[node], dead).await
+            for shard in self.shards_of(node) {
+                self.resume(cx, shard, dead).await?;
+                self.clear_unconfirmed(cx, shard, dead).await?;
+            }
+            Ok(())
         };
         repaired.await.map_err(|error| memory_error(node, error))
     }
@@ -44,8 +47,11 @@ impl<P: Provider> Repair<P> for Race<P> {
         node: usize,
         mark: &mut dyn FnMut(Addr, usize),
     ) -> Result<(), MemoryError> {
-        let visited = self.visit_shard(cx, &self.0.shards[node], mark).await;
-        visited.map_err(|error| memory_error(node, error))
+        for shard in self.shards_of(node) {
+            let visited = self.visit_shard(cx, shard, mark).await;
+            visited.map_err(|error| memory_error(node, error))?;
+        }
+        Ok(())
     }
 }
 

@@ -45,10 +45,14 @@ impl<P: Provider> Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
-    /// Finishes the splits that `dead` has left at node `node`.
-    pub(super) async fn resume(&self, cx: &TaskCx<P>, node: usize, dead: ClientId) -> Result<(), RaceError> {
-        let shard = &self.0.shards[node];
-        let _pin = self.nodes().pin(node);
+    /// Finishes the splits that `dead` has left.
+    pub(super) async fn resume(
+        &self,
+        cx: &TaskCx<P>,
+        shard: &Shard,
+        dead: ClientId,
+    ) -> Result<(), RaceError> {
+        let _pin = self.nodes().pin(shard.node);
         let mut splitter = self.splitter(cx, shard);
         for first in (0..1 << shard.header.depth_max).step_by(LOCKS) {
             for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {

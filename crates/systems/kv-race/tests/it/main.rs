@@ -8,6 +8,7 @@ mod every_death;
 mod histories;
 mod long_values;
 mod no_allocation;
+mod nodes;
 mod operations;
 #[path = "../../../memnode/tests/it/bed.rs"]
 #[allow(dead_code, reason = "it belongs to the tests of memnode, which use all of it")]
