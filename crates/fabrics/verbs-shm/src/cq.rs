@@ -237,14 +237,12 @@ impl CqShared {
 
 impl State {
     /// Moves kept completions to `wcs`; returns their number.
-    #[inline(never)]
+    #[inline(always)]
     fn take_ready(&mut self, wcs: &mut [Wc]) -> usize {
-        let mut n = 0;
-        while n < wcs.len()
-            && let Some(entry) = self.ready.pop_front()
-        {
-            wcs[n] = entry.wc;
-            n += 1;
+        let n = wcs.len().min(self.ready.len());
+        for wc in &mut wcs[..n] {
+            let entry = self.ready.pop_front().expect("there are so many");
+            *wc = entry.wc;
             if let Some(Some(retired)) = self.senders.get(entry.sender as usize) {
                 retired.set(entry.up_to);
             }
