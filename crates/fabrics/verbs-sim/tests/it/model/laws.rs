@@ -73,7 +73,6 @@ fn trace_hash_follows_the_seed() {
             stall_every: drover_base::Ns::from_ms(1),
             stall_min: drover_base::Ns(100),
             stall_max: drover_base::Ns(1000),
-            ..drover_sim::Noise::OFF
         };
         let (once, again) = (run(&plan), run(&plan));
         assert_eq!(once.trace_hash, again.trace_hash);
