@@ -76,6 +76,16 @@ pub trait Context<P: Provider>: 'static {
         None
     }
 
+    /// Another context of this thread, in a protection domain of its own: what is registered in it can be reached through
+    /// its own queue pairs alone, whatever keys a peer guesses. For what belongs to one peer that others must not touch.
+    /// `None`: the fabric needs none for that, as shared memory, where a peer maps only what it was given.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the device lacks resources.
+    fn isolated(&self) -> Result<Option<P::Context>, OpenError> {
+        Ok(None)
+    }
+
     /// Allocates zeroed memory that this fabric can register with any rights, for example shared memory. The length is
     /// rounded up to whole pages.
     ///

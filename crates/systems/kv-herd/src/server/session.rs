@@ -49,6 +49,8 @@ pub(super) struct SessionParams {
 /// WRITEs impossible.
 pub(super) struct Port<P: Provider> {
     pub(super) qp: P::Qp,
+    /// The context of all of it, if it is not the control thread's.
+    pub(super) _own: Option<P::Context>,
     /// Never polled, because this end posts nothing.
     pub(super) _cq: P::Cq,
     pub(super) _mr: P::Mr,

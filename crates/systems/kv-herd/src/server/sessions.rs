@@ -35,7 +35,7 @@ pub(super) struct Sessions<P: Provider, V: Variant> {
     pub(super) offer: Offer,
     pub(super) identity: Identity,
     pub(super) slot_clients_max: usize,
-    variant: V,
+    pub(super) variant: V,
     pub(super) workers: Vec<WorkerHandle>,
     events: Mailbox<Event>,
     pub(super) all: Vec<Session<P>>,
