@@ -8,7 +8,7 @@ use crate::qp::Queue;
 use crate::recv::RecvQueue;
 use drover_base::Cpu;
 use drover_mem::NativeCpu;
-use drover_verbs::{CompletionQueue, Wc};
+use drover_verbs::{CompletionQueue, Qpn, Wc};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -154,6 +154,11 @@ impl CqShared {
     /// Drops the lanes into a queue pair that failed, which their senders can see.
     pub(crate) fn drop_lanes(&self, queue: &Queue) {
         self.state.borrow_mut().lanes.remove_all_of(queue);
+    }
+
+    /// Drops the lane of `queue` whose sender has this name.
+    pub(crate) fn drop_sender(&self, queue: &Queue, sender: Qpn) {
+        self.state.borrow_mut().lanes.remove_sender(queue, sender);
     }
 
     /// Registers `queue` as having waiting requests: polls retry them.
