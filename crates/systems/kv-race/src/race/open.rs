@@ -98,6 +98,7 @@ async fn create<P: Provider>(
     options: &RaceOptions,
 ) -> Result<u64, RaceError> {
     let nodes = arena.nodes();
+    let _pin = nodes.pin(node);
     let header = options.create.ok_or(RaceError::NoTable { node })?;
     let subtable_bytes = header.shape.bytes() as usize;
     let table = arena
