@@ -32,6 +32,10 @@ pub struct ShmOptions {
     /// shortened by anybody who may write to it, which kills all processes that have it mapped; so it is for peers that are
     /// trusted anyway. Default: no.
     pub accepts_files: bool,
+    /// Whether peers' memory may be of reserved huge pages. Default: yes. A peer can punch holes into its memory and use up the
+    /// reserve; who touches such a hole then is killed by the system (SIGBUS). So a server of peers that it need not trust
+    /// takes ordinary pages only.
+    pub huge_pages_of_peers: bool,
 }
 
 impl Default for ShmOptions {
@@ -41,6 +45,7 @@ impl Default for ShmOptions {
             park_max: Ns::from_s(1),
             ring_lines_per_recv: 12,
             accepts_files: false,
+            huge_pages_of_peers: true,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! [`TableHeader`]: the bytes of a shard's table apart from its subtables.
 //!
-//! Root [`TABLE_ROOT`] of a memory node is the offset of its table; 0: none yet. The table:
+//! A node has one table or several: root [`TABLE_ROOT`] is the offset of the first one, the roots behind it those of the
+//! others; 0: none yet. A table:
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -10,7 +11,9 @@
 //! | 28 | 4 | depth max | most bits of the hash that choose a subtable |
 //! | 32 | 8 | directory lock | a [`Lock`](drover_memnode::locks::Lock) |
 //! | 40 | 8 | magic | `DRVRACE1` |
-//! | 48 | 16 | | 0 |
+//! | 48 | 4 | | 0 |
+//! | 52 | 4 | tables | of each node; 0 counts as 1 |
+//! | 56 | 8 | | 0 |
 //! | 64 | 8 each | entries | 2^(depth max) |
 //! | | 8 each | subtable locks | 2^(depth max) |
 //!
@@ -19,8 +22,11 @@
 use drover_base::HashSeed;
 use drover_index::race::{DEPTH_MAX, ENTRIES_OFFSET, Shape};
 
-/// The root of a node that leads to its table.
+/// The root of a node that leads to its first table.
 pub const TABLE_ROOT: usize = 0;
+
+/// Most tables of a node.
+pub const TABLES_MAX: u32 = 64;
 
 /// Bytes of the header before the entries.
 pub const TABLE_HEADER_BYTES: usize = ENTRIES_OFFSET;
@@ -30,6 +36,7 @@ const SEED_AT: usize = 8;
 const SHAPE_AT: usize = 24;
 const DIRECTORY_LOCK_AT: usize = 32;
 const MAGIC_AT: usize = 40;
+const TABLES_AT: usize = 52;
 
 /// What does not change as long as a table exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +47,8 @@ pub struct TableHeader {
     pub shape: Shape,
     /// Most bits of the hash that choose a subtable, at most [`DEPTH_MAX`].
     pub depth_max: u8,
+    /// Tables of each node, at least 1 and at most [`TABLES_MAX`]: each has locks and a directory of its own.
+    pub tables: u32,
 }
 
 impl TableHeader {
@@ -68,6 +77,7 @@ impl TableHeader {
         let shape = u64::from(self.shape.group_count());
         put(SHAPE_AT, shape | u64::from(self.depth_max) << 32);
         put(MAGIC_AT, MAGIC);
+        bytes[TABLES_AT..TABLES_AT + 4].copy_from_slice(&self.tables.to_le_bytes());
         bytes
     }
 
@@ -77,11 +87,13 @@ impl TableHeader {
         let word = |at: usize| u64::from_le_bytes(words[at / 8]);
         let shape = Shape::new(word(SHAPE_AT) as u32)?;
         let depth_max = u8::try_from(word(SHAPE_AT) >> 32).ok()?;
-        let is_right = word(MAGIC_AT) == MAGIC && depth_max <= DEPTH_MAX;
+        let tables = ((word(TABLES_AT / 8 * 8) >> 32) as u32).max(1);
+        let is_right = word(MAGIC_AT) == MAGIC && depth_max <= DEPTH_MAX && tables <= TABLES_MAX;
         is_right.then_some(TableHeader {
             seed: HashSeed::new(word(SEED_AT), word(SEED_AT + 8)),
             shape,
             depth_max,
+            tables,
         })
     }
 }
@@ -96,6 +108,7 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(1024).expect("groups"),
             depth_max: 10,
+            tables: 3,
         };
         let bytes = header.encode();
         assert_eq!(TableHeader::decode(&bytes), Some(header));
@@ -112,7 +125,18 @@ mod tests {
             seed: HashSeed::new(1, 2),
             shape: Shape::new(2).expect("groups"),
             depth_max: 17,
+            tables: 1,
         };
         assert_eq!(TableHeader::decode(&header.encode()), None);
+        let right = TableHeader {
+            depth_max: 16,
+            ..header
+        };
+        assert_eq!(TableHeader::decode(&right.encode()), Some(right));
+        let many = TableHeader {
+            tables: TABLES_MAX + 1,
+            ..right
+        };
+        assert_eq!(TableHeader::decode(&many.encode()), None);
     }
 }

@@ -29,13 +29,14 @@ impl Default for RaceOptions {
 }
 
 impl TableHeader {
-    /// A table whose subtables have 1,024 groups, so that a split takes milliseconds, and whose directory can have 2^16
+    /// One table per node, whose subtables have 1,024 groups, so that a split takes milliseconds, and whose directory can have 2^16
     /// entries. *(our choice)*
     pub fn usual(seed: HashSeed) -> TableHeader {
         TableHeader {
             seed,
             shape: Shape::new(1024).expect("within bounds"),
             depth_max: drover_index::race::DEPTH_MAX,
+            tables: 1,
         }
     }
 }

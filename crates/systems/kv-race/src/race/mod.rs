@@ -3,6 +3,7 @@
 mod directory;
 mod open;
 mod operation;
+mod pieces;
 mod read;
 mod recovery;
 mod split;
@@ -22,8 +23,8 @@ use drover_verbs::Provider;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A thread's handle to the tables of a pool, one per node, each with the keys of its share of the hash values. Clones
-/// are handles of the same, for the tasks of the thread.
+/// A thread's handle to the tables of a pool, of each node one or several, each with the keys of its share of the hash
+/// values. Clones are handles of the same, for the tasks of the thread.
 pub struct Race<P: Provider>(Rc<Inner<P>>);
 
 impl<P: Provider> Clone for Race<P> {
@@ -36,8 +37,9 @@ struct Inner<P: Provider> {
     arena: Arena<P>,
     options: RaceOptions,
     hasher: KeyHasher,
+    /// The first table of each node, then the second ones, and so on.
     shards: Box<[Shard]>,
-    /// READs of directories, by node.
+    /// READs of directories, by shard.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
     stats: Cell<RaceStats>,
@@ -77,6 +79,7 @@ struct ReadOrder {
 
 /// The table of a node.
 struct Shard {
+    index: usize,
     node: usize,
     /// Offset of the table in the node's memory.
     table: u64,
@@ -87,6 +90,10 @@ struct Shard {
 impl<P: Provider> Race<P> {
     fn nodes(&self) -> &Nodes<P> {
         self.0.arena.nodes()
+    }
+
+    fn shards_of(&self, node: usize) -> impl Iterator<Item = &Shard> {
+        self.0.shards.iter().filter(move |shard| shard.node == node)
     }
 
     /// The value of `key`, unless it has none or has expired.

@@ -12,7 +12,7 @@ use drover_rt::{Completed, TaskCx, Ticket};
 use drover_verbs::Provider;
 
 /// Longest key, bytes. The shortest is 1.
-const KEY_BYTES_MAX: usize = 250;
+pub(super) const KEY_BYTES_MAX: usize = 250;
 
 /// An operation on a key. While it lives, no block that it may have a pointer to is used again.
 pub(super) struct Operation<'a, P: Provider> {
