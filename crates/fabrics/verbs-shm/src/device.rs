@@ -28,6 +28,10 @@ pub struct ShmOptions {
     /// pair with a shared receive queue it always has 256. The system backs a ring with memory as messages first reach
     /// each page; in use, messages cycle through the whole ring.
     pub ring_lines_per_recv: usize,
+    /// Whether peers' memory may be of reserved huge pages. Default: yes. A peer can punch holes into its memory and use up the
+    /// reserve; who touches such a hole then is killed by the system (SIGBUS). So a server of peers that it need not trust
+    /// takes ordinary pages only.
+    pub huge_pages_of_peers: bool,
 }
 
 impl Default for ShmOptions {
@@ -36,6 +40,7 @@ impl Default for ShmOptions {
             seed: entropy(),
             park_max: Ns::from_s(1),
             ring_lines_per_recv: 12,
+            huge_pages_of_peers: true,
         }
     }
 }

@@ -11,7 +11,7 @@ use drover_verbs::provide::Keys;
 use drover_verbs::{
     Access, Caps, Domain, DoorbellReport, Export, ImportError, OpenError, RegisterError, RemoteRegion,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -109,7 +109,18 @@ impl ShmDomain {
 
     /// The bell behind `fd`, mapped now unless it already is.
     pub(crate) fn bell(&self, fd: &OwnedFd) -> Result<Arc<BellPage>, ImportError> {
+        self.check_pages(fd)?;
         self.lock().bell(fd)
+    }
+
+    /// Refuses memory whose pages may vanish, where that matters.
+    pub(crate) fn check_pages(&self, fd: &OwnedFd) -> Result<(), ImportError> {
+        if !self.inner.options.huge_pages_of_peers && Region::is_of_huge_pages(fd.as_fd())? {
+            return Err(ImportError::Malformed {
+                reason: "memory of reserved huge pages, of which a peer can take one away: use ordinary pages",
+            });
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +181,9 @@ impl Domain<Shm> for ShmDomain {
             reason: "a region's export has its descriptor first",
         };
         let fd = export.fds.first().ok_or(missing)?;
+        for fd in &export.fds {
+            self.check_pages(fd)?;
+        }
         let shared = &mut *self.lock();
         let (len, access) = (decoded.len, decoded.access);
         let (region, identity) = shared.region(fd, len, access)?;

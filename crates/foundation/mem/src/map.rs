@@ -119,6 +119,17 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+/// The file system of reserved pages says their length for that of a block.
+fn is_huge(stat: &rustix::fs::Stat) -> bool {
+    stat.st_blksize as usize >= HUGE_BYTES
+}
+
+/// Whether `fd` is memory of reserved huge pages.
+pub(crate) fn is_of_huge_pages(fd: BorrowedFd<'_>) -> Result<bool, AllocError> {
+    let stat = rustix::fs::fstat(fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
+    Ok(is_huge(&stat))
+}
+
 impl Mapping {
     /// Private anonymous memory, zeroed lazily by the kernel.
     pub(crate) fn private(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
@@ -257,7 +268,7 @@ impl Mapping {
             let source = std::io::Error::other("the descriptor is not sealed against shrinking");
             return Err(AllocError::Memfd { source });
         }
-        let kind = if stat.st_blksize as usize >= HUGE_BYTES {
+        let kind = if is_huge(&stat) {
             PageKind::Huge
         } else {
             PageKind::Small

@@ -3,7 +3,7 @@
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
 use crate::{LINE_BYTES, RawRegion, arch, observe};
 use drover_base::{Cpu, Line};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -67,6 +67,15 @@ impl Region {
     /// `writable` is true and the peer shared it read-only.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
+    }
+
+    /// Whether a descriptor that a peer passed is of reserved huge pages. Of such memory a peer can take a page away again and
+    /// use up the reserve: then the next access to it kills this process (SIGBUS).
+    ///
+    /// # Errors
+    /// [`AllocError`] if the descriptor cannot be examined.
+    pub fn is_of_huge_pages(fd: BorrowedFd<'_>) -> Result<bool, AllocError> {
+        crate::map::is_of_huge_pages(fd)
     }
 
     /// Maps `bytes`, rounded up to whole pages, of a file from `offset` on, a multiple of the page size: stores go to
