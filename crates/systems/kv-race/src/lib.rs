@@ -19,6 +19,7 @@
 //! behind it, which cost a WRITE each to write, a READ each to read, and a READ of a header each to free.
 //!
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
+//! - [`Race::attend`] is for a task of each thread: expired items are removed, flushes of others become known.
 //! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
 //! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
 //!

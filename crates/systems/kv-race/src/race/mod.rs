@@ -1,6 +1,9 @@
 //! [`Race`]: a thread's handle to the tables of a pool.
 
+mod attend;
 mod directory;
+mod evict;
+mod flush;
 mod open;
 mod operation;
 mod pieces;
@@ -13,7 +16,7 @@ pub use read::Found;
 pub use write::ItemMeta;
 
 use crate::error::RaceError;
-use crate::layout::TableHeader;
+use crate::layout::{Flushes, TableHeader};
 use crate::options::RaceOptions;
 use drover_base::KeyHasher;
 use drover_index::race::Directory;
@@ -42,6 +45,8 @@ struct Inner<P: Provider> {
     /// READs of directories, by shard.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
+    /// State of the draws of items to evict.
+    draws: Cell<u64>,
     stats: Cell<RaceStats>,
 }
 
@@ -58,6 +63,10 @@ pub struct RaceStats {
     pub collisions: u64,
     /// Inserts that gave way to another client's.
     pub gave_way: u64,
+    /// Expired and flushed items that a search has removed.
+    pub expired: u64,
+    /// Items that were removed to make room.
+    pub evicted: u64,
 }
 
 impl<P: Provider> Inner<P> {
@@ -85,6 +94,8 @@ struct Shard {
     table: u64,
     header: TableHeader,
     directory: RefCell<Directory>,
+    /// As last READ.
+    flushes: Cell<Flushes>,
 }
 
 impl<P: Provider> Race<P> {
@@ -161,7 +172,13 @@ impl<P: Provider> Race<P> {
         mut change: impl FnMut(&[u8], &mut Vec<u8>),
     ) -> Result<bool, RaceError> {
         let mut guard = cx.conflict_guard().await;
-        self.begin(cx, key)?.modify(meta, &mut change, &mut guard).await
+        let mut operation = self.begin(cx, key)?;
+        loop {
+            match operation.modify(meta, &mut change, &mut guard).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                modified => return modified,
+            }
+        }
     }
 
     /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.

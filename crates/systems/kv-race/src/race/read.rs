@@ -40,7 +40,7 @@ impl Found {
 pub(super) struct Match {
     pub(super) id: SlotId,
     pub(super) slot: Slot,
-    /// Whether the item has not expired.
+    /// Whether the item has neither expired nor was flushed.
     pub(super) is_live: bool,
     /// The way to the rest of the value.
     pub(super) chain: Chain,
@@ -131,8 +131,7 @@ impl<P: Provider> Operation<'_, P> {
             self.race.0.count(|stats| stats.collisions += 1);
             return Ok(Search::Missing);
         }
-        let clock_s = self.race.nodes().node(self.shard.node).clock_s();
-        let is_live = !block.meta.is_expired(clock_s);
+        let is_live = self.race.is_live(self.shard, &block.meta);
         let (version, flags) = (block.meta.version, block.meta.flags);
         let (start, len) = (BLOCK_HEADER_BYTES + block.key.len(), block.part.len());
         let chain = block.chain();

@@ -9,7 +9,7 @@ use drover_index::race::{
     BLOCK_UNIT, BlockRef, BucketPair, Candidates, Choice, Settled, Slot, SlotId, Verdict, settle,
 };
 use drover_memnode::block::{BlockMeta, Cut, encode_block};
-use drover_memnode::{Addr, Need};
+use drover_memnode::{Addr, Class, Need};
 use drover_rt::{ConflictGuard, TaskCx};
 use drover_verbs::Provider;
 
@@ -69,7 +69,12 @@ impl<P: Provider> Race<P> {
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
         // Nothing is changed before there is memory for the item.
-        let mut block = operation.stage_new_block(value, meta).await?;
+        let mut block = loop {
+            match operation.stage_new_block(value, meta).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                block => break block?,
+            }
+        };
         let stored = operation.store(&mut block, when, &mut guard).await;
         if stored != Ok(true) {
             operation.give_back(&block);
@@ -101,6 +106,7 @@ impl<P: Provider> Operation<'_, P> {
             0 => Vec::new(),
             _ => self.alloc_pieces(&cut).await?,
         };
+        self.wanted = Class::of(bytes);
         let addr = match arena.try_alloc(node, bytes) {
             Some(addr) => Ok(addr),
             None => arena.alloc(self.cx, node, bytes, Need::Ordinary).await,
@@ -167,16 +173,11 @@ impl<P: Provider> Operation<'_, P> {
         }
     }
 
-    /// Frees the block of an entry that this operation has replaced or removed, and what it links.
+    /// Frees what an entry that this operation has replaced or removed leads to.
     async fn free(&self, found: &Match) {
-        if let Ok((addr, bytes)) = self.block(found.slot) {
-            self.race.0.arena.free(&self.pin, addr, bytes);
-        }
-        if found.chain.next().is_some()
-            && let Err(error) = self.free_pieces(found.chain).await
-        {
-            // The operation has succeeded all the same; the mark pass finds them when this process is gone.
-            tracing::debug!(%error, "pieces of a value that is gone are not freed");
+        if let Some(block) = found.slot.block() {
+            let (cx, shard, pin) = (self.cx, self.shard, &self.pin);
+            self.race.free(cx, shard, pin, block, found.chain).await;
         }
     }
 
@@ -214,7 +215,10 @@ impl<P: Provider> Operation<'_, P> {
                 }
                 Search::Missing => match view.candidates.choose() {
                     Choice::Wait => self.wait().await?,
-                    Choice::Full => self.split(view.entry).await?,
+                    Choice::Full => match self.split(view.entry).await {
+                        Err(error) if self.race.can_evict(&error) => self.evict_beside(&view, error).await?,
+                        split => split?,
+                    },
                     Choice::Slot(id) => {
                         let inserted = self.insert(&view, id, new, gave_way >= PATIENCE).await?;
                         if inserted == Insert::Done {

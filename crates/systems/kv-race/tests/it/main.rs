@@ -5,6 +5,8 @@ mod bed;
 mod deaths;
 mod defects;
 mod every_death;
+mod expiry;
+mod full;
 mod histories;
 mod long_values;
 mod no_allocation;
