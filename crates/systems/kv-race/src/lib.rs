@@ -16,9 +16,13 @@
 //!
 //! The memory nodes are [`memnode`](drover_memnode)'s, which also provides leases, epochs and allocation. A service of
 //! [`RaceSystem`] is some of them that are one pool, with an empty table in each ([`RaceNode`]); a [`RaceClient`] is a process of the
-//! pool. An item is one block of at most 16,320 bytes.
+//! pool.
+//!
+//! An item is one block of at most 16,320 bytes; what does not fit of a value, up to 1 MiB, is in pieces linked
+//! behind it, which cost a WRITE each to write, a READ each to read, and a READ of a header each to free.
 //!
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
+//! - [`Race::attend`] is for a task of each thread: expired items are removed, flushes of others become known.
 //! - It is also a [`Repair`](drover_memnode::recovery::Repair): it finishes the splits of clients that died.
 //! - [`RaceOps`] are the operations of `kv` over it: what a client with sessions executes.
 //! - [`TableHeader`] says how a table is made; [`RaceOptions`] what a client chooses.
@@ -45,7 +49,7 @@ pub use ops::RaceOps;
 pub use options::RaceOptions;
 pub use race::{Found, ItemMeta, Race, RaceStats, Updated};
 pub use server::{RaceNode, RaceNodeOptions};
-pub use system::{RaceSystem, VALUE_BYTES_MAX};
+pub use system::RaceSystem;
 
 /// The kind of the pools that hold such tables.
 pub const POOL_KIND: PoolKind = PoolKind::new("race");

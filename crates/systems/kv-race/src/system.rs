@@ -5,8 +5,8 @@ use crate::mistake::{Mistake, PLANTED};
 use crate::server::RaceNode;
 use drover_control::{ControlListener, Dial};
 use drover_kv::{
-    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, OperationOffers, Planted, Policy,
-    Service, ShardPlan, ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Planted, Policy, Service, ShardPlan,
+    ShardedJob, ShardedSystem, Sizes, StartError, System, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_memnode::block::BLOCK_HEADER_BYTES;
@@ -16,12 +16,6 @@ use std::rc::Rc;
 /// RACE: an extendible hash table in memory nodes, which clients change by themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct RaceSystem;
-
-/// Longest block of an item, bytes: its length in a slot has 8 bits.
-const BLOCK_BYTES_MAX: usize = 255 * 64;
-
-/// Longest value whatever its key, bytes.
-pub const VALUE_BYTES_MAX: usize = BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES - drover_kv::KEY_BYTES_MAX;
 
 /// Slots, in groups of subtables that are split when they are full.
 const SLOTS: TableShape = TableShape {
@@ -49,10 +43,6 @@ impl System for RaceSystem {
         channels: Channels::PerShard,
         offers: Offers {
             eviction: Err("nodes see no GETs"),
-            operations: OperationOffers {
-                value_bytes_max: VALUE_BYTES_MAX,
-                ..OperationOffers::POINT
-            },
             evicts: false,
             sends_again: false,
             expiry_lag_s: 1,

@@ -23,7 +23,7 @@ use drover_kv::{SetupError, refused};
 use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
 use drover_memnode::{
     Arena, ClientId, ClientState, Joining, Lease, MemoryError, Nodes, Opening, Pool, PoolError, PoolNode,
-    PoolOptions, Verdict,
+    PoolOptions,
 };
 use drover_rt::{PeerId, TaskCx, TaskId, TaskPool};
 use drover_verbs::{Context, Provider};
@@ -194,10 +194,6 @@ impl<P: Provider> Session<P> {
                     let interval = Ns(interval.0 * 3 / 2).min(LOOK_EVERY[1]);
                     Ok(State::Entering(opening, interval))
                 }
-                // The next attempt gets another number.
-                Some(Err(PoolError::Refused { verdict, .. })) if verdict == Verdict::ClientBusy => {
-                    Ok(State::Resting(now + PAUSE[0]))
-                }
                 Some(entered) => {
                     let (pool, lease) = entered.map_err(setup_error)?;
                     self.drain(pool, lease, now, tasks)
@@ -355,7 +351,9 @@ impl<P: Provider> Session<P> {
         let own = race.clone();
         let access = self.access.clone();
         let repair = tasks.spawn(|cx| async move { repair(&cx, &own, &access, every).await });
-        for task in [maintain, repair] {
+        let own = race.clone();
+        let attend = tasks.spawn(|cx| async move { own.attend(&cx).await });
+        for task in [maintain, repair, attend] {
             live.tasks.push(task.expect("a pool with places for these tasks"));
         }
         live.race = Some(race.clone());

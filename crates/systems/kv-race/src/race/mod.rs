@@ -1,8 +1,12 @@
 //! [`Race`]: a thread's handle to the tables of a pool.
 
+mod attend;
 mod directory;
+mod evict;
+mod flush;
 mod open;
 mod operation;
+mod pieces;
 mod read;
 mod recovery;
 mod split;
@@ -12,7 +16,7 @@ pub use read::Found;
 pub use write::{ItemMeta, Updated};
 
 use crate::error::RaceError;
-use crate::layout::TableHeader;
+use crate::layout::{Flushes, TableHeader};
 use crate::mistake::Mistake;
 use crate::options::RaceOptions;
 use drover_base::{Condition, KeyHasher};
@@ -23,8 +27,8 @@ use drover_verbs::Provider;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A thread's handle to the tables of a pool, one per node, each with the keys of its share of the hash values. Clones
-/// are handles of the same, for the tasks of the thread.
+/// A thread's handle to the tables of a pool, of each node one or several, each with the keys of its share of the hash
+/// values. Clones are handles of the same, for the tasks of the thread.
 pub struct Race<P: Provider>(Rc<Inner<P>>);
 
 impl<P: Provider> Clone for Race<P> {
@@ -37,10 +41,13 @@ struct Inner<P: Provider> {
     arena: Arena<P>,
     options: RaceOptions,
     hasher: KeyHasher,
+    /// The first table of each node, then the second ones, and so on.
     shards: Box<[Shard]>,
-    /// READs of directories, by node.
+    /// READs of directories, by shard.
     refreshing: SingleFlight<P, usize, ()>,
     reads: ReadOrder,
+    /// State of the draws of items to evict.
+    draws: Cell<u64>,
     stats: Cell<RaceStats>,
     /// Whether a split has failed: its locks are held still, and nobody takes them from a client that lives.
     has_left_locks: Cell<bool>,
@@ -61,6 +68,10 @@ pub struct RaceStats {
     pub collisions: u64,
     /// Inserts that gave way to another client's.
     pub gave_way: u64,
+    /// Expired and flushed items that a search has removed.
+    pub expired: u64,
+    /// Items that were removed to make room.
+    pub evicted: u64,
 }
 
 impl<P: Provider> Inner<P> {
@@ -82,16 +93,23 @@ struct ReadOrder {
 
 /// The table of a node.
 struct Shard {
+    index: usize,
     node: usize,
     /// Offset of the table in the node's memory.
     table: u64,
     header: TableHeader,
     directory: RefCell<Directory>,
+    /// As last READ.
+    flushes: Cell<Flushes>,
 }
 
 impl<P: Provider> Race<P> {
     fn nodes(&self) -> &Nodes<P> {
         self.0.arena.nodes()
+    }
+
+    fn shards_of(&self, node: usize) -> impl Iterator<Item = &Shard> {
+        self.0.shards.iter().filter(move |shard| shard.node == node)
     }
 
     /// The value of `key`, unless it has none or has expired.
@@ -182,7 +200,12 @@ impl<P: Provider> Race<P> {
         };
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
-        operation.modify(&mut value, &mut change, &mut guard).await
+        loop {
+            match operation.modify(&mut value, &mut change, &mut guard).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                modified => return modified,
+            }
+        }
     }
 
     /// Sets the time at which the value of `key` expires, if it has one; it gets a new version. `scratch` is memory for the
@@ -204,7 +227,22 @@ impl<P: Provider> Race<P> {
         };
         let mut guard = cx.conflict_guard().await;
         let mut operation = self.begin(cx, key)?;
-        operation.modify(scratch, &mut change, &mut guard).await
+        loop {
+            match operation.modify(scratch, &mut change, &mut guard).await {
+                Err(error) if self.can_evict(&error) => operation = operation.make_room(error).await?,
+                modified => return modified,
+            }
+        }
+    }
+
+    /// When an item of `key` expires that is written now and lives for `ttl_s` seconds, in [`ItemMeta`]'s terms; 0: never.
+    pub fn expire_s(&self, key: &[u8], ttl_s: u32) -> u32 {
+        let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
+        let now_s = self.nodes().node(self.0.shards[shard].node).clock_s();
+        match ttl_s {
+            0 => 0,
+            ttl_s => now_s.saturating_add(ttl_s),
+        }
     }
 
     /// What this thread's operations have met.
@@ -238,16 +276,6 @@ impl<P: Provider> Race<P> {
     pub fn item_bytes_max(&self) -> usize {
         let limits = self.0.shards.iter().map(|shard| shard.header.item_bytes_max);
         limits.min().unwrap_or(u32::MAX) as usize
-    }
-
-    /// The time, in seconds of the clock of the node that has `key`, at which an item written now expires after `ttl_s`
-    /// seconds; 0: never.
-    pub fn expire_s(&self, key: &[u8], ttl_s: u32) -> u32 {
-        let shard = &self.0.shards[self.0.hasher.hash(key).partition_index(self.0.shards.len())];
-        match ttl_s {
-            0 => 0,
-            _ => self.nodes().node(shard.node).clock_s().saturating_add(ttl_s),
-        }
     }
 
     /// Whether a split of this thread has failed for good, because a request or the lease did. Its locks are released when

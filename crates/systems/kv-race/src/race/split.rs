@@ -1,7 +1,7 @@
 //! Splitting: carries out the steps of `index::race`'s state machines.
 
 use super::open::fill;
-use super::operation::Operation;
+use super::operation::{KEY_BYTES_MAX, Operation};
 use super::{Race, Shard};
 use crate::error::RaceError;
 use crate::mistake::Mistake;
@@ -9,17 +9,19 @@ use drover_index::race::split::{BucketMove, Division, Lock, MoveRequest, Outcome
 use drover_index::race::{
     BLOCK_UNIT, BUCKET_BYTES, Bucket, ENTRIES_OFFSET, Entry, GlobalDepth, Location, Slot,
 };
-use drover_memnode::block::decode_block;
+use drover_memnode::block::{BLOCK_HEADER_BYTES, decode_block, key_of};
 use drover_memnode::{Addr, BadRun, ClientId, MemoryError, Need, locks};
-use drover_rt::{TaskCx, Ticket};
+use drover_rt::{StageError, TaskCx, TaskError, Ticket};
 use drover_verbs::Provider;
 
 /// Buckets that are moved at the same time.
 const BUCKETS: u32 = 16;
+/// Most bytes that are READ of a block whose key is wanted.
+const KEY_READ_BYTES: usize = (BLOCK_HEADER_BYTES + KEY_BYTES_MAX).next_multiple_of(BLOCK_UNIT);
+/// Locks that are READ at a time.
+const LOCKS: usize = 128;
 /// Requests of a split that are outstanding at a time.
 const REQUESTS: usize = 16;
-/// Locks that one READ gets.
-const LOCKS: usize = 128;
 
 impl<P: Provider> Operation<'_, P> {
     /// Splits the key's subtable, which is full, or waits while another client does.
@@ -48,19 +50,19 @@ impl<P: Provider> Operation<'_, P> {
 }
 
 impl<P: Provider> Race<P> {
-    /// Finishes the splits that `dead` has left at node `node`.
-    pub(super) async fn resume(&self, cx: &TaskCx<P>, node: usize, dead: ClientId) -> Result<(), RaceError> {
-        let shard = &self.0.shards[node];
-        let _pin = self.nodes().pin(node);
+    /// Finishes the splits that `dead` has left.
+    pub(super) async fn resume(
+        &self,
+        cx: &TaskCx<P>,
+        shard: &Shard,
+        dead: ClientId,
+    ) -> Result<(), RaceError> {
+        let _pin = self.nodes().pin(shard.node);
         let mut splitter = self.splitter(cx, shard);
-        let count = 1u32 << shard.header.depth_max;
-        for first in (0..count).step_by(LOCKS) {
-            let locks = splitter
-                .read_locks(first, (count - first).min(LOCKS as u32))
-                .await?;
-            let held = |(_, word): &(u32, locks::Lock)| word.is_mine(dead);
-            for (suffix, _) in (first..).zip(locks).filter(held) {
-                if splitter.try_lock(Lock::Subtable(suffix), Some(dead)).await? {
+        for first in (0..1 << shard.header.depth_max).step_by(LOCKS) {
+            for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {
+                let lock = Lock::Subtable(suffix);
+                if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
                     splitter.run(Split::resume(suffix), Some(dead)).await?;
                 }
             }
@@ -89,7 +91,7 @@ struct Splitter<'a, P: Provider> {
 /// A request of a bucket's move that has a result.
 enum Asked {
     Buckets(Ticket, Ticket),
-    Block(u8, Ticket),
+    Block(u8, Slot, Ticket),
     Slot(u8, Ticket),
     Nothing,
 }
@@ -159,16 +161,14 @@ impl<P: Provider> Splitter<'_, P> {
         }
     }
 
-    /// READs the locks of `count` subtables.
-    async fn read_locks(&self, first: u32, count: u32) -> Result<Vec<locks::Lock>, RaceError> {
-        let bytes = count as usize * 8;
-        let at = self
-            .race
-            .nodes()
-            .locate(self.lock_addr(Lock::Subtable(first)), bytes)?;
+    /// READs subtables' locks from that of suffix `first` on.
+    async fn read_locks(&self, first: u32) -> Result<Vec<locks::Lock>, RaceError> {
+        let bytes = 8 * LOCKS.min(1 << self.shard.header.depth_max);
+        let at = self.lock_addr(Lock::Subtable(first));
+        let at = self.race.nodes().locate(at, bytes)?;
         let ticket = self.cx.read(at.peer, self.cx.buffer(bytes)?, at.remote)?;
-        let words = self.cx.sync().await?.take(ticket);
-        let words = words.as_chunks::<8>().0.iter();
+        let read = self.cx.sync().await?.take(ticket);
+        let words = read.as_chunks::<8>().0.iter();
         Ok(words
             .map(|word| locks::Lock::from_bits(u64::from_le_bytes(*word)))
             .collect())
@@ -298,7 +298,16 @@ impl<P: Provider> Splitter<'_, P> {
             let mut asked = Vec::with_capacity(batch.len());
             for (at, request) in batch {
                 let offset = u64::from(moves[*at].0) * BUCKET_BYTES as u64;
-                asked.push((*at, self.stage(*request, old + offset, new + offset)?));
+                let staged = loop {
+                    match self.stage(*request, old + offset, new + offset) {
+                        // Other tasks have what it takes, for a while; the lock is held meanwhile.
+                        Err(RaceError::Memory(MemoryError::Task(TaskError::Stage(
+                            StageError::NoBuffer { .. } | StageError::NoWord,
+                        )))) => self.cx.sleep(self.race.0.options.wait).await,
+                        staged => break staged?,
+                    }
+                };
+                asked.push((*at, staged));
             }
             let mut completed = self.cx.sync().await?;
             for (at, asked) in asked {
@@ -314,17 +323,15 @@ impl<P: Provider> Splitter<'_, P> {
                             self.bad.bad(Addr::new(self.shard.node, self.shard.table))?;
                         }
                     }
-                    Asked::Block(slot, ticket) => {
+                    Asked::Block(slot, entry, ticket) => {
                         let block = completed.take(ticket);
-                        match decode_block(&block) {
-                            Ok(block) => {
+                        match self.location_of(entry, &block) {
+                            Some(location) => {
                                 self.bad.good();
-                                let hash = self.race.0.hasher.hash(block.key);
-                                let location = Location::new(hash, self.shard.header.shape);
                                 bucket.block_read(slot, division.moves(location.directory_bits));
                             }
                             // It is asked for again.
-                            Err(_) => self.bad.bad(Addr::new(self.shard.node, self.shard.table))?,
+                            None => self.bad.bad(Addr::new(self.shard.node, self.shard.table))?,
                         }
                     }
                     Asked::Slot(slot, ticket) => {
@@ -336,6 +343,18 @@ impl<P: Provider> Splitter<'_, P> {
         }
         moves.iter_mut().for_each(|(_, bucket)| bucket.advance());
         Ok(())
+    }
+
+    /// Where the key of an entry belongs, by the beginning of its block; `None` if that is broken.
+    fn location_of(&self, entry: Slot, bytes: &[u8]) -> Option<Location> {
+        let is_whole = entry.block().is_some_and(|block| block.bytes() == bytes.len());
+        let key = match is_whole {
+            true => decode_block(bytes).ok()?.key,
+            // Without a checksum the fingerprint must do.
+            false => key_of(bytes)?,
+        };
+        let location = Location::new(self.race.0.hasher.hash(key), self.shard.header.shape);
+        (location.fingerprint == entry.fingerprint()).then_some(location)
     }
 
     /// Stages a request about the buckets at these offsets.
@@ -357,8 +376,8 @@ impl<P: Provider> Splitter<'_, P> {
             MoveRequest::ReadBuckets => Asked::Buckets(read(new, BUCKET_BYTES)?, read(old, BUCKET_BYTES)?),
             MoveRequest::ReadBlock { slot, entry } => match entry.block() {
                 Some(block) => {
-                    let bytes = usize::from(block.units) * BLOCK_UNIT;
-                    Asked::Block(slot, read(block.addr, bytes)?)
+                    let bytes = block.bytes().min(KEY_READ_BYTES);
+                    Asked::Block(slot, entry, read(block.addr, bytes)?)
                 }
                 None => Asked::Nothing,
             },
