@@ -278,6 +278,17 @@ impl<P: Provider> Race<P> {
         limits.min().unwrap_or(u32::MAX) as usize
     }
 
+    /// Checks that the clock of the node that has `key` was read not long ago: expired items are known by it.
+    ///
+    /// # Errors
+    /// [`MemoryError::LeaseOver`](drover_memnode::MemoryError::LeaseOver), since it is read with every renewal of the lease, or
+    /// [`MemoryError::NodeLost`](drover_memnode::MemoryError::NodeLost).
+    #[inline]
+    pub fn check_clock(&self, cx: &TaskCx<P>, key: &[u8]) -> Result<(), RaceError> {
+        let shard = self.0.hasher.hash(key).partition_index(self.0.shards.len());
+        Ok(self.nodes().check_lease(cx, self.0.shards[shard].node)?)
+    }
+
     /// Whether a split of this thread has failed for good, because a request or the lease did. Its locks are released when
     /// this process has been shut out of the pool, which it should ask for: it enters the pool again.
     pub fn has_left_locks(&self) -> bool {
