@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-pub use pool_bed::{Fabric, Simulated, loopback, shm, sim};
+pub use pool_bed::{Fabric, Simulated, shm, sim};
 
 /// No flags, and never expires.
 pub const META: ItemMeta = ItemMeta {
