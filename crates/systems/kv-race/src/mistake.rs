@@ -9,12 +9,8 @@ pub enum Mistake {
     TrustsDirectory,
     /// Takes a bucket that is still empty, because its entries are being moved, for the key's.
     IgnoresPending,
-    /// Changes entries that are frozen.
-    IgnoresFreezing,
     /// Uses the memory of a replaced item at once, while others may read it.
     FreesAtOnce,
-    /// Inserts without announcing that: the published insert without its second look.
-    PublishesInserts,
     /// Confirms an insert without looking for another entry of the key.
     ConfirmsUnseen,
     /// Takes an entry with the key's fingerprint for the key's.
@@ -56,22 +52,10 @@ pub(crate) const PLANTED: &[Planted<Mistake>] = &[
         "a client takes a new bucket for the key's before its entries are there",
     ),
     planted(
-        "no-freezing",
-        "table",
-        Mistake::IgnoresFreezing,
-        "a client changes entries that are about to be moved",
-    ),
-    planted(
         "no-epochs",
         "conflict",
         Mistake::FreesAtOnce,
         "the memory of a replaced item is used again at once, while others may read it",
-    ),
-    planted(
-        "published-insert",
-        "conflict",
-        Mistake::PublishesInserts,
-        "an entry is visible before its client has looked whether the key has another one, and it never looks",
     ),
     planted(
         "no-confirmation",

@@ -208,11 +208,6 @@ impl<P: Provider> Operation<'_, P> {
         }
     }
 
-    /// Whether an entry must not be changed, because it is about to be moved.
-    fn is_blocked(&self, slot: Slot) -> bool {
-        slot.is_frozen() && !self.race.makes(Mistake::IgnoresFreezing)
-    }
-
     async fn store(
         &mut self,
         new: &mut NewBlock,
@@ -232,7 +227,7 @@ impl<P: Provider> Operation<'_, P> {
                     if let Some(refused) = refusal(condition, &found) {
                         return Ok(refused);
                     }
-                    if self.is_blocked(found.slot) {
+                    if found.slot.is_frozen() {
                         self.wait().await?;
                     } else {
                         let addr = self.slot_addr(&view, found.id);
@@ -282,12 +277,8 @@ impl<P: Provider> Operation<'_, P> {
         impatient: bool,
     ) -> Result<Insert, RaceError> {
         let entry = Slot::new(self.location.fingerprint, new.block, 0);
-        let addr = self.slot_addr(view, id);
-        if self.race.makes(Mistake::PublishesInserts) {
-            let published = self.cas(addr, Slot::EMPTY, entry).await?;
-            return Ok(if published { Insert::Done } else { Insert::Again });
-        }
         let tentative = entry.tentative();
+        let addr = self.slot_addr(view, id);
         // Until the slot is known not to lead there.
         (new.was_seen, new.may_stay) = (true, true);
         let Some(mut pairs) = self.announce(view, addr, tentative).await? else {
@@ -396,7 +387,7 @@ impl<P: Provider> Operation<'_, P> {
                 Search::Missing if self.is_missing(&view).await? => return Ok(false),
                 Search::Missing => {}
                 Search::Found(found) if !found.is_live => return Ok(false),
-                Search::Found(found) if self.is_blocked(found.slot) => self.wait().await?,
+                Search::Found(found) if found.slot.is_frozen() => self.wait().await?,
                 Search::Found(found) => {
                     let Some(found) = self.complete(found).await? else {
                         continue;
@@ -432,7 +423,7 @@ impl<P: Provider> Operation<'_, P> {
                     if let Some(refused) = refusal(condition, &found) {
                         return Ok(refused);
                     }
-                    if self.is_blocked(found.slot) {
+                    if found.slot.is_frozen() {
                         self.wait().await?;
                     } else {
                         let addr = self.slot_addr(&view, found.id);
