@@ -58,6 +58,8 @@ pub struct RaceStats {
     pub collisions: u64,
     /// Inserts that gave way to another client's.
     pub gave_way: u64,
+    /// Locks of dead clients whose splits this thread finished.
+    pub resumed: u64,
 }
 
 impl<P: Provider> Inner<P> {
