@@ -78,7 +78,7 @@ fn workspace_tests() -> std::process::Command {
 /// Kills client or server at random points under load.
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
     steps.run("kill", || {
-        let mut command = campaign("campaigns::kill::", "DROVER_KILLS", args.count);
+        let mut command = campaign("campaigns::kill", "DROVER_KILLS", args.count);
         if let Some(system) = &args.system {
             let names = systems::names()?;
             if !names.contains(system) {

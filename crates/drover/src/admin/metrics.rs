@@ -2,6 +2,7 @@
 //! compares the two.
 
 use super::exposition::{Exposition, Kind, Label, Samples};
+use super::pools::{self, NodeSnapshot};
 use super::process::{self, Process};
 use super::shards::{self, ShardsSnapshot};
 use drover_base::Spread;
@@ -17,6 +18,8 @@ pub enum Snapshot {
     Hosting(Box<HostingSnapshot>),
     /// Data of any other system.
     Shards(ShardsSnapshot),
+    /// Data of a memory node.
+    MemoryNode(Box<NodeSnapshot>),
 }
 
 /// Counters of the workers, partitions and clients of a hosting service (whose workers also host memcached clients).
@@ -233,6 +236,7 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     match snapshot {
         None => {}
         Some(Snapshot::Shards(shards)) => shards::add(&mut out, shards),
+        Some(Snapshot::MemoryNode(node)) => pools::add(&mut out, node),
         Some(Snapshot::Hosting(hosting)) => {
             for family in FAMILIES {
                 (family.add)(hosting, &mut out.family(family.name, family.kind, family.help));

@@ -8,6 +8,7 @@ mod connection;
 mod exposition;
 mod http;
 mod metrics;
+mod pools;
 mod process;
 pub mod sample;
 mod shards;
@@ -18,6 +19,7 @@ mod strict;
 mod tests;
 
 pub use metrics::{HostingSnapshot, Snapshot};
+pub use pools::NodeSnapshot;
 pub use shards::{ShardsSnapshot, metric_of};
 pub use sockets::SocketStats;
 

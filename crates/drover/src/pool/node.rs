@@ -1,6 +1,7 @@
 //! `drover memory-node`: one thread, mostly asleep.
 
 use super::SecretArgs;
+use crate::admin::{Admin, NodeSnapshot, Snapshot, Source, Stopper};
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use crate::serve::{Signal, Signals, start_logging};
@@ -9,15 +10,21 @@ use drover_cache_sim::sizes::parse_size;
 use drover_client::{Fabric, Job};
 use drover_control::{ControlAddr, ControlListener};
 use drover_mem::{NativeCpu, PageWish};
-use drover_memnode::node::{FenceMode, Node, NodeOptions};
+use drover_memnode::node::{FenceMode, Node, NodeOptions, NodeState};
 use drover_verbs::{Context, Provider};
 use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
 
 const TEACH: &str = "\
 A node belongs to no pool at first: `drover pool create` makes several nodes one. Compute processes then READ, WRITE and
 CAS its memory; the node's own core only watches who is alive. All processes of a pool trust each other.";
+
+/// Time between two copies of a node's numbers for the admin port.
+const PUBLISH_EVERY: Ns = Ns::from_ms(100);
 
 /// Arguments of `memory-node`.
 #[derive(clap::Args)]
@@ -41,6 +48,9 @@ pub struct NodeArgs {
     /// What is done about a process that is shut out and stopped inside a request, over shm: wait until it goes on, or kill it
     #[arg(long, value_name = "MODE", default_value = "wait")]
     fence: Fence,
+    /// Where to serve /metrics and /healthz
+    #[arg(long, value_name = "IP:PORT")]
+    metrics_listen: Option<SocketAddr>,
     /// Log more; twice: everything
     #[arg(short, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -78,7 +88,15 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
     let fabric = Fabric::serving(&addr, ShmDevice::of_pool())?;
     let signals = Signals::catch()?;
     let listener = ControlListener::bind(&addr).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
+    let admin = args.metrics_listen.map(Admin::bind).transpose()?;
+    if let Some((admin, _)) = &admin {
+        let addr = admin
+            .addr()
+            .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
+        println!("metrics: {addr}");
+    }
     fabric.run(Serve {
+        admin,
         options,
         secret,
         signals,
@@ -86,7 +104,25 @@ pub(super) fn serve(args: &NodeArgs) -> Result<(), Failure> {
     })
 }
 
+/// A node's numbers for the admin port, as they were a short while ago.
+#[derive(Default)]
+struct Published(Mutex<Option<(Ns, NodeSnapshot)>>);
+
+impl Source for Published {
+    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
+        let now = NativeCpu::new(0).refresh();
+        let published = self.0.lock().expect("no thread panics with it").clone();
+        // An idle node looks at its clock once a second.
+        let is_fresh = |at: Ns| now.since(at) < Ns(patience.as_nanos() as u64) + Ns::from_s(1);
+        match published.filter(|(at, _)| is_fresh(*at)) {
+            Some((_, node)) => Ok(Snapshot::MemoryNode(Box::new(node))),
+            None => Err("the memory node does not answer".to_owned()),
+        }
+    }
+}
+
 struct Serve {
+    admin: Option<(Admin, Stopper)>,
     options: NodeOptions,
     secret: Vec<u8>,
     signals: Signals,
@@ -96,12 +132,11 @@ struct Serve {
 impl Job for Serve {
     type Answer = Result<(), Failure>;
 
-    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Result<(), Failure> {
+    fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
         let mut node = Node::<P>::new(device, &self.options)?;
         if !self.secret.is_empty() {
             node.require_secret(&self.secret);
         }
-        let ctx = node.context();
         let header = node.stats();
         tracing::info!(
             addr = %self.listener.addr(),
@@ -111,10 +146,26 @@ impl Job for Serve {
             "a memory node"
         );
         println!("ready: {}", self.listener.addr());
-        loop {
-            if self.signals.next() == Some(Signal::Stop) {
-                return Ok(());
-            }
+        let published = Published::default();
+        std::thread::scope(|scope| {
+            // Dropped when the loop ends, which ends the other thread.
+            let stopper = self.admin.take().map(|(admin, stopper)| {
+                scope.spawn(|| admin.run(&published));
+                stopper
+            });
+            self.step(&mut node, stopper.is_some().then_some(&published));
+        });
+        Ok(())
+    }
+}
+
+impl Serve {
+    /// Steps the node until a signal says stop.
+    fn step<P: Provider<Cpu = NativeCpu>>(&self, node: &mut Node<P>, published: Option<&Published>) {
+        let ctx = node.context();
+        let began = ctx.cpu().refresh();
+        let mut publish_at = began;
+        while self.signals.next() != Some(Signal::Stop) {
             loop {
                 match self.listener.accept() {
                     Ok(Some(stream)) => node.adopt(stream),
@@ -126,14 +177,33 @@ impl Job for Serve {
                 }
             }
             let now = ctx.cpu().refresh();
-            if let Progress::Idle { wake_at } = node.step(ctx.cpu()) {
+            let progress = node.step(ctx.cpu());
+            if let Some(published) = published.filter(|_| now >= publish_at) {
+                publish_at = now + PUBLISH_EVERY;
+                let snapshot = self.snapshot(node.host(), now.since(began));
+                *published.0.lock().expect("no thread panics with it") = Some((now, snapshot));
+            }
+            if let Progress::Idle { wake_at } = progress {
                 self.sleep(wake_at.since(now));
             }
         }
     }
-}
 
-impl Serve {
+    fn snapshot<P: Provider>(&self, node: &NodeState<P>, uptime: Ns) -> NodeSnapshot {
+        let mut clients = [0; 4];
+        for info in node.clients() {
+            clients[info.state as usize] += 1;
+        }
+        NodeSnapshot {
+            header: node.header(),
+            clients,
+            fencing: node.fencing_count() as u64,
+            quota_chunks: self.options.quota_chunks,
+            counters: node.client_counters(),
+            uptime_s: uptime.as_s(),
+        }
+    }
+
     /// Sleeps until a signal or a client comes, for at most `time`.
     fn sleep(&self, time: Ns) {
         let mut events: Vec<PollFd<'_>> = self.signals.interests().collect();

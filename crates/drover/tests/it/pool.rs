@@ -8,18 +8,18 @@ use drover_rt::{BufferClass, TaskOptions, TaskPool};
 use drover_verbs::{Context, Device, DomainOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::cell::Cell;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 /// A `drover memory-node`, killed when dropped.
-struct MemoryNode {
+pub struct MemoryNode {
     child: Child,
-    addr: String,
+    pub addr: String,
 }
 
 impl MemoryNode {
-    fn start(name: &str, args: &[&str]) -> MemoryNode {
+    pub fn start(name: &str, args: &[&str]) -> MemoryNode {
         MemoryNode::at(&format!("unix:{}", folder(name).join("n.sock").display()), args)
     }
 
@@ -62,7 +62,7 @@ impl Drop for MemoryNode {
 }
 
 /// What `drover` says with `--nodes` or `--pool` of these nodes.
-fn with_nodes(flag: &str, nodes: &[&MemoryNode], words: &[&str]) -> (i32, String, String) {
+pub fn with_nodes(flag: &str, nodes: &[&MemoryNode], words: &[&str]) -> (i32, String, String) {
     let addrs: Vec<&str> = nodes.iter().map(|node| &node.addr[..]).collect();
     let list = addrs.join(",");
     drover(&[words, &[flag, &list, "--timeout-ms", "5000"]].concat(), "")
@@ -295,6 +295,47 @@ fn a_quota_and_a_full_node_refuse_and_say_so() {
     let full = MemoryNode::start("full", &["-m", "600k", "--clients", "8"]);
     let (status, _, error) = with_nodes("--nodes", &[&full], &["pool", "create", "--system", "race"]);
     assert_eq!((status, error.as_str()), (69, "drover: node 0 is full\n"));
+}
+
+#[test]
+fn a_node_shows_its_numbers() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args([
+            "memory-node",
+            "-m",
+            "8",
+            "--metrics-listen",
+            "127.0.0.1:0",
+            "--bind",
+        ])
+        .arg(format!("unix:{}", folder("metrics").join("n.sock").display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let mut lines = stdout.lines().map_while(Result::ok);
+    let first = lines.next().expect("a line");
+    let port = first.strip_prefix("metrics: ").expect("the port");
+    assert!(lines.next().is_some_and(|line| line.starts_with("ready: ")));
+    let mut text = String::new();
+    while !text.contains("drover_pool_") {
+        let mut stream = std::net::TcpStream::connect(port).expect("it listens");
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+        text.clear();
+        stream.read_to_string(&mut text).expect("an answer");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    for line in [
+        "drover_up 1",
+        "drover_pool_chunks 512",
+        "drover_pool_alarm{percent=\"95\"} 0",
+        "drover_pool_clients{state=\"live\"} 0",
+        "drover_pool_kills_total 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Campaigns of signals against real processes over shared memory: the binary as the server, clients under load,
-//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] stops them for a while.
+//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] stops them for a while, [`kill_pool`] does
+//! both to the compute processes of a pool.
 //!
 //! `DROVER_SEED` repeats the choices of a campaign, but not how the processes interleave. A test that fails prints the
 //! command that repeats it.
@@ -9,6 +10,7 @@ mod client;
 mod footprint;
 mod journal;
 mod kill;
+mod kill_pool;
 mod pause;
 mod processes;
 

@@ -5,6 +5,7 @@ mod conformance;
 mod domains;
 mod faulty;
 mod fenced;
+mod files;
 mod hostile;
 mod killed;
 mod lifetimes;

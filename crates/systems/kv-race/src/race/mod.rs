@@ -68,6 +68,8 @@ pub struct RaceStats {
     pub collisions: u64,
     /// Inserts that gave way to another client's.
     pub gave_way: u64,
+    /// Locks of dead clients whose splits this thread finished.
+    pub resumed: u64,
     /// Expired and flushed items that a search has removed.
     pub expired: u64,
     /// Items that were removed to make room.

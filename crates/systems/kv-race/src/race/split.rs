@@ -63,11 +63,29 @@ impl<P: Provider> Race<P> {
             for (suffix, word) in (first..).zip(splitter.read_locks(first).await?) {
                 let lock = Lock::Subtable(suffix);
                 if word.is_mine(dead) && splitter.try_lock(lock, Some(dead)).await? {
+                    self.0.count(|stats| stats.resumed += 1);
                     splitter.run(Split::resume(suffix), Some(dead)).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Locks of subtables that are held now, by whomever.
+    ///
+    /// # Errors
+    /// [`RaceError`] if a READ failed.
+    pub async fn held_locks(&self, cx: &TaskCx<P>) -> Result<Vec<locks::Lock>, RaceError> {
+        let mut held = Vec::new();
+        for shard in &self.0.shards {
+            self.refresh(cx, shard).await?;
+            let depth = shard.directory.borrow().global().depth;
+            for first in (0..1 << depth).step_by(LOCKS) {
+                let locks = self.splitter(cx, shard).read_locks(first).await?;
+                held.extend(locks.into_iter().filter(|lock| !lock.is_free()));
+            }
+        }
+        Ok(held)
     }
 
     fn splitter<'a>(&'a self, cx: &'a TaskCx<P>, shard: &'a Shard) -> Splitter<'a, P> {

@@ -28,7 +28,9 @@ use drover_one_sided::{Clock, LastUpdates, Membership, PeerError, ServerParams, 
 use drover_verbs::{
     Access, Atomics, Context, Export, Fenced, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
 };
+use rustix::fs::FlockOperation;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use table::ClientTable;
@@ -80,6 +82,8 @@ pub struct NodeState<P: Provider> {
     /// The pool's clock when this process began.
     clock_base_s: u64,
     next_scan: Ns,
+    /// Keeps other nodes off the file.
+    _lock: Option<File>,
     ctx: Rc<P::Context>,
 }
 
@@ -200,26 +204,33 @@ impl<P: Provider> NodeState<P> {
     }
 }
 
-fn memory<P: Provider>(ctx: &P::Context, options: &NodeOptions) -> Result<Region, StartError> {
+/// The node's memory, and the lock on its file, if that is one.
+fn memory<P: Provider>(
+    ctx: &P::Context,
+    options: &NodeOptions,
+) -> Result<(Region, Option<File>), StartError> {
     let Some(path) = &options.file else {
-        return Ok(ctx.alloc(options.bytes, options.pages)?);
+        return Ok((ctx.alloc(options.bytes, options.pages)?, None));
     };
     let system = |source| StartError::System {
         what: "opening the node's file",
         source,
     };
-    let mut open = std::fs::File::options();
-    let file = open
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    let file = file.map_err(system)?;
+    let mut open = File::options();
+    open.read(true).write(true).create(true).truncate(false);
+    let file = open.open(path).map_err(system)?;
+    // Of an opening of its own: that of the region lives as long as any client's mapping.
+    let lock = open.open(path).map_err(system)?;
+    if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err(StartError::Options {
+            what: "file",
+            why: "another memory node uses it",
+        });
+    }
     if file.metadata().map_err(system)?.len() < options.bytes as u64 {
         file.set_len(options.bytes as u64).map_err(system)?;
     }
-    Ok(Region::file(&file, 0, options.bytes)?)
+    Ok((Region::file(&file, 0, options.bytes)?, Some(lock)))
 }
 
 /// The header that a region begins with, if it does, for a node of these options; else it gets a new one.
@@ -348,7 +359,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
                 fabric: P::NAME,
             });
         }
-        let region = memory::<P>(ctx, options)?;
+        let (region, lock) = memory::<P>(ctx, options)?;
         let header = open_header(&region, options, ctx.cpu().random().max(1))?;
         let mr = ctx.register(&region, Access::ALL)?;
         // Refused here rather than when the first client comes.
@@ -366,6 +377,7 @@ impl<P: Provider> ShardLogic<P> for NodeState<P> {
             clock,
             clock_base_s: header.clock_s,
             next_scan: Ns::ZERO,
+            _lock: lock,
             ctx: ctx.clone(),
         })
     }

@@ -247,16 +247,23 @@ fn a_node_of_a_file_comes_back_with_its_memory() {
     let watcher = bed.thread(&Process { pool, lease });
     assert!(is_dead(&bed, &watcher, lock));
 
+    let device = bed.fabric.device(0);
+    let refused = |options: &NodeOptions| {
+        let node = drover_memnode::node::Node::<
+            <crate::bed::Stepped<drover_verbs_suite::loopback::Loopback> as Fabric>::P,
+        >::new(&device, options);
+        node.err().expect("a refusal").to_string()
+    };
+    assert_eq!(refused(&options), "file: another memory node uses it");
+    *bed.nodes[1].0.borrow_mut() = None;
     let other_size = NodeOptions {
         bytes: 8 << 20,
         ..options
     };
-    let device = bed.fabric.device(0);
-    let refused = drover_memnode::node::Node::<
-        <crate::bed::Stepped<drover_verbs_suite::loopback::Loopback> as Fabric>::P,
-    >::new(&device, &other_size);
-    let error = refused.err().expect("a file of another size").to_string();
-    assert_eq!(error, "memory: the file holds a node of another size");
+    assert_eq!(
+        refused(&other_size),
+        "memory: the file holds a node of another size"
+    );
     std::fs::remove_file(&path).expect("it is there");
 }
 
@@ -265,4 +272,24 @@ fn short_times_are_consistent() {
     assert!(short_times().are_consistent());
     let name = <<crate::bed::Simulated as Fabric>::P as Provider>::NAME;
     assert_eq!(name, "sim");
+}
+
+/// A process that has lost a node has stopped there once no operation is left that began before.
+#[test]
+fn a_process_has_stopped_when_its_operations_have_ended() {
+    let bed = Bed::with(loopback(), 2, &small());
+    let process = bed.process();
+    let thread = bed.thread(&process);
+    let pin = thread.nodes.pin(1);
+    assert!(!process.pool.has_stopped_at(1));
+    bed.nodes[1].0.take();
+    bed.until("it is lost", || process.pool.node(1).is_lost());
+    bed.pass(Ns::from_ms(50));
+    assert!(!process.pool.has_stopped_at(1), "an operation is under way");
+    // One that begins now knows that it may not write.
+    let later = thread.nodes.pin(1);
+    drop(pin);
+    assert!(process.pool.has_stopped_at(1));
+    assert!(!process.pool.has_stopped_at(0) && !process.pool.node(0).is_lost());
+    drop(later);
 }

@@ -253,3 +253,26 @@ fn a_thread_that_takes_no_notice_is_waited_for_and_named() {
     });
     assert_eq!(word, 0, "the lock was released all the same");
 }
+
+/// The number of a dead client that one node has repaired, and another has not, is nobody's.
+#[test]
+fn a_number_that_a_node_still_knows_is_not_given_away() {
+    let bed = Bed::new(loopback(), 2);
+    let helper = bed.process();
+    let thread = bed.thread(&helper);
+    let dying = bed.process();
+    assert_eq!(dying.pool.client().id, 2);
+    dying.lease.0.take();
+    drop(dying);
+    bed.pass(Ns::from_ms(50));
+    let done = bed.run(&thread, |cx, _, arena| async move {
+        recover(&cx, &arena, 0, &Roots, RecoveryOptions::default()).await
+    });
+    assert!(
+        matches!(&done, Ok(Recovery::Done(done)) if done.clients.len() == 1),
+        "{done:?}"
+    );
+    let next = bed.process();
+    assert_eq!(next.pool.client().id, 3, "2 is still known to node 1");
+    assert!(next.pool.nodes().iter().all(|node| !node.is_lost()));
+}
