@@ -59,6 +59,7 @@ impl BedOptions {
                     seed: HashSeed::new(1, 2),
                     shape: Shape::new(groups).expect("groups"),
                     depth_max: 8,
+                    item_bytes_max: u32::MAX,
                     tables: 1,
                 }),
                 ..RaceOptions::default()

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bed;
+mod conformance;
 mod deaths;
 mod defects;
 mod every_death;
