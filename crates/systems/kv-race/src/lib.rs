@@ -19,7 +19,8 @@
 //! pool.
 //!
 //! An item is one block of at most 16,320 bytes; what does not fit of a value, up to 1 MiB, is in pieces linked
-//! behind it, which cost a WRITE each to write, a READ each to read, and a READ of a header each to free.
+//! behind it, which cost a WRITE each to write, a READ each to read, and a READ of a header each to free
+//! ([why](../../../../docs/decisions/0039-long-values-expiry-and-flushes.md)).
 //!
 //! - [`Race`] is a thread's handle to the tables of a pool; its operations are for tasks.
 //! - [`Race::attend`] is for a task of each thread: expired items are removed, flushes of others become known.

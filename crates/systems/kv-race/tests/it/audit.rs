@@ -113,8 +113,13 @@ pub fn chunks_of(region: &Region, client: ClientId) -> Vec<(u32, ChunkEntry)> {
     let chunks = header.geometry.first_data_chunk()..header.geometry.chunk_count();
     let entries = chunks.filter_map(|chunk| {
         let entry = ChunkEntry::decode(word(region, header.geometry.chunk_entry(chunk) as u64))?;
-        let begins = matches!(entry.kind, ChunkKind::Blocks | ChunkKind::Run);
-        (begins && entry.owner == client).then_some((chunk, entry))
+        // A recovery that was not finished may have marked it.
+        let kind = match entry.kind {
+            ChunkKind::Blocks | ChunkKind::SweptBlocks => ChunkKind::Blocks,
+            ChunkKind::Run | ChunkKind::SweptRun => ChunkKind::Run,
+            _ => return None,
+        };
+        (entry.owner == client).then_some((chunk, ChunkEntry { kind, ..entry }))
     });
     entries.collect()
 }

@@ -3,10 +3,10 @@
 
 use crate::audit::{audit, chunks_of};
 use crate::bed::{Bed, BedOptions, META, Process, Simulated, simulated};
-use drover_base::Ns;
+use drover_base::{Ns, Rng};
 use drover_kv_race::{Race, RaceError};
-use drover_memnode::LeaseTimes;
-use drover_memnode::recovery::{Recovered, Recovery, RecoveryOptions, recover};
+use drover_memnode::recovery::{Recovery, RecoveryOptions, recover};
+use drover_memnode::{Arena, ClientId, LeaseTimes};
 use drover_rt::{Posting, TaskCx, TaskOptions};
 use drover_testkit::seeds::Seeds;
 use drover_verbs_sim::Sim;
@@ -96,7 +96,7 @@ impl Act {
 fn prepared(seed: u64, before: u32) -> (Bed<Simulated>, Process<Sim>) {
     let mut options = BedOptions::new(2);
     options.node.bytes = 1 << 20;
-    (options.node.client_count, options.node.look_every) = (2, Ns::from_us(50));
+    (options.node.client_count, options.node.look_every) = (4, Ns::from_us(50));
     options.node.times = LeaseTimes {
         renew_every: Ns::from_us(40),
         stop_after: Ns::from_us(200),
@@ -143,20 +143,30 @@ fn requests(act: Act, before: u32) -> u64 {
     process.stats().requests.posted - posted
 }
 
-/// Recovers until `dead` is done with.
-async fn recovered(cx: &TaskCx<Sim>, race: &Race<Sim>, process: Recoverer) -> Result<Recovered, RaceError> {
+/// Recovers until `dead` is done with; returns the number of chunks that were swept, and of blocks that were found.
+async fn recovered(
+    cx: TaskCx<Sim>,
+    race: Race<Sim>,
+    arena: Arena<Sim>,
+    dead: ClientId,
+) -> Result<(usize, usize), RaceError> {
+    let (mut chunks, mut blocks) = (0, 0);
     loop {
-        let recovery = recover(cx, &process.arena, 0, race, RecoveryOptions::default()).await?;
-        match recovery {
-            Recovery::Done(done) if done.clients == [process.dead] => return Ok(done),
-            _ => cx.sleep(Ns::from_us(40)).await,
+        let recovery = recover(&cx, &arena, 0, &race, RecoveryOptions::default()).await?;
+        if let Recovery::Done(done) = recovery {
+            (chunks, blocks) = (chunks + done.chunks_swept, blocks + done.blocks_freed);
+            if done.clients.contains(&dead) {
+                return Ok((chunks, blocks));
+            }
         }
+        cx.sleep(Ns::from_us(40)).await;
     }
 }
 
-struct Recoverer {
-    arena: drover_memnode::Arena<Sim>,
-    dead: drover_memnode::ClientId,
+/// Recovers what `dead` has left.
+fn recover_by(bed: &Bed<Simulated>, heir: &Process<Sim>, dead: ClientId) -> (usize, usize) {
+    let arena = heir.arena.clone();
+    bed.run(heir, move |cx, race| recovered(cx, race, arena, dead))
 }
 
 /// Lets the process die after it has posted `count` requests of `act`, all of which are executed; or, if `in_flight`, the
@@ -186,13 +196,13 @@ fn die(act: Act, before: u32, count: u64, in_flight: bool, seed: u64) {
     let memory = bed.memory(0);
     let (dead, heir) = (victim.pool.client(), survivor.pool.client());
     let chunks = chunks_of(&memory, dead);
-    let arena = survivor.arena.clone();
-    let found = bed.run(&survivor, move |cx, race| async move {
-        recovered(&cx, &race, Recoverer { arena, dead }).await
-    });
+    let (swept, freed) = recover_by(&bed, &survivor, dead);
     let after = audit(&memory);
-    assert_eq!(after.inherited(&chunks, heir), found.blocks_freed, "{found:?}");
-    assert_eq!(chunks.len(), found.chunks_swept, "{found:?}");
+    assert_eq!(
+        (swept, freed),
+        (chunks.len(), after.inherited(&chunks, heir)),
+        "chunks and blocks"
+    );
     after.assert_no_orphans();
     let changed = act.key(before);
     bed.run(&survivor, move |cx, race| async move {
@@ -241,4 +251,63 @@ fn race_a_process_dies_at_every_request() {
         }
     });
     println!("{} deaths", deaths.get());
+}
+
+/// Who recovers may die, too, at any request: a third process begins anew where that one ended. Returns false if it was
+/// done before `count` requests.
+fn die_recovering(before: u32, split: u64, count: u64, seed: u64) -> bool {
+    let (bed, victim) = prepared(seed, before);
+    let (second, third) = (bed.process(), bed.process());
+    // It takes notice of sweeps.
+    let arena = third.arena.clone();
+    drop(third.spawn(move |cx, _| async move { arena.maintain(&cx, Ns::from_us(20)).await }));
+    let posted = victim.stats().requests.posted;
+    drop(victim.spawn(move |cx, race| Act::Double.run(cx, race, before)));
+    bed.pool
+        .until("it splits", || victim.stats().requests.posted >= posted + split);
+    victim.kill();
+    bed.pass(Ns::from_us(500));
+    let (posted, dead) = (second.stats().requests.posted, victim.pool.client());
+    let arena = second.arena.clone();
+    let done = second.spawn(move |cx, race| recovered(cx, race, arena, dead));
+    bed.pool.until("it recovers", || {
+        let stats = second.stats().requests;
+        stats.posted >= posted + count || stats.outstanding == 0 && done.take().is_some()
+    });
+    let is_early = second.stats().requests.posted < posted + count;
+    println!("the second one dies after {count} requests");
+    second.kill();
+    bed.pass(Ns::from_us(10));
+    let memory = bed.memory(0);
+    let chunks = [chunks_of(&memory, dead), chunks_of(&memory, second.pool.client())].concat();
+    let (swept, freed) = recover_by(&bed, &third, second.pool.client());
+    let after = audit(&memory);
+    assert_eq!(
+        (swept, freed),
+        (chunks.len(), after.inherited(&chunks, third.pool.client())),
+        "chunks and blocks"
+    );
+    after.assert_no_orphans();
+    bed.run(&third, move |cx, race| async move {
+        for number in 0..before {
+            let found = race.get(&cx, &key(number)).await?;
+            assert_eq!(found.expect("acknowledged").value(), value(number), "{number}");
+        }
+        race.put(&cx, &key(before), b"again", META).await
+    });
+    !is_early
+}
+
+#[test]
+fn race_a_recovery_dies_at_every_request() {
+    let seeds = Seeds::new(0, 1);
+    println!("{seeds}");
+    let [_, before] = before_splits();
+    let all = requests(Act::Double, before);
+    seeds.each(|seed| {
+        let split = 20 + Rng::new(seed, 6, 6).below(all - 40);
+        println!("the first one dies after {split} of {all} requests");
+        let deaths = (0..).take_while(|at| die_recovering(before, split, *at, seed));
+        println!("{} deaths", deaths.count());
+    });
 }
