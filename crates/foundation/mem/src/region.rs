@@ -66,7 +66,16 @@ impl Region {
     /// [`AllocError`] if `bytes` is 0, the memory is shorter than that, it is not sealed against shrinking, or
     /// `writable` is true and the peer shared it read-only.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
-        Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
+        Ok(Region::new(Mapping::from_fd(fd, bytes, writable, false)?))
+    }
+
+    /// As [`from_fd`](Region::from_fd), also for a [file](Region::file), which cannot be sealed: anybody who may write to it
+    /// can shorten it, and so kill this process (SIGBUS). For peers that are trusted with more than that.
+    ///
+    /// # Errors
+    /// As [`from_fd`](Region::from_fd).
+    pub fn from_trusted_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
+        Ok(Region::new(Mapping::from_fd(fd, bytes, writable, true)?))
     }
 
     /// Whether a descriptor that a peer passed is of reserved huge pages. Of such memory a peer can take a page away again and
@@ -89,9 +98,9 @@ impl Region {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))
     }
 
-    /// A new descriptor of this memory, to pass to a peer; `None` unless [`shared`](Region::shared) allocated it. If
-    /// `writable` is false, the memory is sealed first: no process can map it for writing from then on (existing
-    /// mappings, ours included, can still write).
+    /// A new descriptor of this memory, to pass to a peer; `None` unless [`shared`](Region::shared) allocated it, or it is a
+    /// [file](Region::file) from its beginning. If `writable` is false, the memory is sealed first, which a file cannot be:
+    /// no process can map it for writing from then on (existing mappings, ours included, can still write).
     ///
     /// # Errors
     /// [`AllocError`] if the system refuses the seal or the duplicate.
@@ -113,13 +122,12 @@ impl Region {
     }
 
     /// Whether [`share`](Region::share) can pass this region to peers: only if [`shared`](Region::shared) allocated it
-    /// in this process.
+    /// in this process, or it is a [file](Region::file) from its beginning.
     pub fn is_shared(&self) -> bool {
         self.mapping.fd.is_some()
     }
 
-    /// Descriptor of the memory, for locks on it; `None` unless [`shared`](Region::shared) allocated it in this
-    /// process.
+    /// Descriptor of the memory, for locks on it; `None` unless it [can be shared](Region::is_shared).
     pub fn fd(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
         self.mapping.fd.as_ref().map(rustix::fd::AsFd::as_fd)
     }

@@ -1,6 +1,7 @@
 //! [`RaceOptions`]: what a client chooses.
 
 use crate::layout::TableHeader;
+use crate::mistake::Mistake;
 use drover_base::{HashSeed, Ns};
 use drover_index::race::Shape;
 
@@ -14,8 +15,18 @@ pub struct RaceOptions {
     pub wait: Ns,
     /// Time after which an operation that others are in the way of gives up.
     pub deadline: Ns,
+    /// Whether items are removed when memory or a table is full, so that others can be written: the oldest of a few that
+    /// are drawn at random. Otherwise the write is refused.
+    pub evicts: bool,
+    /// Time between two looks of [`attend`](crate::Race::attend) at what other clients ask for: how long a flush takes to be
+    /// known. *(our choice)*
+    pub look_every: Ns,
+    /// Seconds between two searches of a table for expired items, by any client. *(our choice)*
+    pub sweep_every_s: u32,
     /// The tables to create at nodes that have none; `None`: they must exist.
     pub create: Option<TableHeader>,
+    /// A deliberate mistake, to be found by simulations; none in service.
+    pub mistake: Option<Mistake>,
 }
 
 impl Default for RaceOptions {
@@ -23,7 +34,11 @@ impl Default for RaceOptions {
         RaceOptions {
             wait: Ns::from_us(2),
             deadline: Ns::from_s(5),
+            evicts: false,
+            look_every: Ns::from_ms(10),
+            sweep_every_s: 60,
             create: None,
+            mistake: None,
         }
     }
 }
@@ -36,6 +51,7 @@ impl TableHeader {
             seed,
             shape: Shape::new(1024).expect("within bounds"),
             depth_max: drover_index::race::DEPTH_MAX,
+            item_bytes_max: u32::MAX,
             tables: 1,
         }
     }

@@ -267,13 +267,7 @@ pub fn decode_block(bytes: &[u8]) -> Result<Block<'_>, BlockError> {
     }
     let content = &bytes[BLOCK_HEADER_BYTES..];
     Ok(Block {
-        meta: BlockMeta {
-            owner: take_owner(bytes),
-            flags: u32_at(16),
-            expire_s: u32_at(20),
-            created_s: u32_at(24),
-            version: u64::from_le_bytes(take(bytes, 32)),
-        },
+        meta: meta_of(bytes).ok_or(BlockError::Lengths)?,
         key: &content[..key_bytes],
         part: &content[key_bytes..key_bytes + head],
         value_bytes,
@@ -287,6 +281,20 @@ pub fn key_of(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.get(..BLOCK_HEADER_BYTES)?;
     let key_bytes = usize::from(u16::from_le_bytes(take(header, 8)));
     bytes.get(BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + key_bytes)
+}
+
+/// What belongs to the item of a block of which `bytes` are the beginning, whatever they are; `None` if they are too few.
+/// Nothing says whether the block is whole.
+pub fn meta_of(bytes: &[u8]) -> Option<BlockMeta> {
+    let header = bytes.get(..BLOCK_HEADER_BYTES)?;
+    let u32_at = |at| u32::from_le_bytes(take(header, at));
+    Some(BlockMeta {
+        owner: take_owner(header),
+        flags: u32_at(16),
+        expire_s: u32_at(20),
+        created_s: u32_at(24),
+        version: u64::from_le_bytes(take(header, 32)),
+    })
 }
 
 impl Block<'_> {

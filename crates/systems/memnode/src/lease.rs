@@ -89,7 +89,7 @@ impl<P: Provider> Lease<P> {
                 any = true;
                 if wc.status != WcStatus::Success {
                     node.lose(&format_args!("a renewal of the lease failed: {:?}", wc.status));
-                } else if let Some(posted_at) = line.posted_at.take() {
+                } else if let Some(posted_at) = line.posted_at.take().filter(|_| !node.is_lost()) {
                     let word = |at: usize| {
                         let at = index * STAGING_BYTES + LINE_BYTES + at - EPOCH_AT;
                         self.region.load_u64(at, Ordering::Relaxed)
@@ -107,6 +107,7 @@ impl<P: Provider> Lease<P> {
         for (index, line) in self.lines.iter_mut().enumerate() {
             let node = self.pool.node(index);
             if node.is_lost() {
+                node.end_epoch();
                 continue;
             }
             if let Err(error) = node.channel().poll(now) {
@@ -132,6 +133,15 @@ impl<P: Provider> Lease<P> {
                 Ok(()) => line.posted_at = Some(now),
                 Err(error) => node.lose(&error),
             }
+        }
+    }
+}
+
+impl<P: Provider> Drop for Lease<P> {
+    fn drop(&mut self) {
+        if self.pool.has_one_thread() {
+            let nodes = self.pool.nodes().iter();
+            nodes.for_each(|node| self.ctx.forget_region(node.memory()));
         }
     }
 }

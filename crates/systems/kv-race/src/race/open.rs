@@ -3,7 +3,7 @@
 use super::directory::read_directory;
 use super::{Inner, Race, ReadOrder, Shard};
 use crate::error::RaceError;
-use crate::layout::{TABLE_HEADER_BYTES, TABLE_ROOT, TableHeader};
+use crate::layout::{FLUSHES_AT, Flushes, TABLE_HEADER_BYTES, TABLE_ROOT, TableHeader};
 use crate::options::RaceOptions;
 use drover_base::HashSeed;
 use drover_index::race::{BUCKET_BYTES, ENTRIES_OFFSET, Entry};
@@ -55,7 +55,10 @@ impl<P: Provider> Race<P> {
             shards: shards.into(),
             refreshing,
             reads,
+            draws: Cell::default(),
             stats: Cell::default(),
+            has_left_locks: Cell::new(false),
+            met: Cell::default(),
         })))
     }
 }
@@ -82,12 +85,18 @@ async fn open_shard<P: Provider>(
     let bytes = cx.sync().await?.take(ticket);
     let header = bytes.first_chunk().and_then(TableHeader::decode).ok_or(missing)?;
     let directory = read_directory(cx, nodes, node, table, 0, options).await?;
+    let tail = addr(node, table + header.tail()).ok_or(missing)?;
+    let at = nodes.locate(tail.add(FLUSHES_AT), 8)?;
+    let ticket = cx.read(at.peer, cx.buffer(8)?, at.remote)?;
+    let flushes = cx.sync().await?.take(ticket);
+    let flushes = u64::from_le_bytes(flushes[..].try_into().expect("8 bytes"));
     Ok(Shard {
         index,
         node,
         table,
         header,
         directory: RefCell::new(directory),
+        flushes: Cell::new(Flushes::from_word(flushes)),
     })
 }
 

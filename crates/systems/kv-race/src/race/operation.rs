@@ -2,12 +2,13 @@
 
 use super::{Race, Shard};
 use crate::error::RaceError;
+use crate::mistake::Mistake;
 use drover_base::Ns;
 use drover_index::race::{
     BucketPair, Candidates, Entry, Header, Location, PAIR_BYTES, Slot, SlotId, Verdict,
 };
 use drover_memnode::block::BLOCK_HEADER_BYTES;
-use drover_memnode::{Addr, BadRun, EpochPin, MemoryError};
+use drover_memnode::{Addr, BadRun, Class, EpochPin, MemoryError};
 use drover_rt::{Completed, TaskCx, Ticket};
 use drover_verbs::Provider;
 
@@ -24,7 +25,9 @@ pub(super) struct Operation<'a, P: Provider> {
     pub(super) pin: EpochPin<P>,
     /// Broken structures in a row.
     pub(super) bad: BadRun,
-    deadline: Ns,
+    pub(super) deadline: Ns,
+    /// Size of the block for which there was no memory.
+    pub(super) wanted: Option<Class>,
 }
 
 /// Copies of a key's buckets, of the right subtable.
@@ -36,6 +39,17 @@ pub(super) struct View {
     pub(super) headers: [Header; 4],
     /// The buckets of the subtable that is being split, if some entries are still there.
     pub(super) old: Option<[BucketPair; 2]>,
+}
+
+impl View {
+    fn of(candidates: Candidates, entry: Entry) -> View {
+        View {
+            headers: candidates.headers(),
+            candidates,
+            entry,
+            old: None,
+        }
+    }
 }
 
 /// Who looks.
@@ -74,6 +88,7 @@ impl<P: Provider> Race<P> {
             pin: self.nodes().pin(shard.node),
             bad: BadRun::default(),
             deadline: cx.now() + self.0.options.deadline,
+            wanted: None,
         })
     }
 }
@@ -141,13 +156,12 @@ impl<'a, P: Provider> Operation<'a, P> {
             };
             let candidates = Candidates::new(self.location, pairs);
             match candidates.verdict(entry.depth) {
-                Verdict::Here { .. } => {
-                    return Ok(View {
-                        candidates,
-                        entry,
-                        headers: candidates.headers(),
-                        old: None,
-                    });
+                Verdict::Here { .. } => return Ok(View::of(candidates, entry)),
+                Verdict::Elsewhere if self.race.makes(Mistake::TrustsDirectory) => {
+                    return Ok(View::of(candidates, entry));
+                }
+                Verdict::Pending if self.race.makes(Mistake::IgnoresPending) => {
+                    return Ok(View::of(candidates, entry));
                 }
                 Verdict::Pending if looker == Looker::Reader => {
                     if let Some(view) = self.look_at_old(entry, candidates).await? {

@@ -7,9 +7,10 @@ use super::operation::Operation;
 use super::read::Match;
 use super::{Race, Shard};
 use crate::error::RaceError;
+use drover_index::race::BlockRef;
 use drover_mem::Buffer;
 use drover_memnode::block::{BlockMeta, Chain, Cut, PIECE_HEADER_BYTES, encode_piece};
-use drover_memnode::{Addr, Need};
+use drover_memnode::{Addr, Class, EpochPin, Need};
 use drover_rt::{StageError, TaskCx};
 use drover_verbs::Provider;
 
@@ -40,6 +41,26 @@ impl<P: Provider> Race<P> {
             }
         }
         Ok(())
+    }
+}
+
+impl<P: Provider> Race<P> {
+    /// Frees the block of an entry that was replaced or removed, and what it links.
+    pub(super) async fn free(
+        &self,
+        cx: &TaskCx<P>,
+        shard: &Shard,
+        pin: &EpochPin<P>,
+        block: BlockRef,
+        chain: Chain,
+    ) {
+        let arena = &self.0.arena;
+        arena.free(pin, Addr::new(shard.node, block.addr), block.bytes());
+        let mut free = |addr, bytes| arena.free(pin, addr, bytes);
+        if let Err(error) = self.walk(cx, shard, chain, &mut free).await {
+            // The item is gone all the same; the mark pass finds them when this process is gone.
+            tracing::debug!(%error, "pieces of a value that is gone are not freed");
+        }
     }
 }
 
@@ -80,11 +101,12 @@ impl<P: Provider> Operation<'_, P> {
     }
 
     /// Allocates the pieces of a value that is cut like this, in order.
-    pub(super) async fn alloc_pieces(&self, cut: &Cut) -> Result<Vec<Piece>, RaceError> {
+    pub(super) async fn alloc_pieces(&mut self, cut: &Cut) -> Result<Vec<Piece>, RaceError> {
         let (node, arena) = (self.shard.node, &self.race.0.arena);
         let mut pieces = Vec::new();
         for index in 1..=cut.piece_count() {
             let bytes = cut.piece_block_bytes(index);
+            self.wanted = Class::of(bytes);
             match arena.alloc(self.cx, node, bytes, Need::Ordinary).await {
                 Ok(addr) => pieces.push((addr, bytes)),
                 Err(error) => {
@@ -131,12 +153,5 @@ impl<P: Provider> Operation<'_, P> {
         }
         self.cx.sync().await?;
         Ok(())
-    }
-
-    /// Frees what a block that was unlinked has linked.
-    pub(super) async fn free_pieces(&self, chain: Chain) -> Result<(), RaceError> {
-        let (arena, pin) = (&self.race.0.arena, &self.pin);
-        let mut free = |addr, bytes| arena.free(pin, addr, bytes);
-        self.race.walk(self.cx, self.shard, chain, &mut free).await
     }
 }

@@ -2,6 +2,7 @@
 
 use super::operation::{Looker, Operation, View};
 use crate::error::RaceError;
+use crate::mistake::Mistake;
 use drover_index::race::{Candidates, Slot, SlotId, Verdict};
 use drover_mem::Buffer;
 use drover_memnode::MemoryError;
@@ -40,7 +41,7 @@ impl Found {
 pub(super) struct Match {
     pub(super) id: SlotId,
     pub(super) slot: Slot,
-    /// Whether the item has not expired.
+    /// Whether the item has neither expired nor was flushed.
     pub(super) is_live: bool,
     /// The way to the rest of the value.
     pub(super) chain: Chain,
@@ -127,12 +128,11 @@ impl<P: Provider> Operation<'_, P> {
             return Ok(Search::Torn);
         };
         self.bad.good();
-        if block.key != self.key {
+        if block.key != self.key && !self.race.makes(Mistake::TrustsFingerprints) {
             self.race.0.count(|stats| stats.collisions += 1);
             return Ok(Search::Missing);
         }
-        let clock_s = self.race.nodes().node(self.shard.node).clock_s();
-        let is_live = !block.meta.is_expired(clock_s);
+        let is_live = self.race.is_live(self.shard, &block.meta) || self.race.makes(Mistake::KeepsExpired);
         let (version, flags) = (block.meta.version, block.meta.flags);
         let (start, len) = (BLOCK_HEADER_BYTES + block.key.len(), block.part.len());
         let chain = block.chain();

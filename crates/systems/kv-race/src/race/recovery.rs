@@ -5,6 +5,7 @@ use super::directory::read_directory;
 use super::{Race, Shard};
 use crate::error::RaceError;
 use drover_index::race::{BUCKET_BYTES, Slot, SlotKind, UNITS_MAX};
+use drover_mem::Buffer;
 use drover_memnode::block::decode_block;
 use drover_memnode::recovery::Repair;
 use drover_memnode::{Addr, ClientId, MemoryError, Nodes};
@@ -13,7 +14,7 @@ use drover_verbs::Provider;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Bytes of a subtable that are READ at a time.
-const READ_BYTES: usize = 16 * BUCKET_BYTES;
+pub(super) const READ_BYTES: usize = 16 * BUCKET_BYTES;
 
 /// A walk over all subtables.
 #[derive(Debug, Default)]
@@ -33,6 +34,7 @@ impl<P: Provider> Repair<P> for Race<P> {
         let repaired = async {
             for shard in self.shards_of(node) {
                 self.resume(cx, shard, dead).await?;
+                self.end_search(cx, shard, dead).await?;
                 self.clear_unconfirmed(cx, shard, dead).await?;
             }
             Ok(())
@@ -161,7 +163,7 @@ impl<P: Provider> Race<P> {
     }
 
     /// Calls `each` with offset and word of each slot of a subtable.
-    pub(super) async fn read_slots(
+    async fn read_slots(
         &self,
         cx: &TaskCx<P>,
         shard: &Shard,
@@ -170,11 +172,10 @@ impl<P: Provider> Race<P> {
     ) -> Result<(), RaceError> {
         let bytes = shard.header.shape.bytes() as usize;
         for from in (0..bytes).step_by(READ_BYTES) {
-            let len = READ_BYTES.min(bytes - from);
             let first = subtable + from as u64;
-            let at = self.nodes().locate(Addr::new(shard.node, first), len)?;
-            let ticket = cx.read(at.peer, cx.buffer(len)?, at.remote)?;
-            let read = cx.sync().await?.take(ticket);
+            let read = self
+                .read_buckets(cx, shard, first, READ_BYTES.min(bytes - from))
+                .await?;
             let words = (0..).zip(read.as_chunks::<8>().0);
             // Whatever a bucket's first word, its header, says: its slots may lead to blocks.
             let slots = words.filter(|(index, _)| index % (BUCKET_BYTES / 8) != 0);
@@ -186,5 +187,18 @@ impl<P: Provider> Race<P> {
             });
         }
         Ok(())
+    }
+
+    /// READs some buckets.
+    pub(super) async fn read_buckets(
+        &self,
+        cx: &TaskCx<P>,
+        shard: &Shard,
+        first: u64,
+        bytes: usize,
+    ) -> Result<Buffer, RaceError> {
+        let at = self.nodes().locate(Addr::new(shard.node, first), bytes)?;
+        let ticket = cx.read(at.peer, cx.buffer(bytes)?, at.remote)?;
+        Ok(cx.sync().await?.take(ticket))
     }
 }

@@ -18,6 +18,7 @@ pub struct Audit {
     entries: BTreeMap<u32, ChunkEntry>,
     /// Offset and length of each piece of memory that is reachable.
     used: BTreeMap<u64, usize>,
+    subtables: usize,
     /// Bits of the hash that the directory uses.
     pub depth: u8,
 }
@@ -44,7 +45,9 @@ pub fn audit(region: &Region) -> Audit {
     let directory = Directory::from_bytes(&bytes(region, table, own.table_bytes())).expect("a directory");
     assert!(!directory.global().doubling, "the directory is being doubled");
     let locks = (0..1u32 << own.depth_max).map(|suffix| own.subtable_lock(suffix));
-    for lock in locks.chain([own.directory_lock()]) {
+    // Behind the others is that of who looks for expired items.
+    let search_lock = own.subtable_lock((1 << own.depth_max) - 1) + 8;
+    for lock in locks.chain([own.directory_lock(), search_lock]) {
         assert_eq!(word(region, table + lock), 0, "the lock at {lock} is held");
     }
     let mut used = BTreeMap::from([(table, own.table_bytes())]);
@@ -53,6 +56,7 @@ pub fn audit(region: &Region) -> Audit {
         directory.entries().iter().all(|entry| !entry.locked),
         "{directory:?}"
     );
+    let count = subtables.len();
     for subtable in subtables {
         let all = bytes(region, subtable, own.shape.bytes() as usize);
         used.insert(subtable, all.len());
@@ -85,6 +89,7 @@ pub fn audit(region: &Region) -> Audit {
     Audit {
         entries: entries.collect(),
         used,
+        subtables: count,
         depth: directory.global().depth,
         header,
     }
@@ -115,6 +120,11 @@ pub fn chunks_of(region: &Region, client: ClientId) -> Vec<(u32, ChunkEntry)> {
 }
 
 impl Audit {
+    /// Pieces of memory that items take.
+    pub fn item_pieces(&self) -> usize {
+        self.used.len() - 1 - self.subtables
+    }
+
     /// Pieces in use that begin in `chunk`.
     fn used_in(&self, chunk: u32) -> usize {
         let first = u64::from(chunk) * CHUNK_BYTES as u64;

@@ -9,7 +9,7 @@ mod opening;
 pub(crate) use channel::{Channel, ChannelError};
 pub use error::{BadRun, MemoryError, PoolError};
 pub use inquiry::{Inquiry, Order};
-pub use opening::{Opened, Opening, PoolOptions};
+pub use opening::{Opened, Opening, PoolOptions, check_places};
 
 use crate::client::ClientId;
 use crate::epochs::ProcessEpochs;
@@ -37,14 +37,17 @@ struct Shared<P: Provider> {
     client: ClientId,
     /// Locks taken so far.
     locks: AtomicU32,
-    domain: P::Domain,
+    /// `None`: the process has one thread, whose [`Lease`](crate::Lease) holds its context.
+    domain: Option<P::Domain>,
 }
 
 impl<P: Provider> Drop for Shared<P> {
     fn drop(&mut self) {
-        self.nodes
-            .iter()
-            .for_each(|node| self.domain.forget_region(&node.memory));
+        if let Some(domain) = &self.domain {
+            self.nodes
+                .iter()
+                .for_each(|node| domain.forget_region(&node.memory));
+        }
     }
 }
 
@@ -64,11 +67,13 @@ pub struct PoolNode {
     /// Until when this process may write there; 0: the node is lost.
     writes_until: AtomicU64,
     chunks_owned: AtomicU32,
+    /// Epoch of operations that began after the node was lost; 0: it was not.
+    ended: AtomicU64,
     channel: Mutex<Channel>,
 }
 
 impl<P: Provider> Pool<P> {
-    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: P::Domain) -> Pool<P> {
+    fn new(nodes: Vec<PoolNode>, client: ClientId, domain: Option<P::Domain>) -> Pool<P> {
         let nodes = nodes.into();
         Pool(Arc::new(Shared {
             nodes,
@@ -81,6 +86,11 @@ impl<P: Provider> Pool<P> {
     /// Identity of this process in the pool.
     pub fn client(&self) -> ClientId {
         self.0.client
+    }
+
+    /// Number of handles of this pool, this one included: of threads, and of the lease.
+    pub(crate) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// Number of nodes.
@@ -109,9 +119,29 @@ impl<P: Provider> Pool<P> {
     /// A context for another thread of this process, in which the nodes' memory is known.
     ///
     /// # Errors
-    /// [`OpenError`] as [`Domain::context`].
+    /// [`OpenError`] as [`Domain::context`]; always, if the process entered with [one thread](Opening::of_thread).
     pub fn context(&self) -> Result<P::Context, OpenError> {
-        self.0.domain.context()
+        let one_thread = OpenError::Unavailable {
+            fabric: P::NAME,
+            reason: "the process has entered the pool with one thread".to_owned(),
+        };
+        self.0.domain.as_ref().ok_or(one_thread)?.context()
+    }
+
+    /// Whether the process entered with one thread, in whose context the nodes' memory is known.
+    pub(crate) fn has_one_thread(&self) -> bool {
+        self.0.domain.is_none()
+    }
+
+    /// Whether this process has lost node `index` and none of its operations that began before is under way, so that nothing
+    /// of it lands there any more. Operations hold [pins](crate::Nodes::pin); the [`Lease`](crate::Lease) must be stepped.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn has_stopped_at(&self, index: usize) -> bool {
+        let node = self.node(index);
+        let ended = node.ended.load(Ordering::Acquire);
+        ended != 0 && node.epochs.to_publish() >= ended
     }
 
     /// Announces that this process has given back what it held and ends: it leaves nothing to repair.
@@ -201,6 +231,16 @@ impl PoolNode {
     pub(crate) fn lose(&self, why: &dyn std::fmt::Display) {
         if self.writes_until.swap(0, Ordering::Relaxed) != 0 {
             tracing::warn!(%why, server = %self.server, node = self.place.index, "a memory node is lost");
+        }
+    }
+
+    /// The node is lost: operations that begin from now on know that. Called by the thread of the lease only.
+    pub(crate) fn end_epoch(&self) {
+        if self.ended.load(Ordering::Relaxed) == 0 {
+            let next = self.epochs.seen().saturating_add(1);
+            // Publishes that the node is lost: who pins this epoch may not write.
+            self.epochs.learn(next);
+            self.ended.store(next, Ordering::Release);
         }
     }
 

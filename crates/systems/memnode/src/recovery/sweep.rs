@@ -16,7 +16,7 @@ use drover_verbs::Provider;
 use std::collections::BTreeSet;
 
 /// Lines of the client table that one READ gets.
-const LINES: usize = 16;
+const LINES: usize = 128;
 /// Attempts to find the stack of returned chunks unchanged while it is walked.
 const WALKS_MAX: usize = 3;
 
@@ -306,6 +306,7 @@ impl<'a, P: Provider> Sweep<'a, P> {
 
     async fn write_word(&self, offset: usize, word: u64) -> Result<(), MemoryError> {
         let nodes = self.arena.nodes();
+        let _pin = nodes.pin(self.node);
         nodes.check_lease(self.cx, self.node)?;
         let at = nodes.table(self.node, offset);
         self.cx.write_inline(at.peer, &word.to_le_bytes(), at.remote)?;
