@@ -96,5 +96,5 @@ pub use rings::{Inbound, Outbound, Receiver, Rings};
 pub use router::{CoreRouter, RouteFull, SingleCore};
 pub use server::{Connections, NoHooks, Server, ServerHooks};
 pub use session::Session;
-pub use settings::{AllowedCommands, ItemSettings, Settings, SocketInfo, TlsSettings};
+pub use settings::{AllowedCommands, GatewayInfo, ItemSettings, Settings, SocketInfo, TlsSettings};
 pub use watch::{Guest, Watchers};

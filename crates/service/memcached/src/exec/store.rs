@@ -25,7 +25,7 @@ impl<C: Cpu, S: Sharing> Executor<'_, C, S> {
             ..ExtraPut::default()
         };
         let outcome = self.put(key, &put, name(mode));
-        if outcome == ExtraOutcome::TooLarge && put.join == Join::Replace {
+        if matches!(outcome, ExtraOutcome::TooLarge) && put.join == Join::Replace {
             self.drop_old(key, mode == StoreMode::Set);
         }
         answer(output, store.noreply, store_reply(mode, outcome));
